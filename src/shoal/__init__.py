@@ -1,0 +1,1 @@
+"""shoal: strong anonymization an ordinary data team can use."""

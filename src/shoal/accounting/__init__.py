@@ -1,0 +1,1 @@
+"""Accounting: what a release costs, and what is left."""

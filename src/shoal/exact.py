@@ -1,0 +1,65 @@
+"""Exact numbers: fractions, grids, and rounding whose direction stands in the name.
+
+Privacy depends on the numbers here, so floats enter only through `as_fraction` (by their shortest decimal form: the analyst
+who writes 0.1 means one tenth) and leave only through functions that say which way they round.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+
+Number = int | float | str | Decimal | Fraction
+
+
+def as_fraction(value: Number) -> Fraction:
+    """The exact rational a person means by this number; a float stands for its shortest decimal form.
+
+    >>> as_fraction(0.1) * 10 == 1
+    True
+    """
+    if isinstance(value, bool):
+        raise ValueError("a boolean is not a number here")
+    if isinstance(value, (int, Fraction)):
+        return Fraction(value)
+    try:
+        decimal = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    except InvalidOperation:
+        raise ValueError("not a number") from None
+    if not decimal.is_finite():
+        raise ValueError("not a finite number")
+    if decimal and abs(decimal.adjusted()) > 400:
+        raise ValueError("the exponent is too large")
+    return Fraction(decimal)
+
+
+def floor_to_grid(value: Fraction, grid: Fraction) -> int:
+    """The largest number of grid steps not above the value."""
+    return math.floor(value / grid)
+
+
+def ceil_to_grid(value: Fraction, grid: Fraction) -> int:
+    """The smallest number of grid steps not below the value."""
+    return math.ceil(value / grid)
+
+
+def power_of_two_below(value: Fraction) -> Fraction:
+    """The largest power of two that is not above a positive value."""
+    if value <= 0:
+        raise ValueError("only positive numbers have a power of two below them")
+    exponent = value.numerator.bit_length() - value.denominator.bit_length()
+    candidate = Fraction(2) ** exponent
+    return candidate if candidate <= value else candidate / 2
+
+
+def float_below(value: Fraction) -> float:
+    """A float that is not above the value (and next to it)."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
+
+
+def float_above(value: Fraction) -> float:
+    """A float that is not below the value (and next to it)."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)

@@ -1,0 +1,1 @@
+"""Mechanisms: mathematics without data and without SQL."""
