@@ -1,0 +1,227 @@
+"""Parameters of a private query, checked once at the door: what passes here is exact, finite and in range.
+
+Numbers come as int, float, Decimal or Fraction (NumPy scalars too) and leave as exact fractions; a float stands for its
+shortest decimal form, so 0.1 is one tenth. Text, booleans, None, NaN and infinities are refused, never converted.
+
+    >>> epsilon(0.1) * 10 == 1
+    True
+    >>> epsilon("1")
+    Traceback (most recent call last):
+    shoal.errors.ShoalError: E_OPTION_INVALID: epsilon must be a number, and a text was given.
+    Hint: Write epsilon = 1, or any number from 1e-10 to 1e6.
+"""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from shoal.errors import ShoalError
+from shoal.exact import as_fraction
+
+SMALLEST_EPSILON = Fraction(1, 10**10)
+LARGEST_EPSILON = Fraction(10**6)
+LARGEST_BUDGET_EPSILON = Fraction(10**9)
+SMALLEST_POSITIVE_DELTA = Fraction(1, 10**300)
+LARGEST_DELTA_FOR_UNKNOWN_GROUPS = Fraction(1, 10)
+LARGEST_COUNT = 10**6
+LARGEST_BOUND = Fraction(10**30)
+SMALLEST_POSITIVE_BOUND = Fraction(1, 10**30)
+MOST_BITS = 4096
+"""No parameter needs more digits than this; every amount in a ledger stays short."""
+
+
+def epsilon(value: object, *, option: str = "epsilon") -> Fraction:
+    """The ε of one query: from 1e-10 to 1e6.
+
+    >>> epsilon(0.5)
+    Fraction(1, 2)
+    """
+    hint = f"Write {option} = 1, or any number from 1e-10 to 1e6."
+    exact = _number(value, option, "E_OPTION_INVALID", hint)
+    if not SMALLEST_EPSILON <= exact <= LARGEST_EPSILON:
+        raise ShoalError(
+            "E_OPTION_INVALID", f"{option} must be from 1e-10 to 1e6, and {_shown(value)} is not.", hint=hint
+        )
+    return exact
+
+
+def delta(value: object, *, option: str = "delta") -> Fraction:
+    """The δ of one query: 0 ≤ δ < 1, and not so small (below 1e-300) that a float would lose it.
+
+    >>> delta(1e-6)
+    Fraction(1, 1000000)
+    """
+    hint = f"Write {option} = 1e-6, or less than one over a hundred times the number of owners."
+    exact = _number(value, option, "E_OPTION_INVALID", hint)
+    if not 0 <= exact < 1:
+        raise ShoalError(
+            "E_OPTION_INVALID", f"{option} must be at least 0 and less than 1, and {_shown(value)} is not.", hint=hint
+        )
+    if 0 < exact < SMALLEST_POSITIVE_DELTA:
+        raise ShoalError(
+            "E_OPTION_INVALID", f"{option} must be 0 or at least 1e-300: this one is too small.", hint=hint
+        )
+    return exact
+
+
+def default_delta(population: int) -> Fraction:
+    """The δ for a public order of magnitude of owners: min(10⁻⁶, 1/(100·population)); never taken from the data.
+
+    >>> default_delta(150_000)
+    Fraction(1, 15000000)
+    """
+    owners = whole_number(population, option="population", largest=10**12)
+    return min(Fraction(1, 10**6), Fraction(1, 100 * owners))
+
+
+def confidence_level(value: object, *, option: str = "level") -> Fraction:
+    """How often an interval should cover: strictly between 0 and 1, at most 1 − 10⁻¹².
+
+    >>> confidence_level(0.95)
+    Fraction(19, 20)
+    """
+    hint = f"Write {option} = 0.95 for intervals that cover 95 times out of 100."
+    exact = _number(value, option, "E_OPTION_INVALID", hint)
+    if not Fraction(1, 10**12) <= exact <= 1 - Fraction(1, 10**12):
+        raise ShoalError(
+            "E_OPTION_INVALID", f"{option} must be between 0 and 1, and {_shown(value)} is not usable.", hint=hint
+        )
+    return exact
+
+
+def whole_number(value: object, *, option: str, smallest: int = 1, largest: int = LARGEST_COUNT) -> int:
+    """A count of something; 2.7 is not rounded, and neither 2.0, True nor "3" are taken for whole numbers.
+
+    >>> whole_number(5, option="min_owners")
+    5
+    """
+    hint = f"Write {option} = {max(smallest, 1)}, or any whole number from {smallest} to {largest}."
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise ShoalError("E_OPTION_INVALID", f"{option} must be a whole number, and {_shown(value)} is not.", hint=hint)
+    count = int(value)
+    if not smallest <= count <= largest:
+        raise ShoalError(
+            "E_OPTION_INVALID", f"{option} must be from {smallest} to {largest}, and {_shown(count)} is not.", hint=hint
+        )
+    return count
+
+
+def max_groups_per_owner(value: object, *, option: str = "max_groups_per_owner") -> int:
+    """κ, the number of groups an owner may contribute to: a whole number from 1 to 1,000,000."""
+    return whole_number(value, option=option)
+
+
+def bounds(lower: object, upper: object, *, option: str = "bounds") -> Bounds:
+    """Bounds from two numbers as the analyst wrote them.
+
+    >>> bounds(0, 499.5)
+    Bounds(lower=Fraction(0, 1), upper=Fraction(999, 2))
+    """
+    hint = f"Write {option} as two numbers, the smaller first, such as 0 and 100."
+    low = _number(lower, f"the lower end of {option}", "E_BOUNDS_INVALID", hint)
+    high = _number(upper, f"the upper end of {option}", "E_BOUNDS_INVALID", hint)
+    return Bounds(low, high)
+
+
+def budget(value: object, *, option: str = "budget") -> Budget:
+    """A budget from a pair (epsilon, delta).
+
+    >>> budget((1.0, 1e-6))
+    Budget(epsilon=Fraction(1, 1), delta=Fraction(1, 1000000))
+    """
+    if isinstance(value, Budget):
+        return value
+    hint = f"Write {option}=(1.0, 1e-6): epsilon first, then delta."
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise ShoalError("E_OPTION_INVALID", f"{option} must be a pair (epsilon, delta).", hint=hint)
+    total = _number(value[0], f"the epsilon of {option}", "E_OPTION_INVALID", hint)
+    return Budget(total, delta(value[1], option=f"the delta of {option}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The range that one owner's value in one group is clamped to."""
+
+    lower: Fraction
+    upper: Fraction
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise ShoalError(
+                "E_BOUNDS_INVALID",
+                "The lower bound is above the upper bound.",
+                hint="Write the smaller number first, as in (0, 100).",
+            )
+        if not (_is_usable_bound(self.lower) and _is_usable_bound(self.upper)):
+            raise ShoalError(
+                "E_BOUNDS_INVALID",
+                "Bounds must be 0 or between 1e-30 and 1e30 in size.",
+                hint="Measure in another unit, such as kilometres instead of millimetres.",
+            )
+
+    @property
+    def magnitude(self) -> Fraction:
+        """max(|lower|, |upper|): what one owner can add to a sum, or take from it."""
+        return max(abs(self.lower), abs(self.upper))
+
+    @property
+    def midpoint(self) -> Fraction:
+        """(lower + upper) / 2."""
+        return (self.lower + self.upper) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What may be spent in all: ε from 1e-10 to 1e9, and 0 ≤ δ < 1."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        if not SMALLEST_EPSILON <= self.epsilon <= LARGEST_BUDGET_EPSILON:
+            raise ShoalError(
+                "E_OPTION_INVALID",
+                "The epsilon of a budget must be from 1e-10 to 1e9.",
+                hint="Write budget=(1.0, 1e-6): epsilon first, then delta.",
+            )
+        delta(self.delta, option="the delta of a budget")
+
+
+def _is_usable_bound(end: Fraction) -> bool:
+    return end == 0 or SMALLEST_POSITIVE_BOUND <= abs(end) <= LARGEST_BOUND
+
+
+def _number(value: object, option: str, code: str, hint: str) -> Fraction:
+    """The exact rational behind a number; anything else is refused in words that name the option."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
+        raise ShoalError(code, f"{option} must be a number, and {_shown(value)} was given.", hint=hint)
+    try:
+        exact = as_fraction(_plain(value))
+    except ValueError:
+        raise ShoalError(code, f"{option} must be a finite number, and {_shown(value)} is not.", hint=hint) from None
+    if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > MOST_BITS:
+        raise ShoalError(code, f"{option} has too many digits, or is too large or too small.", hint=hint)
+    return exact
+
+
+def _plain(value: numbers.Real | Decimal) -> int | float | Decimal | Fraction:
+    """Scalars of other libraries as Python's own."""
+    if isinstance(value, Decimal | Fraction):
+        return value
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+def _shown(value: object) -> str:
+    """What was given, in a few characters that need no escaping."""
+    if value is None or isinstance(value, bool):
+        return str(value).upper() if isinstance(value, bool) else "nothing"
+    if isinstance(value, str | bytes):
+        return "a text"
+    if isinstance(value, numbers.Integral):
+        return str(int(value)) if abs(int(value)) < 10**20 else "a number of more than 20 digits"
+    if isinstance(value, numbers.Real | Decimal):
+        return "that fraction" if isinstance(value, Fraction) else f"{value:.12g}"
+    return f"a value of type {type(value).__name__[:40]}"
