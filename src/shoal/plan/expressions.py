@@ -1,0 +1,191 @@
+"""Expressions as frozen data: typed, total, with their place in the SQL.
+
+Columns are referred to by *symbols*, unique in a whole statement, never by name: there is nothing to resolve twice and nothing
+to shadow. Calls name a function of the allow-list (`sql/functions.py`); operators are calls too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from shoal.plan.types import BOOLEAN, Type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from shoal.plan.nodes import Node
+
+Place = tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The value of a field, by its symbol."""
+
+    symbol: str
+    type: Type
+    place: Place = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant: bool, int, float, Fraction (exact decimal), str, date, datetime, time, timedelta-like text or None."""
+
+    value: Any
+    type: Type
+    place: Place = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of the allow-list over expressions."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    type: Type
+    place: Place = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """CASE WHEN condition THEN value … ELSE otherwise END."""
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression
+    type: Type
+    place: Place = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A try-cast: what does not fit is NULL."""
+
+    value: Expression
+    type: Type
+    place: Place = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One item of an ORDER BY."""
+
+    value: Expression
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """ROWS / RANGE / GROUPS BETWEEN … AND …; bounds as (count or None for UNBOUNDED, 'PRECEDING' | 'FOLLOWING' | 'CURRENT ROW')."""
+
+    unit: str
+    start: tuple[int | None, str]
+    end: tuple[int | None, str]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """A window function: `function` of the window or per-owner aggregate allow-list."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    partition: tuple[Expression, ...]
+    order: tuple[Order, ...]
+    frame: Frame | None
+    type: Type
+    place: Place = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class InRelation:
+    """`value IN (SELECT …)` over a public relation of one column, uncorrelated."""
+
+    value: Expression
+    relation: Node
+    type: Type = BOOLEAN
+    place: Place = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ExistsRelation:
+    """`EXISTS (SELECT …)` over a public relation, uncorrelated."""
+
+    relation: Node
+    type: Type = BOOLEAN
+    place: Place = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarRelation:
+    """`(SELECT …)` over a public relation of one column: its first row, NULL when there is none."""
+
+    relation: Node
+    type: Type
+    place: Place = field(default=None, compare=False)
+
+
+Expression = Column | Literal | Call | Case | Cast | WindowCall | InRelation | ExistsRelation | ScalarRelation
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The expressions directly below this one (relations are not looked into)."""
+    match expression:
+        case Call():
+            return expression.arguments
+        case Case():
+            return (*(part for branch in expression.branches for part in branch), expression.otherwise)
+        case Cast():
+            return (expression.value,)
+        case WindowCall():
+            return (*expression.arguments, *expression.partition, *(o.value for o in expression.order))
+        case InRelation():
+            return (expression.value,)
+        case _:
+            return ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and everything below it, parents first."""
+    stack = [expression]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(children(current))
+
+
+def columns_of(expression: Expression) -> frozenset[str]:
+    """The symbols an expression reads."""
+    return frozenset(part.symbol for part in walk(expression) if isinstance(part, Column))
+
+
+def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """The expression rebuilt bottom-up, each part passed through `change`."""
+    match expression:
+        case Call():
+            rebuilt: Expression = replace(expression, arguments=tuple(transform(a, change) for a in expression.arguments))
+        case Case():
+            rebuilt = replace(
+                expression,
+                branches=tuple((transform(c, change), transform(v, change)) for c, v in expression.branches),
+                otherwise=transform(expression.otherwise, change),
+            )
+        case Cast() | InRelation():
+            rebuilt = replace(expression, value=transform(expression.value, change))
+        case WindowCall():
+            rebuilt = replace(
+                expression,
+                arguments=tuple(transform(a, change) for a in expression.arguments),
+                partition=tuple(transform(p, change) for p in expression.partition),
+                order=tuple(replace(o, value=transform(o.value, change)) for o in expression.order),
+            )
+        case _:
+            rebuilt = expression
+    return change(rebuilt)
+
+
+def substitute(expression: Expression, replacements: dict[str, Expression]) -> Expression:
+    """The expression with columns replaced by what they stand for."""
+    return transform(
+        expression, lambda part: replacements.get(part.symbol, part) if isinstance(part, Column) else part
+    )
