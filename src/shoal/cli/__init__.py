@@ -1,1 +1,1 @@
-"""cli"""
+"""The command line: shells without logic, one verb a file."""

@@ -1,0 +1,176 @@
+"""Imports point down the layers only, and each dependency has one door (docs: src/shoal/README.md)."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "shoal"
+
+LAYERS = (
+    ("errors", "params", "exact"),
+    ("mechanisms", "accounting"),
+    ("catalog", "plan"),
+    ("sql",),
+    ("rewrite",),
+    ("engines",),
+    ("execute", "finish", "explain"),
+    ("session",),
+    ("cli", "web", "__main__"),
+)
+SIDE_TOOLS = ("risk", "anonymity", "audit", "local", "policy", "knowledge", "datasets")
+SIDE_TOOLS_MAY_USE = {*LAYERS[0], *LAYERS[1], "catalog", "engines"}
+SIDE_TOOLS_MAY_ALSO_USE = {
+    "audit.suite": {"session", "datasets"},
+    "audit.replay": {"session", "datasets"},
+    "audit.attacks": {"session", "anonymity", "datasets"},
+}
+
+DOORS = {
+    "sqlglot": ("sql", "plan.nodes", "engines"),
+    "duckdb": ("engines", "finish"),
+    "opendp": ("mechanisms.samplers",),
+    "dp_accounting": ("accounting",),
+    "sqlite3": ("accounting.ledger",),
+    "random": (),
+    "secrets": ("mechanisms.entropy",),
+    "scipy": (),
+    "typer": ("cli",),
+    "pandas": ("engines", "session"),
+    "polars": ("engines", "session"),
+}
+
+
+def modules() -> dict[str, Path]:
+    """`engines.duckdb` → its file, for every module below the package itself."""
+    names = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        name = ".".join(part for part in parts if part != "__init__")
+        if name:
+            names[name] = path
+    return names
+
+
+def imported_by(path: Path) -> set[str]:
+    """Every absolute name that a file imports, wherever in the file it does so."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide the layer"
+            assert node.module is not None
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def inside(name: str, known: dict[str, Path]) -> str | None:
+    """`shoal.engines.base.Engine` → `engines.base`; None for names from elsewhere."""
+    if not name.startswith("shoal."):
+        return None
+    parts = name.split(".")[1:]
+    while parts and ".".join(parts) not in known:
+        parts.pop()
+    return ".".join(parts) or None
+
+
+def edges() -> list[tuple[str, str]]:
+    known = modules()
+    return [
+        (importer, target)
+        for importer, path in known.items()
+        for name in imported_by(path)
+        if (target := inside(name, known)) is not None and target != importer
+    ]
+
+
+def layer_of(module: str) -> int | None:
+    head = module.split(".", maxsplit=1)[0]
+    return next((number for number, names in enumerate(LAYERS) if head in names), None)
+
+
+def test_every_module_has_a_place_in_the_house():
+    homeless = [name for name in modules() if layer_of(name) is None and name.split(".")[0] not in SIDE_TOOLS]
+    assert homeless == []
+
+
+def test_imports_point_down_the_layers_only():
+    upward = []
+    for importer, target in edges():
+        from_layer, to_layer = layer_of(importer), layer_of(target)
+        if from_layer is None:
+            continue
+        if to_layer is None:
+            # Shells stand above everything; nothing below them knows the side tools.
+            if from_layer < len(LAYERS) - 1:
+                upward.append((importer, target))
+        elif to_layer > from_layer:
+            upward.append((importer, target))
+    assert upward == []
+
+
+def test_side_tools_stand_on_the_ground_and_never_on_each_other():
+    wrong = []
+    for importer, target in edges():
+        head, target_head = importer.split(".")[0], target.split(".")[0]
+        if head not in SIDE_TOOLS or target_head == head:
+            continue
+        allowed = SIDE_TOOLS_MAY_USE | SIDE_TOOLS_MAY_ALSO_USE.get(importer, set())
+        if target_head not in allowed:
+            wrong.append((importer, target))
+    assert wrong == []
+
+
+def test_no_module_imports_in_a_circle():
+    graph: dict[str, set[str]] = {}
+    for importer, target in edges():
+        graph.setdefault(importer, set()).add(target)
+    try:
+        tuple(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        pytest.fail(f"import circle: {' → '.join(reversed(error.args[1]))}")
+
+
+def test_nobody_inside_imports_the_package_face():
+    known = modules()
+    offenders = [
+        (module, name)
+        for module, path in known.items()
+        for name in imported_by(path)
+        if name == "shoal"
+        or (name.startswith("shoal.") and inside(name, known) is None and name != "shoal.__version__")
+    ]
+    assert offenders == []
+
+
+@pytest.mark.parametrize("dependency", sorted(DOORS))
+def test_each_dependency_has_one_door(dependency: str):
+    doors = DOORS[dependency]
+    offenders = [
+        module
+        for module, path in modules().items()
+        if any(name == dependency or name.startswith(f"{dependency}.") for name in imported_by(path))
+        and not any(module == door or module.startswith(f"{door}.") for door in doors)
+    ]
+    assert offenders == []
+
+
+def test_random_bits_come_from_one_module():
+    """`os.urandom` and NumPy's generators appear where they may: entropy, and seeded sample data."""
+    allowed = ("mechanisms.entropy", "datasets")
+    offenders = [
+        module
+        for module, path in modules().items()
+        if module not in allowed
+        and any(
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and (node.value.id, node.attr) in {("os", "urandom"), ("np", "random"), ("numpy", "random")}
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        )
+    ]
+    assert offenders == []

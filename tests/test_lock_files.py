@@ -1,0 +1,89 @@
+"""pyproject.toml, uv.lock and requirements-lock.txt say the same thing; checked without a network."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+LOCK_TEXT = (ROOT / "uv.lock").read_text(encoding="utf-8")
+LOCK = tomllib.loads(LOCK_TEXT)
+REQUIREMENTS = (ROOT / "requirements-lock.txt").read_text(encoding="utf-8")
+
+REFRESH = "run ./run lock"
+
+
+def locked_requirements() -> dict[tuple[str, str], set[str]]:
+    """(name, version) → hashes, as the requirements file has them."""
+    found = {}
+    for block in REQUIREMENTS.replace("\\\n", " ").splitlines():
+        if block.startswith(("#", " ")) or not block.strip():
+            continue
+        requirement = Requirement(block.split(" --hash", 1)[0])
+        (specifier,) = requirement.specifier
+        assert specifier.operator == "=="
+        found[canonicalize_name(requirement.name), specifier.version] = set(re.findall(r"--hash=(\S+)", block))
+    return found
+
+
+def locked_packages() -> dict[tuple[str, str], set[str]]:
+    """(name, version) → hashes, as uv.lock has them; the project itself left out."""
+    return {
+        (package["name"], package["version"]): {
+            file["hash"] for file in [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
+        }
+        for package in LOCK["package"]
+        if package["name"] != PROJECT["project"]["name"]
+    }
+
+
+def as_pairs(requirements: list[str]) -> set[tuple[str, str]]:
+    parsed = [Requirement(text) for text in requirements]
+    return {(canonicalize_name(one.name), str(one.specifier)) for one in parsed}
+
+
+def test_the_hashed_requirements_hold_exactly_the_packages_of_uv_lock():
+    assert locked_requirements() == locked_packages(), REFRESH
+
+
+def test_uv_lock_was_made_from_this_project_file():
+    (own,) = [package for package in LOCK["package"] if package["name"] == PROJECT["project"]["name"]]
+    metadata = own["metadata"]
+    extras = PROJECT["project"]["optional-dependencies"]
+    declared = as_pairs([*PROJECT["project"]["dependencies"], *(one for extra in extras.values() for one in extra)])
+    recorded = as_pairs([f"{one['name']}{one.get('specifier', '')}" for one in metadata["requires-dist"]])
+    assert recorded == declared, REFRESH
+    for group, requirements in PROJECT["dependency-groups"].items():
+        in_lock = [f"{one['name']}{one.get('specifier', '')}" for one in metadata["requires-dev"][group]]
+        assert as_pairs(in_lock) == as_pairs(requirements), REFRESH
+    assert own["version"] == PROJECT["project"]["version"], REFRESH
+    assert LOCK["requires-python"] == PROJECT["project"]["requires-python"], REFRESH
+
+
+def test_every_locked_version_satisfies_what_the_project_asks():
+    asked = [
+        Requirement(text)
+        for text in [
+            *PROJECT["project"]["dependencies"],
+            *(one for extra in PROJECT["project"]["optional-dependencies"].values() for one in extra),
+            *(one for group in PROJECT["dependency-groups"].values() for one in group),
+        ]
+        if not text.startswith("shoal[")
+    ]
+    for requirement in asked:
+        versions = [version for name, version in locked_packages() if name == canonicalize_name(requirement.name)]
+        assert versions, f"{requirement.name} is not locked; {REFRESH}"
+        assert all(Version(version) in requirement.specifier for version in versions), requirement
+
+
+def test_the_lock_files_name_the_public_index_and_no_other_host():
+    hosts = set(re.findall(r"https?://([^/\"\s]+)", LOCK_TEXT + REQUIREMENTS))
+    assert hosts <= {"pypi.org", "files.pythonhosted.org"}
+    assert "index-url" not in REQUIREMENTS
+    assert "find-links" not in REQUIREMENTS
