@@ -1,0 +1,59 @@
+"""Every code block of every page runs; every example runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from code_blocks import PageRun, blocks_of
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "src" / "shoal" / "README.md"])
+EXAMPLES = sorted(ROOT.glob("examples/*.py"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_code_block_of_the_page_runs(page, workplace):
+    run = PageRun()
+    for block in blocks_of(page.read_text(encoding="utf-8")):
+        try:
+            run.run(block)
+        except BaseException as error:
+            error.add_note(f"in {page.relative_to(ROOT)}, the {block.language} block at line {block.line}")
+            raise
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_every_example_runs(example, workplace):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(example)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_a_block_knows_its_language_line_and_directives():
+    page = "# Title\n\n<!-- refused: E_PARSE -->\n```sql\nSELECT\n```\n\n```python\nx = 1\n```\n"
+    first, second = blocks_of(page)
+    assert (first.language, first.text, first.line, first.directives) == ("sql", "SELECT\n", 4, {"refused": "E_PARSE"})
+    assert (second.language, second.line, second.directives) == ("python", 8, {})
+
+
+def test_a_failing_block_fails(workplace):
+    (block,) = blocks_of("```python\nassert False\n```\n")
+    with pytest.raises(AssertionError):
+        PageRun().run(block)
+
+
+def test_a_failing_command_fails(workplace):
+    (block,) = blocks_of("```sh\nshoal no-such-verb\n```\n")
+    with pytest.raises(AssertionError):
+        PageRun().run(block)
+
+
+def test_a_block_in_an_unknown_language_fails(workplace):
+    (block,) = blocks_of("```cobol\nSTOP RUN.\n```\n")
+    with pytest.raises(AssertionError, match="cobol"):
+        PageRun().run(block)
