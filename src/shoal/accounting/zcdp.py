@@ -1,0 +1,107 @@
+"""Between zero-concentrated privacy (ρ) and (ε, δ): the tight conversion, both ways, rounded against the analyst.
+
+Floats only pick the order α of the conversion, and every α is valid. What is returned is evaluated in 80 digits, with a
+margin far above what their rounding can do.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from shoal.errors import InternalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_DIGITS = Context(prec=80, Emin=-999999, Emax=999999, traps=[])
+
+
+@lru_cache(maxsize=1024)
+def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
+    """The ε of a ρ-zCDP mechanism at δ, rounded up.
+
+    Precondition: ρ ≥ 0, 0 < δ < 1. Formula (Canonne, Kamath, Steinke 2020): for every α > 1,
+    ε = αρ + g(α), g(α) = (ln(1/δ) − ln α)/(α − 1) + ln(1 − 1/α). The best α = 1 + a solves a²ρ + ln(1 + a) = ln(1/δ),
+    where the left side grows with a. Postcondition: every ρ-zCDP mechanism is (ε, δ)-private.
+
+    >>> round(float(zcdp_epsilon(Fraction(1, 2), Fraction(1, 10**6))), 4)
+    5.2215
+    """
+    if rho < 0 or not 0 < delta < 1:
+        raise InternalError("conversion from zCDP needs ρ ≥ 0 and 0 < δ < 1")
+    if rho == 0:
+        return Fraction(0)
+    log_inverse_delta = float(_log_inverse(delta))
+    rho_float = float(rho)
+    a = _root_of_increasing(lambda a: a * a * rho_float + math.log1p(a) - log_inverse_delta)
+    with localcontext(_DIGITS):
+        tilt, margin = _conversion_terms(a, delta)
+        epsilon = (1 + a) * _decimal(rho) + tilt
+        return _tidy(epsilon + margin * (1 + _decimal(rho)), ROUND_UP)
+
+
+@lru_cache(maxsize=256)
+def zcdp_rho_limit(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest ρ, rounded down, such that ρ-zCDP implies (ε, δ)-privacy by the conversion of `zcdp_epsilon`.
+
+    Precondition: ε > 0, 0 < δ < 1. Formula: ρ = (ε − g(α))/α for any α > 1; at the best one, with α = 1 + a,
+    ρ = (ln(1/δ) − ln(1 + a))/a², along which ε falls as a grows.
+    Postcondition: every ρ-zCDP mechanism is (ε, δ)-private.
+
+    >>> limit = zcdp_rho_limit(Fraction(1), Fraction(1, 10**6))
+    >>> zcdp_epsilon(limit, Fraction(1, 10**6)) <= 1, round(float(limit), 5)
+    (True, 0.02436)
+    """
+    if epsilon <= 0 or not 0 < delta < 1:
+        raise InternalError("conversion to zCDP needs ε > 0 and 0 < δ < 1")
+    log_inverse_delta = float(_log_inverse(delta))
+    epsilon_float = float(epsilon)
+
+    def too_private(a: float) -> float:
+        rho = (log_inverse_delta - math.log1p(a)) / a / a
+        tilt = (log_inverse_delta - math.log1p(a)) / a - math.log1p(1 / a)
+        return epsilon_float - ((1 + a) * rho + tilt)
+
+    a = _root_of_increasing(too_private)
+    with localcontext(_DIGITS):
+        tilt, margin = _conversion_terms(a, delta)
+        rho = (_decimal(epsilon) - tilt - margin * (1 + _decimal(epsilon))) / (1 + a)
+        return _tidy(max(rho, Decimal(0)), ROUND_DOWN)
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def _log_inverse(delta: Fraction) -> Decimal:
+    with localcontext(_DIGITS):
+        return -_decimal(delta).ln()
+
+
+def _conversion_terms(a: Decimal, delta: Fraction) -> tuple[Decimal, Decimal]:
+    """g(1 + a), and a margin far above what rounding to 80 digits can do to it."""
+    log_inverse_delta = _log_inverse(delta)
+    tilt = (log_inverse_delta - (1 + a).ln()) / a + (a / (1 + a)).ln()
+    margin = Decimal("1e-60") * (1 + 1 / a) * (1 + log_inverse_delta)
+    return tilt, margin
+
+
+def _root_of_increasing(function: Callable[[float], float]) -> Decimal:
+    """About where an increasing function crosses zero, between 1e-30 and 1e302, as a number of 15 digits."""
+    low, high = math.log(1e-30), math.log(1e302)
+    for _ in range(80):
+        middle = (low + high) / 2
+        if function(math.exp(middle)) < 0:
+            low = middle
+        else:
+            high = middle
+    return Decimal(f"{math.exp(low):.14e}")
+
+
+def _tidy(value: Decimal, rounding: str) -> Fraction:
+    """Thirty digits, in the direction that is asked."""
+    return Fraction(Context(prec=30, rounding=rounding, Emin=-999999, Emax=999999, traps=[]).plus(value))
