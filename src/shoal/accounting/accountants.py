@@ -54,7 +54,8 @@ class Loss:
     def __post_init__(self) -> None:
         if (self.rho is None) != (self.rho_delta is None):
             raise InternalError("a loss in zCDP has both a rho and a delta")
-        for amount in (self.epsilon, self.delta, *self.zcdp):
+        in_zcdp = () if self.rho is None else (self.rho, self.rho_delta)
+        for amount in (self.epsilon, self.delta, *in_zcdp):
             if not isinstance(amount, Fraction) or amount < 0:
                 raise InternalError("a privacy loss is an exact fraction that is not negative")
         if any(0 < amount < SMALLEST_POSITIVE_AMOUNT for amount in (self.epsilon, self.delta)):

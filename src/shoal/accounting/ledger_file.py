@@ -22,6 +22,7 @@ from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from shoal.accounting.accountants import Spent
@@ -145,6 +146,7 @@ def amount_text(amount: Fraction) -> str:
 _AMOUNT = re.compile(r"[0-9]{1,4000}/[0-9]{1,4000}", re.ASCII)
 
 
+@lru_cache(maxsize=4096)
 def amount_of(text: str) -> Fraction:
     """The amount that `amount_text` wrote."""
     if not _AMOUNT.fullmatch(text):

@@ -41,7 +41,7 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     with localcontext(_DIGITS):
         tilt, margin = _conversion_terms(a, delta)
         epsilon = (1 + a) * _decimal(rho) + tilt
-        return _tidy(epsilon + margin * (1 + _decimal(rho)), ROUND_UP)
+        return _tidy(max(epsilon + margin * (1 + _decimal(rho)), Decimal(0)), ROUND_UP)
 
 
 @lru_cache(maxsize=256)

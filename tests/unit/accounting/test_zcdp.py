@@ -1,0 +1,77 @@
+"""The conversion between zCDP and (ε, δ) is tight, and errs to one side only."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from shoal.accounting.zcdp import zcdp_epsilon, zcdp_rho_limit
+from shoal.errors import InternalError
+
+RHOS = [1e-12, 1e-6, 1e-3, 0.0244, 0.5, 3.0, 100.0, 1e6, 5e11]
+DELTAS = [1e-300, 1e-100, 1e-12, 1e-6, 0.01, 0.5, 0.999]
+
+
+def best_over_all_orders(rho, delta):
+    """min over α of αρ + (ln(1/δ) − ln α)/(α − 1) + ln(1 − 1/α), by a general minimiser."""
+
+    def epsilon(log_a):
+        a = math.exp(log_a)
+        return (1 + a) * rho + (math.log(1 / delta) - math.log1p(a)) / a - math.log1p(1 / a)
+
+    starts = [
+        optimize.minimize_scalar(epsilon, bounds=(low, low + 8), method="bounded").fun for low in range(-40, 690, 8)
+    ]
+    return max(0.0, min(starts))
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("rho", RHOS)
+def test_epsilon_is_the_best_over_all_orders(rho, delta):
+    ours = float(zcdp_epsilon(Fraction(rho), Fraction(delta)))
+    assert ours == pytest.approx(best_over_all_orders(rho, delta), rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01])
+@pytest.mark.parametrize("rho", [1e-4, 0.01, 0.5, 10.0])
+def test_epsilon_covers_the_gaussian_mechanism_whose_exact_loss_is_known(rho, delta):
+    epsilon, mu = float(zcdp_epsilon(Fraction(rho), Fraction(delta))), math.sqrt(2 * rho)
+    log_second = epsilon + stats.norm.logcdf(-mu / 2 - epsilon / mu)
+    exact_delta = stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(log_second)
+    assert exact_delta <= delta
+    assert exact_delta >= delta / 30
+
+
+@settings(deadline=None)
+@given(st.floats(1e-10, 1e9), st.floats(1e-300, 0.9))
+def test_the_largest_rho_for_an_epsilon_stays_within_it_and_comes_close(epsilon, delta):
+    limit = zcdp_rho_limit(Fraction(epsilon), Fraction(delta))
+    assert limit >= 0
+    if limit > 0:
+        assert zcdp_epsilon(limit, Fraction(delta)) <= Fraction(epsilon) * (1 + Fraction(1, 10**25))
+    assert zcdp_epsilon(limit * Fraction(1001, 1000) + Fraction(1, 10**40), Fraction(delta)) >= Fraction(
+        epsilon
+    ) * Fraction(99, 100)
+
+
+@settings(deadline=None)
+@given(st.floats(1e-12, 1e9), st.floats(1e-12, 1e9), st.floats(1e-300, 0.9))
+def test_more_rho_never_means_less_epsilon(first, second, delta):
+    low, high = sorted((first, second))
+    below, above = zcdp_epsilon(Fraction(low), Fraction(delta)), zcdp_epsilon(Fraction(high), Fraction(delta))
+    assert below <= above * (1 + Fraction(1, 10**12))
+
+
+def test_no_loss_needs_no_epsilon():
+    assert zcdp_epsilon(Fraction(0), Fraction(1, 10**6)) == 0
+
+
+@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1), Fraction(-1)])
+def test_there_is_no_conversion_without_a_delta(delta):
+    with pytest.raises(InternalError):
+        zcdp_epsilon(Fraction(1), delta)
+    with pytest.raises(InternalError):
+        zcdp_rho_limit(Fraction(1), delta)
