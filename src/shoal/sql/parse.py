@@ -1,0 +1,151 @@
+"""SQL text → tree: the only door through which a query's text enters; the text itself goes no further.
+
+The tree is made of sqlglot nodes and built by a grammar of our own (`query_grammar`, `expression_grammar`,
+`call_grammar`): what the grammar does not write down cannot be in the tree, so nothing is read and then dropped.
+Verdicts come in a fixed order: size, kind of statement, number of statements, letters and words, grammar.
+
+    >>> parse("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(*) FROM visits;").explain
+    False
+    >>> parse("DROP TABLE visits")
+    Traceback (most recent call last):
+    shoal.errors.ShoalError: E_STATEMENT: Only queries are answered; DROP is none.
+    ...
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shoal.errors import ShoalError
+from shoal.sql.calls import FunctionCall, PrivacyClause, clamped, function_call, named_arguments, privacy_clause
+from shoal.sql.constants import Constant, ConstantKind, constant, position
+from shoal.sql.lexing import Kind, Source, check_size, first_word, refuse, tokenize, too_deep
+from shoal.sql.query_grammar import QueryGrammar
+from shoal.sql.words import QUERY_WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlglot import exp
+
+__all__ = [
+    "Constant",
+    "ConstantKind",
+    "FunctionCall",
+    "PrivacyClause",
+    "Statement",
+    "clamped",
+    "constant",
+    "function_call",
+    "named_arguments",
+    "parse",
+    "position",
+    "privacy_clause",
+    "source_text",
+]
+
+MAX_TREE_DEPTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A query: Select, Union, Intersect or Except; `explain` where EXPLAIN PRIVACY stood before it."""
+
+    tree: exp.Query
+    explain: bool
+    sql: str
+
+
+def parse(sql: str) -> Statement:
+    """The one query in a text, or a ShoalError that says why there is none."""
+    if not isinstance(sql, str):
+        raise ShoalError("E_USAGE", "A query is a string.", hint="Pass the SQL text.")
+    try:
+        check_size(sql)
+        _check_statement(sql)
+        return _in_its_own_thread(lambda: _parse(sql))
+    except ShoalError as error:
+        raise error.located(sql) from None
+
+
+def source_text(node: exp.Expr, sql: str) -> str:
+    """The text a node was read from."""
+    return sql[node.meta["start"] : node.meta["end"]] if "start" in node.meta else ""
+
+
+def _parse(sql: str) -> Statement:
+    source = tokenize(sql)
+    _check_single(source)
+    grammar = QueryGrammar(source)
+    explain = grammar.accept("EXPLAIN", "PRIVACY")
+    if not explain and grammar.at("EXPLAIN"):
+        hint = "EXPLAIN PRIVACY <query> shows what a query costs and how exact it will be."
+        grammar.fail("E_STATEMENT", "An engine's plan shows exact numbers of rows; it is not shown.", hint)
+    tree = grammar.statement()
+    if _depth(tree) > MAX_TREE_DEPTH:
+        too_deep(sql, 0)
+    return Statement(tree, explain, sql)
+
+
+def _check_statement(sql: str) -> None:
+    """Only queries: the first word tells, before the rest is even split into tokens."""
+    word = first_word(sql)
+    if word is None or word in QUERY_WORDS or word == "EXPLAIN":
+        return
+    raise ShoalError(
+        "E_STATEMENT",
+        f"Only queries are answered; {word[:40]} is none.",
+        hint="A query begins with SELECT or WITH.",
+        position=(1, 1),
+    )
+
+
+def _check_single(source: Source) -> None:
+    semicolon = False
+    for token in source.tokens:
+        if semicolon and token.kind is not Kind.END and token.key != ";":
+            refuse(
+                source.sql,
+                token.start,
+                "E_MULTI_STATEMENT",
+                "There is more than one statement.",
+                "Send one query at a time.",
+            )
+        semicolon = semicolon or token.key == ";"
+    if len(source.tokens) == 1 or source.tokens[0].key == ";":
+        refuse(source.sql, 0, "E_PARSE", "The query is empty.", "A query begins with SELECT or WITH.")
+
+
+def _in_its_own_thread(work: Callable[[], Statement]) -> Statement:
+    """Run with a stack of its own: how deep the caller stands in its own calls changes no verdict."""
+    outcome: list[Statement | BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except RecursionError:
+            outcome.append(
+                ShoalError("E_LIMITS", "The query nests too deeply.", hint="Name the inner parts with WITH.")
+            )
+        except BaseException as error:  # noqa: BLE001 - raised again where the caller is
+            outcome.append(error)
+
+    thread = threading.Thread(target=run, name="shoal-parse")
+    thread.start()
+    thread.join()
+    result = outcome[0]
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def _depth(tree: exp.Expr) -> int:
+    """Levels of the tree, without recursion; chains such as a + b + c … count once for each operator."""
+    deepest, waiting = 0, [(tree, 1)]
+    while waiting:
+        node, level = waiting.pop()
+        deepest = max(deepest, level)
+        waiting.extend((child, level + 1) for child in node.iter_expressions())
+    return deepest
