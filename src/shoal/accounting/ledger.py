@@ -89,6 +89,8 @@ class Ledger:
         self._lock = threading.Lock()
         with store.reading() as connection:
             self._header, head = ledger_file.check_everything(connection)
+            if not store.is_whole(connection):
+                raise ledger_file.damaged("its length is not what it should be")
             self._last_seen = (0, self._header.hash)
             if anchor is not None:
                 self._require_row(connection, anchor)

@@ -179,6 +179,9 @@ class Store(Protocol):
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A transaction that changes nothing."""
 
+    def is_whole(self, connection: sqlite3.Connection) -> bool:
+        """Whether nothing is cut off, and nothing appended."""
+
 
 class FileStore:
     """The tables in a file, through a fresh connection per transaction."""
@@ -197,6 +200,11 @@ class FileStore:
         """See `Store`."""
         with _NO_FORK_INSIDE, _plain_words(), self._connected() as connection, _transaction(connection, "DEFERRED"):
             yield connection
+
+    def is_whole(self, connection: sqlite3.Connection) -> bool:
+        """See `Store`."""
+        pages, size = (int(connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "page_size"))
+        return self._path.stat().st_size == pages * size
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -230,6 +238,10 @@ class MemoryStore:
             yield self._connection
 
     reading = writing
+
+    def is_whole(self, connection: sqlite3.Connection) -> bool:  # noqa: ARG002 - one protocol
+        """See `Store`."""
+        return True
 
 
 def _require_regular_file(path: Path) -> None:
