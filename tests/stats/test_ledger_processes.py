@@ -1,0 +1,231 @@
+"""The ledger under many processes, under kill -9 at every step of its life, and under fork.
+
+Nothing here is sampled against a law: the counts are exact, and a single violation fails.
+"""
+
+import os
+import random
+import signal
+import sqlite3
+import struct
+import threading
+import time
+from fractions import Fraction
+
+import pytest
+
+from shoal.accounting import ledger_file
+from shoal.accounting.accountants import Loss
+from shoal.accounting.ledger import Ledger
+from shoal.errors import ShoalError
+from shoal.params import Budget
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here"),
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning"),
+]
+
+BUDGET = Budget(Fraction(3), Fraction(1, 10**6))
+THOUSANDTH = Loss(BUDGET.epsilon / 1000, BUDGET.delta / 1000)
+
+
+def start_forked(work):
+    """A child that does the work and exits 0, or 1 when it raises."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return child
+
+
+def ending_of(child):
+    """0, 1, or minus the signal that killed it."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def spend_often(path, times, threads, start, report):
+    """Spend from several threads at once, and report how many were released and refused."""
+    os.read(start, 1)
+    counts = {"released": 0, "E_BUDGET": 0}
+    lock = threading.Lock()
+
+    def spend():
+        ledger = Ledger.open(path)
+        for _ in range(times):
+            try:
+                ledger.reserve(THOUSANDTH).commit(b"rows")
+                outcome = "released"
+            except ShoalError as error:
+                outcome = error.code
+            with lock:
+                counts[outcome] += 1
+
+    workers = [threading.Thread(target=spend) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    os.write(report, struct.pack("ii", counts["released"], counts["E_BUDGET"]))
+
+
+def test_sixteen_processes_release_exactly_what_the_budget_holds(tmp_path):
+    path = tmp_path / "ledger.db"
+    Ledger.create(path, BUDGET)
+    start, go = os.pipe()
+    results, report = os.pipe()
+    children = [start_forked(lambda: spend_often(path, 40, 2, start, report)) for _ in range(16)]
+    os.write(go, b"x" * 16)
+    assert [ending_of(child) for child in children] == [0] * 16
+    counts = [struct.unpack("ii", os.read(results, 8)) for _ in children]
+    assert sum(released for released, _ in counts) == 1000
+    assert sum(refused for _, refused in counts) == 16 * 2 * 40 - 1000
+    ledger = Ledger.open(path)
+    assert ledger.spent == (BUDGET.epsilon, BUDGET.delta)
+    assert len(ledger.entries()) == 1000
+    for end in (start, go, results, report):
+        os.close(end)
+
+
+class KilledConnection(sqlite3.Connection):
+    """A connection that kills its process, the hard way, just before or just after the n-th statement."""
+
+    statements_left = 0
+    after = False
+
+    def execute(self, *args):
+        KilledConnection.statements_left -= 1
+        if KilledConnection.statements_left == 0 and not KilledConnection.after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = super().execute(*args)
+        if KilledConnection.statements_left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+
+def kill_at_statement(number, *, after):
+    """From now on in this process."""
+    connect = sqlite3.connect
+    KilledConnection.statements_left, KilledConnection.after = number, after
+    ledger_file.sqlite3.connect = lambda *args, **options: connect(*args, factory=KilledConnection, **options)
+
+
+def one_release(path, answered):
+    """The whole life of a spend; the answer leaves through the pipe, last of all."""
+    ledger = Ledger.open(path)
+    reservation = ledger.reserve(THOUSANDTH, user="ann", description="SELECT …", idempotency_key="k")
+    answer = reservation.answer
+    if answer is None:
+        answer = os.urandom(16)
+        reservation.commit(answer)
+    os.write(answered, answer)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_any_statement_no_answer_goes_out_without_a_durable_charge(tmp_path, after):
+    path = tmp_path / "ledger.db"
+    number = 0
+    while True:
+        number += 1
+        path.unlink(missing_ok=True)
+        Ledger.create(path, BUDGET)
+        answers, answered = os.pipe()
+
+        def killed_release(number=number, answered=answered):
+            kill_at_statement(number, after=after)
+            one_release(path, answered)
+
+        ended = ending_of(start_forked(killed_release))
+        first_charges = len(Ledger.open(path).entries())  # opens without repair
+        stored = Ledger.open(path).stored_answer("k")
+        assert ending_of(start_forked(lambda answered=answered: one_release(path, answered))) == 0
+        os.close(answered)
+        released = os.read(answers, 1000)
+        os.close(answers)
+        charges = len(Ledger.open(path).entries())
+        assert first_charges <= 1
+        if ended == 0:  # the life was shorter than that many statements, so every step was tried
+            assert released == stored * 2
+            assert charges == 1
+            break
+        assert ended == -signal.SIGKILL
+        assert len(released) == 16
+        assert stored in {None, released}
+        assert charges == (1 if stored else first_charges + 1)
+    assert number > 40
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_while_it_is_made_a_ledger_is_there_whole_or_not_at_all(tmp_path, after):
+    number, ended = 0, -signal.SIGKILL
+    while ended == -signal.SIGKILL:
+        number += 1
+        path = tmp_path / f"ledger{number}.db"
+
+        def killed_creation(number=number, path=path):
+            kill_at_statement(number, after=after)
+            Ledger.create(path, BUDGET)
+
+        ended = ending_of(start_forked(killed_creation))
+        ledger = Ledger.open(path) if path.exists() else Ledger.create(path, BUDGET)
+        assert ledger.spent == (0, 0)
+    assert ended == 0
+    assert number > 20
+
+
+def release_forever(path, reserved_or_released):
+    """Say what happened only after it happened."""
+    ledger = Ledger.open(path)
+    while True:
+        reservation = ledger.reserve(Loss(Fraction(1, 10**9), Fraction(0)))
+        os.write(reserved_or_released, struct.pack("ci", b"c", reservation.sequence))
+        reservation.commit(b"rows" * 500)
+        os.write(reserved_or_released, struct.pack("ci", b"a", reservation.sequence))
+
+
+def test_killed_at_250_random_instants_everything_said_is_in_the_ledger(tmp_path):
+    path = tmp_path / "ledger.db"
+    Ledger.create(path, BUDGET)
+    instants, hot_journals = random.Random(7), 0
+    for _ in range(250):
+        said, say = os.pipe()
+        child = start_forked(lambda say=say: release_forever(path, say))
+        os.close(say)
+        first = os.read(said, struct.calcsize("ci"))  # at work: from here on any instant will do
+        time.sleep(instants.random() * 0.02)
+        os.kill(child, signal.SIGKILL)
+        assert ending_of(child) == -signal.SIGKILL
+        hot_journals += (tmp_path / "ledger.db-journal").exists()
+        with os.fdopen(said, "rb") as pipe:
+            events = list(struct.iter_unpack("ci", first + pipe.read()))
+        states = {entry.sequence: entry.state for entry in Ledger.open(path).entries()}
+        assert {sequence for _, sequence in events} <= states.keys()
+        assert all(states[sequence] == "answered" for what, sequence in events if what == b"a")
+    ledger = Ledger.open(path)
+    assert ledger.spent[0] == Fraction(len(ledger.entries()), 10**9)
+    assert len(ledger.entries()) >= 250
+    assert hot_journals > 0, "no kill hit a commit: the instants are too few"
+
+
+def test_a_fork_in_the_middle_of_another_threads_spends_harms_nothing(tmp_path):
+    path = tmp_path / "ledger.db"
+    ledger = Ledger.create(path, BUDGET)
+    stop, by_the_thread = threading.Event(), []
+
+    def keep_spending():
+        while not stop.is_set() and len(by_the_thread) < 500:
+            by_the_thread.append(ledger.reserve(THOUSANDTH))
+
+    thread = threading.Thread(target=keep_spending)
+    thread.start()
+    children = [start_forked(lambda: [ledger.reserve(THOUSANDTH).commit(b"rows") for _ in range(5)]) for _ in range(20)]
+    ended = [ending_of(child) for child in children]
+    stop.set()
+    thread.join()
+    assert ended == [0] * 20
+    assert len(Ledger.open(path).entries()) == 100 + len(by_the_thread)
+    assert ledger.spent[0] == BUDGET.epsilon * (100 + len(by_the_thread)) / 1000
