@@ -37,24 +37,29 @@ SHOP_CATALOG = """\
 
 [tables.customers]
 owner = "uid"
-[tables.customers.columns.region]
-values = ["north", "south", "east", "west"]     # the list is public, so it may be used as public groups
-[tables.customers.columns.age]
-bounds = [18, 100]
-[tables.customers.columns.income]
-bounds = [0, 200000]
+[tables.customers.columns]
+uid = { type = "BIGINT" }
+region = { type = "VARCHAR", values = ["north", "south", "east", "west"] }    # a public list: usable as public groups
+age = { type = "INTEGER", bounds = [18, 100] }
+income = { type = "DOUBLE", bounds = [0, 200000] }
 
 [tables.visits]
 owner = "uid"
-max_rows_per_owner_and_group = 20               # COUNT(*) counts at most so many visits of one owner in one group
-[tables.visits.columns.spend]
-bounds = [0, 500]                               # one owner moves a SUM(spend) by at most 500 in one group
+max_rows_per_owner_and_group = 20           # COUNT(*) counts at most so many visits of one owner in one group
+[tables.visits.columns]
+uid = { type = "BIGINT" }
+site = { type = "VARCHAR" }                 # no list: which sites may appear is decided privately
+day = { type = "DATE" }
+spend = { type = "DOUBLE", bounds = [0, 500] }    # one owner moves SUM(spend) of one group by at most 500
 
 [tables.regions]
-public = true                                   # no owner: free to use
+public = true                               # no owner: free to use
+[tables.regions.columns]
+region = { type = "VARCHAR" }
+continent = { type = "VARCHAR" }
 
 [defaults]
-population = 20000                              # order of magnitude, public; sets δ where a query names none
+population = 20000                          # order of magnitude, public: sets delta where a query names none
 """
 """The custodian's catalog for the shop, as TOML."""
 
