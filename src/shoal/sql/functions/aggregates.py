@@ -1,0 +1,204 @@
+"""Aggregates of one owner's rows: exact and independent of the order of rows.
+
+Used where rows are grouped by the owner, and as windows partitioned by the owner. Reals are put on a fixed grid of
+2⁻³⁰ row by row, saturated at ±2⁹⁰ steps, and summed in 128-bit integers; the sum of any number of rows below 2³⁶
+fits. The result is brought back to a double by one fixed computation, so it is a function of the multiset of values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from shoal.errors import ShoalError
+from shoal.plan.types import BOOLEAN, DOUBLE, INTEGER, Kind, Type
+from shoal.sql.functions import forms
+from shoal.sql.functions.coerce import named, unsupported
+from shoal.sql.functions.forms import builtin, let, number, try_cast, when
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from shoal.plan.expressions import Place
+
+    Placed = Callable[[exp.Expression], exp.Expression]
+
+GRID_BITS = 30
+SATURATION_BITS = 90
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerAggregate:
+    """An aggregate over one owner's rows; its form passes each engine aggregate in it through `placed`."""
+
+    name: str
+    usage: str
+    meaning: str
+    result: Callable[[Sequence[Type]], Type | None]
+    form: Callable[[list[exp.Expression], Sequence[Type], Placed, bool], exp.Expression]
+
+
+def _aggregate(name: str, *arguments: exp.Expression, distinct: bool) -> exp.Expression:
+    return builtin(name, exp.Distinct(expressions=list(arguments))) if distinct else builtin(name, *arguments)
+
+
+def grid_steps(value: exp.Expression) -> exp.Expression:
+    """A double as a whole number of grid steps: ⌊v·2³⁰ + ½⌋, saturated at ±2⁹⁰, as a HUGEINT."""
+    limit = float(1 << SATURATION_BITS)
+    scaled = builtin("floor", builtin("+", builtin("*", value, number(float(1 << GRID_BITS))), number(0.5)))
+
+    def saturated(v: exp.Expression) -> exp.Expression:
+        top, bottom = (forms.huge(forms.text(str(sign * (1 << SATURATION_BITS)))) for sign in (1, -1))
+        above = exp.If(this=forms.compare(exp.GTE, v, number(limit)), true=top)
+        below = exp.If(this=forms.compare(exp.LTE, v.copy(), number(-limit)), true=bottom)
+        return exp.Case(ifs=[above, below], default=forms.huge(v.copy()))
+
+    return let(scaled, saturated)
+
+
+def _steps(value: exp.Expression, type_: Type) -> exp.Expression:
+    """What is summed: integers themselves, reals as grid steps."""
+    if type_.kind is Kind.DOUBLE:
+        return grid_steps(value)
+    if type_.kind is Kind.DECIMAL:
+        return grid_steps(forms.cast(value, "DOUBLE"))
+    return forms.cast(value, "BIGINT")
+
+
+def _unit(type_: Type) -> float:
+    return 1.0 if type_.kind in {Kind.INTEGER, Kind.BOOLEAN, Kind.NULL} else 1.0 / (1 << GRID_BITS)
+
+
+def _sum(arguments: list[exp.Expression], types: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expression:
+    total = placed(_aggregate("sum", _steps(arguments[0], types[0]), distinct=distinct))
+    if _unit(types[0]) == 1.0:
+        return try_cast(total, "BIGINT")
+    return builtin("*", forms.cast(total, "DOUBLE"), number(_unit(types[0])))
+
+
+def _mean(arguments: list[exp.Expression], types: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expression:
+    steps = _steps(arguments[0], types[0])
+    total = forms.cast(placed(_aggregate("sum", steps, distinct=distinct)), "DOUBLE")
+    count = forms.cast(placed(_aggregate("count", steps.copy(), distinct=distinct)), "DOUBLE")
+    quotient = builtin("/", total, forms.not_zero(count))
+    return forms.positive_zero(builtin("*", quotient, number(_unit(types[0]))))
+
+
+def _plain(name: str) -> Callable[..., exp.Expression]:
+    def form(arguments: list[exp.Expression], _: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expression:
+        return placed(_aggregate(name, *arguments, distinct=distinct))
+
+    return form
+
+
+def _count(arguments: list[exp.Expression], _: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expression:
+    return placed(_aggregate("count", *arguments, distinct=distinct) if arguments else builtin("count_star"))
+
+
+def _count_if(arguments: list[exp.Expression], _: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expression:
+    return placed(_aggregate("count", when(arguments[0], number(1)), distinct=distinct))
+
+
+def _median(arguments: list[exp.Expression], _: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expression:
+    doubled = forms.cast(arguments[0], "DOUBLE")
+    return forms.canonical_double(placed(_aggregate("median", doubled, distinct=distinct)))
+
+
+def _numeric(gives: Callable[[Type], Type]) -> Callable[[Sequence[Type]], Type | None]:
+    return lambda types: gives(types[0]) if len(types) == 1 and types[0].is_numeric else None
+
+
+def _of_sum(type_: Type) -> Type:
+    return INTEGER if type_.kind in {Kind.INTEGER, Kind.NULL} else DOUBLE
+
+
+def _same_type(types: Sequence[Type]) -> Type | None:
+    refused = {Kind.UNSUPPORTED, Kind.INTERVAL}
+    return types[0].plain() if len(types) == 1 and types[0].kind not in refused else None
+
+
+def _of_condition(gives: Type) -> Callable[[Sequence[Type]], Type | None]:
+    return lambda types: gives if [t.kind for t in types] in ([Kind.BOOLEAN], [Kind.NULL]) else None
+
+
+def _integer_only(types: Sequence[Type]) -> Type | None:
+    return INTEGER if [t.kind for t in types] == [Kind.INTEGER] else None
+
+
+_ALL = (
+    OwnerAggregate(
+        "count",
+        "COUNT(*) or COUNT(x)",
+        "Rows, or rows with a value.",
+        lambda t: INTEGER if len(t) <= 1 else None,
+        _count,
+    ),
+    OwnerAggregate("count_if", "COUNT_IF(p)", "Rows where p is true.", _of_condition(INTEGER), _count_if),
+    OwnerAggregate("sum", "SUM(x)", "The sum; NULL when an integer sum does not fit.", _numeric(_of_sum), _sum),
+    OwnerAggregate("avg", "AVG(x)", "The mean.", _numeric(lambda _: DOUBLE), _mean),
+    OwnerAggregate("min", "MIN(x)", "The smallest value.", _same_type, _plain("min")),
+    OwnerAggregate("max", "MAX(x)", "The largest value.", _same_type, _plain("max")),
+    OwnerAggregate("median", "MEDIAN(x)", "The middle value.", _numeric(lambda _: DOUBLE), _median),
+    OwnerAggregate(
+        "bool_and", "BOOL_AND(p)", "Whether p holds in every row.", _of_condition(BOOLEAN), _plain("bool_and")
+    ),
+    OwnerAggregate("bool_or", "BOOL_OR(p)", "Whether p holds in some row.", _of_condition(BOOLEAN), _plain("bool_or")),
+    OwnerAggregate("bit_and", "BIT_AND(x)", "All bits set in every row.", _integer_only, _plain("bit_and")),
+    OwnerAggregate("bit_or", "BIT_OR(x)", "All bits set in some row.", _integer_only, _plain("bit_or")),
+    OwnerAggregate("bit_xor", "BIT_XOR(x)", "Bits set in an odd number of rows.", _integer_only, _plain("bit_xor")),
+)
+
+OWNER_AGGREGATES = {aggregate.name: aggregate for aggregate in _ALL}
+_ALIASES = {
+    "countif": "count_if",
+    "mean": "avg",
+    "every": "bool_and",
+    "logical_and": "bool_and",
+    "logical_or": "bool_or",
+}
+
+
+def owner_aggregate(name: str, types: Sequence[Type], place: Place) -> tuple[str, Type]:
+    """The aggregate's own name and what it gives over one owner's rows.
+
+    `first`, `last`, `any_value`, `list`, `string_agg`, `arg_max`, `mode` and the like depend on the order of rows:
+    refused.
+    """
+    known = _ALIASES.get(name.lower(), name.lower())
+    if known not in OWNER_AGGREGATES:
+        raise ShoalError(
+            "E_FUNCTION_NOT_ALLOWED",
+            f"{name.upper()} cannot be computed from one owner's rows here.",
+            hint=f"Use one of {', '.join(sorted(OWNER_AGGREGATES)).upper()}: they do not depend on the order of rows.",
+            position=place,
+        )
+    aggregate = OWNER_AGGREGATES[known]
+    result = aggregate.result(types)
+    if result is None:
+        found = ", ".join(named(t) for t in types) or "nothing"
+        raise unsupported(f"{aggregate.usage} does not take ({found}).", place, hint=aggregate.meaning)
+    return known, result
+
+
+def owner_aggregate_form(
+    name: str,
+    arguments: list[exp.Expression],
+    types: Sequence[Type],
+    distinct: bool = False,
+    condition: exp.Expression | None = None,
+    over: Placed | None = None,
+) -> exp.Expression:
+    """The aggregate for the engine; `condition` is its FILTER, `over` makes a window of each engine aggregate in it.
+
+    >>> owner_aggregate_form("sum", [exp.column("a")], [INTEGER]).sql("duckdb")
+    'TRY_CAST(system.main.sum(CAST(a AS BIGINT)) AS BIGINT)'
+    """
+
+    def placed(call: exp.Expression) -> exp.Expression:
+        if condition is not None:
+            call = exp.Filter(this=call, expression=exp.Where(this=condition.copy()))
+        return over(call) if over is not None else call
+
+    return OWNER_AGGREGATES[name].form(arguments, types, placed, distinct)

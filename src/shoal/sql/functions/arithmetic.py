@@ -1,0 +1,294 @@
+"""Numbers: every function is total. What has no answer (overflow, division by zero, outside the domain) is NULL.
+
+Integers are 64 bits wide; sums and products are formed in 128 bits and are NULL when they do not fit. Doubles follow
+IEEE 754, except that NaN is NULL and −0.0 is 0.0; infinities are values, and clamp to a bound later. Decimals become
+doubles where they are computed with.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from shoal.plan.expressions import Call, Expression, Literal, Place
+from shoal.plan.types import DOUBLE, INTEGER, Kind
+from shoal.sql.functions import forms
+from shoal.sql.functions.forms import (
+    builtin,
+    canonical_double,
+    compare,
+    huge,
+    let,
+    let_many,
+    not_zero,
+    number,
+    try_cast,
+    when,
+)
+from shoal.sql.functions.overloads import Constant, Function, Overload, checked_count, overloaded, wrong_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shoal.sql.functions.forms import Body
+    from shoal.sql.functions.overloads import Bind
+
+DIGITS = 15
+"""The most digits ROUND and TRUNC keep or drop."""
+
+_EXACT: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+}
+
+
+def _integer_pair(name: str) -> Body:
+    return lambda a, b: try_cast(builtin(name, huge(a), huge(b)), "BIGINT")
+
+
+def _double_pair(name: str) -> Body:
+    return lambda a, b: canonical_double(builtin(name, a, b))
+
+
+def folded(call: Call) -> Expression:
+    """Sums, differences and products of constants, and signs of constants, as constants."""
+    values = [a.value for a in call.arguments if isinstance(a, Literal)]
+    if len(values) < len(call.arguments) or None in values:
+        return call
+    if call.function == "negate":
+        return _literal(-values[0], call)
+    return _literal(_EXACT[call.function](*values), call)
+
+
+def _literal(value: Any, call: Call) -> Expression:
+    fits = not isinstance(value, int) or abs(value) <= forms.LARGEST_INTEGER
+    if isinstance(value, float):
+        fits, value = not math.isnan(value), value + 0.0
+    return Literal(value if fits else None, call.type, call.place)
+
+
+def _folding(bind: Bind) -> Bind:
+    def bound(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+        call = bind(function, arguments, place)
+        return folded(call) if isinstance(call, Call) else call
+
+    return bound
+
+
+def _pair(name: str, sign: str, meaning: str, engine_name: str) -> Function:
+    function = overloaded(
+        name,
+        f"a {sign} b",
+        meaning,
+        Overload((INTEGER, INTEGER), INTEGER, _integer_pair(engine_name)),
+        Overload((DOUBLE, DOUBLE), DOUBLE, _double_pair(engine_name)),
+    )
+    return replace(function, bind=_folding(function.bind), operator=True)
+
+
+def _negated_integer(value: exp.Expression) -> exp.Expression:
+    return try_cast(builtin("-", huge(value)), "BIGINT")
+
+
+def _bind_negate(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    checked_count(function, arguments, 1, 1, place)
+    (value,) = arguments
+    if not value.type.is_numeric:
+        raise wrong_arguments(function, arguments, place)
+    return folded(Call(function.name, arguments, value.type.plain(), place))
+
+
+def _negate(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
+    (value,) = arguments
+    if call.type.kind is Kind.INTEGER:
+        return _negated_integer(value)
+    if call.type.kind is Kind.DECIMAL:
+        return forms.cast(builtin("-", value), f"DECIMAL({call.type.precision}, {call.type.scale})")
+    return forms.positive_zero(builtin("-", value))
+
+
+def _quotient(a: exp.Expression, b: exp.Expression) -> exp.Expression:
+    return canonical_double(builtin("/", a, not_zero(b)))
+
+
+def _whole_quotient(name: str) -> Body:
+    return lambda a, b: try_cast(builtin(name, huge(a), huge(not_zero(b))), "BIGINT")
+
+
+def _double_remainder(a: exp.Expression, b: exp.Expression) -> exp.Expression:
+    return canonical_double(builtin("%", a, not_zero(b)))
+
+
+def _inside(condition: Callable[[exp.Expression], exp.Expression], name: str) -> Body:
+    """The function where the condition holds, NULL elsewhere."""
+    return lambda x: canonical_double(let(x, lambda v: builtin(name, when(condition(v), v.copy()))))
+
+
+def _positive(value: exp.Expression) -> exp.Expression:
+    return compare(exp.GT, value, number(0))
+
+
+def _not_negative(value: exp.Expression) -> exp.Expression:
+    return compare(exp.GTE, value, number(0))
+
+
+def _unit(value: exp.Expression) -> exp.Expression:
+    return forms.between(value, number(-1), number(1))
+
+
+def _finite(value: exp.Expression) -> exp.Expression:
+    return builtin("isfinite", value)
+
+
+def _logarithm(base: exp.Expression, value: exp.Expression) -> exp.Expression:
+    """ln(value) / ln(base), as one quotient so that all engines agree."""
+    return canonical_double(builtin("/", _natural(value), not_zero(_natural(base))))
+
+
+def _natural(value: exp.Expression) -> exp.Expression:
+    return let(value, lambda v: builtin("ln", when(_positive(v), v.copy())))
+
+
+def _power(base: exp.Expression, exponent: exp.Expression) -> exp.Expression:
+    """0 to a negative power is a division by zero: NULL."""
+
+    def guarded(v: exp.Expression, w: exp.Expression) -> exp.Expression:
+        pole = forms.connected(exp.And, (compare(exp.EQ, v, number(0)), compare(exp.LT, w, number(0))))
+        return when(pole, exp.Null(), builtin("pow", v.copy(), w.copy()))
+
+    return canonical_double(let_many([base, exponent], guarded))
+
+
+def _real(name: str, meaning: str, form: Body | None = None, *, aliases: tuple[str, ...] = ()) -> Function:
+    """A function of one double."""
+    written = form or (lambda x: canonical_double(builtin(name, x)))
+    return overloaded(name, f"{name.upper()}(x)", meaning, Overload((DOUBLE,), DOUBLE, written), aliases=aliases)
+
+
+def _few_digits(digits: int) -> str | None:
+    return None if abs(digits) <= DIGITS else f"The number of digits must be between -{DIGITS} and {DIGITS}."
+
+
+def _unchanged(value: exp.Expression, *_: exp.Expression) -> exp.Expression:
+    return value
+
+
+def _rounding(name: str, meaning: str, *, digits: bool, aliases: tuple[str, ...] = ()) -> Function:
+    """ROUND, TRUNC, FLOOR, CEIL: integers are whole already."""
+    whole = [
+        Overload((INTEGER,), INTEGER, _unchanged),
+        Overload((DOUBLE,), DOUBLE, lambda x: canonical_double(builtin(name, x))),
+    ]
+    with_digits = Overload(
+        (DOUBLE, Constant(INTEGER, _few_digits)), DOUBLE, lambda x, n: canonical_double(builtin(name, x, n))
+    )
+    usage = f"{name.upper()}(x [, digits])" if digits else f"{name.upper()}(x)"
+    return overloaded(name, usage, meaning, *whole, *([with_digits] if digits else []), aliases=aliases)
+
+
+def _sign_of(value: exp.Expression) -> exp.Expression:
+    return forms.cast(builtin("sign", value), "BIGINT")
+
+
+SUM = _pair("add", "+", "The sum; NULL when an integer sum does not fit 64 bits.", "+")
+DIFFERENCE = _pair("subtract", "-", "The difference; NULL when it does not fit.", "-")
+"""Both also move dates: temporal.py completes them."""
+
+NEGATE = Function("negate", "-x", "The number with the other sign.", _bind_negate, _negate, operator=True)
+
+FUNCTIONS = (
+    NEGATE,
+    _pair("multiply", "*", "The product; NULL when it does not fit.", "*"),
+    replace(
+        overloaded(
+            "divide",
+            "a / b",
+            "The quotient, a double also for integers; NULL when b is 0.",
+            Overload((DOUBLE, DOUBLE), DOUBLE, _quotient),
+        ),
+        operator=True,
+        aliases=("safe_divide", "ieee_divide", "fdiv"),
+    ),
+    replace(
+        overloaded(
+            "integer_divide",
+            "a // b",
+            "The whole quotient of two integers, rounded towards zero; NULL when b is 0.",
+            Overload((INTEGER, INTEGER), INTEGER, _whole_quotient("//")),
+        ),
+        operator=True,
+        aliases=("div",),
+    ),
+    replace(
+        overloaded(
+            "modulo",
+            "a % b",
+            "The remainder, with the sign of a; NULL when b is 0.",
+            Overload((INTEGER, INTEGER), INTEGER, _whole_quotient("%")),
+            Overload((DOUBLE, DOUBLE), DOUBLE, _double_remainder),
+        ),
+        operator=True,
+        aliases=("mod", "fmod"),
+    ),
+    overloaded(
+        "abs",
+        "ABS(x)",
+        "The number without its sign.",
+        Overload((INTEGER,), INTEGER, lambda x: try_cast(builtin("abs", huge(x)), "BIGINT")),
+        Overload((DOUBLE,), DOUBLE, lambda x: canonical_double(builtin("abs", x))),
+    ),
+    overloaded(
+        "sign",
+        "SIGN(x)",
+        "-1, 0 or 1.",
+        Overload((INTEGER,), INTEGER, _sign_of),
+        Overload((DOUBLE,), INTEGER, _sign_of),
+    ),
+    _rounding("round", "To the nearest whole number, or to digits; halves go away from zero.", digits=True),
+    _rounding("trunc", "Towards zero.", digits=True, aliases=("truncate",)),
+    _rounding("floor", "The next whole number below.", digits=False),
+    _rounding("ceil", "The next whole number above.", digits=False, aliases=("ceiling",)),
+    _real("sqrt", "The square root; NULL for negative numbers.", _inside(_not_negative, "sqrt")),
+    _real("cbrt", "The cube root."),
+    _real("exp", "e to the power x."),
+    _real("ln", "The natural logarithm; NULL unless x > 0.", _inside(_positive, "ln")),
+    _real("log10", "The logarithm to base 10; NULL unless x > 0.", _inside(_positive, "log10")),
+    _real("log2", "The logarithm to base 2; NULL unless x > 0.", _inside(_positive, "log2")),
+    overloaded(
+        "log",
+        "LOG([base,] x)",
+        "The logarithm to base 10, or to the given base; NULL unless both are positive and the base is not 1.",
+        Overload((DOUBLE,), DOUBLE, _inside(_positive, "log10")),
+        Overload((DOUBLE, DOUBLE), DOUBLE, _logarithm),
+    ),
+    overloaded(
+        "pow",
+        "POW(x, y)",
+        "x to the power y; NULL where that is no number.",
+        Overload((DOUBLE, DOUBLE), DOUBLE, _power),
+        aliases=("power",),
+    ),
+    _real("sin", "The sine; NULL for infinities.", _inside(_finite, "sin")),
+    _real("cos", "The cosine; NULL for infinities.", _inside(_finite, "cos")),
+    _real("tan", "The tangent; NULL for infinities.", _inside(_finite, "tan")),
+    _real("asin", "The inverse sine; NULL outside [-1, 1].", _inside(_unit, "asin")),
+    _real("acos", "The inverse cosine; NULL outside [-1, 1].", _inside(_unit, "acos")),
+    _real("atan", "The inverse tangent."),
+    overloaded(
+        "atan2",
+        "ATAN2(y, x)",
+        "The angle of the point (x, y).",
+        Overload((DOUBLE, DOUBLE), DOUBLE, _double_pair("atan2")),
+    ),
+    _real("sinh", "The hyperbolic sine."),
+    _real("cosh", "The hyperbolic cosine."),
+    _real("tanh", "The hyperbolic tangent."),
+    _real("degrees", "Radians to degrees."),
+    _real("radians", "Degrees to radians."),
+    overloaded("pi", "PI()", "3.14159…", Overload((), DOUBLE, lambda: number(math.pi))),
+)

@@ -1,0 +1,152 @@
+"""Canonical integers: one 62-bit number for each owner and each group key, the same in the engine and in memory.
+
+Sampling hashes these, never positions or dictionary codes. Equal values have equal integers; different values may
+share one (integers that agree in their low 62 bits do), so whoever orders by a hash needs the value itself as the
+tie-break.
+
+| type | integer |
+|---|---|
+| integer, boolean | its low 62 bits in two's complement |
+| date, timestamp, time | days, microseconds, microseconds since midnight, as an integer |
+| text | the top 62 bits of the first eight bytes of its MD5, read little-endian |
+| double, decimal | the same for its shortest (double) or fixed-scale (decimal) decimal digits |
+| NULL | a constant |
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from shoal.errors import InternalError
+from shoal.plan.types import Kind, Type
+from shoal.sql.functions import forms
+from shoal.sql.functions.forms import builtin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+BITS = 62
+MASK = (1 << BITS) - 1
+NULL_INTEGER = 0x1B873593_CC9E2D51 & MASK
+"""What NULL is hashed as."""
+
+_FOREVER = (1 << 63) - 1
+
+
+def canonical_integer(value: exp.Expression, type_: Type) -> exp.Expression:
+    """The canonical integer of a value, as a BIGINT in [0, 2⁶²)."""
+    if type_.kind is Kind.NULL:
+        return forms.number(NULL_INTEGER)
+    if type_.kind not in _IN_ENGINE:
+        raise InternalError(f"a value of type {type_} has no canonical integer")
+    return exp.Coalesce(this=_IN_ENGINE[type_.kind](value), expressions=[forms.number(NULL_INTEGER)])
+
+
+def _low_bits(value: exp.Expression) -> exp.Expression:
+    return builtin("&", forms.cast(value, "BIGINT"), forms.number(MASK))
+
+
+def _digest(value: exp.Expression) -> exp.Expression:
+    top = builtin(">>", builtin("md5_number_upper", value), forms.cast(forms.number(64 - BITS), "UBIGINT"))
+    return forms.cast(top, "BIGINT")
+
+
+def _days(value: exp.Expression) -> exp.Expression:
+    return _low_bits(builtin("-", value, forms.cast(forms.text("1970-01-01"), "DATE")))
+
+
+_IN_ENGINE: dict[Kind, Callable[[exp.Expression], exp.Expression]] = {
+    Kind.INTEGER: _low_bits,
+    Kind.BOOLEAN: _low_bits,
+    Kind.DATE: _days,
+    Kind.TIMESTAMP: lambda value: _low_bits(builtin("epoch_us", value)),
+    Kind.TIME: lambda value: _low_bits(builtin("epoch_us", value)),
+    Kind.TEXT: _digest,
+    Kind.DOUBLE: lambda value: _digest(forms.cast(value, "VARCHAR")),
+    Kind.DECIMAL: lambda value: _digest(forms.cast(value, "VARCHAR")),
+}
+
+
+def canonical_integers(array: pa.Array | pa.ChunkedArray, type_: Type) -> NDArray[np.uint64]:
+    """The canonical integers of an Arrow array of values of this type.
+
+    >>> canonical_integers(pa.array([1, -1, None]), Type(Kind.INTEGER)).tolist()
+    [1, 4611686018427387903, 1983613069789375825]
+    """
+    plain = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    if pa.types.is_dictionary(plain.type):
+        return _of_dictionary(plain, type_)
+    if type_.kind in {Kind.TEXT, Kind.DOUBLE, Kind.DECIMAL}:
+        encoded = pc.dictionary_encode(_canonical_real(plain, type_))
+        return _of_codes(encoded, _digests(_written(encoded.dictionary, type_)))
+    return _of_integers(plain, type_)
+
+
+def _of_dictionary(array: Any, type_: Type) -> NDArray[np.uint64]:
+    return _of_codes(array, canonical_integers(array.dictionary, type_))
+
+
+def _of_codes(array: Any, of_dictionary: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Each row takes the integer of its dictionary entry; a missing code is NULL."""
+    table = np.append(of_dictionary, np.uint64(NULL_INTEGER))
+    codes = pc.fill_null(array.indices.cast(pa.int64()), len(of_dictionary)).to_numpy(zero_copy_only=False)
+    return np.asarray(table[codes], dtype=np.uint64)
+
+
+def _canonical_real(array: Any, type_: Type) -> Any:
+    """−0.0 is 0.0 and NaN is NULL, as everywhere in a plan."""
+    if type_.kind is not Kind.DOUBLE:
+        return array
+    doubles = pc.add(array.cast(pa.float64()), 0.0)
+    return pc.if_else(pc.is_nan(doubles), None, doubles)
+
+
+def _written(values: Any, type_: Type) -> Iterable[bytes]:
+    """The bytes that are hashed, one entry for each distinct value."""
+    if type_.kind is Kind.TEXT:
+        return values.cast(pa.large_binary()).to_pylist() if len(values) else []
+    if type_.kind is Kind.DOUBLE:
+        return [repr(value).encode() for value in values.to_pylist()]
+    return [_fixed(value, type_).encode() for value in values.to_pylist()]
+
+
+def _fixed(value: Any, type_: Type) -> str:
+    """A decimal as the engine writes it: `.50` when no digit fits before the point."""
+    digits = format(value, "f")
+    return digits.replace("0.", ".", 1) if type_.precision == type_.scale else digits
+
+
+def _digests(written: Iterable[bytes | None]) -> NDArray[np.uint64]:
+    digests = [NULL_DIGEST if w is None else hashlib.md5(w, usedforsecurity=False).digest()[:8] for w in written]
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64) >> np.uint64(64 - BITS)
+
+
+NULL_DIGEST = (NULL_INTEGER << (64 - BITS)).to_bytes(8, "little")
+
+
+def _of_integers(array: Any, type_: Type) -> NDArray[np.uint64]:
+    signed = _as_int64(array, type_)
+    missing = pc.is_null(signed).to_numpy(zero_copy_only=False)
+    values = pc.fill_null(signed, 0).to_numpy(zero_copy_only=False).view(np.uint64) & np.uint64(MASK)
+    return np.where(missing, np.uint64(NULL_INTEGER), values)
+
+
+def _as_int64(array: Any, type_: Type) -> Any:
+    if type_.kind is Kind.NULL:
+        return pa.nulls(len(array), pa.int64())
+    if type_.kind is Kind.DATE:
+        return array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
+    if type_.kind is Kind.TIMESTAMP:
+        instants = array.cast(pa.timestamp("us", tz=array.type.tz), safe=False).cast(pa.int64())
+        return pc.if_else(pc.is_in(instants, pa.array([_FOREVER, -_FOREVER])), None, instants)
+    if type_.kind is Kind.TIME:
+        return array.cast(pa.time64("us")).cast(pa.int64())
+    return array.cast(pa.int64())

@@ -1,0 +1,141 @@
+"""Types meet types: which values turn into others by themselves, and the errors when they do not.
+
+Numbers widen integer → decimal → double, a date widens to a timestamp, NULL fits everything, and a text *constant*
+beside a date, a time or a timestamp is read as one. Nothing else changes its type without a CAST. Constants are
+converted here, exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import date, datetime, time
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from shoal.errors import ShoalError
+from shoal.plan.expressions import Cast, Expression, Literal, Place
+from shoal.plan.types import Kind, Type, common_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
+_TIME = re.compile(r"\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
+
+
+def unsupported(message: str, place: Place, hint: str | None = None) -> ShoalError:
+    """The error for arguments that a function does not take."""
+    return ShoalError("E_UNSUPPORTED", message, hint=hint, position=place)
+
+
+def coerced(expression: Expression, target: Type) -> Expression | None:
+    """The expression as a value of the target type, or None where that takes a CAST."""
+    source = expression.type
+    if source.kind is target.kind and source.kind is not Kind.DECIMAL:
+        return expression
+    if isinstance(expression, Literal):
+        return _coerced_literal(expression, target)
+    if (source.kind, target.kind) in _WIDENINGS or source.kind is Kind.NULL:
+        return Cast(expression, target.plain(), expression.place)
+    if source.kind is target.kind:
+        same = (source.precision, source.scale) == (target.precision, target.scale)
+        return expression if same else Cast(expression, target.plain(), expression.place)
+    return None
+
+
+_WIDENINGS = {
+    (Kind.INTEGER, Kind.DECIMAL),
+    (Kind.INTEGER, Kind.DOUBLE),
+    (Kind.DECIMAL, Kind.DOUBLE),
+    (Kind.DATE, Kind.TIMESTAMP),
+}
+
+
+def _coerced_literal(literal: Literal, target: Type) -> Literal | None:
+    value, source = literal.value, literal.type.kind
+    if value is None:
+        widened: Any = None
+        if source is not Kind.NULL and (source, target.kind) not in _WIDENINGS and source is not target.kind:
+            return None
+    elif source is Kind.TEXT:
+        widened = parsed_temporal(value, target.kind)
+        if widened is None:
+            return None
+    elif source is target.kind:
+        widened = value
+    elif (source, target.kind) in _WIDENINGS:
+        widened = _widened(value, target.kind)
+    else:
+        return None
+    return replace(literal, value=widened, type=target.plain())
+
+
+def _widened(value: Any, kind: Kind) -> Any:
+    if kind is Kind.DOUBLE:
+        return nearest_double(value)
+    if kind is Kind.DECIMAL:
+        return Fraction(value)
+    return datetime.combine(value, time())
+
+
+def nearest_double(value: float | Fraction) -> float:
+    """The nearest float; what is too large is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def parsed_temporal(value: str, kind: Kind) -> date | datetime | time | None:
+    """A date, time or timestamp written in the ISO form, or None."""
+    try:
+        if kind is Kind.DATE and _DATE.fullmatch(value):
+            return date.fromisoformat(value)
+        if kind is Kind.TIMESTAMP and (_TIMESTAMP.fullmatch(value) or _DATE.fullmatch(value)):
+            return datetime.fromisoformat(_six_digits(value))
+        if kind is Kind.TIME and _TIME.fullmatch(value):
+            return time.fromisoformat(_six_digits(value))
+    except ValueError:
+        return None
+    return None
+
+
+def _six_digits(value: str) -> str:
+    """Python 3.11 and later read any number of digits; older readers and eyes like six."""
+    head, dot, digits = value.partition(".")
+    return f"{head}.{digits.ljust(6, '0')}" if dot else head
+
+
+def unified(arguments: Sequence[Expression], what: str, place: Place) -> list[Expression]:
+    """All arguments brought to their one common type; `what` names the doing in the error."""
+    target = common_type([a.type for a in arguments]) or _beside_text_constants(arguments)
+    if any(a.type.kind is Kind.INTERVAL for a in arguments):
+        raise unsupported(f"{what} does not take intervals.", place, hint="Add the interval to a date or timestamp.")
+    converted = [coerced(a, target) for a in arguments] if target else [None]
+    if any(part is None for part in converted):
+        names = " and ".join(dict.fromkeys(named(a.type) for a in arguments))
+        raise unsupported(f"{what} does not mix {names}.", place, hint="Bring them to one type with CAST(… AS …).")
+    return [part for part in converted if part is not None]
+
+
+def _beside_text_constants(arguments: Sequence[Expression]) -> Type | None:
+    others = [a.type for a in arguments if not (isinstance(a, Literal) and a.type.kind is Kind.TEXT)]
+    return common_type(others)
+
+
+def constant(argument: Expression) -> Any:
+    """The value of a constant; None for NULL and for everything else."""
+    return argument.value if isinstance(argument, Literal) else None
+
+
+def text_constant(argument: Expression) -> str | None:
+    """The value of a text constant, or None."""
+    value = constant(argument)
+    return value if isinstance(value, str) else None
+
+
+def named(type_: Type) -> str:
+    """The type as an error names it."""
+    return f"unsupported type {type_.storage}" if type_.kind is Kind.UNSUPPORTED else str(type_)

@@ -1,0 +1,195 @@
+"""Comparisons, three-valued logic, NULL handling and choices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from shoal.plan.expressions import Call, Case, Expression, Literal, Place
+from shoal.plan.types import BOOLEAN, Kind
+from shoal.sql.functions import forms
+from shoal.sql.functions.coerce import coerced, unified, unsupported
+from shoal.sql.functions.overloads import Function, checked_count, special, truth, wrong_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shoal.plan.types import Type
+    from shoal.sql.functions.forms import Body
+    from shoal.sql.functions.overloads import Bind
+
+MANY = 10_000
+"""The most arguments of a variadic function; the length of the text is bounded long before."""
+
+
+def _bind_comparison(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    checked_count(function, arguments, 2, 2, place)
+    return truth(function, unified(arguments, "A comparison", place), place)
+
+
+def _comparison(name: str, sign: str, kind: type[exp.Expression]) -> Function:
+    meaning = f"Compare two values of one type: a {sign} b."
+    return special(name, f"a {sign} b", meaning, _bind_comparison, _two_sided(kind), operator=True)
+
+
+def _two_sided(kind: type[exp.Expression]) -> Body:
+    return lambda left, right: forms.compare(kind, left, right)
+
+
+def _bind_between(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    checked_count(function, arguments, 3, 3, place)
+    return truth(function, unified(arguments, "BETWEEN", place), place)
+
+
+def _bind_in(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    checked_count(function, arguments, 2, MANY, place)
+    return truth(function, unified(arguments, "IN", place), place)
+
+
+def _in(value: exp.Expression, *items: exp.Expression) -> exp.Expression:
+    return exp.In(this=forms.operand(value), expressions=list(items))
+
+
+def _booleans(arguments: Sequence[Expression], what: str, place: Place) -> list[Expression]:
+    converted = [coerced(a, BOOLEAN) for a in arguments]
+    if any(part is None for part in converted):
+        raise unsupported(f"{what} takes conditions: true, false or NULL.", place, hint="Compare the value: x <> 0.")
+    return [part for part in converted if part is not None]
+
+
+def _bind_connective(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    checked_count(function, arguments, 2, MANY, place)
+    return truth(function, _booleans(arguments, function.name.upper(), place), place)
+
+
+def _bind_not(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    checked_count(function, arguments, 1, 1, place)
+    return truth(function, _booleans(arguments, "NOT", place), place)
+
+
+def _and(*conditions: exp.Expression) -> exp.Expression:
+    return forms.connected(exp.And, conditions)
+
+
+def _or(*conditions: exp.Expression) -> exp.Expression:
+    return forms.connected(exp.Or, conditions)
+
+
+def _not(condition: exp.Expression) -> exp.Expression:
+    return exp.Not(this=forms.operand(condition))
+
+
+def _bind_null_test(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    checked_count(function, arguments, 1, 1, place)
+    if arguments[0].type.kind is Kind.INTERVAL:
+        raise wrong_arguments(function, arguments, place)
+    return truth(function, arguments, place)
+
+
+def _is_null(value: exp.Expression) -> exp.Expression:
+    return exp.Is(this=forms.operand(value), expression=exp.Null())
+
+
+def _is_not_null(value: exp.Expression) -> exp.Expression:
+    return exp.Not(this=_is_null(value))
+
+
+def _truth_test(name: str, sign: str, expected: bool, *, negated: bool = False) -> Function:
+    def form(value: exp.Expression) -> exp.Expression:
+        test = forms.compare(exp.NullSafeEQ, value, exp.Boolean(this=expected))
+        return exp.Not(this=exp.Paren(this=test)) if negated else test
+
+    meaning = f"Whether the condition {sign.lower()}; never NULL."
+    return special(name, f"x {sign}", meaning, _bind_not, form, operator=True)
+
+
+def _bind_coalesce(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    checked_count(function, arguments, 1, MANY, place)
+    values = unified(arguments, function.name.upper(), place)
+    return Call(function.name, tuple(values), _result(values), place)
+
+
+def _result(values: Sequence[Expression]) -> Type:
+    return values[0].type.plain()
+
+
+def _coalesce(first: exp.Expression, *others: exp.Expression) -> exp.Expression:
+    return exp.Coalesce(this=first, expressions=list(others)) if others else first
+
+
+def _bind_nullif(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    checked_count(function, arguments, 2, 2, place)
+    values = unified(arguments, "NULLIF", place)
+    return Call(function.name, tuple(values), _result(values), place)
+
+
+def _nullif(value: exp.Expression, unwanted: exp.Expression) -> exp.Expression:
+    return forms.let_many([value, unwanted], lambda v, w: forms.when(forms.compare(exp.EQ, v, w), exp.Null(), v.copy()))
+
+
+def _bind_if(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    checked_count(function, arguments, 2, 3, place)
+    condition, then = _booleans(arguments[:1], "IF", place)[0], arguments[1]
+    otherwise = arguments[2] if len(arguments) == 3 else Literal(None, then.type, place)
+    return case([(condition, then)], otherwise, place)
+
+
+def case(branches: Sequence[tuple[Expression, Expression]], otherwise: Expression | None, place: Place) -> Case:
+    """CASE WHEN … with its values brought to one type; without ELSE it ends in NULL."""
+    conditions = _booleans([condition for condition, _ in branches], "WHEN", place)
+    last = otherwise if otherwise is not None else Literal(None, branches[0][1].type, place)
+    values = unified([*(value for _, value in branches), last], "CASE", place)
+    return Case(tuple(zip(conditions, values[:-1], strict=True)), values[-1], _result(values), place)
+
+
+def _bind_extreme(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    checked_count(function, arguments, 1, MANY, place)
+    values = unified(arguments, function.name.upper(), place)
+    return Call(function.name, tuple(values), _result(values), place)
+
+
+def _extreme(name: str, word: str) -> Function:
+    meaning = f"The {word} of several values; NULLs are skipped, and NULL is the answer when all are."
+    usage = f"{name.upper()}(a, b, …)"
+    return special(name, usage, meaning, _bind_extreme, lambda *values: forms.builtin(name, *values))
+
+
+def _operator(name: str, usage: str, meaning: str, bind: Bind, form: Body) -> Function:
+    return special(name, usage, meaning, bind, form, operator=True)
+
+
+FUNCTIONS = (
+    _comparison("equal", "=", exp.EQ),
+    _comparison("not_equal", "<>", exp.NEQ),
+    _comparison("less", "<", exp.LT),
+    _comparison("less_equal", "<=", exp.LTE),
+    _comparison("greater", ">", exp.GT),
+    _comparison("greater_equal", ">=", exp.GTE),
+    _comparison("is_distinct_from", "IS DISTINCT FROM", exp.NullSafeNEQ),
+    _comparison("is_not_distinct_from", "IS NOT DISTINCT FROM", exp.NullSafeEQ),
+    _operator("between", "x BETWEEN low AND high", "low ≤ x ≤ high.", _bind_between, forms.between),
+    _operator("in", "x IN (a, b, …)", "Whether x is one of the values.", _bind_in, _in),
+    _operator("and", "p AND q", "Both conditions.", _bind_connective, _and),
+    _operator("or", "p OR q", "At least one condition.", _bind_connective, _or),
+    _operator("not", "NOT p", "The opposite condition.", _bind_not, _not),
+    _operator("is_null", "x IS NULL", "Whether there is no value.", _bind_null_test, _is_null),
+    _operator("is_not_null", "x IS NOT NULL", "Whether there is a value.", _bind_null_test, _is_not_null),
+    _truth_test("is_true", "IS TRUE", expected=True),
+    _truth_test("is_false", "IS FALSE", expected=False),
+    _truth_test("is_not_true", "IS NOT TRUE", expected=True, negated=True),
+    _truth_test("is_not_false", "IS NOT FALSE", expected=False, negated=True),
+    special("coalesce", "COALESCE(a, b, …)", "The first value that is not NULL.", _bind_coalesce, _coalesce),
+    special("ifnull", "IFNULL(a, b)", "a, or b where a is NULL.", _bind_coalesce, _coalesce, aliases=("nvl",)),
+    special("nullif", "NULLIF(a, b)", "NULL where a = b, else a.", _bind_nullif, _nullif),
+    special(
+        "if",
+        "IF(condition, then [, otherwise])",
+        "`then` where the condition is true, else `otherwise`.",
+        _bind_if,
+        _coalesce,  # IF binds to a CASE: this form is never asked for
+        aliases=("iif",),
+    ),
+    _extreme("greatest", "largest"),
+    _extreme("least", "smallest"),
+)

@@ -1,0 +1,132 @@
+"""What a function of the allow-list is: how it binds to typed arguments, and the total form it takes in the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from shoal.plan.expressions import Call, Expression, Literal, Place
+from shoal.plan.types import BOOLEAN, Kind, Type
+from shoal.sql.functions.coerce import coerced, named, unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sqlglot import exp
+
+    Form = Callable[..., exp.Expression]
+    Bind = Callable[["Function", tuple[Expression, ...], Place], Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A parameter that must be a constant of this type; `check` says in a sentence what is wrong with it, or None."""
+
+    type: Type
+    check: Callable[[Any], str | None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """One way to call a function: parameter types, result type, and its form over compiled arguments."""
+
+    takes: tuple[Type | Constant, ...]
+    gives: Type
+    form: Form
+
+    def match(self, arguments: Sequence[Expression]) -> tuple[Expression, ...] | None:
+        """The arguments as this overload takes them, or None."""
+        if len(arguments) != len(self.takes):
+            return None
+        converted = [_as_taken(a, parameter) for a, parameter in zip(arguments, self.takes, strict=True)]
+        return (
+            None if any(part is None for part in converted) else tuple(part for part in converted if part is not None)
+        )
+
+
+def _as_taken(argument: Expression, parameter: Type | Constant) -> Expression | None:
+    if isinstance(parameter, Type):
+        return coerced(argument, parameter)
+    constant = coerced(argument, parameter.type)
+    return constant if isinstance(constant, Literal) and constant.value is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the allow-list.
+
+    `bind` turns checked arguments into an expression; `form` writes a bound call for the engine. Functions made of
+    overloads share both.
+    """
+
+    name: str
+    usage: str
+    meaning: str
+    bind: Bind
+    form: Callable[[Call, list[exp.Expression]], exp.Expression]
+    aliases: tuple[str, ...] = ()
+    operator: bool = False
+
+
+def overloaded(name: str, usage: str, meaning: str, *overloads: Overload, aliases: tuple[str, ...] = ()) -> Function:
+    """A function whose first matching overload is taken: list narrow types before wide ones."""
+
+    def bind(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+        for overload in overloads:
+            taken = overload.match(arguments)
+            if taken is not None:
+                _check_constants(overload, taken, place)
+                return Call(function.name, taken, overload.gives, place)
+        raise wrong_arguments(function, arguments, place)
+
+    def form(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
+        for overload in overloads:
+            if overload.gives == call.type and overload.match(call.arguments) == call.arguments:
+                return overload.form(*arguments)
+        raise AssertionError(f"no overload of {name} fits its own call")
+
+    return Function(name, usage, meaning, bind, form, aliases)
+
+
+def _check_constants(overload: Overload, taken: tuple[Expression, ...], place: Place) -> None:
+    for argument, parameter in zip(taken, overload.takes, strict=True):
+        if isinstance(parameter, Constant) and isinstance(argument, Literal):
+            complaint = parameter.check(argument.value)
+            if complaint:
+                raise unsupported(complaint, argument.place or place)
+
+
+def wrong_arguments(function: Function, arguments: Sequence[Expression], place: Place) -> Exception:
+    """The error for a call that fits no overload."""
+    found = ", ".join(_shown(a) for a in arguments) or "nothing"
+    return unsupported(f"{function.usage} does not take ({found}).", place, hint=function.meaning)
+
+
+def _shown(argument: Expression) -> str:
+    constant = isinstance(argument, Literal) and argument.type.kind is not Kind.NULL
+    return f"constant {named(argument.type)}" if constant else named(argument.type)
+
+
+def special(
+    name: str,
+    usage: str,
+    meaning: str,
+    bind: Bind,
+    form: Form,
+    *,
+    aliases: tuple[str, ...] = (),
+    operator: bool = False,
+) -> Function:
+    """A function with a binding of its own and a form that looks only at its compiled arguments."""
+    return Function(name, usage, meaning, bind, lambda _, arguments: form(*arguments), aliases, operator)
+
+
+def truth(function: Function, arguments: Sequence[Expression], place: Place) -> Call:
+    """A call that gives a boolean."""
+    return Call(function.name, tuple(arguments), BOOLEAN, place)
+
+
+def checked_count(function: Function, arguments: Sequence[Expression], least: int, most: int, place: Place) -> None:
+    """Refuse a call with too few or too many arguments."""
+    if not least <= len(arguments) <= most:
+        raise wrong_arguments(function, arguments, place)

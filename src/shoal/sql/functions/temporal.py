@@ -1,0 +1,522 @@
+"""Dates, times and timestamps in the calendar of the years 1 to 9999.
+
+What falls outside is NULL, as the engine's infinities are. Weeks begin on Monday (ISO); DAYOFWEEK counts from Sunday
+= 0, ISODOW from Monday = 1. Timestamps have no zone: what is stored with one is UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shoal.plan.expressions import Call, Expression, Literal, Place
+from shoal.plan.types import DATE, DOUBLE, INTEGER, TEXT, TIME, TIMESTAMP, Kind, Type
+from shoal.sql.functions import arithmetic, forms
+from shoal.sql.functions.coerce import coerced, constant, text_constant, unsupported
+from shoal.sql.functions.forms import between, builtin, cast, huge, in_calendar, let, number, text, try_cast, when
+from shoal.sql.functions.intervals import SECOND, bind_interval, parts_of, unit_named
+from shoal.sql.functions.overloads import (
+    Function,
+    Overload,
+    checked_count,
+    overloaded,
+    special,
+    wrong_arguments,
+)
+from shoal.sql.functions.values import engine_type, resolve_cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlglot import exp
+
+    from shoal.sql.functions.overloads import Bind
+
+_SPAN_DAYS = 3_652_059
+_SPAN_MONTHS = 12 * 10_000
+
+PARTS = {
+    "year": "year",
+    "isoyear": "isoyear",
+    "quarter": "quarter",
+    "month": "month",
+    "week": "week",
+    "isoweek": "week",
+    "weekofyear": "week",
+    "day": "day",
+    "dayofmonth": "day",
+    "dayofweek": "dayofweek",
+    "dow": "dayofweek",
+    "weekday": "dayofweek",
+    "isodow": "isodow",
+    "dayofyear": "dayofyear",
+    "doy": "dayofyear",
+    "hour": "hour",
+    "minute": "minute",
+    "second": "second",
+}
+_CLOCK = ("hour", "minute", "second")
+_DATE_UNITS = ("year", "quarter", "month", "week", "day")
+
+
+def _within(amount: exp.Expression, most: int) -> exp.Expression:
+    """The amount as a 32-bit integer, NULL beyond what a calendar of 9999 years can hold."""
+    return cast(let(amount, lambda v: when(between(v, number(-most), number(most)), v.copy())), "INTEGER")
+
+
+def _date(value: exp.Expression) -> exp.Expression:
+    return in_calendar(value, "DATE")
+
+
+def _timestamp(value: exp.Expression) -> exp.Expression:
+    return in_calendar(value, "TIMESTAMP")
+
+
+def _days_later(value: exp.Expression, days: exp.Expression) -> exp.Expression:
+    return _date(builtin("+", _date(value), _within(days, _SPAN_DAYS)))
+
+
+def _timestamp_days_later(value: exp.Expression, days: exp.Expression) -> exp.Expression:
+    return _timestamp(builtin("+", _timestamp(value), builtin("to_days", _within(days, _SPAN_DAYS))))
+
+
+def _months_later(value: exp.Expression, months: exp.Expression) -> exp.Expression:
+    return _date(cast(builtin("+", _date(value), builtin("to_months", _within(months, _SPAN_MONTHS))), "DATE"))
+
+
+def _timestamp_months_later(value: exp.Expression, months: exp.Expression) -> exp.Expression:
+    return _timestamp(builtin("+", _timestamp(value), builtin("to_months", _within(months, _SPAN_MONTHS))))
+
+
+def _microseconds_later(value: exp.Expression, microseconds: exp.Expression) -> exp.Expression:
+    return forms.instant(builtin("+", huge(builtin("epoch_us", value)), huge(microseconds)))
+
+
+def _shift(value: Expression, interval: Expression, place: Place, *, backwards: bool) -> Expression:
+    """A time moved by an interval: months first, then days, then the clock."""
+    for name, amount in parts_of(interval, place):
+        moved = _opposite(amount, place) if backwards else amount
+        start = coerced(value, TIMESTAMP) if name == "add_microseconds" else value
+        value = _BY_NAME[name].bind(_BY_NAME[name], (start or value, moved), place)
+    return value
+
+
+def _opposite(amount: Expression, place: Place) -> Expression:
+    return arithmetic.NEGATE.bind(arithmetic.NEGATE, (amount,), place)
+
+
+def _temporal(argument: Expression) -> bool:
+    return argument.type.kind in {Kind.DATE, Kind.TIMESTAMP}
+
+
+def _bind_sum(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    checked_count(function, arguments, 2, 2, place)
+    left, right = arguments if not _temporal(arguments[1]) else arguments[::-1]
+    if not _temporal(left):
+        return arithmetic.SUM.bind(function, arguments, place)
+    if right.type.kind is Kind.INTERVAL:
+        return _shift(left, right, place, backwards=False)
+    return _plus_days(function, left, right, place)
+
+
+def _bind_difference(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    checked_count(function, arguments, 2, 2, place)
+    left, right = arguments
+    if not _temporal(left) and not _temporal(right):
+        return arithmetic.DIFFERENCE.bind(function, arguments, place)
+    if right.type.kind is Kind.INTERVAL:
+        return _shift(left, right, place, backwards=True)
+    end, start = coerced(left, DATE), coerced(right, DATE)
+    if end is not None and start is not None:
+        return Call("days_between", (start, end), INTEGER, place)
+    if left.type.kind is Kind.DATE and right.type.kind is Kind.INTEGER:
+        return _plus_days(function, left, _opposite(right, place), place)
+    raise unsupported("Timestamps are subtracted with DATE_DIFF('second', start, end).", place)
+
+
+def _plus_days(function: Function, date: Expression, days: Expression, place: Place) -> Expression:
+    if date.type.kind is not Kind.DATE or coerced(days, INTEGER) is None:
+        raise wrong_arguments(function, (date, days), place)
+    return _BY_NAME["add_days"].bind(_BY_NAME["add_days"], (date, days), place)
+
+
+def _bind_shift(*, backwards: bool) -> Bind:
+    def bind(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+        checked_count(function, arguments, 2, 2, place)
+        value = _as_temporal(arguments[0])
+        if value is None or arguments[1].type.kind not in {Kind.INTERVAL, Kind.INTEGER}:
+            raise wrong_arguments(function, arguments, place)
+        if arguments[1].type.kind is Kind.INTEGER:
+            days = _opposite(arguments[1], place) if backwards else arguments[1]
+            return _plus_days(function, value, days, place)
+        return _shift(value, arguments[1], place, backwards=backwards)
+
+    return bind
+
+
+def _as_temporal(argument: Expression) -> Expression | None:
+    if _temporal(argument):
+        return argument
+    return coerced(argument, DATE) or coerced(argument, TIMESTAMP)
+
+
+def _unit_and_times(
+    function: Function, arguments: tuple[Expression, ...], place: Place
+) -> tuple[str, list[Expression], bool]:
+    """The unit, the times, and whether the unit stood first (DuckDB) or last (BigQuery)."""
+    first = unit_named(text_constant(arguments[0]) or "")
+    times = arguments[1:] if first else arguments[:-1]
+    name = first or unit_named(text_constant(arguments[-1]) or "")
+    if name is None:
+        raise unsupported(f"{function.usage} needs a constant unit such as 'month'.", place)
+    converted = [_as_temporal(time) for time in times]
+    if any(part is None for part in converted):
+        raise wrong_arguments(function, arguments, place)
+    return name, [part for part in converted if part is not None], bool(first)
+
+
+def _bind_trunc(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    checked_count(function, arguments, 2, 2, place)
+    unit, (value,), _ = _unit_and_times(function, arguments, place)
+    if unit not in _DATE_UNITS:
+        value = coerced(value, TIMESTAMP) or value
+    return Call(function.name, (Literal(unit, TEXT, place), value), value.type.plain(), place)
+
+
+def _trunc(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
+    unit, value = arguments
+    if call.type.kind is Kind.DATE:
+        return cast(builtin("date_trunc", unit, _date(value)), "DATE")
+    return builtin("date_trunc", unit, _timestamp(value))
+
+
+def _bind_diff(function: Function, arguments: tuple[Expression, ...], place: Place) -> Call:
+    checked_count(function, arguments, 3, 3, place)
+    unit, times, first = _unit_and_times(function, arguments, place)
+    start, end = times if first else times[::-1]
+    if function.name == "timestamp_diff" or unit not in _DATE_UNITS or start.type.kind is not end.type.kind:
+        start, end = coerced(start, TIMESTAMP) or start, coerced(end, TIMESTAMP) or end
+    return Call(function.name, (Literal(unit, TEXT, place), start, end), INTEGER, place)
+
+
+def _diff(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
+    unit, start, end = arguments
+    type_ = call.arguments[1].type
+    return builtin("date_diff", unit, _guarded(start, type_), _guarded(end, type_))
+
+
+def _elapsed(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
+    """Whole units between two instants, rounded towards zero."""
+    lengths = {"week": 604_800, "day": 86_400, "hour": 3600, "minute": 60, "second": 1}
+    unit = constant(call.arguments[0])
+    steps = lengths.get(unit, 0) * SECOND or {"millisecond": 1000, "microsecond": 1}[unit]
+    start, end = (builtin("epoch_us", _timestamp(time)) for time in arguments[1:])
+    return builtin("//", builtin("-", end, start), number(steps))
+
+
+def _bind_elapsed(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    call = _bind_diff(function, arguments, place)
+    if constant(call.arguments[0]) in {"year", "quarter", "month"}:
+        raise unsupported("TIMESTAMP_DIFF counts units of fixed length, up to weeks.", place, hint="Use DATE_DIFF.")
+    return call
+
+
+def _bind_part(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    checked_count(function, arguments, 2, 2, place)
+    part, value = arguments
+    written = (text_constant(part) or "").lower()
+    if written in {"date", "time"}:
+        return resolve_cast(_as_temporal(value) or value, DATE if written == "date" else TIME, place)
+    if written == "epoch":
+        return _BY_NAME["epoch"].bind(_BY_NAME["epoch"], (value,), place)
+    if written not in PARTS:
+        raise unsupported(f"{function.usage} takes one of the parts {', '.join(sorted(PARTS))}.", place)
+    return _part(function, PARTS[written], value, place)
+
+
+def _part(function: Function, name: str, value: Expression, place: Place) -> Expression:
+    source = value if value.type.kind is Kind.TIME and name in _CLOCK else _as_temporal(value)
+    if source is None:
+        raise wrong_arguments(function, (value,), place)
+    return Call("date_part", (Literal(name, TEXT, place), source), INTEGER, place)
+
+
+def _part_form(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
+    part, value = arguments
+    return builtin("date_part", part, _guarded(value, call.arguments[1].type))
+
+
+def _guarded(value: exp.Expression, type_: Type) -> exp.Expression:
+    return value if type_.kind is Kind.TIME else in_calendar(value, engine_type(type_))
+
+
+def _never(*_: exp.Expression) -> exp.Expression:
+    raise AssertionError("this function binds to calls of others")
+
+
+def _part_function(name: str, meaning: str, aliases: tuple[str, ...] = ()) -> Function:
+    def bind(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+        checked_count(function, arguments, 1, 1, place)
+        return _part(function, PARTS[name], arguments[0], place)
+
+    return special(name, f"{name.upper()}(time)", meaning, bind, _never, aliases=aliases)
+
+
+def _bind_to(target: Type) -> Bind:
+    def bind(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+        if target.kind is Kind.DATE and len(arguments) == 3:
+            return _BY_NAME["make_date"].bind(_BY_NAME["make_date"], arguments, place)
+        checked_count(function, arguments, 1, 1, place)
+        if arguments[0].type.kind not in {Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, Kind.NULL}:
+            raise wrong_arguments(function, arguments, place)
+        return resolve_cast(arguments[0], target, place)
+
+    return bind
+
+
+def _made_date(year: exp.Expression, month: exp.Expression, day: exp.Expression) -> exp.Expression:
+    """Through text, which the engine parses without errors: 2023-2-30 is NULL."""
+    parts = [cast(part, "VARCHAR") for part in (_within(year, 9999), month, day)]
+    written = builtin(
+        "||", builtin("||", builtin("||", builtin("||", parts[0], text("-")), parts[1]), text("-")), parts[2]
+    )
+    return _date(try_cast(written, "DATE"))
+
+
+_WRITTEN_FORMAT = re.compile(r"(?:[^%\\]|%[YymdHIMSpjaAbBfuwUWVG%])*")
+_READ_FORMAT = re.compile(r"(?:[^%\\]|%[YymdHIMSpjbBf%])*")
+
+
+def _expanded(written: str) -> str:
+    return written.replace("%F", "%Y-%m-%d").replace("%T", "%H:%M:%S")
+
+
+def _bind_format(allowed: re.Pattern[str], gives: Type) -> Bind:
+    """A constant format and a value, in either order."""
+
+    def bind(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+        checked_count(function, arguments, 2, 2, place)
+        value, layout = arguments if _is_format(arguments[1]) else arguments[::-1]
+        if not _is_format(layout):
+            raise unsupported(f"{function.usage} needs a constant format such as '%Y-%m-%d'.", place)
+        written = _expanded(text_constant(layout) or "")
+        if len(written) > 100 or not allowed.fullmatch(written):
+            raise unsupported(f"{function.usage} takes a format of %Y %m %d %H %M %S and the like.", place)
+        source = coerced(value, TEXT) if gives != TEXT else _as_temporal(value)
+        if source is None:
+            raise wrong_arguments(function, arguments, place)
+        return Call(function.name, (source, Literal(written, TEXT, place)), gives, place)
+
+    return bind
+
+
+def _is_format(argument: Expression) -> bool:
+    return "%" in (text_constant(argument) or "")
+
+
+def _formatted(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
+    value, layout = arguments
+    return builtin("strftime", _guarded(value, call.arguments[0].type), layout)
+
+
+def _parsed_timestamp(value: exp.Expression, layout: exp.Expression) -> exp.Expression:
+    return _timestamp(builtin("try_strptime", value, layout))
+
+
+def _parsed_date(value: exp.Expression, layout: exp.Expression) -> exp.Expression:
+    return cast(_parsed_timestamp(value, layout), "DATE")
+
+
+def _over(
+    name: str,
+    usage: str,
+    meaning: str,
+    gives: Type,
+    form: Callable[[exp.Expression], exp.Expression],
+    aliases: tuple[str, ...] = (),
+) -> Function:
+    """A function of a date or a timestamp."""
+    return overloaded(
+        name,
+        usage,
+        meaning,
+        Overload((DATE,), gives, lambda value: form(_date(value))),
+        Overload((TIMESTAMP,), gives, lambda value: form(_timestamp(value))),
+        aliases=aliases,
+    )
+
+
+def _since_1970(name: str, steps: int, meaning: str, aliases: tuple[str, ...] = ()) -> Function:
+    """Whole steps of so many microseconds since 1970, rounded down."""
+
+    def form(value: exp.Expression) -> exp.Expression:
+        exact = builtin("epoch_us", _timestamp(value))
+        if steps == 1:
+            return exact
+        return cast(builtin("floor", builtin("/", cast(exact, "DOUBLE"), number(float(steps)))), "BIGINT")
+
+    return overloaded(name, f"{name.upper()}(time)", meaning, Overload((TIMESTAMP,), INTEGER, form), aliases=aliases)
+
+
+def _from_1970(name: str, steps: int, meaning: str, aliases: tuple[str, ...] = ()) -> Function:
+    form = Overload((INTEGER,), TIMESTAMP, lambda n: forms.instant(builtin("*", huge(n), huge(number(steps)))))
+    return overloaded(name, f"{name.upper()}(n)", meaning, form, aliases=aliases)
+
+
+def _epoch(value: exp.Expression) -> exp.Expression:
+    return builtin("/", cast(builtin("epoch_us", value), "DOUBLE"), number(float(SECOND)))
+
+
+FUNCTIONS = (
+    replace(arithmetic.SUM, bind=_bind_sum),
+    replace(arithmetic.DIFFERENCE, bind=_bind_difference),
+    special(
+        "interval",
+        "INTERVAL n unit",
+        "A length of time, to add to or subtract from a date or timestamp.",
+        bind_interval,
+        _never,
+        operator=True,
+    ),
+    overloaded(
+        "add_days",
+        "ADD_DAYS(time, n)",
+        "n days later.",
+        Overload((DATE, INTEGER), DATE, _days_later),
+        Overload((TIMESTAMP, INTEGER), TIMESTAMP, _timestamp_days_later),
+    ),
+    overloaded(
+        "add_months",
+        "ADD_MONTHS(time, n)",
+        "n months later, on the last day where the month is shorter.",
+        Overload((DATE, INTEGER), DATE, _months_later),
+        Overload((TIMESTAMP, INTEGER), TIMESTAMP, _timestamp_months_later),
+    ),
+    overloaded(
+        "add_microseconds",
+        "ADD_MICROSECONDS(time, n)",
+        "n microseconds later.",
+        Overload((TIMESTAMP, INTEGER), TIMESTAMP, _microseconds_later),
+    ),
+    overloaded(
+        "days_between",
+        "DAYS_BETWEEN(start, end)",
+        "The number of days from one date to another; also written end - start.",
+        Overload((DATE, DATE), INTEGER, lambda start, end: builtin("-", _date(end), _date(start))),
+    ),
+    special(
+        "date_add",
+        "DATE_ADD(time, INTERVAL n unit)",
+        "The time moved forwards.",
+        _bind_shift(backwards=False),
+        _never,
+        aliases=("timestamp_add", "datetime_add"),
+    ),
+    special(
+        "date_sub",
+        "DATE_SUB(time, INTERVAL n unit)",
+        "The time moved backwards.",
+        _bind_shift(backwards=True),
+        _never,
+        aliases=("timestamp_sub", "datetime_sub"),
+    ),
+    Function(
+        "date_trunc",
+        "DATE_TRUNC('unit', time) or DATE_TRUNC(time, unit)",
+        "The beginning of the year, quarter, month, week, day, hour, minute or second; a date stays a date.",
+        _bind_trunc,
+        _trunc,
+        aliases=("datetrunc", "timestamp_trunc", "datetime_trunc"),
+    ),
+    Function(
+        "date_diff",
+        "DATE_DIFF('unit', start, end) or DATE_DIFF(end, start, unit)",
+        "How many beginnings of a unit lie between two times.",
+        _bind_diff,
+        _diff,
+        aliases=("datediff", "datetime_diff"),
+    ),
+    Function(
+        "timestamp_diff",
+        "TIMESTAMP_DIFF(end, start, unit)",
+        "How many whole units passed between two times, rounded towards zero.",
+        _bind_elapsed,
+        _elapsed,
+    ),
+    Function(
+        "date_part",
+        "EXTRACT(part FROM time)",
+        "A part of a date, timestamp or time as an integer; also DATE_PART('part', time).",
+        _bind_part,
+        _part_form,
+        aliases=("extract", "datepart"),
+    ),
+    _part_function("year", "The year."),
+    _part_function("quarter", "The quarter, 1 to 4."),
+    _part_function("month", "The month, 1 to 12."),
+    _part_function("week", "The ISO week, 1 to 53.", ("weekofyear", "isoweek")),
+    _part_function("day", "The day of the month.", ("dayofmonth",)),
+    _part_function("dayofweek", "The day of the week, Sunday = 0.", ("dow", "weekday")),
+    _part_function("isodow", "The day of the week, Monday = 1."),
+    _part_function("dayofyear", "The day of the year.", ("doy",)),
+    _part_function("isoyear", "The year of the ISO week."),
+    _part_function("hour", "The hour."),
+    _part_function("minute", "The minute."),
+    _part_function("second", "The second."),
+    _over("last_day", "LAST_DAY(time)", "The last day of the month.", DATE, lambda value: builtin("last_day", value)),
+    _over("dayname", "DAYNAME(time)", "The English name of the day.", TEXT, lambda value: builtin("dayname", value)),
+    _over("monthname", "MONTHNAME(time)", "The English name of the month.", TEXT, lambda v: builtin("monthname", v)),
+    overloaded(
+        "make_date",
+        "MAKE_DATE(year, month, day)",
+        "The date; NULL where there is no such day.",
+        Overload((INTEGER, INTEGER, INTEGER), DATE, _made_date),
+        aliases=("date_from_parts", "datefromparts"),
+    ),
+    special("date", "DATE(x)", "x as a date; also DATE(year, month, day).", _bind_to(DATE), _never),
+    special("timestamp", "TIMESTAMP(x)", "x as a timestamp.", _bind_to(TIMESTAMP), _never, aliases=("datetime",)),
+    Function(
+        "strftime",
+        "STRFTIME(time, format)",
+        "The time written in a constant format of %Y %m %d %H %M %S %j %a %b …",
+        _bind_format(_WRITTEN_FORMAT, TEXT),
+        _formatted,
+        aliases=("format_date", "format_timestamp", "format_datetime"),
+    ),
+    special(
+        "strptime",
+        "STRPTIME(text, format)",
+        "The timestamp read in a constant format; NULL where the text does not fit.",
+        _bind_format(_READ_FORMAT, TIMESTAMP),
+        _parsed_timestamp,
+        aliases=("try_strptime", "parse_timestamp", "parse_datetime"),
+    ),
+    special(
+        "parse_date",
+        "PARSE_DATE(format, text)",
+        "The date read in a constant format; NULL where the text does not fit.",
+        _bind_format(_READ_FORMAT, DATE),
+        _parsed_date,
+    ),
+    overloaded(
+        "epoch",
+        "EPOCH(time)",
+        "Seconds since 1970, with fractions.",
+        Overload((TIMESTAMP,), DOUBLE, lambda value: _epoch(_timestamp(value))),
+    ),
+    _since_1970("unix_seconds", SECOND, "Whole seconds since 1970."),
+    _since_1970("unix_millis", 1000, "Whole milliseconds since 1970.", ("epoch_ms",)),
+    _since_1970("unix_micros", 1, "Microseconds since 1970.", ("epoch_us",)),
+    overloaded(
+        "unix_date",
+        "UNIX_DATE(date)",
+        "Days since 1970.",
+        Overload((DATE,), INTEGER, lambda value: builtin("-", _date(value), cast(text("1970-01-01"), "DATE"))),
+    ),
+    _from_1970("timestamp_seconds", SECOND, "The timestamp so many seconds after 1970.", ("to_timestamp",)),
+    _from_1970("timestamp_millis", 1000, "The timestamp so many milliseconds after 1970."),
+    _from_1970("timestamp_micros", 1, "The timestamp so many microseconds after 1970.", ("make_timestamp",)),
+)
+
+_BY_NAME = {function.name: function for function in FUNCTIONS}

@@ -1,0 +1,216 @@
+"""Values at the border of the engine: stored columns, constants, casts and group keys.
+
+Inside a plan there is one type for each kind of value, and equal values are the same bits: integers are BIGINT, reals
+are DOUBLE without NaN and −0.0, texts compare by bytes, timestamps are UTC without a zone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import date, datetime, time
+from fractions import Fraction
+
+from sqlglot import exp
+
+from shoal.errors import InternalError
+from shoal.plan.expressions import Cast, Expression, Literal, Place
+from shoal.plan.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIME, TIMESTAMP, Kind, Type, decimal
+from shoal.sql.functions import forms
+from shoal.sql.functions.coerce import coerced, named, nearest_double, parsed_temporal, unsupported
+from shoal.sql.functions.forms import builtin, canonical_double, try_cast
+
+_STORED: dict[str, Type] = {
+    "BOOLEAN": BOOLEAN,
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), INTEGER),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), INTEGER),
+    "FLOAT": DOUBLE,
+    "DOUBLE": DOUBLE,
+    **dict.fromkeys(("VARCHAR", "UUID", "JSON"), TEXT),
+    "DATE": DATE,
+    "TIME": TIME,
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), TIMESTAMP),
+    "TIMESTAMP WITH TIME ZONE": TIMESTAMP,
+}
+
+_WRITTEN: dict[str, Type] = {
+    **{name: type_ for name, type_ in _STORED.items() if name not in {"UUID", "JSON"}},
+    **dict.fromkeys(("INT", "INT1", "INT2", "INT4", "INT8", "INT64", "LONG", "BYTEINT", "INT32", "INT16"), INTEGER),
+    **dict.fromkeys(("FLOAT64", "FLOAT8", "FLOAT4", "REAL", "DOUBLE PRECISION"), DOUBLE),
+    **dict.fromkeys(("STRING", "TEXT", "CHAR", "BPCHAR", "CHARACTER VARYING"), TEXT),
+    **dict.fromkeys(("BOOL", "LOGICAL"), BOOLEAN),
+    **dict.fromkeys(("DATETIME", "TIMESTAMPTZ"), TIMESTAMP),
+    "NUMERIC": decimal(38, 9),
+    "BIGNUMERIC": DOUBLE,
+}
+
+_DECIMAL = re.compile(r"(?:DECIMAL|NUMERIC|BIGNUMERIC|DEC)\s*(?:\(\s*(\d{1,3})\s*(?:,\s*(\d{1,3})\s*)?\))?")
+_SIZED_TEXT = re.compile(r"(?:VARCHAR|CHAR|STRING|TEXT|BPCHAR|CHARACTER VARYING)\s*\(\s*\d+\s*\)")
+
+ENGINE_TYPES = {
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.INTEGER: "BIGINT",
+    Kind.DOUBLE: "DOUBLE",
+    Kind.TEXT: "VARCHAR",
+    Kind.DATE: "DATE",
+    Kind.TIMESTAMP: "TIMESTAMP",
+    Kind.TIME: "TIME",
+    Kind.NULL: "BIGINT",
+}
+
+
+def engine_type(type_: Type) -> str:
+    """The one engine type that values of this type have inside a plan."""
+    if type_.kind is Kind.DECIMAL:
+        return f"DECIMAL({type_.precision}, {type_.scale})"
+    if type_.kind not in ENGINE_TYPES:
+        raise InternalError(f"a value of type {type_} has no engine type")
+    return ENGINE_TYPES[type_.kind]
+
+
+def type_of(stored: str) -> Type:
+    """The type of a stored column, from the engine's name of it; unsupported where equal values can differ in spelling.
+
+    >>> type_of("DECIMAL(12,2)")
+    Type(kind=<Kind.DECIMAL: 'decimal'>, precision=12, scale=2, storage='DECIMAL(12,2)')
+    >>> type_of("STRUCT(a INTEGER)").kind
+    <Kind.UNSUPPORTED: 'unsupported'>
+    """
+    name = stored.strip().upper()
+    if name in _STORED:
+        return replace(_STORED[name], storage=stored)
+    if name.startswith("ENUM(") and not name.endswith("[]"):
+        return replace(TEXT, storage=stored)
+    fixed = _decimal_named(name)
+    return replace(fixed, storage=stored) if fixed else Type(Kind.UNSUPPORTED, storage=stored)
+
+
+def type_named(written: str) -> Type | None:
+    """The type meant by CAST(… AS name), in the spelling of BigQuery, DuckDB or PostgreSQL; None if unknown.
+
+    >>> type_named("int64").kind, type_named("NUMERIC(10, 2)").scale
+    (<Kind.INTEGER: 'integer'>, 2)
+    """
+    name = " ".join(written.upper().split())
+    if name in _WRITTEN:
+        return _WRITTEN[name].plain()
+    return TEXT if _SIZED_TEXT.fullmatch(name) else _decimal_named(name)
+
+
+def _decimal_named(name: str) -> Type | None:
+    match = _DECIMAL.fullmatch(name)
+    if not match:
+        return None
+    precision = int(match[1] or 18)
+    scale = int(match[2] or (0 if match[1] else 3))
+    return decimal(precision, scale) if 1 <= precision <= 38 and scale <= precision else None
+
+
+def scan_form(column: exp.Expression, type_: Type) -> exp.Expression:
+    """A stored column as a value of the plan; BIGINT, DATE, TIMESTAMP, BOOLEAN and decimals come as they are."""
+    stored = type_.storage.upper()
+    if type_.kind is Kind.UNSUPPORTED:
+        raise InternalError("an unsupported column was scanned")
+    if type_.kind is Kind.TEXT:
+        plain = column if stored in {"VARCHAR", ""} else forms.cast(column, "VARCHAR")
+        # a declared collation does not show in the column's type, and would make different texts equal
+        return exp.Collate(this=plain, expression=exp.to_identifier("binary", quoted=True))
+    if type_.kind is Kind.DOUBLE:
+        return canonical_double(column if stored in {"DOUBLE", ""} else forms.cast(column, "DOUBLE"))
+    if stored == "TIMESTAMP WITH TIME ZONE":
+        return _utc(column)
+    return (
+        column
+        if stored in {engine_type(type_), ""} or type_.kind is Kind.DECIMAL
+        else try_cast(column, engine_type(type_))
+    )
+
+
+def _utc(column: exp.Expression) -> exp.Expression:
+    """The instant as a timestamp in UTC, whatever the session's time zone; years 1 to 9999."""
+    return forms.instant(builtin("epoch_us", column))
+
+
+def literal_form(literal: Literal) -> exp.Expression:
+    """A constant as the engine reads it."""
+    value, type_ = literal.value, literal.type
+    if value is None:
+        return forms.null(engine_type(type_)) if type_.kind is not Kind.NULL else exp.Null()
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    if isinstance(value, str):
+        return forms.text(value)
+    if isinstance(value, (date, time)):
+        written = value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
+        return forms.cast(forms.text(written), engine_type(type_))
+    if type_.kind is Kind.DECIMAL:
+        return forms.cast(forms.text(_digits(Fraction(value), type_.scale)), engine_type(type_))
+    if type_.kind is Kind.DOUBLE:
+        return forms.number(nearest_double(value))
+    return forms.number(value)
+
+
+def _digits(value: Fraction, scale: int) -> str:
+    """A fraction as digits after the point, halves away from zero."""
+    scaled = abs(value) * 10**scale
+    whole = str(int(scaled + Fraction(1, 2))).rjust(scale + 1, "0")
+    point = f"{whole[: len(whole) - scale]}.{whole[len(whole) - scale :]}" if scale else whole
+    return f"-{point}" if value < 0 else point
+
+
+_CASTS: dict[Kind, set[Kind]] = {
+    Kind.BOOLEAN: {Kind.INTEGER, Kind.TEXT},
+    Kind.INTEGER: {Kind.BOOLEAN, Kind.DOUBLE, Kind.DECIMAL, Kind.TEXT},
+    Kind.DOUBLE: {Kind.INTEGER, Kind.DECIMAL, Kind.TEXT},
+    Kind.DECIMAL: {Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL, Kind.TEXT},
+    Kind.TEXT: {Kind.BOOLEAN, Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.TIME},
+    Kind.DATE: {Kind.TIMESTAMP, Kind.TEXT},
+    Kind.TIMESTAMP: {Kind.DATE, Kind.TIME, Kind.TEXT},
+    Kind.TIME: {Kind.TEXT},
+}
+
+
+def resolve_cast(value: Expression, target: Type, place: Place) -> Expression:
+    """CAST(value AS target), always a try-cast: what does not fit is NULL.
+
+    Doubles round to the nearest integer, halves to the even one; decimals round halves away from zero.
+    """
+    source = value.type
+    widened = coerced(value, target)
+    if widened is not None:
+        return widened
+    if (
+        isinstance(value, Literal)
+        and source.kind is Kind.TEXT
+        and target.kind in {Kind.DATE, Kind.TIMESTAMP, Kind.TIME}
+    ):
+        parsed = parsed_temporal(value.value, target.kind)
+        if parsed is not None:
+            return Literal(parsed, target.plain(), place)
+    if target.kind not in _CASTS.get(source.kind, set()):
+        allowed = ", ".join(sorted(kind.value for kind in _CASTS.get(source.kind, set()))) or "nothing"
+        raise unsupported(
+            f"A value of {named(source)} cannot be cast to {target}.", place, hint=f"It casts to: {allowed}."
+        )
+    return Cast(value, target.plain(), place)
+
+
+def cast_form(value: exp.Expression, source: Type, target: Type) -> exp.Expression:
+    """A cast that gives NULL for what does not fit."""
+    if isinstance(value, exp.Column) and source.plain() == target.plain():
+        return value
+    converted = try_cast(value, engine_type(target))
+    if target.kind is Kind.DOUBLE and source.kind is Kind.TEXT:
+        return canonical_double(converted)
+    return converted
+
+
+def key_form(value: exp.Expression, type_: Type) -> exp.Expression:
+    """A value as a group key: equal keys are the same bytes, and dates lie in the years 1 to 9999 (else NULL)."""
+    if type_.kind in {Kind.DATE, Kind.TIMESTAMP}:
+        return forms.in_calendar(value, engine_type(type_))
+    if type_.kind in {Kind.INTEGER, Kind.NULL}:
+        return forms.cast(value, "BIGINT")
+    if type_.kind in {Kind.UNSUPPORTED, Kind.INTERVAL}:
+        raise InternalError("values of this type cannot be group keys")
+    return value
