@@ -1,1 +1,14 @@
-"""audit"""
+"""Audit: catch a broken mechanism, show what an attack gets.
+
+>>> import numpy as np
+>>> from shoal import audit
+>>> rng = np.random.default_rng(7)
+>>> verdict = audit.check(lambda data, n: len(data) + rng.laplace(size=n), epsilon=1.0, samples=20_000)
+>>> verdict.passed
+True
+"""
+
+from shoal.audit.tester import check
+from shoal.audit.verdicts import Verdict, Witness
+
+__all__ = ["Verdict", "Witness", "check"]
