@@ -1,0 +1,213 @@
+"""Pure calibration: (budget, sensitivity) → scale and threshold, and scale → error bars. No data, no randomness.
+
+Whatever privacy depends on is an exact rational or an outward-rounded bound for the discrete noise really drawn.
+
+    >>> laplace_scale(Shift(1), Fraction(1, 10))
+    Fraction(10, 1)
+    >>> noise = LaplaceNoise(Shift(1), Fraction(1))
+    >>> threshold_for(noise, 1, Fraction(1, 10**5))
+    13
+    >>> noise_quantile(noise, 0.95)
+    3
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from shoal.accounting.events import AdditiveNoise, GaussianNoise, LaplaceNoise, Shift, ThresholdSelection
+from shoal.errors import InternalError
+from shoal.exact import as_fraction
+from shoal.mechanisms.certified import ARITHMETIC, Enclosure, decimal_below, round_scale_up
+from shoal.mechanisms.gaussian import approximate_norm, joint_gaussian_certificate, joint_gaussian_holds, zcdp_holds
+from shoal.mechanisms.joint import gaussian_sigma, joint_gaussian_sigmas
+from shoal.mechanisms.tails import gaussian_tail, laplace_tail, noise_tail
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "Enclosure",
+    "GaussianThreshold",
+    "approx_bounds_threshold",
+    "delta_per_group",
+    "gaussian_sigma",
+    "gaussian_tail",
+    "gaussian_threshold_split",
+    "joint_gaussian_certificate",
+    "joint_gaussian_holds",
+    "joint_gaussian_sigmas",
+    "laplace_scale",
+    "laplace_tail",
+    "noise_quantile",
+    "noise_standard_deviation",
+    "noise_tail",
+    "round_scale_up",
+    "smallest_tail_point",
+    "threshold_for",
+    "threshold_holds",
+    "zcdp_holds",
+]
+
+DELTA_BITS = 64
+SPLITS = tuple(Fraction(n, 32) for n in (1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 31))
+
+
+def laplace_scale(shift: Shift, epsilon: Fraction) -> Fraction:
+    """The discrete Laplace scale b = Δ₁/ε in steps, rounded up to 40 binary digits; 0 when nothing can move."""
+    if epsilon <= 0:
+        raise InternalError("Laplace noise needs a positive ε")
+    return round_scale_up(shift.l1 / epsilon)
+
+
+def delta_per_group(delta: Fraction, max_groups_per_owner: int) -> Fraction:
+    """δ₁ = 1 − (1−δ)^{1/κ}, rounded down to 64 binary digits: κ independent chances of δ₁ make at most δ.
+
+    >>> delta_per_group(Fraction(1, 2), 1)
+    Fraction(1, 2)
+    """
+    if max_groups_per_owner == 1:
+        return delta
+    small = delta / max_groups_per_owner
+    with localcontext(ARITHMETIC) as context:
+        context.prec += len(str(small.denominator // small.numerator))  # digits that 1 − … cancels
+        kept = Decimal((1 - delta).numerator) / Decimal((1 - delta).denominator)
+        missing = 1 - (kept.ln() / max_groups_per_owner).exp()
+        return _round_down(Fraction(missing * (1 - Decimal("1e-60"))))
+
+
+def _round_down(value: Fraction) -> Fraction:
+    unit = Fraction(2) ** (DELTA_BITS - (value.numerator.bit_length() - value.denominator.bit_length()))
+    return math.floor(value * unit) / unit
+
+
+@lru_cache(maxsize=4096)
+def smallest_tail_point(noise: AdditiveNoise, chance: Fraction) -> int:
+    """The smallest integer k with P[X ≥ k] ≤ chance, for one entry of the noise and 0 < chance < 1."""
+    bound = decimal_below(chance)
+
+    def holds(point: int) -> bool:
+        return noise_tail(noise, point).upper <= bound
+
+    high, step = _approximate_tail_point(noise, chance), 1
+    while not holds(high):
+        high, step = high + step, 2 * step
+    low, step = high - 1, 1
+    while holds(low):
+        low, high, step = low - step, low, 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _approximate_tail_point(noise: AdditiveNoise, chance: Fraction) -> int:
+    """About where the tail falls to this chance; a place to start from."""
+    if noise.shift.l1 == 0:
+        return 0
+    log_chance = float(decimal_below(chance).ln(ARITHMETIC))
+    if isinstance(noise, LaplaceNoise):
+        log_mass = math.log1p(math.exp(-min(700.0, float(1 / noise.scale))))
+        return math.ceil(noise.scale * Fraction(-log_chance - log_mass))
+    return math.ceil(noise.sigma * Fraction(_normal_point(log_chance)) + Fraction(1, 2))
+
+
+def _normal_point(log_chance: float) -> float:
+    """About the z with P[N ≥ z] = e^log_chance."""
+    if log_chance > -30:
+        return -NormalDist().inv_cdf(min(math.exp(log_chance), 1 - 1e-16))
+    point = math.sqrt(-2 * log_chance)
+    for _ in range(4):
+        point = math.sqrt(-2 * (log_chance + math.log(point * math.sqrt(2 * math.pi))))
+    return point
+
+
+def noise_quantile(noise: AdditiveNoise, level: float) -> int:
+    """The smallest q with P[|X| ≤ q] ≥ level, exact for the discrete noise: the half-width of an interval, in steps."""
+    if not 0 < level < 1:
+        raise InternalError("a confidence level lies between 0 and 1")
+    return max(0, smallest_tail_point(noise, (1 - as_fraction(level)) / 2) - 1)
+
+
+def noise_standard_deviation(noise: AdditiveNoise) -> float:
+    """The standard deviation of one entry of the discrete noise, in steps.
+
+    Laplace: 1/(√2·sinh(1/2b)). Gaussian: σ, and less on a coarse grid, where it is summed.
+    """
+    if noise.shift.l1 == 0:
+        return 0.0
+    if isinstance(noise, LaplaceNoise):
+        half_rate = float(1 / (2 * noise.scale))
+        return 1 / (math.sqrt(2) * math.sinh(half_rate)) if half_rate < 350 else 0.0
+    sigma = float(noise.sigma)
+    if sigma > 3:
+        return sigma
+    weights = [math.exp(-(k**2) / (2 * sigma**2)) if k < 40 * sigma else 0.0 for k in range(1, 121)]
+    return math.sqrt(2 * sum(k**2 * w for k, w in enumerate(weights, start=1)) / (1 + 2 * sum(weights)))
+
+
+def threshold_for(noise: AdditiveNoise, max_groups_per_owner: int, delta: Fraction) -> int:
+    """The smallest τ with 1 − (1 − P[1 + X ≥ τ])^κ ≤ δ for the discrete noise X really drawn.
+
+    A group of n owners is kept when n + X ≥ τ: the same ≥ on both sides.
+    """
+    return 1 + smallest_tail_point(noise, delta_per_group(delta, max_groups_per_owner))
+
+
+def threshold_holds(selection: ThresholdSelection) -> bool:
+    """Whether any of one owner's κ own groups appears with a chance of at most δ, by certified tails."""
+    chance = noise_tail(selection.noise, selection.threshold - 1).upper
+    return chance <= decimal_below(delta_per_group(selection.delta, selection.max_groups_per_owner))
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianThreshold:
+    """Scales of jointly charged Gaussian releases, of which one is an owner count that is thresholded."""
+
+    sigmas: tuple[Fraction, ...]
+    threshold: int
+    delta_noise: Fraction
+    delta_threshold: Fraction
+
+
+def gaussian_threshold_split(
+    shifts: Sequence[Shift],
+    weights: Sequence[Fraction | float],
+    owner_count: int,
+    max_groups_per_owner: int,
+    epsilon: Fraction,
+    delta: Fraction,
+) -> GaussianThreshold:
+    """δ = δ_noise + δ_τ, split so that the threshold on the noisy count `shifts[owner_count]` is smallest.
+
+    Floats choose the split; scales and threshold are then certified for it.
+    """
+    share = float(weights[owner_count]) / sum(float(w) for s, w in zip(shifts, weights, strict=True) if s.l1)
+    unit = math.sqrt(shifts[owner_count].l2_squared / share)
+
+    def height(split: Fraction) -> float:
+        sigma = unit / approximate_norm(float(epsilon), float(delta * split))
+        return sigma * _normal_point(math.log(float(delta * (1 - split)) / max_groups_per_owner))
+
+    split = min(SPLITS, key=height)
+    delta_noise = delta * split
+    sigmas = joint_gaussian_sigmas(shifts, weights, epsilon, delta_noise)
+    noise = GaussianNoise(shifts[owner_count], sigmas[owner_count])
+    threshold = threshold_for(noise, max_groups_per_owner, delta - delta_noise)
+    return GaussianThreshold(sigmas, threshold, delta_noise, delta - delta_noise)
+
+
+def approx_bounds_threshold(noise: AdditiveNoise, bins: int, probability: Fraction) -> int:
+    """The smallest K ≥ 0 for which, with this probability, no empty bin among bins − 1 shows a noisy count *above* K.
+
+    Exact-tail version of K = −(1/ε)·ln(2 − 2·P^{1/(B−1)}): (1 − P[X > K])^{B−1} ≥ P.
+    """
+    if not 0 < probability < 1 or bins < 1:
+        raise InternalError("a histogram has bins, and a chance lies between 0 and 1")
+    return max(0, smallest_tail_point(noise, delta_per_group(1 - probability, max(1, bins - 1))) - 1)

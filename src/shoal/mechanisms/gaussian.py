@@ -1,0 +1,225 @@
+"""When is a vector of discrete Gaussian noise (ε, δ)-private? Certificates, and the smallest noise that has one.
+
+`joint_gaussian_certificate` is the judge, used alike when a plan is made and when it is verified. A certificate is
+rigorous: all reals are enclosed, all roundings go outward. There are three (proofs in docs/theory/noise.md), tried in
+this order:
+
+*discrete*: one shifted coordinate, shift Δ. P[X > εσ²/Δ − Δ/2] − e^ε·P[X > εσ²/Δ + Δ/2] ≤ δ, exact for the noise drawn.
+
+*continuous*: rounding lemma. For 0 < τ < σ, discrete noise of variance σ² equals, up to a factor within (1 ± w) per
+coordinate, continuous noise of variance r² = σ² − τ² that is rounded at random to an integer. With s² = r²τ²/σ², η =
+2Σ_{j≥1} e^{−2π²τ²j²}: w = 2Σ_{j≥1} e^{−2π²(τ²+s²)j²} + η²/(1 − η). Over d shifted coordinates, μ² = Σ Δᵢ²/rᵢ², ε′ = ε
+− Σ ln((1+w)/(1−w)), δ′ = δ·Π(1−w): Φ(μ/2 − ε′/μ) − e^{ε′}·Φ(−μ/2 − ε′/μ) ≤ δ′ suffices.
+
+*zcdp*: ρ = Σ Δᵢ²/2σᵢ²; e^{(α−1)(αρ−ε)}·(1 − 1/α)^α/(α − 1) ≤ δ for some α > 1.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+from shoal.mechanisms.certified import (
+    ARITHMETIC,
+    arithmetic,
+    around,
+    decimal_below,
+    decimal_near,
+    exp_of_minus,
+    normal_tail,
+)
+from shoal.mechanisms.tails import gaussian_tail, wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from shoal.accounting.events import GaussianNoise
+
+Certificate = Literal["discrete", "continuous", "zcdp"]
+ROUNDING_VARIANCES = tuple(Fraction(n, 8) for n in (3, 4, 5, 6, 8, 10, 12, 16))
+"""τ² to choose from: a larger one rounds more faithfully and leaves less of the variance."""
+NORM_PRECISION = 2e-12
+
+
+def joint_gaussian_certificate(
+    parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction
+) -> Certificate | Literal["none needed"] | None:
+    """Why these releases together are (epsilon, delta)-private, or None when no certificate holds."""
+    shifted = tuple(part for part in parts if part.shift.l1)
+    return _certificate(shifted, epsilon, delta) if shifted else "none needed"
+
+
+@lru_cache(maxsize=1024)
+def _certificate(shifted: tuple[GaussianNoise, ...], epsilon: Fraction, delta: Fraction) -> Certificate | None:
+    if len(shifted) == 1 and shifted[0].shift.coordinates == 1 and _holds_discrete(shifted[0], epsilon, delta):
+        return "discrete"
+    if _holds_continuous(shifted, epsilon, delta):
+        return "continuous"
+    if zcdp_holds(sum((part.rho for part in shifted), Fraction(0)), epsilon, delta):
+        return "zcdp"
+    return None
+
+
+def joint_gaussian_holds(parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction) -> bool:
+    """Whether these releases together are (epsilon, delta)-private, proven by one of the certificates."""
+    return joint_gaussian_certificate(parts, epsilon, delta) is not None
+
+
+def discrete_gaussian_delta(shift: int, sigma: Fraction, epsilon: Fraction) -> Decimal:
+    """An upper bound on the smallest δ of one integer that moves by at most `shift` under discrete Gaussian noise.
+
+    The likelihood ratio of X and X + shift is monotone, so the worst event is a half-line; by the same property a
+    smaller shift is never worse, and the two directions mirror each other.
+    """
+    first = math.floor(epsilon * sigma**2 / shift - Fraction(shift, 2)) + 1
+    near, far = gaussian_tail(sigma, first), gaussian_tail(sigma, first + shift)
+    with arithmetic():
+        return near.upper - around(1 / exp_of_minus(epsilon).upper).lower * far.lower
+
+
+def gaussian_delta(norm_squared: Fraction, epsilon: Fraction) -> Decimal:
+    """An upper bound on Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ), the δ of continuous Gaussian noise at μ² = norm_squared."""
+    with arithmetic():
+        norm = decimal_near(norm_squared).sqrt() * (1 + Decimal("1e-70"))
+        ratio = decimal_near(epsilon) / norm
+        near, far = normal_tail(ratio - norm / 2), normal_tail(ratio + norm / 2)
+        return near.upper - around(1 / exp_of_minus(epsilon).upper).lower * far.lower
+
+
+def _holds_discrete(part: GaussianNoise, epsilon: Fraction, delta: Fraction) -> bool:
+    return discrete_gaussian_delta(part.shift.per_coordinate, part.sigma, epsilon) <= decimal_below(delta)
+
+
+def _holds_continuous(parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction) -> bool:
+    variance = _best_rounding_variance(parts, epsilon)
+    if variance is None:
+        return False
+    with arithmetic():
+        errors = [(part.shift.coordinates, rounding_error(part.sigma, variance)) for part in parts]
+        loss = sum((count * ((1 + error) / (1 - error)).ln() for count, error in errors), Decimal(0))
+        kept = 1 - sum((count * error for count, error in errors), Decimal(0))  # ≤ Π (1 − w)
+        left = epsilon - Fraction(around(loss).upper)
+        if left <= 0 or kept <= 0:
+            return False
+        norm_squared = sum((part.shift.l2_squared / (part.sigma**2 - variance) for part in parts), Fraction(0))
+        return gaussian_delta(norm_squared, left) <= around(decimal_below(delta) * kept).lower
+
+
+def rounding_error(sigma: Fraction, variance: Fraction) -> Decimal:
+    """The w of the rounding lemma, rounded up: j² ≥ 1 + 3(j − 1) gives Σ_{j≥1} x^{j²} ≤ x/(1 − x³)."""
+    kept = variance * (sigma**2 - variance) / sigma**2
+    with arithmetic():
+        plain, averaged = wrapped(variance, 1), wrapped(variance + kept, 1)
+        wave, mean = (2 * around(x / (1 - x**3)).upper for x in (plain, averaged))
+        return around(mean + wave * wave / (1 - wave)).upper
+
+
+def approximate_rounding_error(sigma: float, variance: float) -> float:
+    """The w of the rounding lemma in floats."""
+    wave = 2 * math.exp(-2 * math.pi**2 * variance)
+    return 2 * math.exp(-2 * math.pi**2 * variance * (2 - variance / sigma**2)) + wave * wave / (1 - wave)
+
+
+def _best_rounding_variance(parts: Sequence[GaussianNoise], epsilon: Fraction) -> Fraction | None:
+    """The τ² that costs least, in floats: it decides which proof is tried, never whether it holds."""
+    total = sum(float(part.rho) for part in parts)
+    costs = []
+    for variance in ROUNDING_VARIANCES:
+        if all(part.sigma**2 > variance for part in parts):
+            shrunk = sum(float(part.rho * variance / (part.sigma**2 - variance)) for part in parts) / (2 * total)
+            error = sum(
+                part.shift.coordinates * approximate_rounding_error(float(part.sigma), float(variance))
+                for part in parts
+            )
+            costs.append((shrunk + 2 * error / float(epsilon), variance))
+    return min(costs)[1] if costs else None
+
+
+def zcdp_holds(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+    """Whether ρ-zCDP implies (ε, δ)-privacy by the conversion of Canonne, Kamath and Steinke at some order α."""
+    if rho == 0:
+        return True
+    order = Fraction(_best_order(float(rho), float(epsilon)))
+    with arithmetic():
+        alpha = decimal_near(order)
+        log_delta = (
+            decimal_near((order - 1) * (order * rho - epsilon)) - (alpha - 1).ln() + alpha * ((alpha - 1) / alpha).ln()
+        )
+        return log_delta + Decimal("1e-40") * (1 + abs(log_delta)) <= decimal_below(delta).ln()
+
+
+def largest_zcdp(epsilon: float, delta: float) -> float:
+    """About the largest ρ that implies (ε, δ)-privacy: the best order solves log δ = (α−1)(αρ−ε) + … for ρ."""
+
+    def allowed(log_excess: float) -> float:
+        excess = math.exp(log_excess)
+        return (epsilon + (math.log(delta) - _log_zcdp_delta(log_excess, 0.0, 0.0)) / excess) / (1 + excess)
+
+    return allowed(_minimise(lambda log_excess: -allowed(log_excess)))
+
+
+def _best_order(rho: float, epsilon: float) -> float:
+    """An order α close to the best one."""
+    return 1 + math.exp(_minimise(lambda log_excess: _log_zcdp_delta(log_excess, rho, epsilon)))
+
+
+def _minimise(function: Callable[[float], float]) -> float:
+    """Where a function of ln(α − 1) with one valley is smallest, by trisection."""
+    low, high = -40.0, 60.0
+    for _ in range(70):
+        third = (high - low) / 3
+        low, high = (low, high - third) if function(low + third) < function(high - third) else (low + third, high)
+    return (low + high) / 2
+
+
+def _log_zcdp_delta(log_excess: float, rho: float, epsilon: float) -> float:
+    excess = math.exp(log_excess)
+    shrink = (1 + excess) * (log_excess - math.log1p(excess)) if log_excess < 30 else -1.0
+    return excess * ((1 + excess) * rho - epsilon) - log_excess + shrink
+
+
+@lru_cache(maxsize=1024)
+def largest_norm(epsilon: Fraction, delta: Fraction) -> Decimal:
+    """The largest μ with Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) ≤ δ, or a relative 10⁻¹¹ less: Δ₂/μ is the analytic σ."""
+    target = decimal_below(delta)
+
+    def holds(log_norm: float) -> bool:
+        with arithmetic():
+            return gaussian_delta(Fraction(Decimal(2 * log_norm).exp()), epsilon) <= target
+
+    guess = math.log(approximate_norm(float(epsilon), float(delta)))
+    low, high, step = guess - 2 * NORM_PRECISION, guess + 2 * NORM_PRECISION, NORM_PRECISION
+    while not holds(low):
+        low, high, step = low - step, low, 4 * step
+    while step == NORM_PRECISION and holds(high):
+        low, high = high, high + 100 * (high - low)
+    while high - low > 5 * NORM_PRECISION:
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return ARITHMETIC.exp(Decimal(low))
+
+
+def approximate_norm(epsilon: float, delta: float) -> float:
+    """The norm of `largest_norm` in floats: a place to start from, nothing is proven by it."""
+    low, high = math.log(1e-40), math.log(1e10)
+    for _ in range(70):
+        middle = (low + high) / 2
+        if _approximate_delta(math.exp(middle), epsilon) <= delta:
+            low = middle
+        else:
+            high = middle
+    return math.exp(low)
+
+
+def _approximate_delta(norm: float, epsilon: float) -> float:
+    near, far = _log_normal_tail(epsilon / norm - norm / 2), _log_normal_tail(epsilon / norm + norm / 2)
+    return -math.exp(near) * math.expm1(min(0.0, epsilon + far - near))
+
+
+def _log_normal_tail(point: float) -> float:
+    if point < 30:
+        return math.log(math.erfc(point / math.sqrt(2)) / 2)
+    return -point * point / 2 - math.log(point * math.sqrt(2 * math.pi)) + math.log1p(-1 / point**2 + 3 / point**4)
