@@ -13,7 +13,7 @@ from shoal.sql.constants import Constant, ConstantKind, constant, position
 if TYPE_CHECKING:
     from shoal.sql.constants import Place
 
-NamedArgument: TypeAlias = "tuple[str, Constant | exp.Expr, Place | None]"
+NamedArgument: TypeAlias = "tuple[str, Constant | exp.Expression, Place | None]"
 Option: TypeAlias = "tuple[str, Constant, Place | None]"
 
 
@@ -31,12 +31,12 @@ class FunctionCall:
     """A call as the analyst wrote it: name in capitals (dotted where qualified), positional arguments in order."""
 
     name: str
-    arguments: tuple[exp.Expr, ...]
+    arguments: tuple[exp.Expression, ...]
     distinct: bool
     star: bool
     named: tuple[NamedArgument, ...]
     clamped: tuple[Constant, Constant] | None
-    filter: exp.Expr | None
+    filter: exp.Expression | None
     order_by: exp.Order | None
     within_group: exp.Order | None
     nulls: str | None
@@ -114,12 +114,12 @@ def clamped(function: exp.Expr) -> tuple[Constant, Constant] | None:
     return None
 
 
-def _constant_or_expression(node: exp.Expr) -> Constant | exp.Expr:
+def _constant_or_expression(node: exp.Expression) -> Constant | exp.Expression:
     found = constant(node)
     return node if found.kind is ConstantKind.OTHER and not isinstance(node, exp.Literal) else found
 
 
-def _positional(function: exp.Anonymous) -> tuple[tuple[exp.Expr, ...], bool, exp.Order | None]:
+def _positional(function: exp.Anonymous) -> tuple[tuple[exp.Expression, ...], bool, exp.Order | None]:
     arguments = [argument for argument in function.expressions if not isinstance(argument, exp.Kwarg)]
     order_by = None
     if arguments and isinstance(arguments[-1], exp.Order):

@@ -34,8 +34,8 @@ class Constant:
     """A constant as the analyst wrote it.
 
     `value` is an int for 3, an exact Fraction for 0.1 and 1e-6, a str for 'x' (STRING) and LAPLACE (WORD), a bool,
-    None for NULL, a tuple of constants for (0, 100), the inner value for DATE '2026-01-01' (TYPED, `type_name` DATE).
-    OTHER is whatever is no constant, or no number that can be held: its value is None.
+    None for NULL, a tuple of constants for (0, 100), a tuple of the one inner constant for DATE '2026-01-01' (TYPED,
+    `type_name` DATE). OTHER is whatever is no constant, or no number that can be held: its value is None.
     """
 
     kind: ConstantKind
@@ -99,7 +99,7 @@ def constant(node: exp.Expr) -> Constant:
             return Constant(ConstantKind.TUPLE, items, f"({', '.join(item.text for item in items)})", place)
         case exp.Cast():
             inner, type_name = constant(node.this), node.to.this.name
-            return Constant(ConstantKind.TYPED, inner.value, f"CAST({inner.text} AS {type_name})", place, type_name)
+            return Constant(ConstantKind.TYPED, (inner,), f"CAST({inner.text} AS {type_name})", place, type_name)
     return Constant(ConstantKind.OTHER, None, "…", place)
 
 

@@ -23,20 +23,19 @@ class Cursor:
         self.source = source
         self.tokens = source.tokens
         self.index = 0
-        self.depth = 0
-
-    @property
-    def token(self) -> Token:
+        self.token = self.tokens[0]
         """The token that comes next."""
-        return self.tokens[self.index]
+        self.depth = 0
 
     def ahead(self, count: int) -> Token:
         """The token that many places further on."""
         return self.tokens[min(self.index + count, len(self.tokens) - 1)]
 
-    def at(self, *keys: str) -> bool:
+    def at(self, key: str, *more: str) -> bool:
         """Whether these words or symbols come next, in this order."""
-        return all(self.ahead(offset).key == key for offset, key in enumerate(keys))
+        if self.token.key != key:
+            return False
+        return not more or all(self.ahead(offset).key == word for offset, word in enumerate(more, 1))
 
     def at_any(self, keys: frozenset[str] | set[str]) -> bool:
         """Whether one of these comes next."""
@@ -46,20 +45,25 @@ class Cursor:
         """Take the next token; the end is never passed."""
         token = self.token
         if token.kind is not Kind.END:
-            self.index += 1
+            self.move(1)
         return token
 
-    def accept(self, *keys: str) -> bool:
+    def move(self, count: int) -> None:
+        """Go forward by tokens that have been looked at."""
+        self.index += count
+        self.token = self.tokens[self.index]
+
+    def accept(self, key: str, *more: str) -> bool:
         """Take these words if they come next."""
-        if not self.at(*keys):
+        if self.token.key != key or (more and not self.at(key, *more)):
             return False
-        self.index += len(keys)
+        self.move(1 + len(more))
         return True
 
-    def expect(self, *keys: str) -> None:
+    def expect(self, key: str, *more: str) -> None:
         """Take these words, or refuse the query."""
-        if not self.accept(*keys):
-            self.unexpected(" ".join(keys))
+        if not self.accept(key, *more):
+            self.unexpected(" ".join((key, *more)))
 
     def separated(self, item: Callable[[], Item]) -> list[Item]:
         """One or more items between commas."""
@@ -109,13 +113,8 @@ class Cursor:
         token = self.token
         if token.key in OUTSIDE_THE_LANGUAGE:
             self.fail(*OUTSIDE_THE_LANGUAGE[token.key])
-        found = (
-            f"'{token.key}'"
-            if token.key
-            else f"the {token.kind.value}"
-            if token.kind is Kind.END
-            else f"a {token.kind.value}"
-        )
+        shown = {Kind.WORD: f"'{token.text}'", Kind.SYMBOL: f"'{token.text}'", Kind.END: f"the {token.kind.value}"}
+        found = shown.get(token.kind, f"a {token.kind.value}")
         self.fail("E_PARSE", f"Expected {expected}, found {found}.")
 
     def fail(self, code: str, message: str, hint: str | None = None, *, at: Token | None = None) -> NoReturn:

@@ -384,11 +384,9 @@ class ExpressionGrammar(CallGrammar):
         return self.mark(exp.DataTypeParam(this=exp.Literal(this=token.text, is_string=False)), token)
 
     def parenthesised(self) -> exp.Expr:
-        """(expression), (a, b), () or (SELECT …); only tuples and subqueries leave a node of their own."""
+        """(expression), (a, b) or (SELECT …); only tuples and subqueries leave a node of their own."""
         start = self.token
         self.expect("(")
-        if self.accept(")"):
-            return self.mark(exp.Tuple(expressions=[]), start)
         if self.at_query():
             inner: exp.Expr = exp.Subquery(this=self.query())
         else:

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from shoal.errors import ShoalError
 from shoal.sql.calls import FunctionCall, PrivacyClause, clamped, function_call, named_arguments, privacy_clause
 from shoal.sql.constants import Constant, ConstantKind, constant, position
-from shoal.sql.lexing import Kind, Source, check_size, first_word, refuse, tokenize, too_deep
+from shoal.sql.lexing import Kind, Source, check_size, first_word, refuse, tokenize
 from shoal.sql.query_grammar import QueryGrammar
 from shoal.sql.words import QUERY_WORDS
 
@@ -46,14 +46,14 @@ __all__ = [
     "source_text",
 ]
 
-MAX_TREE_DEPTH = 200
+MAX_TREE_DEPTH = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A query: Select, Union, Intersect or Except; `explain` where EXPLAIN PRIVACY stood before it."""
 
-    tree: exp.Query
+    tree: exp.Expression
     explain: bool
     sql: str
 
@@ -83,9 +83,10 @@ def _parse(sql: str) -> Statement:
     if not explain and grammar.at("EXPLAIN"):
         hint = "EXPLAIN PRIVACY <query> shows what a query costs and how exact it will be."
         grammar.fail("E_STATEMENT", "An engine's plan shows exact numbers of rows; it is not shown.", hint)
-    tree = grammar.statement()
+    tree = cast("exp.Expression", grammar.statement())
     if _depth(tree) > MAX_TREE_DEPTH:
-        too_deep(sql, 0)
+        hint = "Split long chains of operators, or name the inner parts with WITH."
+        raise ShoalError("E_LIMITS", f"The query is a tree of more than {MAX_TREE_DEPTH} levels.", hint=hint)
     return Statement(tree, explain, sql)
 
 

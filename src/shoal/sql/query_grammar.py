@@ -8,6 +8,7 @@ named in WINDOW are put where they are used.
 
 from __future__ import annotations
 
+import difflib
 from typing import NoReturn
 
 from sqlglot import exp
@@ -16,6 +17,20 @@ from shoal.sql.lexing import Kind
 from shoal.sql.relation_grammar import RelationGrammar, everything_from
 from shoal.sql.words import OTHER_STATEMENTS
 
+_CLAUSES = (
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "QUALIFY",
+    "WINDOW",
+    "ORDER",
+    "LIMIT",
+    "JOIN",
+    "UNION",
+    "USING",
+)
 PRIVACY_CLAUSES = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION")
 _SET_OPERATIONS: dict[str, tuple[int, type[exp.SetOperation]]] = {
     "UNION": (1, exp.Union),
@@ -34,8 +49,17 @@ class QueryGrammar(RelationGrammar):
         while self.accept(";"):
             pass
         if self.token.kind is not Kind.END:
+            self._suggest_a_clause()
             self.unexpected("the end of the query")
         return tree
+
+    def _suggest_a_clause(self) -> None:
+        """A misspelt clause reads like an alias, and the query breaks one word later: point at the word before."""
+        before = self.tokens[self.index - 1]
+        close = difflib.get_close_matches(before.key, _CLAUSES, n=1, cutoff=0.7)
+        if close and before.key not in _CLAUSES:
+            hint = f"Did you mean {close[0]}?"
+            self.fail("E_PARSE", f"'{before.text}' is read as a name, and nothing can follow it.", hint, at=before)
 
     def at_query(self) -> bool:
         """Whether a query begins here, or a statement that will be refused as one."""
@@ -198,7 +222,7 @@ class QueryGrammar(RelationGrammar):
             self.fail("E_PARSE", "SELECT WITH takes DIFFERENTIAL_PRIVACY or ANONYMIZATION.", hint, at=kind)
         options: list[exp.Expr] = []
         if self.at("OPTIONS", "("):
-            self.index += 2
+            self.move(2)
             options = [] if self.at(")") else self.separated(self._option)
             self.expect(")")
         clause = self.mark(exp.Anonymous(this=kind.key, expressions=options), start)
@@ -297,6 +321,8 @@ class QueryGrammar(RelationGrammar):
             return self.mark(kind(expressions=self.wrapped(lambda: self.separated(self.expression))), start)
         if self.accept("GROUPING", "SETS"):
             return self.mark(exp.GroupingSets(expressions=self.wrapped(lambda: self.separated(self._grouping))), start)
+        if self.accept("(", ")"):
+            return self.mark(exp.Tuple(expressions=[]), start)
         return self.expression()
 
     def _windows(self) -> dict[str, exp.Window]:

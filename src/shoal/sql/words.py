@@ -35,7 +35,7 @@ NAMES_WITHOUT_PARENTHESES = _words("""
 """)
 """Functions that may be called by their bare name."""
 
-FUNCTIONS_NAMED_LIKE_KEYWORDS = NAMES_WITHOUT_PARENTHESES | {"LEFT", "RIGHT", "ANY", "ALL", "SOME"}
+FUNCTIONS_NAMED_LIKE_KEYWORDS = NAMES_WITHOUT_PARENTHESES | {"LEFT", "RIGHT", "OFFSET", "ANY", "ALL", "SOME"}
 
 _WRITE_REGEXP = "Use REGEXP_CONTAINS(text, 'pattern') with a constant pattern."
 _NO_SAMPLES = "Contributions are bounded by max_groups_contributed; there is no sampling by the analyst."
