@@ -1,0 +1,91 @@
+"""Realises an additive event: exact integers in, exact integers plus independent discrete noise out. Nothing wraps.
+
+>>> from shoal.accounting.events import LaplaceNoise, Shift
+>>> list(add_noise(LaplaceNoise(Shift(0), Fraction(0)), [3, 2**100]))
+[3, 1267650600228229401496703205376]
+"""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.accounting.events import AdditiveNoise, LaplaceNoise
+from shoal.exact import power_of_two_below
+from shoal.mechanisms.entropy import SYSTEM, Entropy
+from shoal.mechanisms.samplers import WideSteps, wide_discrete_gaussian, wide_discrete_laplace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Integers = npt.NDArray[np.object_]
+INT64_RANGE = (-(2**63), 2**63 - 1)
+
+
+def draw_noise(noise: AdditiveNoise, size: int, entropy: Entropy = SYSTEM) -> WideSteps:
+    """Independent draws of the noise, in steps; zeros when no owner can move the numbers."""
+    if noise.shift.l1 == 0:
+        return np.zeros(size, dtype=np.int64)
+    if isinstance(noise, LaplaceNoise):
+        return wide_discrete_laplace(noise.scale, size, entropy)
+    return wide_discrete_gaussian(noise.sigma, size, entropy)
+
+
+def add_noise(
+    noise: AdditiveNoise, exact: Sequence[int] | npt.NDArray[np.int64] | Integers, entropy: Entropy = SYSTEM
+) -> Integers:
+    """Each exact number plus a draw of its own, as Python integers.
+
+    Precondition: one owner moves the whole vector by at most `noise.shift`. Postcondition: the release of the result
+    loses what the event says: the noise is the event's noise exactly, the sum is exact, and its range has no end to
+    saturate at.
+    """
+    numbers = _python_integers(exact)
+    return np.asarray(numbers + draw_noise(noise, len(numbers), entropy).astype(object), dtype=object)
+
+
+def _python_integers(numbers: Sequence[int] | npt.NDArray[np.int64] | Integers) -> Integers:
+    if isinstance(numbers, np.ndarray) and numbers.dtype == np.int64:
+        return numbers.astype(object)
+    wide = np.empty(len(numbers), dtype=object)
+    wide[:] = [int(number) for number in numbers]
+    return wide
+
+
+def saturate_int64(numbers: Sequence[int] | Integers) -> npt.NDArray[np.int64]:
+    """Integers cut to the range of int64, after the noise: post-processing.
+
+    >>> saturate_int64([2**70, -5]).tolist()
+    [9223372036854775807, -5]
+    """
+    clipped: Integers = np.clip(np.asarray(numbers, dtype=object), *INT64_RANGE)
+    return clipped.astype(np.int64)
+
+
+def to_value(steps: int, grid: Fraction) -> int | float:
+    """What so many steps are worth: an integer on an integer grid, else the nearest finite float.
+
+    On a grid of a power of two the float is a multiple of the grid too: rounding to 53 digits only drops low places.
+
+    >>> to_value(7, Fraction(1)), to_value(7, Fraction(1, 4))
+    (7, 1.75)
+    """
+    value = steps * grid
+    if grid.denominator == 1:
+        return int(value)
+    largest = Fraction(sys.float_info.max)
+    return float(min(max(value, -largest), largest))
+
+
+def to_values(steps: Sequence[int] | Integers, grid: Fraction) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+    """The values of many step counts: saturated int64 on an integer grid, else float64."""
+    numbers = np.asarray(steps, dtype=object)
+    if grid.denominator == 1:
+        return saturate_int64(numbers * grid.numerator)
+    if grid == power_of_two_below(grid):  # one rounding, to 53 digits, and an exact scaling
+        return np.ldexp(numbers.astype(np.float64), grid.numerator.bit_length() - grid.denominator.bit_length())
+    return np.array([to_value(int(number), grid) for number in numbers], dtype=np.float64)
