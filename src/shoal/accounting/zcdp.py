@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _DIGITS = Context(prec=80, Emin=-999999, Emax=999999, traps=[])
+_SMALLEST_DELTA = Decimal("1e-400")
+"""Smaller ones are rounded up to it, before an exponential can underflow to nothing."""
 
 
 @lru_cache(maxsize=1024)
@@ -71,6 +73,29 @@ def zcdp_rho_limit(epsilon: Fraction, delta: Fraction) -> Fraction:
         tilt, margin = _conversion_terms(a, delta)
         rho = (_decimal(epsilon) - tilt - margin * (1 + _decimal(epsilon))) / (1 + a)
         return _tidy(max(rho, Decimal(0)), ROUND_DOWN)
+
+
+@lru_cache(maxsize=1024)
+def zcdp_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
+    """The δ of a ρ-zCDP mechanism at ε, rounded up.
+
+    Precondition: ρ ≥ 0, ε ≥ 0. Formula: the one of `zcdp_epsilon`, solved for δ: with α = 1 + a,
+    ln(1/δ) = a(ε − (1 + a)ρ + ln(1 + 1/a)) + ln(1 + a), largest where (1 + 2a)ρ − ln(1 + 1/a) = ε; the left side there
+    grows with a. Postcondition: every ρ-zCDP mechanism is (ε, δ)-private.
+
+    >>> round(float(zcdp_delta(Fraction(1, 2), Fraction(5))), 8)
+    2.9e-06
+    """
+    if rho < 0 or epsilon < 0:
+        raise InternalError("conversion from zCDP needs ρ ≥ 0 and ε ≥ 0")
+    if rho == 0:
+        return Fraction(0)
+    rho_float, epsilon_float = float(rho), float(epsilon)
+    a = _root_of_increasing(lambda a: (1 + 2 * a) * rho_float - math.log1p(1 / a) - epsilon_float)
+    with localcontext(_DIGITS):
+        exponent = a * (_decimal(epsilon) - (1 + a) * _decimal(rho) + (1 + 1 / a).ln()) + (1 + a).ln()
+        delta = (-exponent * (1 - Decimal("1e-50"))).exp() * (1 + Decimal("1e-20"))
+        return _tidy(min(max(delta, _SMALLEST_DELTA), Decimal(1)), ROUND_UP)
 
 
 def _decimal(value: Fraction) -> Decimal:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from shoal.accounting.zcdp import zcdp_epsilon, zcdp_rho_limit
+from shoal.accounting.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho_limit
 from shoal.errors import InternalError
 
 RHOS = [1e-12, 1e-6, 1e-3, 0.0244, 0.5, 3.0, 100.0, 1e6, 5e11]
@@ -75,3 +75,20 @@ def test_there_is_no_conversion_without_a_delta(delta):
         zcdp_epsilon(Fraction(1), delta)
     with pytest.raises(InternalError):
         zcdp_rho_limit(Fraction(1), delta)
+
+
+@pytest.mark.parametrize("delta", [1e-100, 1e-12, 1e-6, 0.01])
+@pytest.mark.parametrize("rho", [1e-3, 0.0244, 0.5, 3.0, 100.0])
+def test_delta_and_epsilon_are_two_ways_to_say_the_same(rho, delta):
+    back = zcdp_delta(Fraction(rho), zcdp_epsilon(Fraction(rho), Fraction(delta)))
+    assert Fraction(delta) * (1 - Fraction(1, 10**15)) <= back <= Fraction(delta) * (1 + Fraction(1, 10**15))
+
+
+def test_a_delta_beyond_all_floats_is_still_not_zero():
+    assert 0 < zcdp_delta(Fraction(1, 10**9), Fraction(50)) <= Fraction(1, 10**300)
+
+
+def test_without_enough_epsilon_everything_may_be_lost():
+    assert zcdp_delta(Fraction(10**6), Fraction(1)) == 1
+    with pytest.raises(InternalError):
+        zcdp_delta(Fraction(1), Fraction(-1))
