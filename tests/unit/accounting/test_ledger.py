@@ -78,9 +78,10 @@ def test_a_failure_stays_charged(ledger):
     assert [entry.state for entry in ledger.entries()] == ["failed"]
 
 
-def test_a_spend_of_nothing_is_a_bug(ledger):
-    with pytest.raises(InternalError):
-        ledger.reserve(Loss(Fraction(0), Fraction(0)))
+def test_a_release_that_cannot_tell_anything_is_recorded_and_costs_nothing(ledger):
+    ledger.reserve(Loss(Fraction(0), Fraction(0))).commit(b"rows")
+    assert ledger.spent == (0, 0)
+    assert len(ledger.entries()) == 1
 
 
 def test_a_reservation_is_settled_once(ledger):
