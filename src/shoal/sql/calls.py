@@ -63,9 +63,11 @@ def privacy_clause(select: exp.Expr) -> PrivacyClause | None:
 def function_call(node: exp.Expr) -> FunctionCall | None:
     """The call that a node is, with everything attached to it; None for what is no call.
 
-    >>> from shoal.sql.parse import parse >>> call = function_call(parse("SELECT Sum(DISTINCT x, epsilon => 0.5)
-    FILTER (WHERE y) FROM t").tree.expressions[0]) >>> call.name, len(call.arguments), call.distinct,
-    call.named[0][0], call.filter is not None ('SUM', 1, True, 'epsilon', True)
+    >>> from shoal.sql.parse import parse
+    >>> tree = parse("SELECT Sum(DISTINCT x, epsilon => 0.5) FILTER (WHERE y) FROM t").tree
+    >>> call = function_call(tree.expressions[0])
+    >>> call.name, len(call.arguments), call.distinct, call.named[0][0], call.filter is not None
+    ('SUM', 1, True, 'epsilon', True)
     """
     place = position(node)
     over = within = filtered = nulls = None

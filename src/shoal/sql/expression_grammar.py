@@ -19,6 +19,7 @@ from shoal.sql.words import (
     FUNCTIONS_NAMED_LIKE_KEYWORDS,
     NAMES_WITHOUT_PARENTHESES,
     OPERATORS_OUTSIDE_THE_LANGUAGE,
+    OUTSIDE_THE_LANGUAGE,
     QUERY_WORDS,
     RESERVED,
 )
@@ -289,8 +290,11 @@ class ExpressionGrammar(CallGrammar):
         if token.key in QUERY_WORDS & RESERVED:
             self.fail("E_PARSE", f"Expected a value, found '{token.key}'.", "A subquery stands in parentheses.")
         callable_word = token.key in FUNCTIONS_NAMED_LIKE_KEYWORDS and self.ahead(1).key == "("
-        if token.kind is Kind.WORD and token.key in RESERVED and not callable_word:
+        if token.key in OUTSIDE_THE_LANGUAGE:
             self.unexpected("a value")
+        if token.kind is Kind.WORD and token.key in RESERVED and not callable_word:
+            hint = f'A column of that name stands in double quotes: "{token.text}".'
+            self.fail("E_PARSE", f"Expected a value, found the keyword {token.key}.", hint)
         return self.identifier("a value", reserved=callable_word)
 
     def _case(self) -> exp.Case:

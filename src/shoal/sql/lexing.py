@@ -138,11 +138,11 @@ def check_size(sql: str) -> None:
         )
 
 
-def first_word(sql: str) -> str | None:
-    """The first word after spaces and comments, in capitals, if the text begins with a word at all."""
+def first_word(sql: str) -> tuple[str, int] | None:
+    """The first word after spaces and comments, in capitals, and where it stands; None where no word comes first."""
     start = _SKIPPED.match(sql)
     found = _FIRST_WORD.match(sql, start.end() if start else 0)
-    return found.group().upper() if found else None
+    return (found.group().upper(), found.start()) if found else None
 
 
 def refuse(sql: str, offset: int, code: str, message: str, hint: str | None = None) -> NoReturn:

@@ -92,15 +92,10 @@ def _parse(sql: str) -> Statement:
 
 def _check_statement(sql: str) -> None:
     """Only queries: the first word tells, before the rest is even split into tokens."""
-    word = first_word(sql)
-    if word is None or word in QUERY_WORDS or word == "EXPLAIN":
-        return
-    raise ShoalError(
-        "E_STATEMENT",
-        f"Only queries are answered; {word[:40]} is none.",
-        hint="A query begins with SELECT or WITH.",
-        position=(1, 1),
-    )
+    word, start = first_word(sql) or ("SELECT", 0)
+    if word not in QUERY_WORDS and word != "EXPLAIN":
+        message = f"Only queries are answered; {word[:40]} is none."
+        refuse(sql, start, "E_STATEMENT", message, "A query begins with SELECT or WITH.")
 
 
 def _check_single(source: Source) -> None:

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from shoal.sql.lexing import Kind
+from shoal.sql.lexing import MAX_TOKENS, Kind
 from shoal.sql.relation_grammar import RelationGrammar, everything_from
 from shoal.sql.words import OTHER_STATEMENTS
 
@@ -334,6 +334,8 @@ class QueryGrammar(RelationGrammar):
             name = self.identifier("the name of a window")
             self.expect("AS")
             definition = exp.Window(this=exp.Null(), **self.wrapped(self.window_specification))
+            if any(window.args.get("alias") for window in definition.find_all(exp.Window)):
+                self.fail("E_UNSUPPORTED", "A window cannot use another one.", "Write the whole window out.")
             if found.setdefault(_folded(name), definition) is not definition:
                 self.fail("E_PARSE", "Two windows have the same name.", "Rename one of them.")
             if not self.accept(","):
@@ -341,6 +343,7 @@ class QueryGrammar(RelationGrammar):
 
     def _resolve_windows(self, select: exp.Select, windows: dict[str, exp.Window]) -> None:
         """Put each named window where the name stands; those of inner queries are gone already."""
+        copied = 0
         for window in list(select.find_all(exp.Window)):
             name = window.args.get("alias")
             if name is None:
@@ -351,6 +354,9 @@ class QueryGrammar(RelationGrammar):
                 self.fail(
                     "E_PARSE", "No window of this name is defined here.", "Define it: WINDOW w AS (…).", at=refused
                 )
+            copied += sum(1 for _ in definition.walk())
+            if copied > MAX_TOKENS:
+                self.fail("E_LIMITS", "The windows of the query are too large.", "Shorten the named windows.")
             window.set("alias", None)
             for key in ("partition_by", "order", "spec"):
                 if definition.args.get(key):

@@ -217,6 +217,7 @@ UNSUPPORTED = [
     "SELECT a IN b FROM t",
     "SELECT SUM(a) OVER (w ORDER BY b) FROM t WINDOW w AS (PARTITION BY c)",
     "SELECT SUM(a) OVER (ROWS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE TIES) FROM t",
+    "SELECT SUM(a) OVER v FROM t WINDOW w AS (PARTITION BY b), v AS (ORDER BY SUM(a) OVER w)",
     "SELECT a FROM t, u RIGHT JOIN v ON u.a = v.a",
     "SELECT a FROM (t JOIN u ON t.a = u.a) AS j",
 ]
@@ -288,6 +289,23 @@ def test_an_error_points_at_the_place():
     assert caught.value.hint == "Use POWER(x, y)."
 
 
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ("SELECT a FROM t WERE a > 1", "Did you mean WHERE?"),
+        ("SELECT a FROM t GRUOP BY a", "Did you mean GROUP?"),
+        ("SELECT order FROM t", 'A column of that name stands in double quotes: "order".'),
+        ("SELECT a FROM order", 'Put the name in double quotes: "…".'),
+        ("SELECT a FROM t WHERE a = 1 |> LIMIT 3", "Write SELECT … FROM … WHERE … GROUP BY …."),
+        ("DELETE FROM t", "A query begins with SELECT or WITH."),
+    ],
+)
+def test_a_refusal_says_what_to_write_instead(sql, hint):
+    with pytest.raises(ShoalError) as caught:
+        parse(sql)
+    assert caught.value.hint == hint
+
+
 def test_a_message_repeats_no_string_and_no_name():
     for sql in ("SELECT 'secret' 'b'", "SELECT a FROM t WHERE a = 'secret' 1", 'SELECT a AS x "secret" FROM t'):
         with pytest.raises(ShoalError) as caught:
@@ -328,6 +346,7 @@ DEEP = {
     "spaces": " " * 10_000_000,
     "comments": "/*" * 5_000_000,
     "joins": f"SELECT 1 FROM {'(' * 3_000}t",
+    "named windows": f"SELECT {'f() OVER w, ' * 2_000} 1 WINDOW w AS (PARTITION BY {'a, ' * 4_000} a)",
     "case and parentheses": f"SELECT {'CASE WHEN (' * 500} 1",
 }
 
