@@ -56,7 +56,7 @@ def _python_integers(numbers: Sequence[int] | npt.NDArray[np.int64] | Integers) 
     return wide
 
 
-def saturate_int64(numbers: Sequence[int] | Integers) -> npt.NDArray[np.int64]:
+def saturate_int64(numbers: Sequence[int] | npt.NDArray[np.int64] | Integers) -> npt.NDArray[np.int64]:
     """Integers cut to the range of int64, after the noise: post-processing.
 
     >>> saturate_int64([2**70, -5]).tolist()
