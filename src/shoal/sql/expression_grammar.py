@@ -20,6 +20,7 @@ from shoal.sql.words import (
     NAMES_WITHOUT_PARENTHESES,
     OPERATORS_OUTSIDE_THE_LANGUAGE,
     OUTSIDE_THE_LANGUAGE,
+    QUERY_GOES_ON,
     QUERY_WORDS,
     RESERVED,
 )
@@ -48,7 +49,6 @@ _PATTERNS: dict[str, type[exp.Binary]] = {"LIKE": exp.Like, "ILIKE": exp.ILike}
 _QUANTIFIERS: dict[str, type[exp.Expr]] = {"ANY": exp.Any, "SOME": exp.Any, "ALL": exp.All}
 _ONCE = frozenset({*_COMPARISONS, *_PATTERNS, "BETWEEN", "IN"})
 _CASTS: dict[str, type[exp.Cast]] = {"CAST": exp.Cast, "TRY_CAST": exp.TryCast, "SAFE_CAST": exp.TryCast}
-_SET_OPERATORS = frozenset({"UNION", "INTERSECT", "EXCEPT"})
 
 
 class ExpressionGrammar(CallGrammar):
@@ -395,7 +395,7 @@ class ExpressionGrammar(CallGrammar):
             inner: exp.Expr = exp.Subquery(this=self.query())
         else:
             inner = self.expression()
-            if isinstance(inner, exp.Subquery) and self.at_any(_SET_OPERATORS | {"ORDER", "LIMIT", "OFFSET", "FETCH"}):
+            if isinstance(inner, exp.Subquery) and self.at_any(QUERY_GOES_ON):
                 inner = exp.Subquery(this=self.query(inner.this))
         if self.at(","):
             self.advance()

@@ -6,8 +6,8 @@ from sqlglot import exp
 
 from shoal.sql.expression_grammar import ExpressionGrammar
 from shoal.sql.lexing import Kind
+from shoal.sql.words import QUERY_GOES_ON, RESERVED
 
-SET_OPERATORS = frozenset({"UNION", "INTERSECT", "EXCEPT"})
 _NOT_AN_ALIAS = frozenset({"CLAMPED", "MINUS", "SETTINGS"})
 _JOINS: dict[str, dict[str, str]] = {
     "": {"kind": "INNER"},
@@ -119,13 +119,13 @@ class RelationGrammar(ExpressionGrammar):
         self.expect("(")
         if self.at("VALUES", "("):
             node: exp.Expr = self.values()
-            if self.at_any({*SET_OPERATORS, "ORDER", "LIMIT", "OFFSET", "FETCH"}):
+            if self.at_any(QUERY_GOES_ON):
                 node = exp.Subquery(this=self.query(everything_from(node)))
         elif self.at_query():
             node = exp.Subquery(this=self.query())
         else:
             node = self._relation()
-            if isinstance(node, exp.Subquery) and not node.args.get("alias") and self.at_any(SET_OPERATORS):
+            if isinstance(node, exp.Subquery) and not node.args.get("alias") and self.at_any(QUERY_GOES_ON):
                 node = exp.Subquery(this=self.query(node.this))
             elif joins := self._joins():
                 node = exp.Paren(this=self.mark(exp.From(this=node, joins=joins), start))
@@ -137,9 +137,9 @@ class RelationGrammar(ExpressionGrammar):
         if start.kind is Kind.STRING:
             hint = "Tables are those of the catalog, by name; files are not read."
             self.fail("E_UNKNOWN_TABLE", "A string is not the name of a table.", hint)
-        if start.kind is Kind.WORD and self.ahead(1).key == "(":
+        if start.kind is Kind.WORD and start.key not in RESERVED and self.ahead(1).key == "(":
             call = self.call(self.advance().text, start)
-            if self.at("WITH"):
+            if self.at("WITH") or not isinstance(call, exp.Anonymous):
                 self.fail(
                     "E_TABLE_FUNCTION", "Functions in FROM are not supported.", "Read a table of the catalog.", at=start
                 )

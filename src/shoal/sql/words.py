@@ -24,6 +24,9 @@ BEFORE_A_QUOTE = _words("""
 QUERY_WORDS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "FROM"})
 """Words a query may begin with (FROM only to be told what to write instead)."""
 
+QUERY_GOES_ON = frozenset({"UNION", "INTERSECT", "EXCEPT", "ORDER", "LIMIT", "OFFSET", "FETCH"})
+"""Words by which a query in parentheses becomes part of a larger one."""
+
 OTHER_STATEMENTS = _words("""
     ALTER ANALYZE ATTACH CALL COPY CREATE DELETE DESCRIBE DROP EXECUTE EXPLAIN EXPORT GRANT IMPORT INSERT LOAD MERGE
     PRAGMA REPLACE SET SHOW SUMMARIZE TRUNCATE UPDATE USE VACUUM

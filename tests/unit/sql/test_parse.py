@@ -235,6 +235,8 @@ def test_known_syntax_outside_the_language_says_that_it_is_unsupported(sql):
         ("SELECT a FROM a.b.c.d", "E_UNKNOWN_TABLE"),
         ("SELECT * FROM main.read_csv('/etc/passwd')", "E_TABLE_FUNCTION"),
         ("SELECT * FROM UNNEST([1, 2]) WITH OFFSET AS o", "E_TABLE_FUNCTION"),
+        ("SELECT * FROM range(3) OVER ()", "E_TABLE_FUNCTION"),
+        ("SELECT * FROM WHERE (a)", "E_PARSE"),
         ("SELECT COUNT(*) FROM t GROUP BY ()", "E_GROUPING"),
         ("SELECT a FROM t GROUP BY a WITH ROLLUP", "E_GROUPING"),
         ('SELECT "sum"(a) FROM t', "E_FUNCTION_NOT_ALLOWED"),

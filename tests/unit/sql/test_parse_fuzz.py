@@ -188,6 +188,8 @@ def check(sql: str) -> bool:
         function_call(node)
         if isinstance(node, exp.Select):
             privacy_clause(node)
+        if isinstance(node, exp.Table):
+            assert isinstance(node.this, (exp.Identifier, exp.Anonymous))
         if isinstance(node, exp.Window):
             assert node.args.get("alias") is None
     return True

@@ -180,6 +180,7 @@ RELATIONS = {
     "(VALUES (1, 2)) AS u(x, y)": exp.Values,
     "(VALUES (1) UNION ALL SELECT 2) u": exp.Subquery,
     "((SELECT 1) UNION ALL (SELECT 2)) u": exp.Subquery,
+    "((SELECT 1) ORDER BY 1 LIMIT 2) u": exp.Subquery,
     "(t) u": exp.Table,
     "(t JOIN u ON t.a = u.a)": exp.Paren,
     "((SELECT 1) x JOIN u ON x.a = u.a)": exp.Paren,
