@@ -80,15 +80,16 @@ class CallGrammar(Cursor):
             elif named:
                 self.fail("E_PARSE", "A positional argument follows a named one.", "Put named arguments last.")
             else:
-                positional.append(self._positional_argument())
+                positional.append(self._positional_argument(first=not positional))
                 if self.at("CLAMPED", "BETWEEN"):
                     named.append(self._clamped(start))
             if not self.accept(","):
                 return positional, named
 
-    def _positional_argument(self) -> exp.Expr:
+    def _positional_argument(self, *, first: bool) -> exp.Expr:
+        """An expression, a subquery, a lambda; a star in the first place only."""
         start = self.token
-        if self.at("*") and self.ahead(1).key in {",", ")"}:
+        if first and self.at("*") and self.ahead(1).key in {",", ")"}:
             self.advance()
             return self.mark(exp.Star(), start)
         if self.token.key in QUERY_WORDS and self.at_query():

@@ -157,6 +157,7 @@ MALFORMED = {
     "double limit": "SELECT a FROM t LIMIT 1 LIMIT 2",
     "comma limit": "SELECT a FROM t LIMIT 1, 2",
     "named before positional": "SELECT SUM(epsilon => 1, x) FROM t",
+    "star in the second place": "SELECT COUNT(a, *) FROM t",
     "walrus argument": "SELECT SUM(x, epsilon := 1) FROM t",
     "interval without unit": "SELECT INTERVAL '5'",
     "interval of words": "SELECT INTERVAL 'five days'",
