@@ -24,9 +24,17 @@ class Shift:
 
     per_coordinate: int
     coordinates: int = 1
+    entries: int | None = None
+    """Set when the same norms may be spread over more entries (c rows in c different cells): how many at most."""
 
     def __post_init__(self) -> None:
         _require(self.per_coordinate >= 0 and self.coordinates >= 1, "a shift is not negative")
+        _require(self.touched >= self.coordinates, "a shift spreads over its coordinates at least")
+
+    @property
+    def touched(self) -> int:
+        """How many entries one owner can move at all."""
+        return self.coordinates if self.entries is None else self.entries
 
     @property
     def l1(self) -> int:

@@ -54,7 +54,7 @@ def joint_gaussian_certificate(
 
 @lru_cache(maxsize=1024)
 def _certificate(shifted: tuple[GaussianNoise, ...], epsilon: Fraction, delta: Fraction) -> Certificate | None:
-    if len(shifted) == 1 and shifted[0].shift.coordinates == 1 and _holds_discrete(shifted[0], epsilon, delta):
+    if len(shifted) == 1 and shifted[0].shift.touched == 1 and _holds_discrete(shifted[0], epsilon, delta):
         return "discrete"
     if _holds_continuous(shifted, epsilon, delta):
         return "continuous"
@@ -98,7 +98,7 @@ def _holds_continuous(parts: Sequence[GaussianNoise], epsilon: Fraction, delta: 
     if variance is None:
         return False
     with arithmetic():
-        errors = [(part.shift.coordinates, rounding_error(part.sigma, variance)) for part in parts]
+        errors = [(part.shift.touched, rounding_error(part.sigma, variance)) for part in parts]
         loss = sum((count * ((1 + error) / (1 - error)).ln() for count, error in errors), Decimal(0))
         kept = 1 - sum((count * error for count, error in errors), Decimal(0))  # ≤ Π (1 − w)
         left = epsilon - Fraction(around(loss).upper)
@@ -131,8 +131,7 @@ def _best_rounding_variance(parts: Sequence[GaussianNoise], epsilon: Fraction) -
         if all(part.sigma**2 > variance for part in parts):
             shrunk = sum(float(part.rho * variance / (part.sigma**2 - variance)) for part in parts) / (2 * total)
             error = sum(
-                part.shift.coordinates * approximate_rounding_error(float(part.sigma), float(variance))
-                for part in parts
+                part.shift.touched * approximate_rounding_error(float(part.sigma), float(variance)) for part in parts
             )
             costs.append((shrunk + 2 * error / float(epsilon), variance))
     return min(costs)[1] if costs else None

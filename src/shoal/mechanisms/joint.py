@@ -94,7 +94,7 @@ def _guesses(shifts: Sequence[Shift], units: Sequence[float], epsilon: Fraction,
     for tau in ROUNDING_VARIANCES:
         factor = _continuous_factor(moved, tau, norm, epsilon, delta)
         guesses.extend([] if factor is None else [factor])
-    if len(moved) == 1 and moved[0][0].coordinates == 1:
+    if len(moved) == 1 and moved[0][0].touched == 1:
         shift, unit = moved[0][0].per_coordinate, moved[0][1]
         analytic = shift / norm
         if analytic < DISCRETE_BELOW:
@@ -115,9 +115,7 @@ def _continuous_factor(
     variance = float(tau)
     squared = sum(shift.l2_squared / unit**2 for shift, unit in moved) / norm**2
     low, high = squared, squared + variance / min(unit for _, unit in moved) ** 2
-    error = sum(
-        shift.coordinates * approximate_rounding_error(math.sqrt(high) * unit, variance) for shift, unit in moved
-    )
+    error = sum(shift.touched * approximate_rounding_error(math.sqrt(high) * unit, variance) for shift, unit in moved)
     if 4 * error >= float(epsilon) or error > 0.01:
         return None
     lowered = norm

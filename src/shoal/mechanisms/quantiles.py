@@ -1,0 +1,198 @@
+"""Quantiles from noisy trees, bounds from a noisy histogram: noise is drawn once per node, the rest is post-processing.
+
+[L, U] is cut into b^h equal leaves; a node of level l counts the rows of b^{h−l} neighbouring leaves. One owner adds
+at most c rows in each of κ groups, and each row one to a node of every level: the noise must be made for
+Shift(per_coordinate=c, coordinates=κ·h, entries=κ·h·c), L1 κ·c·h, L2 c·√(κ·h). The root is not used.
+
+**Descent.** A visited node's b children are counted exactly, empty ones too, and each gets its noise, remembered for
+the life of the forest: any number of quantiles costs one budget. The noisy children are then replaced by the closest
+non-negative numbers with the right sum: their own noisy sum at the top, below it the number found for the node itself
+(its noise is that of one count, the children's sum has the noise of b). This pulls positive noise of empty children
+to 0 instead of counting it. A node whose children have nothing is cut evenly. What is found for a node does not
+depend on p, so quantiles are monotone in p.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.errors import InternalError
+from shoal.mechanisms.calibrate import approx_bounds_threshold
+from shoal.mechanisms.entropy import SYSTEM, Entropy
+from shoal.mechanisms.noise import draw_noise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shoal.accounting.events import AdditiveNoise
+
+Counts = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+BRANCHING = 16
+HEIGHT = 4
+NO_FALSE_BIN = tuple(1 - Fraction(1, 10**digits) for digits in range(9, 1, -1))
+"""The chances of no false bin that are tried one after the other: strict first, at no cost."""
+
+
+@dataclass(slots=True)
+class _Visited:
+    """The nodes of one level that were visited, sorted, and what was found for their children: (nodes, branching)."""
+
+    nodes: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    children: Reals = field(default_factory=lambda: np.zeros((0, 0)))
+
+
+class NoisyForest:
+    """One noisy tree per group, over rows counted by (group, leaf); rows of one leaf may come in several counts.
+
+    Args:
+        groups: the number of groups, public or already selected; an empty group has a tree too.
+        group: the group of each count.
+        leaf: the leaf of each count, 0 ≤ leaf < branching^height.
+        count: how many rows.
+        noise: for the node counts of all trees, calibrated for all levels.
+        branching: children per node.
+        height: levels below the root.
+        entropy: where the noise comes from.
+    """
+
+    def __init__(
+        self,
+        groups: int,
+        group: Counts,
+        leaf: Counts,
+        count: Counts,
+        noise: AdditiveNoise,
+        *,
+        branching: int = BRANCHING,
+        height: int = HEIGHT,
+        entropy: Entropy = SYSTEM,
+    ) -> None:
+        leaves = branching**height
+        if len(leaf) and (min(leaf.min(), group.min()) < 0 or leaf.max() >= leaves or group.max() >= groups):
+            raise InternalError("a count outside its tree")
+        places = group * leaves + leaf
+        order = np.argsort(places)
+        self._places = places[order]
+        self._rows_before = np.concatenate([[0], np.cumsum(count[order])]).astype(np.int64)
+        self._groups, self._noise, self._entropy = groups, noise, entropy
+        self._branching, self._height = branching, height
+        self._visited = [_Visited() for _ in range(height)]
+
+    def quantiles(self, probabilities: Sequence[float]) -> Reals:
+        """Positions in [0, 1] between L and U, of shape (groups, probabilities), monotone in the probability."""
+        rest = np.tile(np.clip(np.asarray(probabilities, dtype=np.float64), 0.0, 1.0), self._groups)
+        node = np.repeat(np.arange(self._groups, dtype=np.int64), len(probabilities))
+        rows = np.full(len(node), np.nan)  # what was found for the node itself; the root is not counted
+        for level in range(self._height):
+            children = self._children_of(level, node, rows)
+            child, rest = _descend(children, rest)
+            rows = children[np.arange(len(child)), child]
+            node = node * self._branching + child
+        leaves = self._branching**self._height
+        positions: Reals = (node % leaves + rest) / leaves
+        return positions.reshape(self._groups, len(probabilities))
+
+    def _children_of(self, level: int, node: Counts, rows: Reals) -> Reals:
+        """What was found for the children of each node, drawing noise for nodes that are visited for the first time."""
+        seen = self._visited[level]
+        wanted, first, which = np.unique(node, return_index=True, return_inverse=True)
+        new = ~np.isin(wanted, seen.nodes)
+        found = self._count_children(level, wanted[new], rows[first[new]])
+        nodes = np.concatenate([seen.nodes, wanted[new]])
+        order = np.argsort(nodes)
+        seen.children = np.concatenate([seen.children.reshape(-1, self._branching), found])[order]
+        seen.nodes = nodes[order]
+        return seen.children[np.searchsorted(seen.nodes, wanted)][which]
+
+    def _count_children(self, level: int, nodes: Counts, rows: Reals) -> Reals:
+        width = self._branching ** (self._height - level - 1)
+        edges = (nodes[:, None] * self._branching + np.arange(self._branching + 1)) * width
+        exact = np.diff(self._rows_before[np.searchsorted(self._places, edges)], axis=1)
+        noise = draw_noise(self._noise, exact.size, self._entropy).reshape(exact.shape)
+        noisy = np.asarray(exact + noise, dtype=np.float64)
+        return closest_with_sum(noisy, np.where(np.isnan(rows), noisy.sum(axis=1), rows))
+
+
+class NoisyTree:
+    """The noisy tree of one group.
+
+    >>> from shoal.accounting.events import LaplaceNoise, Shift
+    >>> leaves = np.arange(65536)
+    >>> tree = NoisyTree(leaves, np.full(65536, 100), LaplaceNoise(Shift(1, 4), Fraction(4)))
+    >>> abs(tree.quantile(0.5) - 0.5) < 0.01
+    True
+    """
+
+    def __init__(
+        self,
+        leaf: Counts,
+        count: Counts,
+        noise: AdditiveNoise,
+        *,
+        branching: int = BRANCHING,
+        height: int = HEIGHT,
+        entropy: Entropy = SYSTEM,
+    ) -> None:
+        self._forest = NoisyForest(
+            1, np.zeros_like(leaf), leaf, count, noise, branching=branching, height=height, entropy=entropy
+        )
+
+    def quantile(self, probability: float) -> float:
+        """The position of one quantile in [0, 1], between L and U."""
+        return float(self._forest.quantiles([probability])[0, 0])
+
+    def quantiles(self, probabilities: Sequence[float]) -> Reals:
+        """The positions of many quantiles."""
+        positions: Reals = self._forest.quantiles(probabilities)[0]
+        return positions
+
+
+def closest_with_sum(numbers: Reals, sums: Reals) -> Reals:
+    """For each row, the closest numbers ≥ 0 with the given sum, max(x − λ, 0); zeros when the sum is not positive.
+
+    >>> closest_with_sum(np.array([[5.0, -1.0, 2.0]]), np.array([6.0])).tolist()
+    [[4.5, 0.0, 1.5]]
+    """
+    falling = -np.sort(-numbers, axis=1)
+    excess = np.cumsum(falling, axis=1) - sums[:, None]
+    ranks = np.arange(1, numbers.shape[1] + 1)
+    kept = np.maximum(np.sum(falling * ranks > excess, axis=1), 1)
+    cut = excess[np.arange(len(numbers)), kept - 1] / kept
+    return np.where(sums[:, None] > 0, np.maximum(numbers - cut[:, None], 0.0), 0.0)
+
+
+def _descend(children: Reals, rest: Reals) -> tuple[Counts, Reals]:
+    """The child in which the share `rest` of the node's rows is reached, and what share of the child's rows it takes."""
+    shares = np.where(children.sum(axis=1, keepdims=True) > 0, children, 1.0)
+    upto = np.cumsum(shares, axis=1)
+    goal = rest * upto[:, -1]
+    last = shares.shape[1] - 1 - np.argmax(shares[:, ::-1] > 0, axis=1)
+    reached = (upto >= goal[:, None]) & (shares > 0)
+    child = np.where(reached.any(axis=1), np.argmax(reached, axis=1), last)
+    at = np.arange(len(child)), child
+    return child, np.clip((goal - (upto[at] - shares[at])) / shares[at], 0.0, 1.0)
+
+
+def bounds_from_histogram(
+    noisy_counts: Sequence[int] | npt.NDArray[np.object_] | Counts,
+    noise: AdditiveNoise,
+    no_false_bin: Sequence[Fraction] = NO_FALSE_BIN,
+) -> tuple[int, int] | None:
+    """The first and the last filled bin, or None when no bin stands out of the noise even at the most relaxed level.
+
+    A bin is filled when its noisy count exceeds the exact-tail threshold K for the chance of no false bin.
+    Post-processing.
+    """
+    counts = np.asarray(noisy_counts, dtype=object)
+    for chance in no_false_bin:
+        filled = np.flatnonzero(counts > approx_bounds_threshold(noise, len(counts), chance))
+        if len(filled):
+            return int(filled[0]), int(filled[-1])
+    return None
