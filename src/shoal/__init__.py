@@ -1,1 +1,60 @@
-"""shoal: strong anonymization an ordinary data team can use."""
+"""shoal: strong anonymization an ordinary data team can use.
+
+    >>> import shoal
+    >>> session = shoal.connect({"t": {"uid": [1, 2, 3]}}, catalog={"tables": {"t": {"owner": "uid"}}})
+    >>> len(session.query("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(DISTINCT uid) AS n FROM t"))
+    1
+
+Heavy parts are imported when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shoal import audit, risk
+    from shoal.catalog import Catalog
+    from shoal.errors import InternalError, ShoalError
+    from shoal.explain import Explanation
+    from shoal.result import Result
+    from shoal.session import Session, connect
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Catalog": "shoal.catalog",
+    "Explanation": "shoal.explain",
+    "InternalError": "shoal.errors",
+    "Result": "shoal.result",
+    "Session": "shoal.session",
+    "ShoalError": "shoal.errors",
+    "connect": "shoal.session",
+}
+_MODULES = ("audit", "risk")
+
+__all__ = [
+    "Catalog",
+    "Explanation",
+    "InternalError",
+    "Result",
+    "Session",
+    "ShoalError",
+    "__version__",
+    "audit",
+    "connect",
+    "risk",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return import_module(f"shoal.{name}")
+    raise AttributeError(f"module 'shoal' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -7,24 +7,33 @@ Exit status: 0 done, 1 a check failed, 2 wrong usage or refused. Verbs import wh
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
+from shoal.cli.budget import budget
+from shoal.cli.demo import demo
+from shoal.cli.explain import explain
+from shoal.cli.init import init
+from shoal.cli.output import as_json
+from shoal.cli.query import query
 from shoal.errors import InternalError, ShoalError
 
 app = typer.Typer(
     name="shoal",
-    help="Strong anonymization an ordinary data team can use: private SQL, risk analysis, audit.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+for verb in (demo, query, explain, budget, init):
+    app.command()(verb)
 
 
 def show_version(wanted: bool) -> None:
     """Print the version and stop."""
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"shoal {version('shoal')}")
         raise typer.Exit
 
@@ -36,20 +45,54 @@ def main(
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
-    """Strong anonymization an ordinary data team can use: private SQL, risk analysis, audit."""
+    """Strong anonymization an ordinary data team can use: private SQL, risk analysis, audit.
+
+    [bold]Example[/bold]
+
+        shoal demo        the whole story on sample data, in under a minute
+    """
 
 
-def run() -> None:
-    """The program `shoal`."""
+def run(arguments: list[str] | None = None) -> NoReturn:
+    """The program `shoal`: always leaves with an exit status, never with a traceback."""
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        app()
+        status = app(words, prog_name="shoal", standalone_mode=False)
     except ShoalError as error:
-        fail(str(error))
-    except InternalError as error:
-        fail(f"This is a bug in shoal, not in your query: {error}. Please report it; the message carries no data.")
+        status = refuse(error, words)
+    except KeyboardInterrupt:
+        status = 130
+    except BrokenPipeError:
+        status = leave_quietly()
+    except Exception as error:  # noqa: BLE001 - the last door: whatever else happened is a bug, and says no more
+        status = report(error)
+    sys.exit(status if isinstance(status, int) else 0)
 
 
-def fail(paragraph: str) -> None:
-    """Say what is wrong on stderr and leave with the status of a refusal."""
-    typer.echo(paragraph, err=True)
-    sys.exit(2)
+def refuse(error: ShoalError, words: list[str]) -> int:
+    """A refusal: a paragraph on stderr, and, for machines that asked, an object on stdout."""
+    typer.echo(str(error), err=True)
+    if "--json" in words:
+        typer.echo(as_json({"error": error.to_dict()}))
+    return 2
+
+
+def report(error: Exception) -> int:
+    """Wrong usage in a sentence; anything else is a bug of ours, and its message stays inside."""
+    usage = getattr(error, "format_message", None)
+    if usage is not None:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "shoal"
+        typer.echo(f"{usage()}\nTry '{path} --help'.", err=True)
+    elif isinstance(error, typer.Abort):
+        typer.echo("Stopped.", err=True)
+    else:
+        what = f": {error}" if isinstance(error, InternalError) else f" ({type(error).__name__})"
+        typer.echo(f"This is a bug in shoal, not in what you asked{what}. Please report it.", err=True)
+    return 2
+
+
+def leave_quietly() -> int:
+    """The reader of a pipe went away: not an error, and nothing more to say."""
+    sys.stdout = None  # the interpreter must not flush into the closed pipe
+    return 0

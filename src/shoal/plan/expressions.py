@@ -163,7 +163,9 @@ def transform(expression: Expression, change: Callable[[Expression], Expression]
     """The expression rebuilt bottom-up, each part passed through `change`."""
     match expression:
         case Call():
-            rebuilt: Expression = replace(expression, arguments=tuple(transform(a, change) for a in expression.arguments))
+            rebuilt: Expression = replace(
+                expression, arguments=tuple(transform(a, change) for a in expression.arguments)
+            )
         case Case():
             rebuilt = replace(
                 expression,
@@ -186,6 +188,4 @@ def transform(expression: Expression, change: Callable[[Expression], Expression]
 
 def substitute(expression: Expression, replacements: dict[str, Expression]) -> Expression:
     """The expression with columns replaced by what they stand for."""
-    return transform(
-        expression, lambda part: replacements.get(part.symbol, part) if isinstance(part, Column) else part
-    )
+    return transform(expression, lambda part: replacements.get(part.symbol, part) if isinstance(part, Column) else part)

@@ -1,1 +1,1 @@
-"""risk"""
+"""Risk: how identifying is data that already exists."""

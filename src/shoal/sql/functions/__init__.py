@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from shoal.errors import InternalError, ShoalError
 from shoal.plan.expressions import Call, Expression, Literal, Place
 from shoal.plan.types import TEXT
-from shoal.sql.functions import arithmetic, logic, temporal, text
+from shoal.sql.functions import arithmetic, logic, shifts, temporal, text
 from shoal.sql.functions.aggregate_names import AGGREGATE_NAMES
 from shoal.sql.functions.aggregates import (
     OWNER_AGGREGATES,
@@ -86,7 +86,7 @@ SECTIONS: dict[str, tuple[Function, ...]] = {
     "Numbers": arithmetic.FUNCTIONS,
     "Comparison and logic": logic.FUNCTIONS,
     "Text": text.FUNCTIONS,
-    "Dates and times": temporal.FUNCTIONS,
+    "Dates and times": (*temporal.FUNCTIONS, *shifts.FUNCTIONS),
 }
 FUNCTIONS = {function.name: function for section in SECTIONS.values() for function in section}
 OPERATORS = frozenset(function.name for function in FUNCTIONS.values() if function.operator)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
 from shoal.plan.expressions import Cast, Expression, Literal, Place
-from shoal.plan.types import Kind, Type, common_type
+from shoal.plan.types import DATE, TIMESTAMP, Kind, Type, common_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,6 +106,16 @@ def _six_digits(value: str) -> str:
     """Python 3.11 and later read any number of digits; older readers and eyes like six."""
     head, dot, digits = value.partition(".")
     return f"{head}.{digits.ljust(6, '0')}" if dot else head
+
+
+def is_temporal(argument: Expression) -> bool:
+    """Whether it is a date or a timestamp."""
+    return argument.type.kind in {Kind.DATE, Kind.TIMESTAMP}
+
+
+def as_temporal(argument: Expression) -> Expression | None:
+    """A date or a timestamp, also from a text constant that is one; else None."""
+    return argument if is_temporal(argument) else coerced(argument, DATE) or coerced(argument, TIMESTAMP)
 
 
 def unified(arguments: Sequence[Expression], what: str, place: Place) -> list[Expression]:

@@ -194,6 +194,21 @@ def in_calendar(value: exp.Expression, engine_type: str) -> exp.Expression:
     return let(value, lambda v: when(between(v, low, high), v.copy()))
 
 
+def calendar_date(value: exp.Expression) -> exp.Expression:
+    """The date, NULL outside the calendar."""
+    return in_calendar(value, "DATE")
+
+
+def calendar_timestamp(value: exp.Expression) -> exp.Expression:
+    """The timestamp, NULL outside the calendar."""
+    return in_calendar(value, "TIMESTAMP")
+
+
+def within(amount: exp.Expression, most: int) -> exp.Expression:
+    """The amount as a 32-bit integer, NULL beyond ± most."""
+    return cast(let(amount, lambda v: when(between(v, number(-most), number(most)), v.copy())), "INTEGER")
+
+
 EARLIEST_INSTANT = -62_135_596_800_000_000
 LATEST_INSTANT = 253_402_300_799_999_999
 """The years 1 to 9999 in microseconds since 1970."""

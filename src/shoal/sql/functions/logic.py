@@ -10,7 +10,7 @@ from shoal.plan.expressions import Call, Case, Expression, Literal, Place
 from shoal.plan.types import BOOLEAN, Kind
 from shoal.sql.functions import forms
 from shoal.sql.functions.coerce import coerced, unified, unsupported
-from shoal.sql.functions.overloads import Function, checked_count, special, truth, wrong_arguments
+from shoal.sql.functions.overloads import Function, checked_count, never_asked, special, truth, wrong_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,7 +187,7 @@ FUNCTIONS = (
         "IF(condition, then [, otherwise])",
         "`then` where the condition is true, else `otherwise`.",
         _bind_if,
-        _coalesce,  # IF binds to a CASE: this form is never asked for
+        never_asked,
         aliases=("iif",),
     ),
     _extreme("greatest", "largest"),

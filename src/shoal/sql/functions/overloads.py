@@ -121,6 +121,11 @@ def special(
     return Function(name, usage, meaning, bind, lambda _, arguments: form(*arguments), aliases, operator)
 
 
+def never_asked(*_: exp.Expression) -> exp.Expression:
+    """The form of a function that binds to calls of others."""
+    raise AssertionError("this function has no form of its own")
+
+
 def truth(function: Function, arguments: Sequence[Expression], place: Place) -> Call:
     """A call that gives a boolean."""
     return Call(function.name, tuple(arguments), BOOLEAN, place)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 
 LONGEST_PATTERN = 1000
-MOST_REPEATS = 100
-"""Counted repetition multiplies the size of the automaton; nested counts multiply each other."""
+LONGEST_REGEX = 200
+LARGEST_REGEX = 1000
+"""The length times all counts of repetition: matching a text takes time in proportion to this."""
 
 _COUNT = re.compile(r"\{(\d{1,4})(?:(,)(\d{1,4})?)?\}")
 _CLASS = re.compile(r"\[\^?\]?(?:[^\[\]\\]|\[:(?:alnum|alpha|digit|lower|punct|space|upper|word|xdigit):\])*\]")
@@ -37,8 +38,8 @@ def regex_complaint(pattern: str) -> str | None:
     >>> regex_complaint("(a")
     'The regular expression has an open group.'
     """
-    if len(pattern) > LONGEST_PATTERN:
-        return f"A regular expression has at most {LONGEST_PATTERN} characters."
+    if len(pattern) > LONGEST_REGEX:
+        return f"A regular expression has at most {LONGEST_REGEX} characters."
     if "\\" in pattern:
         return "Write a regular expression without backslashes: [0-9] for digits, [.] for a dot."
     return _Reader(pattern).complaint()
@@ -82,7 +83,7 @@ class _Reader:
     def __init__(self, pattern: str) -> None:
         self.pieces = _pieces(pattern)
         self.open_groups = 0
-        self.repeats = 1
+        self.size = len(pattern)
         self.repeatable = False
 
     def complaint(self) -> str | None:
@@ -119,9 +120,11 @@ class _Reader:
 
     def _count(self, piece: str) -> str | None:
         low, high = _bounds(piece)
-        self.repeats *= max(low, high, 1)
-        if high < low or self.repeats > MOST_REPEATS:
-            return f"Counted repetition in a regular expression must rise, and multiply to at most {MOST_REPEATS}."
+        self.size *= max(low, high, 1)
+        if high < low:
+            return f"The count {piece} in the regular expression must rise."
+        if self.size > LARGEST_REGEX:
+            return "The regular expression repeats too much; its length times all its counts is at most 1000."
         return None
 
 
@@ -137,6 +140,8 @@ def _class_complaint(piece: str) -> str | None:
     inside = re.sub(r"\[:\w+:\]", "", piece[1:-1].removeprefix("^"))
     if piece in {"[]", "[^]"}:
         return "The regular expression has an empty class."
+    if "--" in piece or "-[:" in piece or re.search(r":\]-[^\]]", piece):
+        return "A range in the regular expression lies between two characters."
     for low, high in re.findall(r"([^-])-(?=([^-]))", inside):
         if high < low:
             return f"The range {low}-{high} in the regular expression must rise."

@@ -7,19 +7,35 @@ What falls outside is NULL, as the engine's infinities are. Weeks begin on Monda
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from sqlglot import exp
 
 from shoal.plan.expressions import Call, Expression, Literal, Place
 from shoal.plan.types import DATE, DOUBLE, INTEGER, TEXT, TIME, TIMESTAMP, Kind, Type
-from shoal.sql.functions import arithmetic, forms
-from shoal.sql.functions.coerce import coerced, constant, text_constant, unsupported
-from shoal.sql.functions.forms import between, builtin, cast, huge, in_calendar, let, number, text, try_cast, when
-from shoal.sql.functions.intervals import SECOND, bind_interval, parts_of, unit_named
+from shoal.sql.functions import forms
+from shoal.sql.functions.coerce import as_temporal, coerced, constant, text_constant, unsupported
+from shoal.sql.functions.forms import (
+    builtin,
+    calendar_date,
+    calendar_timestamp,
+    cast,
+    compare,
+    huge,
+    in_calendar,
+    let,
+    number,
+    text,
+    try_cast,
+    when,
+    within,
+)
+from shoal.sql.functions.intervals import SECOND, unit_named
 from shoal.sql.functions.overloads import (
     Function,
     Overload,
     checked_count,
+    never_asked,
     overloaded,
     special,
     wrong_arguments,
@@ -29,12 +45,7 @@ from shoal.sql.functions.values import engine_type, resolve_cast
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sqlglot import exp
-
     from shoal.sql.functions.overloads import Bind
-
-_SPAN_DAYS = 3_652_059
-_SPAN_MONTHS = 12 * 10_000
 
 PARTS = {
     "year": "year",
@@ -60,107 +71,6 @@ _CLOCK = ("hour", "minute", "second")
 _DATE_UNITS = ("year", "quarter", "month", "week", "day")
 
 
-def _within(amount: exp.Expression, most: int) -> exp.Expression:
-    """The amount as a 32-bit integer, NULL beyond what a calendar of 9999 years can hold."""
-    return cast(let(amount, lambda v: when(between(v, number(-most), number(most)), v.copy())), "INTEGER")
-
-
-def _date(value: exp.Expression) -> exp.Expression:
-    return in_calendar(value, "DATE")
-
-
-def _timestamp(value: exp.Expression) -> exp.Expression:
-    return in_calendar(value, "TIMESTAMP")
-
-
-def _days_later(value: exp.Expression, days: exp.Expression) -> exp.Expression:
-    return _date(builtin("+", _date(value), _within(days, _SPAN_DAYS)))
-
-
-def _timestamp_days_later(value: exp.Expression, days: exp.Expression) -> exp.Expression:
-    return _timestamp(builtin("+", _timestamp(value), builtin("to_days", _within(days, _SPAN_DAYS))))
-
-
-def _months_later(value: exp.Expression, months: exp.Expression) -> exp.Expression:
-    return _date(cast(builtin("+", _date(value), builtin("to_months", _within(months, _SPAN_MONTHS))), "DATE"))
-
-
-def _timestamp_months_later(value: exp.Expression, months: exp.Expression) -> exp.Expression:
-    return _timestamp(builtin("+", _timestamp(value), builtin("to_months", _within(months, _SPAN_MONTHS))))
-
-
-def _microseconds_later(value: exp.Expression, microseconds: exp.Expression) -> exp.Expression:
-    return forms.instant(builtin("+", huge(builtin("epoch_us", value)), huge(microseconds)))
-
-
-def _shift(value: Expression, interval: Expression, place: Place, *, backwards: bool) -> Expression:
-    """A time moved by an interval: months first, then days, then the clock."""
-    for name, amount in parts_of(interval, place):
-        moved = _opposite(amount, place) if backwards else amount
-        start = coerced(value, TIMESTAMP) if name == "add_microseconds" else value
-        value = _BY_NAME[name].bind(_BY_NAME[name], (start or value, moved), place)
-    return value
-
-
-def _opposite(amount: Expression, place: Place) -> Expression:
-    return arithmetic.NEGATE.bind(arithmetic.NEGATE, (amount,), place)
-
-
-def _temporal(argument: Expression) -> bool:
-    return argument.type.kind in {Kind.DATE, Kind.TIMESTAMP}
-
-
-def _bind_sum(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 2, 2, place)
-    left, right = arguments if not _temporal(arguments[1]) else arguments[::-1]
-    if not _temporal(left):
-        return arithmetic.SUM.bind(function, arguments, place)
-    if right.type.kind is Kind.INTERVAL:
-        return _shift(left, right, place, backwards=False)
-    return _plus_days(function, left, right, place)
-
-
-def _bind_difference(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 2, 2, place)
-    left, right = arguments
-    if not _temporal(left) and not _temporal(right):
-        return arithmetic.DIFFERENCE.bind(function, arguments, place)
-    if right.type.kind is Kind.INTERVAL:
-        return _shift(left, right, place, backwards=True)
-    end, start = coerced(left, DATE), coerced(right, DATE)
-    if end is not None and start is not None:
-        return Call("days_between", (start, end), INTEGER, place)
-    if left.type.kind is Kind.DATE and right.type.kind is Kind.INTEGER:
-        return _plus_days(function, left, _opposite(right, place), place)
-    raise unsupported("Timestamps are subtracted with DATE_DIFF('second', start, end).", place)
-
-
-def _plus_days(function: Function, date: Expression, days: Expression, place: Place) -> Expression:
-    if date.type.kind is not Kind.DATE or coerced(days, INTEGER) is None:
-        raise wrong_arguments(function, (date, days), place)
-    return _BY_NAME["add_days"].bind(_BY_NAME["add_days"], (date, days), place)
-
-
-def _bind_shift(*, backwards: bool) -> Bind:
-    def bind(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-        checked_count(function, arguments, 2, 2, place)
-        value = _as_temporal(arguments[0])
-        if value is None or arguments[1].type.kind not in {Kind.INTERVAL, Kind.INTEGER}:
-            raise wrong_arguments(function, arguments, place)
-        if arguments[1].type.kind is Kind.INTEGER:
-            days = _opposite(arguments[1], place) if backwards else arguments[1]
-            return _plus_days(function, value, days, place)
-        return _shift(value, arguments[1], place, backwards=backwards)
-
-    return bind
-
-
-def _as_temporal(argument: Expression) -> Expression | None:
-    if _temporal(argument):
-        return argument
-    return coerced(argument, DATE) or coerced(argument, TIMESTAMP)
-
-
 def _unit_and_times(
     function: Function, arguments: tuple[Expression, ...], place: Place
 ) -> tuple[str, list[Expression], bool]:
@@ -170,7 +80,7 @@ def _unit_and_times(
     name = first or unit_named(text_constant(arguments[-1]) or "")
     if name is None:
         raise unsupported(f"{function.usage} needs a constant unit such as 'month'.", place)
-    converted = [_as_temporal(time) for time in times]
+    converted = [as_temporal(time) for time in times]
     if any(part is None for part in converted):
         raise wrong_arguments(function, arguments, place)
     return name, [part for part in converted if part is not None], bool(first)
@@ -187,8 +97,8 @@ def _bind_trunc(function: Function, arguments: tuple[Expression, ...], place: Pl
 def _trunc(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
     unit, value = arguments
     if call.type.kind is Kind.DATE:
-        return cast(builtin("date_trunc", unit, _date(value)), "DATE")
-    return builtin("date_trunc", unit, _timestamp(value))
+        return cast(builtin("date_trunc", unit, calendar_date(value)), "DATE")
+    return builtin("date_trunc", unit, calendar_timestamp(value))
 
 
 def _bind_diff(function: Function, arguments: tuple[Expression, ...], place: Place) -> Call:
@@ -211,7 +121,7 @@ def _elapsed(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
     lengths = {"week": 604_800, "day": 86_400, "hour": 3600, "minute": 60, "second": 1}
     unit = constant(call.arguments[0])
     steps = lengths.get(unit, 0) * SECOND or {"millisecond": 1000, "microsecond": 1}[unit]
-    start, end = (builtin("epoch_us", _timestamp(time)) for time in arguments[1:])
+    start, end = (builtin("epoch_us", calendar_timestamp(time)) for time in arguments[1:])
     return builtin("//", builtin("-", end, start), number(steps))
 
 
@@ -227,7 +137,7 @@ def _bind_part(function: Function, arguments: tuple[Expression, ...], place: Pla
     part, value = arguments
     written = (text_constant(part) or "").lower()
     if written in {"date", "time"}:
-        return resolve_cast(_as_temporal(value) or value, DATE if written == "date" else TIME, place)
+        return resolve_cast(as_temporal(value) or value, DATE if written == "date" else TIME, place)
     if written == "epoch":
         return _BY_NAME["epoch"].bind(_BY_NAME["epoch"], (value,), place)
     if written not in PARTS:
@@ -236,7 +146,7 @@ def _bind_part(function: Function, arguments: tuple[Expression, ...], place: Pla
 
 
 def _part(function: Function, name: str, value: Expression, place: Place) -> Expression:
-    source = value if value.type.kind is Kind.TIME and name in _CLOCK else _as_temporal(value)
+    source = value if value.type.kind is Kind.TIME and name in _CLOCK else as_temporal(value)
     if source is None:
         raise wrong_arguments(function, (value,), place)
     return Call("date_part", (Literal(name, TEXT, place), source), INTEGER, place)
@@ -251,16 +161,12 @@ def _guarded(value: exp.Expression, type_: Type) -> exp.Expression:
     return value if type_.kind is Kind.TIME else in_calendar(value, engine_type(type_))
 
 
-def _never(*_: exp.Expression) -> exp.Expression:
-    raise AssertionError("this function binds to calls of others")
-
-
 def _part_function(name: str, meaning: str, aliases: tuple[str, ...] = ()) -> Function:
     def bind(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
         checked_count(function, arguments, 1, 1, place)
         return _part(function, PARTS[name], arguments[0], place)
 
-    return special(name, f"{name.upper()}(time)", meaning, bind, _never, aliases=aliases)
+    return special(name, f"{name.upper()}(time)", meaning, bind, never_asked, aliases=aliases)
 
 
 def _bind_to(target: Type) -> Bind:
@@ -277,11 +183,11 @@ def _bind_to(target: Type) -> Bind:
 
 def _made_date(year: exp.Expression, month: exp.Expression, day: exp.Expression) -> exp.Expression:
     """Through text, which the engine parses without errors: 2023-2-30 is NULL."""
-    parts = [cast(part, "VARCHAR") for part in (_within(year, 9999), month, day)]
+    parts = [cast(part, "VARCHAR") for part in (within(year, 9999), month, day)]
     written = builtin(
         "||", builtin("||", builtin("||", builtin("||", parts[0], text("-")), parts[1]), text("-")), parts[2]
     )
-    return _date(try_cast(written, "DATE"))
+    return calendar_date(try_cast(written, "DATE"))
 
 
 _WRITTEN_FORMAT = re.compile(r"(?:[^%\\]|%[YymdHIMSpjaAbBfuwUWVG%])*")
@@ -303,7 +209,7 @@ def _bind_format(allowed: re.Pattern[str], gives: Type) -> Bind:
         written = _expanded(text_constant(layout) or "")
         if len(written) > 100 or not allowed.fullmatch(written):
             raise unsupported(f"{function.usage} takes a format of %Y %m %d %H %M %S and the like.", place)
-        source = coerced(value, TEXT) if gives != TEXT else _as_temporal(value)
+        source = coerced(value, TEXT) if gives != TEXT else as_temporal(value)
         if source is None:
             raise wrong_arguments(function, arguments, place)
         return Call(function.name, (source, Literal(written, TEXT, place)), gives, place)
@@ -321,7 +227,7 @@ def _formatted(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
 
 
 def _parsed_timestamp(value: exp.Expression, layout: exp.Expression) -> exp.Expression:
-    return _timestamp(builtin("try_strptime", value, layout))
+    return calendar_timestamp(builtin("try_strptime", value, layout))
 
 
 def _parsed_date(value: exp.Expression, layout: exp.Expression) -> exp.Expression:
@@ -341,8 +247,8 @@ def _over(
         name,
         usage,
         meaning,
-        Overload((DATE,), gives, lambda value: form(_date(value))),
-        Overload((TIMESTAMP,), gives, lambda value: form(_timestamp(value))),
+        Overload((DATE,), gives, lambda value: form(calendar_date(value))),
+        Overload((TIMESTAMP,), gives, lambda value: form(calendar_timestamp(value))),
         aliases=aliases,
     )
 
@@ -351,12 +257,17 @@ def _since_1970(name: str, steps: int, meaning: str, aliases: tuple[str, ...] = 
     """Whole steps of so many microseconds since 1970, rounded down."""
 
     def form(value: exp.Expression) -> exp.Expression:
-        exact = builtin("epoch_us", _timestamp(value))
+        exact = builtin("epoch_us", calendar_timestamp(value))
         if steps == 1:
             return exact
-        return cast(builtin("floor", builtin("/", cast(exact, "DOUBLE"), number(float(steps)))), "BIGINT")
+        return let(exact, lambda v: builtin("//", _rounding_down(v, steps), number(steps)))
 
     return overloaded(name, f"{name.upper()}(time)", meaning, Overload((TIMESTAMP,), INTEGER, form), aliases=aliases)
+
+
+def _rounding_down(value: exp.Expression, steps: int) -> exp.Expression:
+    """The engine divides towards zero: negative numbers go one step further down first."""
+    return when(compare(exp.LT, value, number(0)), builtin("-", value.copy(), number(steps - 1)), value.copy())
 
 
 def _from_1970(name: str, steps: int, meaning: str, aliases: tuple[str, ...] = ()) -> Function:
@@ -369,58 +280,6 @@ def _epoch(value: exp.Expression) -> exp.Expression:
 
 
 FUNCTIONS = (
-    replace(arithmetic.SUM, bind=_bind_sum),
-    replace(arithmetic.DIFFERENCE, bind=_bind_difference),
-    special(
-        "interval",
-        "INTERVAL n unit",
-        "A length of time, to add to or subtract from a date or timestamp.",
-        bind_interval,
-        _never,
-        operator=True,
-    ),
-    overloaded(
-        "add_days",
-        "ADD_DAYS(time, n)",
-        "n days later.",
-        Overload((DATE, INTEGER), DATE, _days_later),
-        Overload((TIMESTAMP, INTEGER), TIMESTAMP, _timestamp_days_later),
-    ),
-    overloaded(
-        "add_months",
-        "ADD_MONTHS(time, n)",
-        "n months later, on the last day where the month is shorter.",
-        Overload((DATE, INTEGER), DATE, _months_later),
-        Overload((TIMESTAMP, INTEGER), TIMESTAMP, _timestamp_months_later),
-    ),
-    overloaded(
-        "add_microseconds",
-        "ADD_MICROSECONDS(time, n)",
-        "n microseconds later.",
-        Overload((TIMESTAMP, INTEGER), TIMESTAMP, _microseconds_later),
-    ),
-    overloaded(
-        "days_between",
-        "DAYS_BETWEEN(start, end)",
-        "The number of days from one date to another; also written end - start.",
-        Overload((DATE, DATE), INTEGER, lambda start, end: builtin("-", _date(end), _date(start))),
-    ),
-    special(
-        "date_add",
-        "DATE_ADD(time, INTERVAL n unit)",
-        "The time moved forwards.",
-        _bind_shift(backwards=False),
-        _never,
-        aliases=("timestamp_add", "datetime_add"),
-    ),
-    special(
-        "date_sub",
-        "DATE_SUB(time, INTERVAL n unit)",
-        "The time moved backwards.",
-        _bind_shift(backwards=True),
-        _never,
-        aliases=("timestamp_sub", "datetime_sub"),
-    ),
     Function(
         "date_trunc",
         "DATE_TRUNC('unit', time) or DATE_TRUNC(time, unit)",
@@ -474,8 +333,8 @@ FUNCTIONS = (
         Overload((INTEGER, INTEGER, INTEGER), DATE, _made_date),
         aliases=("date_from_parts", "datefromparts"),
     ),
-    special("date", "DATE(x)", "x as a date; also DATE(year, month, day).", _bind_to(DATE), _never),
-    special("timestamp", "TIMESTAMP(x)", "x as a timestamp.", _bind_to(TIMESTAMP), _never, aliases=("datetime",)),
+    special("date", "DATE(x)", "x as a date; also DATE(year, month, day).", _bind_to(DATE), never_asked),
+    special("timestamp", "TIMESTAMP(x)", "x as a timestamp.", _bind_to(TIMESTAMP), never_asked, aliases=("datetime",)),
     Function(
         "strftime",
         "STRFTIME(time, format)",
@@ -503,7 +362,7 @@ FUNCTIONS = (
         "epoch",
         "EPOCH(time)",
         "Seconds since 1970, with fractions.",
-        Overload((TIMESTAMP,), DOUBLE, lambda value: _epoch(_timestamp(value))),
+        Overload((TIMESTAMP,), DOUBLE, lambda value: _epoch(calendar_timestamp(value))),
     ),
     _since_1970("unix_seconds", SECOND, "Whole seconds since 1970."),
     _since_1970("unix_millis", 1000, "Whole milliseconds since 1970.", ("epoch_ms",)),
@@ -512,7 +371,7 @@ FUNCTIONS = (
         "unix_date",
         "UNIX_DATE(date)",
         "Days since 1970.",
-        Overload((DATE,), INTEGER, lambda value: builtin("-", _date(value), cast(text("1970-01-01"), "DATE"))),
+        Overload((DATE,), INTEGER, lambda value: builtin("-", calendar_date(value), cast(text("1970-01-01"), "DATE"))),
     ),
     _from_1970("timestamp_seconds", SECOND, "The timestamp so many seconds after 1970.", ("to_timestamp",)),
     _from_1970("timestamp_millis", 1000, "The timestamp so many milliseconds after 1970."),

@@ -22,8 +22,10 @@ from shoal.sql.functions.forms import builtin, canonical_double, try_cast
 
 _STORED: dict[str, Type] = {
     "BOOLEAN": BOOLEAN,
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), INTEGER),
-    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), INTEGER),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), INTEGER),
+    # wider than 64 bits with a sign: as decimals, or half of all hashed owner ids would be lost
+    "UBIGINT": decimal(20, 0),
+    **dict.fromkeys(("HUGEINT", "UHUGEINT"), decimal(38, 0)),
     "FLOAT": DOUBLE,
     "DOUBLE": DOUBLE,
     **dict.fromkeys(("VARCHAR", "UUID", "JSON"), TEXT),
@@ -35,6 +37,7 @@ _STORED: dict[str, Type] = {
 
 _WRITTEN: dict[str, Type] = {
     **{name: type_ for name, type_ in _STORED.items() if name not in {"UUID", "JSON"}},
+    **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), INTEGER),
     **dict.fromkeys(("INT", "INT1", "INT2", "INT4", "INT8", "INT64", "LONG", "BYTEINT", "INT32", "INT16"), INTEGER),
     **dict.fromkeys(("FLOAT64", "FLOAT8", "FLOAT4", "REAL", "DOUBLE PRECISION"), DOUBLE),
     **dict.fromkeys(("STRING", "TEXT", "CHAR", "BPCHAR", "CHARACTER VARYING"), TEXT),
@@ -44,6 +47,7 @@ _WRITTEN: dict[str, Type] = {
     "BIGNUMERIC": DOUBLE,
 }
 
+_WITH_ZONE = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ")
 _DECIMAL = re.compile(r"(?:DECIMAL|NUMERIC|BIGNUMERIC|DEC)\s*(?:\(\s*(\d{1,3})\s*(?:,\s*(\d{1,3})\s*)?\))?")
 _SIZED_TEXT = re.compile(r"(?:VARCHAR|CHAR|STRING|TEXT|BPCHAR|CHARACTER VARYING)\s*\(\s*\d+\s*\)")
 
@@ -81,8 +85,8 @@ def type_of(stored: str) -> Type:
         return replace(_STORED[name], storage=stored)
     if name.startswith("ENUM(") and not name.endswith("[]"):
         return replace(TEXT, storage=stored)
-    fixed = _decimal_named(name)
-    return replace(fixed, storage=stored) if fixed else Type(Kind.UNSUPPORTED, storage=stored)
+    known = _decimal_named(name) or type_named(name)
+    return replace(known, storage=stored) if known else Type(Kind.UNSUPPORTED, storage=stored)
 
 
 def type_named(written: str) -> Type | None:
@@ -107,23 +111,28 @@ def _decimal_named(name: str) -> Type | None:
 
 
 def scan_form(column: exp.Expression, type_: Type) -> exp.Expression:
-    """A stored column as a value of the plan; BIGINT, DATE, TIMESTAMP, BOOLEAN and decimals come as they are."""
-    stored = type_.storage.upper()
+    """A stored column as a value of the plan; what is stored as the plan's own type comes as it is.
+
+    >>> scan_form(exp.column("age"), type_of("UTINYINT")).sql("duckdb")
+    'TRY_CAST(age AS BIGINT)'
+    >>> scan_form(exp.column("day"), type_of("DATE")).sql("duckdb")
+    'day'
+    """
     if type_.kind is Kind.UNSUPPORTED:
         raise InternalError("an unsupported column was scanned")
-    if type_.kind is Kind.TEXT:
-        plain = column if stored in {"VARCHAR", ""} else forms.cast(column, "VARCHAR")
-        # a declared collation does not show in the column's type, and would make different texts equal
-        return exp.Collate(this=plain, expression=exp.to_identifier("binary", quoted=True))
-    if type_.kind is Kind.DOUBLE:
-        return canonical_double(column if stored in {"DOUBLE", ""} else forms.cast(column, "DOUBLE"))
-    if stored == "TIMESTAMP WITH TIME ZONE":
+    if type_.storage.upper() in _WITH_ZONE:
         return _utc(column)
-    return (
-        column
-        if stored in {engine_type(type_), ""} or type_.kind is Kind.DECIMAL
-        else try_cast(column, engine_type(type_))
-    )
+    stored = column if _is_own(type_) else try_cast(column, engine_type(type_))
+    if type_.kind is Kind.DOUBLE:
+        return canonical_double(stored)
+    # a declared collation does not show in the column's type, and would make different texts equal
+    binary = exp.to_identifier("binary", quoted=True)
+    return exp.Collate(this=stored, expression=binary) if type_.kind is Kind.TEXT else stored
+
+
+def _is_own(type_: Type) -> bool:
+    """Whether the column is stored as the plan's own type."""
+    return "".join(type_.storage.upper().split()) == "".join(engine_type(type_).split())
 
 
 def _utc(column: exp.Expression) -> exp.Expression:

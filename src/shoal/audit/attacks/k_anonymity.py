@@ -1,0 +1,153 @@
+"""Attacks on k-anonymous tables: homogeneity, linkage, composition.
+
+A release is k-anonymous when every combination of quasi-identifiers (here zip code, birth day and sex) is shared by at
+least k rows. That hides *which* row is mine, and nothing else:
+
+- linkage (Sweeney, 1997): with names removed but quasi-identifiers kept, a voter roll gives the names back;
+- homogeneity (Machanavajjhala et al., 2006): when all k rows have the same diagnosis, mine is known;
+- composition (Ganta et al., 2008): two hospitals publish; my diagnosis is in both of my classes, and few are.
+
+The attacker knows everybody's quasi-identifiers, guesses the diagnosis that fits best, and is compared with one who knows
+only which diagnosis is most common.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shoal.audit.attacks.results import AttackResult, Curve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Integers = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+_MANY = 1 / (np.arange(30) + 5.0)  # chances of many diagnoses, none of them dominant
+_FEW = np.array([0.6, 0.2, 0.1, 0.1])
+
+
+@dataclass(frozen=True, slots=True)
+class Patients:
+    """Quasi-identifiers (zip, birth day, sex), a row for each patient, and the secret: a diagnosis."""
+
+    quasi: Integers
+    diagnosis: Integers
+
+    @classmethod
+    def made_up(cls, count: int, chances: Floats, rng: np.random.Generator) -> Patients:
+        """Patients whose diagnosis has nothing to do with who they are: whatever is found out was leaked."""
+        quasi = np.column_stack((rng.integers(0, 50, count), rng.integers(0, 60 * 365, count), rng.integers(0, 2, count)))
+        return cls(quasi, rng.choice(len(chances), count, p=chances / chances.sum()))
+
+    def __len__(self) -> int:
+        return len(self.diagnosis)
+
+
+def equivalence_classes(quasi: Integers, k: int) -> Integers:
+    """The class of each row in a k-anonymous release: halve at the median of the widest attribute while k rows remain.
+
+    >>> equivalence_classes(np.array([[1], [2], [8], [9]]), 2).tolist()
+    [0, 0, 1, 1]
+    """
+    classes = np.zeros(len(quasi), dtype=np.int64)
+    widths = np.ptp(quasi, axis=0) + 1
+    for number, rows in enumerate(_halve(quasi, np.arange(len(quasi)), k, widths)):
+        classes[rows] = number
+    return classes
+
+
+def _halve(quasi: Integers, rows: Integers, k: int, widths: Integers) -> Iterator[Integers]:
+    for column in np.argsort(-np.ptp(quasi[rows], axis=0) / widths, kind="stable"):
+        values = quasi[rows, column]
+        left = values < np.median(values)
+        if k <= left.sum() <= len(rows) - k:
+            yield from _halve(quasi, rows[left], k, widths)
+            yield from _halve(quasi, rows[~left], k, widths)
+            return
+    yield rows
+
+
+def counts_by_class(patients: Patients, classes: Integers) -> Integers:
+    """What a k-anonymous release says about each patient: how often each diagnosis occurs in the patient's class."""
+    table = np.zeros((int(classes.max()) + 1, len(_MANY)), dtype=np.int64)
+    np.add.at(table, (classes, patients.diagnosis), 1)
+    return table[classes]
+
+
+def linkage(*, patients: int = 4000, k: int = 5, epsilon: float = 1.0, seed: int = 0) -> AttackResult:
+    """Find each patient's row by quasi-identifiers taken from a public roll.
+
+    >>> linkage(patients=500).curve("names removed").final > 0.99
+    True
+    """
+    everyone = Patients.made_up(patients, _MANY, np.random.default_rng(seed))
+    _, same = np.unique(everyone.quasi, axis=0, return_inverse=True)
+    raw = counts_by_class(everyone, same)
+    grouped = counts_by_class(everyone, equivalence_classes(everyone.quasi, k))
+    curves = (
+        _release("names removed, nothing else", everyone, raw),
+        _release(f"k-anonymous, k = {k}", everyone, grouped),
+    )
+    return _result("linkage", everyone, curves)
+
+
+def homogeneity(*, patients: int = 4000, epsilon: float = 1.0, seed: int = 0) -> AttackResult:
+    """Read the diagnosis off classes in which all rows agree; the note says how many are certain.
+
+    >>> result = homogeneity(patients=500)
+    >>> result.curve("k-anonymous, k = 2").final > result.guessing
+    True
+    """
+    everyone = Patients.made_up(patients, _FEW, np.random.default_rng(seed))
+    curves = tuple(
+        _release(
+            f"k-anonymous, k = {k}", everyone, counts_by_class(everyone, equivalence_classes(everyone.quasi, k))
+        )
+        for k in (2, 5, 20)
+    )
+    return _result("homogeneity", everyone, curves)
+
+
+def _result(attack: str, everyone: Patients, curves: tuple[Curve, ...]) -> AttackResult:
+    """Guessing always names the most common diagnosis."""
+    guessing = float(np.bincount(everyone.diagnosis).max()) / len(everyone)
+    return AttackResult(attack, f"the diagnosis of each of {len(everyone)} patients", guessing, curves)
+
+
+def _release(defence: str, everyone: Patients, counts: Integers) -> Curve:
+    """One release, one guess for each patient."""
+    certain = float(np.mean((counts > 0).sum(axis=1) == 1))
+    right = float(np.mean(counts.argmax(axis=1) == everyone.diagnosis))
+    return Curve(defence, (1,), (right,), f"{certain:.1%} known for certain")
+
+
+def composition(
+    *, patients: int = 4000, hospitals: int = 4, k: int = 5, epsilon: float = 1.0, seed: int = 0
+) -> AttackResult:
+    """Intersect the classes of patients who are in the k-anonymous releases of several hospitals.
+
+    >>> result = composition(patients=1000)
+    >>> result.curve("k-anonymous").final > 2 * result.guessing
+    True
+    """
+    rng = np.random.default_rng(seed)
+    shared = Patients.made_up(patients, _MANY, rng)
+    evidence = np.ones((patients, len(_MANY)))
+    recovered, certain = [], []
+    for _ in range(hospitals):
+        own = Patients.made_up(patients, _MANY, rng)
+        both = Patients(np.vstack((shared.quasi, own.quasi)), np.concatenate((shared.diagnosis, own.diagnosis)))
+        counts = counts_by_class(both, equivalence_classes(both.quasi, k))[:patients]
+        evidence = evidence * counts
+        recovered.append(float(np.mean(evidence.argmax(axis=1) == shared.diagnosis)))
+        certain.append(float(np.mean((evidence > 0).sum(axis=1) == 1)))
+    releases = tuple(range(1, hospitals + 1))
+    note = f"{certain[-1]:.1%} known for certain"
+    curves = (Curve(f"k-anonymous, k = {k}", releases, tuple(recovered), note),)
+    return _result("composition", shared, curves)

@@ -1,0 +1,222 @@
+"""The catalog: what a custodian says about the data. Tables that are not in it do not exist for queries.
+
+>>> catalog = Catalog.from_dict({"tables": {"visits": {"owner": "uid", "columns": {"spend": {"bounds": [0, 500]}}}}})
+>>> catalog.table("VISITS").owner
+'uid'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shoal.errors import ShoalError
+from shoal.exact import as_fraction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_DOMAIN_VALUES = 100_000
+MAX_GROUPS_PER_OWNER = 10**6
+
+
+def fold(name: str) -> str:
+    """Names are compared without case, in ASCII only: other letters have too many spellings."""
+    return "".join(chr(ord(c) + 32) if "A" <= c <= "Z" else c for c in name)
+
+
+def _wrong(message: str, hint: str | None = None) -> ShoalError:
+    return ShoalError("E_CATALOG", message, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFacts:
+    """Public knowledge about one column; using it costs nothing."""
+
+    bounds: tuple[Fraction, Fraction] | None = None
+    values: tuple[Any, ...] | None = None
+    type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the catalog: private with an owner column, or public."""
+
+    name: str
+    owner: str | None
+    owner_kind: str | None
+    view: str | None = None
+    max_rows_per_owner_and_group: int | None = None
+    columns: Mapping[str, ColumnFacts] = field(default_factory=dict)
+
+    @property
+    def public(self) -> bool:
+        """Whether nobody owns its rows."""
+        return self.owner is None
+
+    def facts(self, column: str) -> ColumnFacts:
+        """What is known about a column, or nothing."""
+        return self.columns.get(fold(column), ColumnFacts())
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What a query gets when it does not say; and the limit that it cannot pass."""
+
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+    max_groups_per_owner: int | None = None
+    population: int | None = None
+    max_epsilon_per_query: Fraction | None = None
+
+    @property
+    def answers_plain_sql(self) -> bool:
+        """Whether an ordinary SELECT over private tables is answered as if the clause stood there."""
+        return self.epsilon is not None
+
+    @property
+    def default_delta(self) -> Fraction | None:
+        """The stated δ, else min(10⁻⁶, 1/(100·population)), else nothing. Never from the data."""
+        if self.delta is not None:
+            return self.delta
+        if self.population is None:
+            return None
+        return min(Fraction(1, 10**6), Fraction(1, 100 * self.population))
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All tables a query may name, and the defaults."""
+
+    tables: Mapping[str, Table]
+    defaults: Defaults = field(default_factory=Defaults)
+    version: str = ""
+
+    @classmethod
+    def load(cls, source: Catalog | Mapping[str, Any] | str | Path) -> Catalog:
+        """A catalog from a dict, a TOML path or itself."""
+        if isinstance(source, Catalog):
+            return source
+        if isinstance(source, (str, Path)):
+            return cls.from_toml(source)
+        if isinstance(source, dict):
+            return cls.from_dict(source)
+        raise _wrong("A catalog is a dict, the path of a TOML file, or a shoal.Catalog.")
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Catalog:
+        """Reads a TOML file."""
+        try:
+            with Path(path).open("rb") as file:
+                return cls.from_dict(tomllib.load(file, parse_float=Fraction))
+        except OSError:
+            raise _wrong(f"The catalog file {str(path)!r} cannot be read.", "shoal init writes a first one.") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise _wrong(f"The catalog file {str(path)!r} is not valid TOML: {error}.") from None
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Catalog:
+        """Reads the same structure from a dict."""
+        _known_keys("the catalog", data, {"tables", "defaults"})
+        raw_tables = data.get("tables", {})
+        if not isinstance(raw_tables, dict) or not raw_tables:
+            raise _wrong("The catalog names no tables.", 'Add a section such as [tables.visits] with owner = "uid".')
+        tables: dict[str, Table] = {}
+        for name, raw in raw_tables.items():
+            if fold(name) in tables:
+                raise _wrong(f"The catalog names the table {name!r} twice (names ignore case).")
+            tables[fold(name)] = _read_table(name, raw)
+        canonical = json.dumps(data, sort_keys=True, default=str)
+        version = hashlib.sha256(canonical.encode()).hexdigest()[:16]
+        return cls(tables, _read_defaults(data.get("defaults", {})), version)
+
+    def table(self, name: str) -> Table | None:
+        """The table of that name, or None."""
+        return self.tables.get(fold(name))
+
+
+def _known_keys(what: str, data: Any, known: set[str]) -> None:
+    if not isinstance(data, dict):
+        raise _wrong(f"In the catalog, {what} must be a section with keys.")
+    for key in data:
+        if key not in known:
+            raise _wrong(
+                f"In the catalog, {what} has the unknown key {key!r}.", f"Known keys: {', '.join(sorted(known))}."
+            )
+
+
+def _read_table(name: str, raw: Any) -> Table:
+    where = f"table {name!r}"
+    _known_keys(where, raw, {"owner", "owner_kind", "public", "view", "columns", "max_rows_per_owner_and_group"})
+    owner, public = raw.get("owner"), raw.get("public", False)
+    if not isinstance(public, bool) or (owner is not None and not (isinstance(owner, str) and owner)):
+        raise _wrong(f"In the catalog, {where}: owner is the name of a column, public is true or false.")
+    if (owner is None) != public:
+        raise _wrong(
+            f'In the catalog, {where} must say either owner = "column" or public = true.',
+            "A table is never public by omission.",
+        )
+    view, kind, rows = raw.get("view"), raw.get("owner_kind"), raw.get("max_rows_per_owner_and_group")
+    if (view is not None and not isinstance(view, str)) or (kind is not None and not isinstance(kind, str)):
+        raise _wrong(f"In the catalog, {where}: view and owner_kind are text.")
+    if rows is not None and (not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows <= 2**40):
+        raise _wrong(f"In the catalog, {where}: max_rows_per_owner_and_group is a whole number from 1.")
+    columns = {}
+    for column, facts in raw.get("columns", {}).items():
+        columns[fold(column)] = _read_column(f"column {column!r} of {where}", facts)
+    return Table(name, owner, kind or (fold(owner) if owner else None), view, rows, columns)
+
+
+def _read_column(where: str, raw: Any) -> ColumnFacts:
+    _known_keys(where, raw, {"bounds", "values", "type"})
+    bounds, values = raw.get("bounds"), raw.get("values")
+    if values is not None and (not isinstance(values, list) or len(values) > MAX_DOMAIN_VALUES):
+        raise _wrong(f"In the catalog, {where}: values is a list of at most {MAX_DOMAIN_VALUES} entries.")
+    return ColumnFacts(_read_bounds(where, bounds), tuple(values) if values is not None else None, raw.get("type"))
+
+
+def _read_bounds(where: str, raw: Any) -> tuple[Fraction, Fraction] | None:
+    if raw is None:
+        return None
+    try:
+        lower, upper = (as_fraction(value) for value in raw)
+    except (TypeError, ValueError):
+        raise _wrong(f"In the catalog, {where}: bounds are two finite numbers, [lower, upper].") from None
+    if lower > upper or max(abs(lower), abs(upper)) > 10**30:
+        raise _wrong(f"In the catalog, {where}: bounds are [lower, upper] with lower ≤ upper.")
+    return lower, upper
+
+
+def _read_defaults(raw: Any) -> Defaults:
+    _known_keys("[defaults]", raw, {"epsilon", "delta", "max_groups_per_owner", "population", "max_epsilon_per_query"})
+
+    def number(key: str, low: Fraction, high: Fraction) -> Fraction | None:
+        if key not in raw:
+            return None
+        try:
+            value = as_fraction(raw[key])
+        except (TypeError, ValueError):
+            value = None
+        if value is None or not low <= value <= high:
+            raise _wrong(f"In the catalog, defaults.{key} is a number from {float(low):g} to {float(high):g}.")
+        return value
+
+    def whole(key: str, high: int) -> int | None:
+        value = raw.get(key)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= high):
+            raise _wrong(f"In the catalog, defaults.{key} is a whole number from 1 to {high}.")
+        return value
+
+    tiny, huge = Fraction(1, 10**10), Fraction(10**6)
+    return Defaults(
+        number("epsilon", tiny, huge),
+        number("delta", Fraction(0), Fraction(1, 10)),
+        whole("max_groups_per_owner", MAX_GROUPS_PER_OWNER),
+        whole("population", 10**12),
+        number("max_epsilon_per_query", tiny, huge),
+    )

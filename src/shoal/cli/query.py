@@ -1,0 +1,87 @@
+"""`shoal query`: a private answer to one query."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.output import Format, check_writable, rows_of, write_answer, write_json
+
+if TYPE_CHECKING:
+    from shoal.session import Result, Session
+
+Sql = Annotated[str, typer.Argument(metavar="SQL", help="The query, or - to read it from standard input.")]
+Database = Annotated[
+    str, typer.Option("--db", metavar="SOURCE", help="A DuckDB file, a parquet or CSV file, a glob or a folder.")
+]
+CatalogFile = Annotated[
+    Path, typer.Option("--catalog", metavar="FILE", help="What the tables mean; `shoal init` writes a first one.")
+]
+LedgerFile = Annotated[
+    Path | None, typer.Option("--ledger", metavar="FILE", help="Charge this budget; `shoal budget --create` makes one.")
+]
+User = Annotated[str | None, typer.Option("--user", help="Who asks, for the ledger.", show_default="your account")]
+
+
+def query(
+    sql: Sql,
+    db: Database,
+    catalog: CatalogFile = Path("shoal.toml"),
+    ledger: LedgerFile = None,
+    user: User = None,
+    format: Annotated[Format, typer.Option(help="How to write the rows.")] = Format.table,  # noqa: A002 - its name on the command line
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here.")] = None,
+    level: Annotated[
+        float | None, typer.Option(metavar="LEVEL", help="Add <name>_low and <name>_high at this level, such as 0.95.")
+    ] = None,
+    *,
+    json: Annotated[bool, typer.Option("--json", help="The rows, their intervals and the cost, for machines.")] = False,
+) -> None:
+    """Answer one query privately.
+
+    [bold]Example[/bold]
+
+        shoal query "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6)
+            site, COUNT(DISTINCT uid) AS owners FROM visits GROUP BY site" --db data/
+    """
+    check_writable(output)
+    session = open_session(db, catalog, ledger, user)
+    result = session.query(read_sql(sql))
+    if json:
+        write_json(everything(result, level), output)
+    else:
+        write_answer(result, format, output, level)
+
+
+def open_session(db: str, catalog: Path, ledger: Path | None, user: str | None) -> Session:
+    """A session over the source, as `shoal.connect` makes it."""
+    from shoal.session import connect
+
+    return connect(db, catalog=catalog, ledger=ledger, user=user or account_name())
+
+
+def account_name() -> str | None:
+    """The account that runs the program, where the system knows it."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return None
+
+
+def read_sql(argument: str) -> str:
+    """The argument itself, or standard input for `-`."""
+    return sys.stdin.read() if argument == "-" else argument
+
+
+def everything(result: Result, level: float | None) -> dict[str, object]:
+    """The whole answer: rows, intervals, cost."""
+    return {
+        "rows": rows_of(result.to_arrow()),
+        "intervals": rows_of(result.intervals() if level is None else result.intervals(level)),
+        "epsilon": result.epsilon,
+        "delta": result.delta,
+    }

@@ -1,0 +1,39 @@
+"""Lining up groups that several statements answered about, by their keys; NULL is a key like any other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.errors import InternalError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def match_groups(groups: pa.Table, table: pa.Table) -> NDArray[np.int64]:
+    """For each row of `table`, the row number of the same keys in `groups`.
+
+    >>> match_groups(pa.table({"k": ["a", None, "b"]}), pa.table({"k": [None, "a"]})).tolist()
+    [1, 0]
+    """
+    codes = _codes(pa.concat_tables([groups, table]))
+    known, wanted = codes[: groups.num_rows], codes[groups.num_rows :]
+    order = np.argsort(known, kind="stable")
+    place = np.searchsorted(known[order], wanted)
+    if wanted.size and (place.max(initial=0) >= known.size or (known[order][place] != wanted).any()):
+        raise InternalError("an answer speaks of a group that is not there")
+    return order[place].astype(np.int64)
+
+
+def _codes(table: pa.Table) -> NDArray[np.int64]:
+    """One number per row, equal exactly for equal keys."""
+    codes = np.zeros(table.num_rows, dtype=np.int64)
+    for column in table.columns:
+        encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        chunk = encoded if isinstance(encoded, pa.DictionaryArray) else encoded.combine_chunks()
+        own = np.asarray(chunk.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+        _, codes = np.unique(codes * (len(chunk.dictionary) + 1) + own, return_inverse=True)
+    return codes.astype(np.int64)

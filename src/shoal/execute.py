@@ -1,0 +1,319 @@
+"""The meeting point: reserve → run → select → noise → finish → commit. A plan runs once; the ledger is asked before any data.
+
+`measure` is the exact half (what enters the mechanisms), `release` the noisy half (what leaves them). Noise is added here and
+nowhere else, for every engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.accounting.events import GaussianNoise, LaplaceNoise, Shift
+from shoal.engines.base import EngineFailure
+from shoal.errors import InternalError, ShoalError
+from shoal.exact import power_of_two_below
+from shoal.finish import Finished, finish, public_rows
+from shoal.mechanisms import groups, quantiles
+from shoal.mechanisms.entropy import SYSTEM, Entropy
+from shoal.mechanisms.noise import add_noise
+from shoal.params import Bounds
+from shoal.plan import nodes
+from shoal.plan.aggregates import Reading
+from shoal.plan.contributions import (
+    MASK,
+    ContributionQuery,
+    LeafCounts,
+    Measurement,
+    SamplingKey,
+    Task,
+    row_grid_of,
+)
+from shoal.plan.measures import Leaves, OwnerMean, RowCount, RowMoment, Steps
+from shoal.plan.releases import Inferred
+from shoal.released import Released, answer_table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shoal.accounting.events import AdditiveNoise
+    from shoal.accounting.ledger import Ledger
+    from shoal.engines.base import Engine
+    from shoal.plan.nodes import Node
+    from shoal.plan.releases import Release, SelectPlan, StatementPlan
+
+SAMPLING_NUMBERS = 160
+
+
+def fresh_sampling_key(entropy: Entropy = SYSTEM) -> SamplingKey:
+    """Random numbers for one query, from the operating system; never from the query's text."""
+    return SamplingKey(tuple(int(w) & MASK for w in entropy.uint64(SAMPLING_NUMBERS)))
+
+
+def execute(
+    plan: StatementPlan, engine: Engine, ledger: Ledger, user: str | None, entropy: Entropy = SYSTEM
+) -> Finished:
+    """Runs a plan once. A failure after the charge stays charged and says one thing only."""
+    if not plan.selects:
+        return _public(plan, engine)
+    reservation = ledger.reserve(charge_of(plan), user=user, description=plan.sql)
+    try:
+        finished = _run(plan, engine, entropy)
+    except Exception:
+        reservation.fail()
+        raise ShoalError(
+            "E_EXECUTION",
+            "The query could not be finished. It stays charged, because data may have been read.",
+            hint="Nothing more is said on purpose: what went wrong could depend on the data. Ask the custodian.",
+        ) from None
+    reservation.commit()
+    return finished
+
+
+def charge_of(plan: StatementPlan):  # type: ignore[no-untyped-def]
+    """What the ledger is asked for: the ε that was asked, and δ where any mechanism uses it."""
+    return replace(plan.loss, epsilon=plan.epsilon, delta=plan.delta if plan.loss.delta else Fraction(0))
+
+
+def _public(plan: StatementPlan, engine: Engine) -> Finished:
+    try:
+        return finish(plan, {}, public_rows(plan.root, engine), ordered=True)
+    except EngineFailure:
+        raise ShoalError("E_EXECUTION", "The query over public tables could not be finished.") from None
+
+
+def _run(plan: StatementPlan, engine: Engine, entropy: Entropy) -> Finished:
+    released: dict[int, Released] = {}
+    for number, select in enumerate(plan.selects):
+        ready = with_stored_rows(select, released)
+        released[number] = release(ready, measure(ready, engine, fresh_sampling_key(entropy), entropy), entropy)
+    return finish(plan, released, public_rows(plan.root, engine), entropy=entropy)
+
+
+def with_stored_rows(select: SelectPlan, released: dict[int, Released]) -> SelectPlan:
+    """A later SELECT may read what an earlier one released: its stored rows, as a public list."""
+    if not released:
+        return select
+
+    def stored(node: Node) -> Node:
+        if isinstance(node, nodes.Released):
+            table = released[node.select].table.select([f.symbol for f in node.fields])
+            return nodes.Values(tuple(tuple(row.values()) for row in table.to_pylist()), node.fields)
+        changes = {key: stored(getattr(node, key)) for key in ("input", "left", "right") if hasattr(node, key)}
+        return replace(node, **changes) if changes else node
+
+    asked = select.select
+    groups_ = stored(asked.public_groups) if asked.public_groups is not None else None
+    return replace(select, select=replace(asked, input=stored(asked.input), public_groups=groups_))
+
+
+# ---- the exact half ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Exact integers of one SELECT, the tasks they answer, and the bounds that were found on the way."""
+
+    measurement: Measurement
+    tasks: tuple[Task | None, ...]
+    noises: tuple[AdditiveNoise, ...]
+    bounds: tuple[Bounds | None, ...]
+    found: tuple[Bounds | None, ...]
+
+
+def measure(
+    plan: SelectPlan,
+    engine: Engine,
+    key: SamplingKey,
+    entropy: Entropy = SYSTEM,
+    found: tuple[Bounds | None, ...] | None = None,
+) -> Measured:
+    """What enters the mechanisms. Bounds that must be inferred are released first, and clamp the rest."""
+    if found is None:
+        found = infer(plan, engine, key, entropy)
+    resolved = [resolve(release, found) for release in plan.releases]
+    live = [task for task, _, _ in resolved if task is not None]
+    query = ContributionQuery(
+        plan.select.input, plan.select.keys, tuple(live), (), plan.contribution, plan.select.public_groups
+    )
+    measurement = engine.measure(query, key)
+    totals = iter(measurement.totals)
+    spread = tuple(
+        next(totals) if task is not None else np.zeros(len(measurement.owners), dtype=object) for task, _, _ in resolved
+    )
+    return Measured(
+        replace(measurement, totals=spread),
+        tuple(task for task, _, _ in resolved),
+        tuple(noise for _, noise, _ in resolved),
+        tuple(bounds for _, _, bounds in resolved),
+        found,
+    )
+
+
+def infer(plan: SelectPlan, engine: Engine, key: SamplingKey, entropy: Entropy) -> tuple[Bounds | None, ...]:
+    """Bounds read off noisy logarithmic histograms; None where no bin stands out."""
+    if not plan.histograms:
+        return ()
+    asked = tuple(release.histogram for release in plan.histograms)
+    query = ContributionQuery(
+        plan.select.input, plan.select.keys, (), asked, plan.contribution, plan.select.public_groups
+    )
+    exact = engine.measure(query, key).histograms
+    found: list[Bounds | None] = []
+    for release, counts in zip(plan.histograms, exact, strict=True):
+        bins = release.histogram.bins
+        noisy = add_noise(release.noise, [counts.get(b, 0) for b in bins], entropy)
+        outer = quantiles.bounds_from_histogram(noisy, release.noise)
+        if outer is None:
+            found.append(None)
+            continue
+        low, high = release.histogram.edges(bins[outer[0]]), release.histogram.edges(bins[outer[1]])
+        lower = Fraction(0) if isinstance(release.histogram.serves, RowCount) else low[0]
+        found.append(Bounds(lower, max(high[1], lower)))
+    return tuple(found)
+
+
+def resolve(release: Release, found: tuple[Bounds | None, ...]) -> tuple[Task | None, AdditiveNoise, Bounds | None]:
+    """A release with its bounds filled in: the task for the engine, and the noise stretched to them."""
+    measure_, noise = release.measure, release.noise
+    if not isinstance(release.bounds, Inferred):
+        return _task(release, release.bounds, noise.grid), noise, release.bounds
+    bounds = found[release.bounds.histogram]
+    if bounds is None:
+        if not isinstance(measure_, RowCount):
+            return None, noise, None
+        bounds = Bounds(Fraction(0), Fraction(1))
+    if isinstance(measure_, Leaves):
+        return _task(release, bounds, noise.grid), noise, bounds
+    unit = _unit(measure_, bounds)
+    if unit == 0:
+        still = LaplaceNoise(Shift(0, noise.shift.coordinates), Fraction(0))
+        return _task(release, bounds, Fraction(1)), still, bounds
+    task = _task(release, bounds, noise.grid * unit**measure_.power)
+    return task, shrunk(noise, task), bounds
+
+
+def _unit(measure_, bounds: Bounds) -> Fraction:  # type: ignore[no-untyped-def]
+    """How many times larger than one unit the found bounds are: a power of two, so that the grid stays one."""
+    centred = isinstance(measure_, OwnerMean) or (isinstance(measure_, RowMoment) and measure_.centred)
+    size = (bounds.upper - bounds.lower) / 2 if centred else max(abs(bounds.lower), abs(bounds.upper))
+    if size == 0:
+        return Fraction(0)
+    below = power_of_two_below(size)
+    return below if below == size else 2 * below
+
+
+def _task(release: Release, bounds: Bounds | None, grid: Fraction) -> Task:
+    measure_ = release.measure
+    row_grid = row_grid_of(measure_, grid)
+    clamps = bounds is not None and not isinstance(measure_, Leaves)
+    steps = Steps.outward(bounds, row_grid) if clamps and bounds is not None else None
+    return Task(measure_, grid, row_grid, steps, bounds)
+
+
+def shrunk(noise: AdditiveNoise, task: Task) -> AdditiveNoise:
+    """The planned noise for the shift that the found bounds really have: never more loss than was charged.
+
+    Laplace: the same ratio of shift and scale. Gaussian: the ratio kept, and two steps more, which covers the rounding
+    variance that the certificate of the planned noise takes from a grid this fine.
+    """
+    delta, planned = task.delta, noise.shift.per_coordinate
+    if delta > planned:
+        raise InternalError("found bounds are wider than the plan allows")
+    shift = Shift(delta, noise.shift.coordinates)
+    if isinstance(noise, LaplaceNoise):
+        return LaplaceNoise(shift, noise.scale * delta / planned, task.grid)
+    sigma = min(noise.sigma, Fraction(-(-noise.sigma * delta // planned)) + 2)
+    return GaussianNoise(shift, sigma, task.grid)
+
+
+# ---- the noisy half ----------------------------------------------------------------------------------------------
+
+
+def release(plan: SelectPlan, measured: Measured, entropy: Entropy = SYSTEM) -> Released:
+    """Select groups, draw noise for those that are kept and for no other, and put them in a random order."""
+    measurement = measured.measurement
+    kept, noisy_owners = _selected(plan, measurement, entropy)
+    order = kept[entropy.permutation(len(kept))]
+    readings = tuple(
+        _reading(plan, measured, index, order, noisy_owners, entropy) for index in range(len(plan.releases))
+    )
+    table = answer_table(plan, measurement.keys.take(pa.array(order)), readings)
+    return Released(table, readings, notes_of(plan, measured))
+
+
+def _selected(
+    plan: SelectPlan, measurement: Measurement, entropy: Entropy
+) -> tuple[NDArray[np.int64], NDArray[Any] | None]:
+    """The groups to show; with a threshold on a released count also the noisy counts that decided."""
+    if plan.selection is None:
+        return np.arange(len(measurement.owners), dtype=np.int64), None
+    draw = groups.select(plan.selection, measurement.owners, entropy)
+    return np.flatnonzero(draw.kept).astype(np.int64), draw.noisy_owners
+
+
+def _reading(
+    plan: SelectPlan,
+    measured: Measured,
+    index: int,
+    order: NDArray[np.int64],
+    noisy_owners: NDArray[Any] | None,
+    entropy: Entropy,
+) -> Reading:
+    release_, task = plan.releases[index], measured.tasks[index]
+    noise, bounds = measured.noises[index], measured.bounds[index]
+    total = measured.measurement.totals[index]
+    empty = np.zeros(len(order), dtype=object)
+    grid = task.grid if task is not None else noise.grid
+    steps = task.steps if task is not None else None
+    if task is None:
+        return Reading(release_.measure, noise, grid, None, None, empty)
+    if isinstance(total, LeafCounts):
+        trees = _trees(release_.measure, total, order, noise, entropy)
+        return Reading(release_.measure, noise, grid, bounds, steps, empty, trees)
+    if plan.shared_count == index and noisy_owners is not None:
+        values: NDArray[Any] = np.asarray(noisy_owners)[order]
+    else:
+        values = add_noise(noise, np.asarray(total)[order], entropy)
+    return Reading(release_.measure, noise, grid, bounds, steps, values)
+
+
+def _trees(
+    measure_: Any, counts: LeafCounts, order: NDArray[np.int64], noise: AdditiveNoise, entropy: Entropy
+) -> tuple[quantiles.NoisyTree, ...]:
+    """A noisy tree for every group that is shown."""
+    by_group = np.argsort(counts.groups, kind="stable")
+    starts = np.searchsorted(counts.groups[by_group], order, side="left")
+    ends = np.searchsorted(counts.groups[by_group], order, side="right")
+    return tuple(
+        quantiles.NoisyTree(
+            counts.leaves[by_group[a:b]],
+            counts.counts[by_group[a:b]],
+            noise,
+            measure_.branching,
+            measure_.height,
+            entropy,
+        )
+        for a, b in zip(starts, ends, strict=True)
+    )
+
+
+def notes_of(plan: SelectPlan, measured: Measured) -> tuple[str, ...]:
+    """What the analyst should know about this answer: bounds that were found, or not."""
+    notes = []
+    for column in plan.columns:
+        if column.call.bounds_source != "inferred":
+            continue
+        bounds = next((measured.bounds[i] for i in column.releases if plan.releases[i].bounds is not None), None)
+        name = column.call.aggregate.name
+        if bounds is None:
+            notes.append(f"{name}: no bounds could be found privately, so the cell is NULL; give bounds in the query.")
+        else:
+            notes.append(
+                f"{name}: values were clamped to [{float(bounds.lower):g}, {float(bounds.upper):g}], found privately."
+            )
+    return tuple(dict.fromkeys(notes))

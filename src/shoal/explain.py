@@ -1,0 +1,231 @@
+"""A plan in words and numbers: ownership, bounds, sampling, noise, selection, expected error, cost. Reads no data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from shoal.accounting.events import LaplaceNoise, OptimalSelection
+from shoal.mechanisms import groups
+from shoal.mechanisms.calibrate import noise_quantile, noise_standard_deviation
+from shoal.plan import nodes
+from shoal.plan.measures import Leaves
+from shoal.plan.releases import Inferred
+
+if TYPE_CHECKING:
+    from shoal.accounting.events import AdditiveNoise
+    from shoal.accounting.ledger import Ledger
+    from shoal.plan.releases import Release, SelectPlan, StatementPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a query will do and cost; `to_dict` for machines, `str` for people."""
+
+    data: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain Python values."""
+        return self.data
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self.data))
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def explain_plan(plan: StatementPlan, ledger: Ledger | None = None) -> Explanation:
+    """The explanation of a verified plan."""
+    left = ledger.remaining if ledger is not None else None
+    return Explanation(
+        {
+            "epsilon": float(plan.epsilon),
+            "delta": float(plan.delta) if plan.loss.delta else 0.0,
+            "rho": float(plan.loss.zcdp[0]) if plan.selects else 0.0,
+            "remaining": [float(left[0]), float(left[1])] if left is not None else None,
+            "selects": [_select(select) for select in plan.selects],
+            "output": [f.name for f in plan.root.fields],
+            "notes": _warnings(plan),
+        }
+    )
+
+
+def _warnings(plan: StatementPlan) -> list[str]:
+    if not plan.selects:
+        return ["No private table is read: the query runs as it is and costs nothing."]
+    found = list(plan.notes)
+    if plan.epsilon > 20:
+        found.append(f"ε = {float(plan.epsilon):g} protects nobody: use it only on data you may see.")
+    return found
+
+
+def _select(select: SelectPlan) -> dict[str, Any]:
+    owned = [n for n in nodes.walk(select.select.input) if isinstance(n, nodes.Scan) and n.owner is not None]
+    public = [n for n in nodes.walk(select.select.input) if isinstance(n, nodes.Scan) and n.owner is None]
+    options = select.select.options
+    return {
+        "ownership": {
+            "private_tables": sorted({n.table for n in owned}),
+            "public_tables": sorted({n.table for n in public}),
+            "owner": sorted({nodes.field_of(n, n.owner or "").name for n in owned}),
+            "owner_kind": sorted({n.owner_kind or "" for n in owned}),
+        },
+        "contribution": _contribution(select),
+        "columns": [_column(select, i) for i in range(len(select.columns))],
+        "inferred_bounds": [_histogram(h) for h in select.histograms],
+        "selection": _selection(select),
+        "epsilon": float(options.epsilon),
+        "delta": float(options.delta) if options.delta is not None else None,
+        "notes": list(select.notes),
+    }
+
+
+def _contribution(select: SelectPlan) -> dict[str, Any]:
+    contribution = select.contribution
+    if not contribution.grouped:
+        kept = (
+            "everything: there is one group"
+            if contribution.max_rows is None
+            else f"{contribution.max_rows} rows at random"
+        )
+    elif contribution.max_rows is not None:
+        kept = f"{contribution.max_rows} rows at random"
+    else:
+        kept = f"at most {contribution.max_groups} groups, chosen at random from the owner's own"
+    return {
+        "max_groups_per_owner": contribution.groups,
+        "max_rows_per_owner": contribution.max_rows,
+        "kept_of_each_owner": kept,
+    }
+
+
+def _noise(noise: AdditiveNoise, *, relative: bool) -> dict[str, Any]:
+    """The mechanism of one release; with bounds not found yet, everything is relative to them."""
+    if noise.shift.l1 == 0:
+        return {"mechanism": "none", "why": "no owner can change this number"}
+    grid = float(noise.grid)
+    laplace = isinstance(noise, LaplaceNoise)
+    scale = float(noise.scale if isinstance(noise, LaplaceNoise) else noise.sigma) * grid
+    return {
+        "mechanism": "discrete Laplace" if laplace else "discrete Gaussian",
+        "scale": scale,
+        "grid": grid,
+        "sensitivity_per_group": noise.shift.per_coordinate * grid,
+        "coordinates": noise.shift.coordinates,
+        "standard_deviation": noise_standard_deviation(noise) * grid,
+        "relative_to_bounds": relative,
+    }
+
+
+def _column(select: SelectPlan, index: int) -> dict[str, Any]:
+    column = select.columns[index]
+    level = float(select.select.options.confidence_level)
+    releases = [select.releases[i] for i in column.releases]
+    bounds = column.call.bounds
+    return {
+        "aggregate": column.call.aggregate.name,
+        "bounds": [float(bounds.lower), float(bounds.upper)] if bounds is not None else None,
+        "bounds_source": column.call.bounds_source,
+        "releases": [_release(r) for r in releases],
+        "expected_error": _expected_error(releases, level),
+        "confidence_level": level,
+    }
+
+
+def _release(release: Release) -> dict[str, Any]:
+    relative = isinstance(release.bounds, Inferred)
+    return {"measure": type(release.measure).__name__} | _noise(release.noise, relative=relative)
+
+
+def _expected_error(releases: list[Release], level: float) -> float | None:
+    """Half-width of the interval for counts and sums; quotients and quantiles depend on the answer."""
+    if len(releases) != 1 or isinstance(releases[0].measure, Leaves) or isinstance(releases[0].bounds, Inferred):
+        return None
+    noise = releases[0].noise
+    return noise_quantile(noise, level) * float(noise.grid) if noise.shift.l1 else 0.0
+
+
+def _histogram(release: Any) -> dict[str, Any]:
+    return {"bins": len(release.histogram.bins)} | _noise(release.noise, relative=False)
+
+
+def _selection(select: SelectPlan) -> dict[str, Any]:
+    chosen = select.selection
+    if chosen is None:
+        reason = select.select.groups_note or "without GROUP BY there is one group, and it always appears"
+        return {"rule": "PUBLIC_GROUPS" if select.select.public_groups is not None else "NONE", "why": reason}
+    if isinstance(chosen, OptimalSelection):
+        rule, threshold = "OPTIMAL", None
+    else:
+        rule = "LAPLACE_THRESHOLD" if isinstance(chosen.noise, LaplaceNoise) else "GAUSSIAN_THRESHOLD"
+        threshold = chosen.threshold + chosen.min_owners - 1
+    half = int(groups.half_point(chosen))
+    return {
+        "rule": rule,
+        "why": f"of the rules that may be used here it keeps groups from the fewest owners on ({half} for an even chance)",
+        "threshold": threshold,
+        "owners_for_even_chance": half,
+        "min_owners": chosen.min_owners,
+        "uses_released_count": select.shared_count is not None,
+        "keep_probability": {
+            str(n): groups.keep_probability(chosen, n) for n in (1, max(1, half // 2), half, 2 * half)
+        },
+    }
+
+
+def _number(value: float) -> str:
+    return f"{value:,.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
+
+
+def _lines(data: dict[str, Any]) -> list[str]:
+    lines = [f"cost          ε = {_number(data['epsilon'])}, δ = {data['delta']:g}"]
+    if data["remaining"] is not None:
+        lines.append(f"budget left   ε = {_number(data['remaining'][0])}, δ = {data['remaining'][1]:g}")
+    for number, select in enumerate(data["selects"]):
+        if len(data["selects"]) > 1:
+            lines.append(f"private SELECT {number + 1} of {len(data['selects'])}")
+        lines.extend(_select_lines(select))
+    lines.extend(f"note          {note}" for note in data["notes"])
+    return lines
+
+
+def _select_lines(select: dict[str, Any]) -> list[str]:
+    owner = select["ownership"]
+    lines = [
+        f"owner         {', '.join(owner['owner'])} of {', '.join(owner['private_tables'])}"
+        + (f"; public: {', '.join(owner['public_tables'])}" if owner["public_tables"] else ""),
+        f"contribution  each owner keeps {select['contribution']['kept_of_each_owner']}",
+    ]
+    for column in select["columns"]:
+        lines.extend(_column_lines(column))
+    for histogram in select["inferred_bounds"]:
+        lines.append(
+            f"bounds        found from a noisy histogram of {histogram['bins']} bins, {_noise_text(histogram)}"
+        )
+    chosen = select["selection"]
+    text = f"groups        {chosen['rule']}: {chosen['why']}"
+    if chosen.get("threshold") is not None:
+        text += f"; threshold {chosen['threshold']}"
+    lines.append(text)
+    lines.extend(f"note          {note}" for note in select["notes"])
+    return lines
+
+
+def _column_lines(column: dict[str, Any]) -> list[str]:
+    where = {"query": "given", "catalog": "from the catalog", "inferred": "to be found privately", "none": "not needed"}
+    bounds = f"[{_number(column['bounds'][0])}, {_number(column['bounds'][1])}] " if column["bounds"] else ""
+    error = column["expected_error"]
+    shown = f", ± {_number(error)} at {column['confidence_level']:.0%}" if error is not None else ""
+    lines = [f"{column['aggregate']:<13} bounds {bounds}{where[column['bounds_source']]}{shown}"]
+    lines.extend(f"              {r['measure']}: {_noise_text(r)}" for r in column["releases"])
+    return lines
+
+
+def _noise_text(noise: dict[str, Any]) -> str:
+    if noise["mechanism"] == "none":
+        return "no noise needed"
+    unit = " × the bound found" if noise.get("relative_to_bounds") else ""
+    return f"{noise['mechanism']} noise, scale {_number(noise['scale'])}{unit}, in steps of {noise['grid']:g}"

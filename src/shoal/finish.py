@@ -1,0 +1,213 @@
+"""Post-processing: HAVING, ORDER BY, LIMIT, expressions, outer queries. Touches released rows and public tables only, on an
+embedded DuckDB of its own that sees nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from shoal.engines.compile import Compiler
+from shoal.engines.duckdb import LOCKDOWN, render
+from shoal.errors import InternalError
+from shoal.mechanisms.entropy import SYSTEM, Entropy
+from shoal.plan import nodes
+from shoal.plan.expressions import (
+    Column as ColumnOf,
+    ExistsRelation,
+    Expression,
+    InRelation,
+    ScalarRelation,
+    transform,
+)
+from shoal.plan.nodes import Field, Node
+from shoal.plan.types import DOUBLE
+from shoal.released import Released, arrow_type, component
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shoal.engines.base import Engine
+    from shoal.plan.releases import StatementPlan
+
+PUBLIC = 1_000_000
+"""Public tables are numbered from here among the released ones."""
+
+Carried = dict[str, tuple[int, int, tuple[str, ...]]]
+"""Symbol of an aggregate's copy → (SELECT, column, symbols of its noisy numbers)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The answer's rows; `carried` says which columns are plain copies of a private aggregate, for intervals."""
+
+    table: pa.Table
+    components: pa.Table
+    carried: Mapping[int, tuple[int, int, tuple[str, ...]]]
+    released: Mapping[int, Released]
+    notes: tuple[str, ...] = ()
+
+
+def public_rows(root: Node, engine: Engine) -> dict[str, pa.Table]:
+    """The public tables an outer query reads, fetched from the engine; table name → rows with the catalog's columns."""
+    return {scan.table: engine.fetch(scan) for scan in _scans(root)}
+
+
+def _scans(root: Node) -> list[nodes.Scan]:
+    from shoal.sql.bind import all_nodes
+
+    return [node for node in all_nodes(root) if isinstance(node, nodes.Scan)]
+
+
+def finish(
+    plan: StatementPlan,
+    released: dict[int, Released],
+    public: dict[str, pa.Table],
+    *,
+    ordered: bool = False,
+    entropy: Entropy = SYSTEM,
+) -> Finished:
+    """The answer of a statement, its rows in random order unless ORDER BY says otherwise."""
+    tables: dict[str, pa.Table] = {f"released_{n}": r.table for n, r in released.items()}
+    root = _with_public(plan.root, public, tables)
+    root, carried = carry(root, plan)
+    rows = _run(root, tables)
+    if not (ordered or is_ordered(plan.root)):
+        rows = rows.take(pa.array(entropy.permutation(rows.num_rows)))
+    shown = plan.root.fields
+    columns = [rows.column(f.symbol).combine_chunks() for f in shown]
+    answer = pa.Table.from_arrays(
+        [_typed(c, f) for c, f in zip(columns, shown, strict=True)], names=[f.name for f in shown]
+    )
+    extra = [s for _, _, symbols in carried.values() for s in symbols]
+    by_place = {i: carried[f.symbol] for i, f in enumerate(shown) if f.symbol in carried}
+    notes = tuple(note for r in released.values() for note in r.notes)
+    return Finished(answer, rows.select(list(dict.fromkeys(extra))), by_place, released, notes)
+
+
+def is_ordered(node: Node) -> bool:
+    """Whether the outermost relation has an order of its own."""
+    while isinstance(node, nodes.Project):
+        node = node.input
+    return isinstance(node, nodes.Sort) and bool(node.order)
+
+
+def _typed(column: pa.Array, f: Field) -> pa.Array:
+    """A column in its declared type; group keys leave as they were stored."""
+    stored = STORED.get(f.type.storage)
+    return column.cast(stored if stored is not None else arrow_type(f.type), safe=False)
+
+
+STORED: dict[str, pa.DataType] = {
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "UTINYINT": pa.uint8(),
+    "USMALLINT": pa.uint16(),
+    "UINTEGER": pa.uint32(),
+    "FLOAT": pa.float32(),
+}
+
+
+def _with_public(root: Node, public: dict[str, pa.Table], tables: dict[str, pa.Table]) -> Node:
+    """The tree with public scans replaced by the rows that were fetched; each scan has symbols of its own."""
+    numbers: dict[str, int] = {}
+
+    def stored(node: Node) -> Node:
+        if isinstance(node, nodes.Scan):
+            if node.owner is not None:
+                raise InternalError("a private table reached the post-processing")
+            number = numbers.setdefault(node.table, PUBLIC + len(numbers))
+            rows = public[node.table]
+            tables[f"released_{number}"] = rows
+            fetched = tuple(Field(f.name, name, f.type) for f, name in zip(node.fields, rows.column_names, strict=True))
+            base = nodes.Released(number, fetched)
+            return nodes.Project(
+                base, tuple((f, ColumnOf(b.symbol, b.type)) for f, b in zip(node.fields, fetched, strict=True))
+            )
+        return _rebuilt(node, stored)
+
+    return stored(root)
+
+
+def _rebuilt(node: Node, change) -> Node:  # type: ignore[no-untyped-def]
+    """A node with its inputs, and the relations inside its expressions, changed."""
+
+    def inside(part: Expression) -> Expression:
+        if isinstance(part, (InRelation, ExistsRelation, ScalarRelation)):
+            return replace(part, relation=change(part.relation))
+        return part
+
+    def expression(value: Expression) -> Expression:
+        return transform(value, inside)
+
+    match node:
+        case nodes.Filter():
+            return replace(node, input=change(node.input), predicate=expression(node.predicate))
+        case nodes.Project():
+            return replace(node, input=change(node.input), items=tuple((f, expression(v)) for f, v in node.items))
+        case nodes.Join():
+            return replace(node, left=change(node.left), right=change(node.right), condition=expression(node.condition))
+        case nodes.SetOperation():
+            return replace(node, left=change(node.left), right=change(node.right))
+        case nodes.Aggregate() | nodes.Distinct() | nodes.Sort():
+            return replace(node, input=change(node.input))
+        case _:
+            return node
+
+
+def carry(node: Node, plan: StatementPlan) -> tuple[Node, Carried]:
+    """The tree with the noisy numbers behind each aggregate carried along its plain copies."""
+    match node:
+        case nodes.Released() if node.select < PUBLIC:
+            carried: Carried = {}
+            extra: list[Field] = []
+            for number, column in enumerate(plan.selects[node.select].columns):
+                symbols = tuple(component(column.call.field.symbol, i) for i in range(len(column.releases)))
+                carried[column.call.field.symbol] = (node.select, number, symbols)
+                extra.extend(Field("", s, DOUBLE) for s in symbols)
+            return replace(node, fields=(*node.fields, *extra)), carried
+        case nodes.Filter() | nodes.Sort():
+            below, carried = carry(node.input, plan)
+            return replace(node, input=below), carried
+        case nodes.Project():
+            return _carry_project(node, plan)
+        case nodes.Join() if node.kind not in {"semi", "anti"}:
+            left, left_carried = carry(node.left, plan)
+            right, right_carried = carry(node.right, plan)
+            return replace(node, left=left, right=right), left_carried | right_carried
+        case nodes.Join():
+            below, carried = carry(node.left, plan)
+            return replace(node, left=below), carried
+    return node, {}
+
+
+def _carry_project(node: nodes.Project, plan: StatementPlan) -> tuple[Node, Carried]:
+    below, carried = carry(node.input, plan)
+    items = list(node.items)
+    kept: Carried = {}
+    for f, value in node.items:
+        if isinstance(value, ColumnOf) and value.symbol in carried:
+            select, column, symbols = carried[value.symbol]
+            copies = tuple(component(f.symbol, i) for i in range(len(symbols)))
+            items.extend(
+                (Field("", new, DOUBLE), ColumnOf(old, DOUBLE)) for new, old in zip(copies, symbols, strict=True)
+            )
+            kept[f.symbol] = (select, column, copies)
+    return replace(node, input=below, items=tuple(items)), kept
+
+
+def _run(root: Node, tables: dict[str, pa.Table]) -> pa.Table:
+    """The rows of a public relation; one thread, so that nothing depends on how work is split."""
+    connection = duckdb.connect(":memory:", config={"threads": "1"})
+    try:
+        for name, table in tables.items():
+            connection.register(name, table)
+        for statement in LOCKDOWN:
+            connection.execute(statement)
+        return connection.sql(render(Compiler({}).relation(root))).to_arrow_table()
+    finally:
+        connection.close()

@@ -1,0 +1,124 @@
+"""The one question an engine is asked about private data, and the exact integers it answers with.
+
+Both are data: the question names no SQL, the answer carries no noise. Every engine, and the in-memory path, must give the
+same integers for the same question, rows and sampling key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from shoal.plan.measures import Leaves, Steps
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from shoal.params import Bounds
+    from shoal.plan.expressions import Expression
+    from shoal.plan.measures import Histogram, Measure
+    from shoal.plan.nodes import Field, Node
+    from shoal.plan.releases import Contribution
+
+MASK = 2**62 - 1
+"""Sampling hashes live in 62 bits: products stay below 2¹²⁴, which fits HUGEINT and decimal(38)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingKey:
+    """Fresh random numbers per query. Any fixed function of (key, owner, group) is private; utility needs it to look random.
+
+    The pick of a group g of owner u is ((a·u + b) | 1)·(Σ mᵢ·gᵢ + d) mod 2⁶², over 62-bit canonical values; the smallest picks
+    are kept. Multiplying two keyed numbers gives every owner an order of the groups of their own.
+    """
+
+    seeds: tuple[int, ...]
+
+    def odd(self, index: int) -> int:
+        """A random odd multiplier."""
+        return (self.seeds[index % len(self.seeds)] & MASK) | 1
+
+    def number(self, index: int) -> int:
+        """A random 62-bit number."""
+        return self.seeds[index % len(self.seeds)] & MASK
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A measure with its grid: rows are counted in steps of `row_grid`, the sum over owners in steps of `grid`.
+
+    `steps` are the `bounds` in steps of `row_grid`; None for measures that are not clamped in steps (leaves, counts of owners).
+    """
+
+    measure: Measure
+    grid: Fraction
+    row_grid: Fraction
+    steps: Steps | None
+    bounds: Bounds | None = None
+
+    @property
+    def delta(self) -> int:
+        """What one owner can add to one group, in steps of `grid`."""
+        return self.rescaled(self.measure.delta(self.steps))  # type: ignore[arg-type]
+
+    @property
+    def stretch(self) -> int:
+        """How many steps of `grid` make one of `row_grid` (1 unless the grid is finer)."""
+        ratio = self.row_grid**self.measure.power / self.grid
+        return ratio.numerator if ratio.denominator == 1 else 1
+
+    @property
+    def shrink(self) -> int:
+        """How many steps of `row_grid` make one of `grid` (1 unless the grid is coarser)."""
+        ratio = self.grid / self.row_grid**self.measure.power
+        return ratio.numerator if ratio.denominator == 1 else 1
+
+    def rescaled(self, value: int) -> int:
+        """One owner's value brought from row steps to steps, rounding halves up."""
+        return (
+            (2 * value * self.stretch + self.shrink) // (2 * self.shrink) if self.shrink > 1 else value * self.stretch
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ContributionQuery:
+    """Owned rows, group keys, measures: bound what each owner adds, then sum over owners in exact integers."""
+
+    input: Node
+    keys: tuple[tuple[Field, Expression], ...]
+    tasks: tuple[Task, ...]
+    histograms: tuple[Histogram, ...]
+    contribution: Contribution
+    public_groups: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeafCounts:
+    """Sparse rows-per-leaf: parallel arrays of group number, leaf number and count."""
+
+    groups: NDArray[np.int64]
+    leaves: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Exact answers: one row per group, one array per task, one (bin → count) per histogram."""
+
+    keys: pa.Table
+    owners: NDArray[np.int64]
+    totals: tuple[NDArray[Any] | LeafCounts, ...]
+    histograms: tuple[dict[int, int], ...] = ()
+
+
+def row_grid_of(measure: Measure, grid: Fraction) -> Fraction:
+    """The grid rows are rounded to, given the grid of the sum: its root for squares, 1 for whole numbers."""
+    if isinstance(measure, Leaves) or measure.is_integer:
+        return Fraction(1)
+    if measure.power == 2:
+        exponent = grid.numerator.bit_length() - grid.denominator.bit_length()
+        return Fraction(2) ** (exponent // 2)
+    return grid

@@ -1,0 +1,232 @@
+"""Measures: the integers an engine is asked for, one per group, each a sum over owners of something bounded.
+
+A measure says *what one owner adds to one group*. Everything an aggregate needs is a sum of such bounded integers, so its
+sensitivity can be read off here, and nowhere else. `Grid` says in which steps reals are counted: rows are rounded to it, one
+by one, before any summation (the order rule), so that the sum of one owner never depends on physical order.
+
+For one group, with bounds [L, U] in steps:
+
+| measure        | one owner adds                                | Δ for one group                  |
+|----------------|-----------------------------------------------|----------------------------------|
+| OwnerCount     | 1                                             | 1                                |
+| RowCount       | number of rows, clamped to [0, U]             | U                                |
+| OwnerSum       | sum of x, clamped to [L, U]                   | max(|L|, |U|)                    |
+| OwnerMean      | mean of x, clamped, minus the middle m        | max(U − m, m − L)                |
+| RowMoment      | Σ (clamp(x) − m)^power over ≤ c rows          | c · max(U − m, m − L)^power      |
+| DistinctValues | ≤ c different values                          | c                                |
+| Leaves         | ≤ c rows, each in one leaf                    | c in each of the tree's levels   |
+| Histogram      | 1 value (or ≤ c rows) in logarithmic bins     | 1 (or c) over all bins           |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shoal.exact import ceil_to_grid, floor_to_grid
+
+if TYPE_CHECKING:
+    from shoal.params import Bounds
+    from shoal.plan.expressions import Expression
+
+SATURATION_BITS = 90
+"""Rows are saturated at ±2⁹⁰ steps, so that 2³⁶ of them still fit 128-bit integers."""
+
+HISTOGRAM_GRID = Fraction(1, 2**30)
+"""Before bounds are known, reals are counted in steps of 2⁻³⁰ (and saturate at 2⁶⁰)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Bounds counted in steps of a grid, rounded outward, with the middle that sums are centred on."""
+
+    lower: int
+    upper: int
+    middle: int
+
+    @classmethod
+    def outward(cls, bounds: Bounds, grid: Fraction) -> Steps:
+        """The narrowest whole-step bounds that contain the given ones."""
+        lower, upper = floor_to_grid(bounds.lower, grid), ceil_to_grid(bounds.upper, grid)
+        return cls(lower, upper, (lower + upper) // 2)
+
+    @property
+    def magnitude(self) -> int:
+        """max(|L|, |U|)."""
+        return max(abs(self.lower), abs(self.upper))
+
+    @property
+    def radius(self) -> int:
+        """max(U − m, m − L)."""
+        return max(self.upper - self.middle, self.middle - self.lower)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerCount:
+    """Owners with a row in the group (with a non-NULL argument, where there is one)."""
+
+    argument: Expression | None = None
+    needs_bounds = False
+    is_integer = True
+    power = 1
+
+    def delta(self, steps: Steps | None) -> int:  # noqa: ARG002 - one signature for all measures
+        """One owner is one."""
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class RowCount:
+    """Rows (with a non-NULL argument, where there is one), clamped per owner."""
+
+    argument: Expression | None = None
+    needs_bounds = True
+    is_integer = True
+    power = 1
+
+    def delta(self, steps: Steps) -> int:
+        """U, or the lower bound if an odd catalog makes it larger."""
+        return steps.magnitude
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerSum:
+    """The sum of an owner's values, clamped."""
+
+    argument: Expression
+    is_integer: bool
+    needs_bounds = True
+    power = 1
+
+    def delta(self, steps: Steps) -> int:
+        """max(|L|, |U|): never U − L, since an absent owner adds nothing at all."""
+        return steps.magnitude
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerMean:
+    """The mean of an owner's values, clamped, minus the middle of the bounds."""
+
+    argument: Expression
+    needs_bounds = True
+    is_integer = False
+    power = 1
+
+    def delta(self, steps: Steps) -> int:
+        """The larger half of the interval."""
+        return steps.radius
+
+
+@dataclass(frozen=True, slots=True)
+class RowMoment:
+    """Σ (clamp(x) − m)^power over at most `rows` rows of an owner; m = 0 unless `centred`."""
+
+    argument: Expression | None
+    power: int
+    rows: int
+    centred: bool = True
+    is_integer: bool = False
+
+    @property
+    def needs_bounds(self) -> bool:
+        """Power 0 counts rows."""
+        return self.power > 0
+
+    def delta(self, steps: Steps | None) -> int:
+        """Rows times the largest single row."""
+        if steps is None or self.power == 0:
+            return self.rows
+        return self.rows * (steps.radius if self.centred else steps.magnitude) ** self.power
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctValues:
+    """Different values of a group, of which an owner may bring at most `values`."""
+
+    argument: Expression
+    values: int
+    needs_bounds = False
+    is_integer = True
+    power = 1
+
+    def delta(self, steps: Steps | None) -> int:  # noqa: ARG002 - one signature for all measures
+        """Each value an owner brings can be new."""
+        return self.values
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """Rows per leaf of a b-ary tree over [L, U]; `extreme` feeds one value per owner, its 'min' or 'max'."""
+
+    argument: Expression
+    rows: int
+    extreme: str | None = None
+    branching: int = 16
+    height: int = 4
+    needs_bounds = True
+    is_integer = True
+    power = 1
+
+    @property
+    def leaf_count(self) -> int:
+        """How many intervals the tree cuts the bounds into."""
+        return int(self.branching**self.height)
+
+    def delta(self, steps: Steps | None) -> int:  # noqa: ARG002 - one signature for all measures
+        """Rows of one owner in one node."""
+        return self.rows
+
+
+Measure = OwnerCount | RowCount | OwnerSum | OwnerMean | RowMoment | DistinctValues | Leaves
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Logarithmic bins of what `serves` feeds on: one value per owner, or up to `rows` rows.
+
+    Bin 0 holds zero; bin ±(j + 1) holds 2^j ≤ |v| < 2^(j+1) steps of `grid`.
+    """
+
+    serves: Measure
+    rows: int = 1
+
+    @property
+    def grid(self) -> Fraction:
+        """Whole numbers for counts and integers, 2⁻³⁰ for reals."""
+        return Fraction(1) if self.serves.is_integer and not isinstance(self.serves, Leaves) else HISTOGRAM_GRID
+
+    @property
+    def top_bin(self) -> int:
+        """The outermost bin on either side."""
+        return 63 if self.grid == 1 else SATURATION_BITS
+
+    @property
+    def bins(self) -> tuple[int, ...]:
+        """All bins, from the most negative to the most positive; counts have none below 1."""
+        first = 1 if isinstance(self.serves, RowCount) else -self.top_bin
+        return tuple(range(first, self.top_bin + 1))
+
+    def edges(self, bin_number: int) -> tuple[Fraction, Fraction]:
+        """The interval of values of one bin."""
+        if bin_number == 0:
+            return Fraction(0), Fraction(0)
+        inner, outer = self.grid * 2 ** (abs(bin_number) - 1), self.grid * 2 ** abs(bin_number)
+        return (inner, outer) if bin_number > 0 else (-outer, -inner)
+
+
+def steps_below_scale(measure: Measure) -> int:
+    """How fine the grid of a real measure is: 2⁻²⁰ of the noise's scale."""
+    return 20 * measure.power
+
+
+def is_power_of_two(value: Fraction) -> bool:
+    """Whether a grid step is exactly representable in every engine."""
+    top, bottom = value.numerator, value.denominator
+    return (top & (top - 1)) == 0 and (bottom & (bottom - 1)) == 0
+
+
+def log2_of(grid: Fraction) -> int:
+    """The exponent of a power-of-two grid."""
+    return round(math.log2(grid.numerator) - math.log2(grid.denominator))

@@ -1,0 +1,219 @@
+"""The relational plan as frozen data: what is asked, never how an engine does it.
+
+Every node knows its fields. `owner` is the symbol of the field that says whose a row is; None means a public relation. The
+binder fills it at the scans; `rewrite/check_ownership` carries it upward and refuses what would lose it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from shoal.errors import InternalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shoal.plan.expressions import Expression, Order, Place
+    from shoal.plan.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column of a relation. `name` is what the analyst calls it ("" for a column carried silently)."""
+
+    name: str
+    symbol: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The rows of a table of the catalog; `columns` are the engine's names, in the order of `fields`."""
+
+    table: str
+    fields: tuple[Field, ...]
+    columns: tuple[str, ...]
+    owner: str | None = None
+    owner_kind: str | None = None
+    place: Place = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The stored rows of a private SELECT of this statement, already paid for: public."""
+
+    select: int
+    fields: tuple[Field, ...]
+    owner: None = None
+    place: Place = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A public list of rows written in the query or in the catalog."""
+
+    rows: tuple[tuple[Any, ...], ...]
+    fields: tuple[Field, ...]
+    owner: None = None
+    place: Place = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Rows for which the predicate is true."""
+
+    input: Node
+    predicate: Expression
+    owner: str | None = None
+    place: Place = field(default=None, compare=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of the input."""
+        return self.input.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """New columns computed row by row (window functions too)."""
+
+    input: Node
+    items: tuple[tuple[Field, Expression], ...]
+    owner: str | None = None
+    place: Place = field(default=None, compare=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields it computes."""
+        return tuple(f for f, _ in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Pairs of rows; `kind` is inner, left, right, full, semi or anti."""
+
+    left: Node
+    right: Node
+    kind: str
+    condition: Expression
+    owner: str | None = None
+    from_subquery: bool = False
+    place: Place = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.kind not in {"inner", "left", "right", "full", "semi", "anti"}:
+            raise InternalError("unknown join")
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Both sides' fields; the left side's for semi and anti joins."""
+        return self.left.fields if self.kind in {"semi", "anti"} else self.left.fields + self.right.fields
+
+
+@dataclass(frozen=True, slots=True)
+class RowAggregate:
+    """An exact aggregate inside one owner's rows, or over public rows: count, sum, min …; `arguments` empty for COUNT(*)."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    type: Type
+    distinct: bool = False
+    filter: Expression | None = None
+    place: Place = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """GROUP BY keys with exact aggregates: legal for owned rows only when the owner is a key."""
+
+    input: Node
+    keys: tuple[tuple[Field, Expression], ...]
+    aggregates: tuple[tuple[Field, RowAggregate], ...]
+    owner: str | None = None
+    place: Place = field(default=None, compare=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Keys, then aggregates."""
+        return tuple(f for f, _ in self.keys) + tuple(f for f, _ in self.aggregates)
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Every different row once."""
+
+    input: Node
+    owner: str | None = None
+    place: Place = field(default=None, compare=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of the input."""
+        return self.input.fields
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    """UNION ALL, UNION, INTERSECT or EXCEPT, by position; `fields` are new symbols."""
+
+    left: Node
+    right: Node
+    kind: str
+    fields: tuple[Field, ...]
+    owner: str | None = None
+    place: Place = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.kind not in {"union_all", "union", "intersect", "except"}:
+            raise InternalError("unknown set operation")
+        if not len(self.left.fields) == len(self.right.fields) == len(self.fields):
+            raise InternalError("a set operation needs as many columns on both sides")
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """ORDER BY … LIMIT … OFFSET over public rows."""
+
+    input: Node
+    order: tuple[Order, ...]
+    limit: int | None = None
+    offset: int = 0
+    owner: str | None = None
+    place: Place = field(default=None, compare=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of the input."""
+        return self.input.fields
+
+
+Node = Scan | Released | Values | Filter | Project | Join | Aggregate | Distinct | SetOperation | Sort
+
+
+def inputs(node: Node) -> tuple[Node, ...]:
+    """The relations directly below a node (not those inside expressions)."""
+    match node:
+        case Filter() | Project() | Aggregate() | Distinct() | Sort():
+            return (node.input,)
+        case Join() | SetOperation():
+            return (node.left, node.right)
+        case _:
+            return ()
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything below it, parents first."""
+    stack: list[Node] = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(inputs(current))
+
+
+def field_of(node: Node, symbol: str) -> Field:
+    """The field with this symbol."""
+    for candidate in node.fields:
+        if candidate.symbol == symbol:
+            return candidate
+    raise InternalError("a symbol is not a field of its relation")

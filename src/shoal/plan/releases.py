@@ -1,0 +1,145 @@
+"""A private plan: releases in order, each a measure with the noise it gets; the events are the mechanisms' specification.
+
+`PrivateSelect` is what the analyst asked; `SelectPlan` is what will be run and what it costs. The one reference back
+(`Inferred`: bounds that an earlier release of the same plan finds) is data, not a call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shoal.accounting.accountants import Loss
+    from shoal.accounting.events import AdditiveNoise, Event, Selection
+    from shoal.params import Bounds
+    from shoal.plan.aggregates import Aggregate
+    from shoal.plan.expressions import Expression, Place
+    from shoal.plan.measures import Histogram, Measure
+    from shoal.plan.nodes import Field, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of one private SELECT, checked; None means the analyst left it out."""
+
+    clause: str
+    epsilon: Fraction
+    delta: Fraction | None
+    max_groups_per_owner: int | None = None
+    max_rows_per_owner: int | None = None
+    strategy: str = "AUTO"
+    min_owners: int = 1
+    selection_epsilon: Fraction | None = None
+    confidence_level: Fraction = Fraction(19, 20)
+    noise: str = "AUTO"
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """One private aggregate of the SELECT: what it computes and what the analyst said about it."""
+
+    field: Field
+    aggregate: Aggregate
+    bounds: Bounds | None
+    bounds_source: str
+    epsilon: Fraction | None = None
+    report: str | None = None
+    bounds_per_group: bool = False
+    place: Place = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateSelect:
+    """What was asked: owned rows, group keys, aggregates, options, and the public groups if there are any."""
+
+    input: Node
+    keys: tuple[tuple[Field, Expression], ...]
+    aggregates: tuple[AggregateCall, ...]
+    options: Options
+    public_groups: Node | None = None
+    groups_note: str = ""
+    place: Place = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """How much one owner may add: κ groups, or R rows; `grouped` is False when the one group is public."""
+
+    grouped: bool
+    max_groups: int = 1
+    max_rows: int | None = None
+
+    @property
+    def groups(self) -> int:
+        """In how many groups one owner can be seen."""
+        if not self.grouped:
+            return 1
+        return self.max_rows if self.max_rows is not None else self.max_groups
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """Bounds that the histogram number `histogram` of this plan will find."""
+
+    histogram: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramRelease:
+    """A noisy logarithmic histogram from which bounds are read."""
+
+    histogram: Histogram
+    noise: AdditiveNoise
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A measure and its noise. With `Inferred` bounds the noise is given for bounds of one unit, and stretched with them."""
+
+    measure: Measure
+    noise: AdditiveNoise
+    bounds: Bounds | Inferred | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """An aggregate of the answer: which releases it reads."""
+
+    call: AggregateCall
+    releases: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectPlan:
+    """What will be run for one private SELECT, and what it costs."""
+
+    select: PrivateSelect
+    contribution: Contribution
+    histograms: tuple[HistogramRelease, ...]
+    releases: tuple[Release, ...]
+    columns: tuple[Column, ...]
+    selection: Selection | None
+    shared_count: int | None
+    events: tuple[Event, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StatementPlan:
+    """A whole statement: private SELECTs, and the public relation built on their stored rows."""
+
+    sql: str
+    root: Node
+    selects: tuple[SelectPlan, ...]
+    epsilon: Fraction
+    delta: Fraction
+    loss: Loss
+    catalog_version: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All events, in order."""
+        return tuple(event for select in self.selects for event in select.events)

@@ -1,0 +1,340 @@
+"""Which noise, how much, and which rule keeps groups: every way that the options allow is costed by closed forms, and the most
+accurate one is taken, never one that is less accurate anywhere than the even split ε/(N + 1) with Laplace noise.
+
+Candidates: Laplace noise with optimal or Laplace-threshold selection; jointly calibrated Gaussian noise with a Gaussian
+threshold on the owner count (part of the same joint release), or beside an optimal selection.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shoal.accounting.events import (
+    GaussianNoise,
+    JointGaussian,
+    LaplaceNoise,
+    OptimalSelection,
+    Shift,
+    ThresholdSelection,
+)
+from shoal.errors import ShoalError
+from shoal.mechanisms import calibrate, groups
+from shoal.plan.measures import OwnerCount
+from shoal.plan.releases import Column, HistogramRelease, Release, SelectPlan
+from shoal.rewrite.draft import Part
+from shoal.rewrite.select_groups import delta_of
+from shoal.rewrite.sizing import Sized, reach, sized
+
+if TYPE_CHECKING:
+    from shoal.accounting.events import AdditiveNoise, Event, Selection
+    from shoal.rewrite.draft import Draft
+
+LAPLACE_95, GAUSSIAN_95 = math.log(20), 1.96
+SLACK = 1 + 1e-6
+_BINS = Shift(1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One complete assignment: noise of every part and histogram, the selection, what it costs and how good it is."""
+
+    parts: tuple[AdditiveNoise, ...]
+    histograms: tuple[AdditiveNoise, ...]
+    selection: Selection | None
+    shared: bool
+    events: tuple[Event, ...]
+    why: str
+
+    def widths(self) -> tuple[float, ...]:
+        """About the 95% half-width of every release, in the analyst's units."""
+        return tuple(_width(noise) for noise in (*self.parts, *self.histograms) if noise.shift.l1)
+
+    def half_point(self) -> float:
+        """Owners at which a group is as likely kept as not; 1 without selection."""
+        return max(1.0, float(groups.half_point(self.selection))) if self.selection is not None else 1.0
+
+    def score(self) -> float:
+        """Mean logarithm of what should be small."""
+        logs = [math.log(max(w, 1e-300)) for w in self.widths()]
+        return sum(logs, math.log(self.half_point())) / (len(logs) + 1)
+
+
+def _width(noise: AdditiveNoise) -> float:
+    if isinstance(noise, LaplaceNoise):
+        return LAPLACE_95 * float(noise.scale) * float(noise.grid)
+    return GAUSSIAN_95 * float(noise.sigma) * float(noise.grid)
+
+
+def assign_mechanisms(draft: Draft) -> SelectPlan:
+    """The finished plan of one private SELECT."""
+    budget = Budget(draft)
+    candidates = _candidates(draft, budget)
+    best = min(candidates, key=Candidate.score)
+    baseline = candidates[0]
+    if best is not baseline and not _nowhere_worse(best, baseline):
+        fair = [c for c in candidates if c is baseline or _nowhere_worse(c, baseline)]
+        best = min(fair, key=Candidate.score)
+    return _plan(draft, best)
+
+
+def _nowhere_worse(candidate: Candidate, baseline: Candidate) -> bool:
+    widths = zip(candidate.widths(), baseline.widths(), strict=True)
+    return all(a <= b * SLACK for a, b in widths) and candidate.half_point() <= baseline.half_point() * SLACK
+
+
+class Budget:
+    """The even split, with what the analyst fixed taken out first."""
+
+    def __init__(self, draft: Draft) -> None:
+        options = draft.select.options
+        self.epsilon = options.epsilon
+        self.delta = delta_of(options)
+        own_selection = draft.needs_selection and draft.shared_unit is None
+        fixed = [u.epsilon for u in draft.units if u.epsilon is not None]
+        if own_selection and options.selection_epsilon is not None:
+            fixed.append(options.selection_epsilon)
+        left = options.epsilon - sum(fixed, Fraction(0))
+        open_units = sum(u.epsilon is None for u in draft.units)
+        takers = open_units + int(own_selection and options.selection_epsilon is None)
+        if left < 0 or (takers and left == 0):
+            raise ShoalError(
+                "E_OPTION_INVALID",
+                "The aggregates' own epsilons leave nothing of the query's epsilon for the rest.",
+                hint="Their sum must stay below the option epsilon; which groups appear also needs a part of it.",
+                position=draft.select.place,
+            )
+        even = left / takers if takers else Fraction(0)
+        self.units = [u.epsilon if u.epsilon is not None else even for u in draft.units]
+        self.selection = (options.selection_epsilon or even) if own_selection else Fraction(0)
+        self.is_even = not fixed
+
+
+def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
+    """All assignments the options allow; the first is the even split."""
+    options = draft.select.options
+    found: list[Candidate] = []
+    laplace, gaussian = options.noise in {"AUTO", "LAPLACE"}, options.noise in {"AUTO", "GAUSSIAN"}
+    rules = _rules(draft)
+    if laplace:
+        found.extend(_with_laplace(draft, budget, rule) for rule in rules)
+    moves = any(part_moves(p) for p in draft.parts) or draft.histograms or draft.needs_selection
+    if gaussian and moves and (budget.is_even or options.noise == "GAUSSIAN"):
+        if budget.delta > 0:
+            found.extend(_with_gaussian(draft, budget, rule) for rule in rules)
+        elif options.noise == "GAUSSIAN":
+            raise ShoalError(
+                "E_OPTION_INVALID",
+                "Gaussian noise needs delta > 0.",
+                hint="Write delta = 1e-6, or noise = LAPLACE.",
+                position=draft.select.place,
+            )
+    return found or [_with_laplace(draft, budget, rule) for rule in rules]
+
+
+def part_moves(part: Part) -> bool:
+    """Whether one owner can change it at all."""
+    return reach(part) > 0
+
+
+def _rules(draft: Draft) -> list[str]:
+    """Selection rules to try."""
+    if not draft.needs_selection:
+        return ["NONE"]
+    strategy = draft.select.options.strategy
+    if strategy != "AUTO":
+        return [strategy]
+    if draft.shared_unit is not None:
+        return ["LAPLACE_THRESHOLD", "GAUSSIAN_THRESHOLD"]
+    return ["OPTIMAL", "LAPLACE_THRESHOLD", "GAUSSIAN_THRESHOLD"]
+
+
+# ---- Laplace -----------------------------------------------------------------------------------------------------
+
+
+def _laplace(part: Part, epsilon: Fraction) -> LaplaceNoise:
+    value_scale = part.coordinates * reach(part) / epsilon
+    on_grid = sized(part, value_scale) if value_scale else Sized(Shift(0, part.coordinates), Fraction(1))
+    return LaplaceNoise(on_grid.shift, calibrate.laplace_scale(on_grid.shift, epsilon), on_grid.grid)
+
+
+def _with_laplace(draft: Draft, budget: Budget, rule: str) -> Candidate:
+    parts: dict[int, LaplaceNoise] = {}
+    histograms: dict[int, LaplaceNoise] = {}
+    for unit, epsilon in zip(draft.units, budget.units, strict=True):
+        rest = epsilon
+        if unit.histogram is not None:
+            rest = epsilon / 2
+            histograms[unit.histogram] = LaplaceNoise(_BINS, calibrate.laplace_scale(_BINS, epsilon - rest))
+        live = [s if part_moves(draft.parts[i]) else Fraction(0) for i, s in zip(unit.parts, unit.shares, strict=True)]
+        total = sum(live) or Fraction(1)
+        for index, share in zip(unit.parts, live, strict=True):
+            parts[index] = _laplace(draft.parts[index], rest * share / total if share else rest)
+    noises = tuple(parts[i] for i in range(len(draft.parts)))
+    bins = tuple(histograms[i] for i in range(len(draft.histograms)))
+    charged: tuple[Event, ...] = tuple(n for n in (*bins, *noises) if n.shift.l1)
+    selection, extra = _laplace_selection(draft, budget, rule, noises)
+    shared = draft.shared_unit is not None and isinstance(selection, ThresholdSelection) and selection.released
+    return Candidate(noises, bins, selection, shared, (*charged, *extra), "Laplace noise is the more accurate here")
+
+
+def _count_shift(draft: Draft) -> Shift:
+    return Shift(1, draft.contribution.groups)
+
+
+def _laplace_selection(
+    draft: Draft, budget: Budget, rule: str, noises: tuple[LaplaceNoise, ...]
+) -> tuple[Selection | None, tuple[Event, ...]]:
+    if rule == "NONE":
+        return None, ()
+    kappa, k = draft.contribution.groups, draft.select.options.min_owners
+    if rule == "OPTIMAL":
+        selection = OptimalSelection(budget.selection, budget.delta, kappa, k)
+        return selection, (selection,)
+    if rule == "GAUSSIAN_THRESHOLD" and draft.shared_unit is None:
+        return _gaussian_count(draft, budget)
+    shared = draft.shared_unit is not None
+    if draft.shared_unit is not None:
+        noise = noises[draft.units[draft.shared_unit].parts[0]]
+    else:
+        noise = LaplaceNoise(_count_shift(draft), calibrate.laplace_scale(_count_shift(draft), budget.selection))
+    threshold = calibrate.threshold_for(noise, kappa, budget.delta)
+    selected = ThresholdSelection(noise, threshold, budget.delta, kappa, k, released=shared)
+    return selected, (selected,) if shared else (noise, selected)
+
+
+def _gaussian_count(draft: Draft, budget: Budget) -> tuple[Selection, tuple[Event, ...]]:
+    """A Gaussian threshold beside Laplace aggregates."""
+    kappa = draft.contribution.groups
+    shift = _count_shift(draft)
+    split = calibrate.gaussian_threshold_split([shift], [Fraction(1)], 0, kappa, budget.selection, budget.delta)
+    noise = GaussianNoise(shift, split.sigmas[0])
+    joint = JointGaussian((noise,), budget.selection, split.delta_noise)
+    selected = ThresholdSelection(noise, split.threshold, split.delta_threshold, kappa, draft.select.options.min_owners)
+    return selected, (joint, selected)
+
+
+# ---- Gaussian ----------------------------------------------------------------------------------------------------
+
+
+def _with_gaussian(draft: Draft, budget: Budget, rule: str) -> Candidate:
+    """All noisy numbers of the SELECT as one jointly calibrated release."""
+    joint_selects = rule == "GAUSSIAN_THRESHOLD"
+    own_count = joint_selects and draft.shared_unit is None
+    apart = (
+        draft.needs_selection
+        and not joint_selects
+        and not (rule == "LAPLACE_THRESHOLD" and draft.shared_unit is not None)
+    )
+    epsilon = budget.epsilon - budget.selection if apart else budget.epsilon
+    delta = budget.delta / 2 if apart else budget.delta
+    weights = _weights(draft, budget, own_count=own_count)
+    shifts_of, grids = _gaussian_sizes(draft, weights, epsilon, delta)
+    shifts = [*shifts_of, *[_BINS] * len(draft.histograms), *([_count_shift(draft)] if own_count else [])]
+    kappa, k = draft.contribution.groups, draft.select.options.min_owners
+    count = len(shifts) - 1 if own_count else _shared_part(draft)
+    if draft.needs_selection and not apart:
+        assert count is not None  # noqa: S101 - a shared or an own count exists
+        split = calibrate.gaussian_threshold_split(shifts, weights, count, kappa, epsilon, delta)
+        sigmas, delta_noise = split.sigmas, split.delta_noise
+    else:
+        sigmas, delta_noise = calibrate.joint_gaussian_sigmas(shifts, weights, epsilon, delta), delta
+    noises = tuple(
+        GaussianNoise(shift, sigma, grid)
+        for shift, sigma, grid in zip(
+            shifts, sigmas, [*grids, *[Fraction(1)] * (len(shifts) - len(grids))], strict=True
+        )
+    )
+    charged = tuple(n for n in noises if n.shift.l1)
+    events: tuple[Event, ...] = (JointGaussian(charged, epsilon, delta_noise),) if charged else ()
+    selection: Selection | None = None
+    if apart:
+        selection, extra = _selection_apart(draft, budget, rule, delta)
+        events = (*events, *extra)
+    elif draft.needs_selection:
+        selection = ThresholdSelection(
+            noises[count or 0], split.threshold, split.delta_threshold, kappa, k, released=not own_count
+        )
+        events = (*events, selection)
+    size = len(draft.parts)
+    shared = isinstance(selection, ThresholdSelection) and selection.released
+    why = "Gaussian noise, calibrated jointly, is the more accurate here"
+    return Candidate(noises[:size], noises[size : size + len(draft.histograms)], selection, shared, events, why)
+
+
+def _shared_part(draft: Draft) -> int | None:
+    return draft.units[draft.shared_unit].parts[0] if draft.shared_unit is not None else None
+
+
+def _weights(draft: Draft, budget: Budget, *, own_count: bool) -> list[Fraction]:
+    """Shares of the squared norm: even over units (or by their own ε squared), split inside as the aggregates say."""
+    parts = [Fraction(0)] * len(draft.parts)
+    histograms = [Fraction(0)] * len(draft.histograms)
+    for unit, epsilon in zip(draft.units, budget.units, strict=True):
+        weight = Fraction(1) if budget.is_even else epsilon**2
+        if unit.histogram is not None:
+            histograms[unit.histogram] += weight / 2
+            weight /= 2
+        for index, share in zip(unit.parts, unit.shares, strict=True):
+            parts[index] += weight * share
+    count = [Fraction(1) if budget.is_even else budget.selection**2] if own_count else []
+    weights = [*parts, *histograms, *count]
+    return [w if w else Fraction(1) for w in weights]
+
+
+def _gaussian_sizes(
+    draft: Draft, weights: list[Fraction], epsilon: Fraction, delta: Fraction
+) -> tuple[list[Shift], list[Fraction]]:
+    """Grids from the unrounded scale: the analytic σ of each part for its share of the norm."""
+    total = sum(weights, Fraction(0))
+    unit_sigma = calibrate.gaussian_sigma(1, epsilon, delta)
+    shifts, grids = [], []
+    for part, weight in zip(draft.parts, weights, strict=False):
+        spread = Fraction(math.sqrt(part.coordinates * total / weight)).limit_denominator(10**6)
+        scale = unit_sigma * reach(part) * spread
+        on_grid = sized(part, scale) if scale else Sized(Shift(0, part.coordinates), Fraction(1))
+        shifts.append(on_grid.shift)
+        grids.append(on_grid.grid)
+    return shifts, grids
+
+
+def _selection_apart(draft: Draft, budget: Budget, rule: str, delta: Fraction) -> tuple[Selection, tuple[Event, ...]]:
+    """A selection with a budget of its own beside the joint release."""
+    kappa, k = draft.contribution.groups, draft.select.options.min_owners
+    if rule == "OPTIMAL":
+        selection = OptimalSelection(budget.selection, delta, kappa, k)
+        return selection, (selection,)
+    noise = LaplaceNoise(_count_shift(draft), calibrate.laplace_scale(_count_shift(draft), budget.selection))
+    selected = ThresholdSelection(noise, calibrate.threshold_for(noise, kappa, delta), delta, kappa, k)
+    return selected, (noise, selected)
+
+
+# ---- the plan ----------------------------------------------------------------------------------------------------
+
+
+def _plan(draft: Draft, chosen: Candidate) -> SelectPlan:
+    releases = tuple(
+        Release(part.measure, noise, part.bounds) for part, noise in zip(draft.parts, chosen.parts, strict=True)
+    )
+    columns = tuple(
+        Column(call, draft.units[unit].parts)
+        for call, unit in zip(draft.select.aggregates, draft.unit_of_call, strict=True)
+    )
+    histograms = tuple(HistogramRelease(h, noise) for h, noise in zip(draft.histograms, chosen.histograms, strict=True))
+    shared = _shared_part(draft) if chosen.shared else None
+    return SelectPlan(
+        draft.select,
+        draft.contribution,
+        histograms,
+        releases,
+        columns,
+        chosen.selection,
+        shared,
+        chosen.events,
+        (*draft.notes, chosen.why) if releases else draft.notes,
+    )
+
+
+__all__ = ["OwnerCount", "assign_mechanisms"]

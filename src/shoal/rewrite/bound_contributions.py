@@ -1,0 +1,77 @@
+"""How much one owner may add: κ groups (or R rows) of bounded measures. Equal measures become one release."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from shoal.plan.aggregates import CountRows
+from shoal.plan.measures import DistinctValues, Leaves, Measure, OwnerCount, RowMoment
+from shoal.plan.releases import AggregateCall, Contribution, PrivateSelect
+from shoal.rewrite.draft import Draft, Part, Unit
+
+
+def bound_contributions(select: PrivateSelect) -> Draft:
+    """Measures of every aggregate, each once, with the number of coordinates one owner moves."""
+    contribution = _contribution(select)
+    parts: list[Part] = []
+    units: list[Unit] = []
+    unit_of_call: list[int] = []
+    for call in select.aggregates:
+        places = tuple(_place(parts, part) for part in _parts_of(call, contribution))
+        unit = Unit(places, call.aggregate.shares, epsilon=call.epsilon)
+        known = next((i for i, u in enumerate(units) if u.parts == places), None)
+        if known is None:
+            units.append(unit)
+            known = len(units) - 1
+        elif call.epsilon is not None:
+            units[known] = replace(unit, epsilon=max(call.epsilon, units[known].epsilon or Fraction(0)))
+        unit_of_call.append(known)
+    return Draft(
+        select, contribution, tuple(parts), tuple(units), tuple(unit_of_call), notes=_notes(select, contribution)
+    )
+
+
+def _contribution(select: PrivateSelect) -> Contribution:
+    """κ from the query, else the catalog, else 1; without GROUP BY there is one public group."""
+    options = select.options
+    return Contribution(bool(select.keys), options.max_groups_per_owner or 1, options.max_rows_per_owner)
+
+
+def _parts_of(call: AggregateCall, contribution: Contribution) -> list[Part]:
+    measures: tuple[Measure, ...] = call.aggregate.measures
+    if isinstance(call.aggregate, CountRows) and call.aggregate.argument is None and _is_unit_interval(call):
+        # COUNT(*) with at most one row per owner is the number of owners.
+        return [Part(OwnerCount(), None, contribution.groups)]
+    return [
+        Part(measure, call.bounds if measure.needs_bounds else None, coordinates_of(measure, contribution))
+        for measure in measures
+    ]
+
+
+def _is_unit_interval(call: AggregateCall) -> bool:
+    return call.bounds is not None and call.bounds.lower == 0 and call.bounds.upper == 1
+
+
+def coordinates_of(measure: Measure, contribution: Contribution) -> int:
+    """How many integers one owner can move at once.
+
+    With R rows per owner all of them may fall into one group: one coordinate moved R times as far has the largest L1 and L2
+    norm, so it stands for every way of spreading the rows.
+    """
+    levels = measure.height if isinstance(measure, Leaves) else 1
+    rows_are_bounded = contribution.max_rows is not None and isinstance(measure, (RowMoment, Leaves, DistinctValues))
+    one_value = isinstance(measure, Leaves) and measure.extreme is not None
+    return levels if rows_are_bounded and not one_value else levels * contribution.groups
+
+
+def _place(parts: list[Part], part: Part) -> int:
+    if part not in parts:
+        parts.append(part)
+    return parts.index(part)
+
+
+def _notes(select: PrivateSelect, contribution: Contribution) -> tuple[str, ...]:
+    if contribution.grouped and select.options.max_groups_per_owner is None and contribution.max_rows is None:
+        return ("Each owner counts in one group only (max_groups_contributed was not given).",)
+    return ()

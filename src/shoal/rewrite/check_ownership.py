@@ -1,0 +1,426 @@
+"""Every row of what a private SELECT reads must belong to exactly one owner. This pass follows the owner upward and refuses
+what would lose, forge, mix or show it; where the query does not mention the owner it is carried silently.
+
+Lineage is followed by symbols, never by names. Three walks, because a query may break several rules and the first of
+forged, cross-owner, lost / join / set operation, exposed is the one to report.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+from shoal.catalog import fold
+from shoal.errors import ShoalError
+from shoal.plan import nodes
+from shoal.plan.expressions import Call, Cast, Column, Expression, WindowCall, walk
+from shoal.plan.nodes import Field, Node, field_of
+from shoal.plan.types import Type
+
+if TYPE_CHECKING:
+    from shoal.plan.expressions import Place
+    from shoal.plan.releases import PrivateSelect
+
+MAX_OWNED_RELATIONS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A relation whose rows have owners: `equal` symbols always hold the owner, `nullable` ones hold it or NULL."""
+
+    node: Node
+    equal: frozenset[str]
+    nullable: frozenset[str]
+    kind: str
+    names: frozenset[str]
+
+
+def check_ownership(select: PrivateSelect) -> PrivateSelect:
+    """The same SELECT over rows that carry their owner, or a refusal."""
+    if _owned_relations(select.input) > MAX_OWNED_RELATIONS:
+        raise ShoalError(
+            "E_LIMITS",
+            f"At most {MAX_OWNED_RELATIONS} private tables can be joined in one FROM.",
+            hint="Aggregate per owner in a subquery first, or ask the custodian for a view.",
+            position=select.place,
+        )
+    for node in nodes.walk(select.input):
+        _refuse_forged(node)
+    for node in nodes.walk(select.input):
+        _refuse_cross_owner(node)
+    owned = Ownership().own(select.input, ())
+    if owned is None:
+        raise _lost(select.place, "No private rows reach this SELECT.")
+    for _, value in select.keys:
+        _refuse_exposed(value, owned)
+    return replace(select, input=owned.node)
+
+
+def is_owned(node: Node) -> bool:
+    """Whether private rows lie under a relation."""
+    return any(isinstance(part, nodes.Scan) and part.owner is not None for part in nodes.walk(node))
+
+
+def _owned_relations(node: Node) -> int:
+    """How many private tables multiply each other: joins add up, the sides of a set operation do not."""
+    if isinstance(node, nodes.Scan):
+        return int(node.owner is not None)
+    below = [_owned_relations(part) for part in nodes.inputs(node)]
+    return max(below, default=0) if isinstance(node, nodes.SetOperation) else sum(below)
+
+
+# ---- lineage, without judging ------------------------------------------------------------------------------------
+
+
+def lineage(node: Node) -> frozenset[str]:
+    """Symbols that hold some table's owner (or NULL), as far as copies go."""
+    match node:
+        case nodes.Scan():
+            return frozenset({node.owner}) if node.owner is not None else frozenset()
+        case nodes.Project():
+            return _copies(node.items, lineage(node.input))
+        case nodes.Aggregate():
+            return _copies(node.keys, lineage(node.input))
+        case nodes.Join():
+            return lineage(node.left) | (frozenset() if node.kind in {"semi", "anti"} else lineage(node.right))
+        case nodes.SetOperation():
+            sides = [(lineage(s), s.fields) for s in (node.left, node.right)]
+            return frozenset(
+                f.symbol
+                for i, f in enumerate(node.fields)
+                if all(fields[i].symbol in symbols for symbols, fields in sides)
+            )
+        case nodes.Filter() | nodes.Distinct() | nodes.Sort():
+            return lineage(node.input)
+        case _:
+            return frozenset()
+
+
+def _copies(items: tuple[tuple[Field, Expression], ...], symbols: frozenset[str]) -> frozenset[str]:
+    return frozenset(f.symbol for f, value in items if _is_copy(value, symbols))
+
+
+def _is_copy(value: Expression, symbols: frozenset[str]) -> bool:
+    """A bare column, or COALESCE of such: what USING makes of a full join."""
+    if isinstance(value, Column):
+        return value.symbol in symbols
+    return (
+        isinstance(value, Call) and value.function == "coalesce" and all(_is_copy(a, symbols) for a in value.arguments)
+    )
+
+
+def owner_names(node: Node) -> frozenset[str]:
+    """What the owner columns below are called."""
+    return frozenset(
+        fold(field_of(part, part.owner).name)
+        for part in nodes.walk(node)
+        if isinstance(part, nodes.Scan) and part.owner is not None
+    )
+
+
+def _refuse_forged(node: Node) -> None:
+    """A column that bears the owner's name without its lineage."""
+    if not isinstance(node, (nodes.Project, nodes.Aggregate)) or not is_owned(node):
+        return
+    names, genuine = owner_names(node), lineage(node)
+    for f in node.fields:
+        if f.name and fold(f.name) in names and f.symbol not in genuine:
+            raise ShoalError(
+                "E_UID_FORGED",
+                f"The column {f.name!r} bears the owner's name but does not hold the owner.",
+                hint="Give the computed column another name; the owner is carried along by itself.",
+                position=node.place,
+            )
+
+
+def _refuse_cross_owner(node: Node) -> None:
+    """Windows that look at several owners' rows, and LIMIT inside FROM."""
+    if not is_owned(node):
+        return
+    if isinstance(node, nodes.Sort) and (node.limit is not None or node.offset):
+        raise _cross(node.place, "ORDER BY … LIMIT inside FROM chooses rows by looking at all owners.")
+    if not isinstance(node, nodes.Project):
+        return
+    genuine = lineage(node.input)
+    for _, value in node.items:
+        for part in walk(value):
+            if isinstance(part, WindowCall) and not any(
+                isinstance(p, Column) and p.symbol in genuine for p in part.partition
+            ):
+                raise _cross(part.place, "This window looks at the rows of several owners.")
+
+
+def _cross(place: Place, message: str) -> ShoalError:
+    return ShoalError(
+        "E_CROSS_USER",
+        message,
+        hint="Windows may look at one owner's rows: PARTITION BY the owner. Sort and limit the private result instead.",
+        position=place,
+    )
+
+
+def _lost(place: Place, message: str, hint: str | None = None) -> ShoalError:
+    return ShoalError(
+        "E_UID_LOST", message, hint=hint or "Keep the owner column: group by it, select it, join on it.", position=place
+    )
+
+
+def _refuse_exposed(value: Expression, owned: Owned) -> None:
+    bare = value
+    while isinstance(bare, Cast):
+        bare = bare.value
+    if isinstance(bare, Column) and bare.symbol in owned.equal | owned.nullable:
+        raise ShoalError(
+            "E_UID_EXPOSED",
+            "The owner column cannot be shown or grouped by: every group would be one person.",
+            hint="Group by something many owners share, such as uid % 10 or a region.",
+            position=value.place,
+        )
+
+
+# ---- carrying the owner ------------------------------------------------------------------------------------------
+
+
+class Ownership:
+    """Rebuilds a tree so that each owned relation has its owner among its fields."""
+
+    def __init__(self) -> None:
+        self._fresh = count(1)
+
+    def own(self, node: Node, given: tuple[Expression, ...]) -> Owned | None:
+        """The owned relation, or None for a public one; `given` are conditions known to hold above inner joins."""
+        if not is_owned(node):
+            return None
+        match node:
+            case nodes.Scan():
+                assert node.owner is not None  # noqa: S101 - is_owned said so
+                name = fold(field_of(node, node.owner).name)
+                return Owned(node, frozenset({node.owner}), frozenset(), node.owner_kind or name, frozenset({name}))
+            case nodes.Filter():
+                return self._filter(node, given)
+            case nodes.Project():
+                return self._project(node)
+            case nodes.Join():
+                return self._join(node, given)
+            case nodes.Aggregate():
+                return self._aggregate(node)
+            case nodes.Distinct():
+                return self._distinct(node)
+            case nodes.SetOperation():
+                return self._set_operation(node)
+            case nodes.Sort():
+                return self.own(node.input, ())
+        raise _lost(node.place, "This relation cannot hold private rows.")
+
+    def _must(self, node: Node, given: tuple[Expression, ...] = ()) -> Owned:
+        owned = self.own(node, given)
+        if owned is None:
+            raise _lost(node.place, "A private relation is expected here.")
+        return owned
+
+    def _filter(self, node: nodes.Filter, given: tuple[Expression, ...]) -> Owned:
+        below = self._must(node.input, (*given, *_conjuncts(node.predicate)))
+        return replace(below, node=replace(node, input=below.node, owner=below.node.owner))
+
+    def _project(self, node: nodes.Project) -> Owned:
+        below = self._must(node.input)
+        equal = frozenset(f.symbol for f, v in node.items if isinstance(v, Column) and v.symbol in below.equal)
+        equal |= frozenset(f.symbol for f, v in node.items if self._is_full_owner(v, below))
+        nullable = _copies(node.items, below.equal | below.nullable) - equal
+        for f, _ in node.items:
+            if f.name and fold(f.name) in below.names and f.symbol in nullable:
+                raise _lost(
+                    node.place,
+                    f"The column {f.name!r} comes from the side of an outer join that may be missing.",
+                    "Take the owner from the preserved side of the join.",
+                )
+        items = node.items
+        visible = next((f.symbol for f, _ in items if f.symbol in equal), None)
+        if visible is None:
+            hidden = Field("", f"h{next(self._fresh)}", _owner_type(below))
+            items = (*items, (hidden, Column(_owner(below), hidden.type)))
+            visible, equal = hidden.symbol, frozenset({hidden.symbol})
+        return replace(
+            below, node=replace(node, input=below.node, items=items, owner=visible), equal=equal, nullable=nullable
+        )
+
+    @staticmethod
+    def _is_full_owner(value: Expression, below: Owned) -> bool:
+        """COALESCE of both sides' owners, as USING writes it over a full join: the owner in every row."""
+        return (
+            isinstance(value, Call)
+            and value.function == "coalesce"
+            and isinstance(below.node, nodes.Project)
+            and any(v == value for f, v in below.node.items if f.symbol == below.node.owner)
+        )
+
+    def _aggregate(self, node: nodes.Aggregate) -> Owned:
+        below = self._must(node.input)
+        keys = [f.symbol for f, v in node.keys if isinstance(v, Column) and v.symbol in below.equal]
+        if not keys:
+            raise _lost(
+                node.place,
+                "This subquery aggregates over several owners.",
+                "Group by the owner inside FROM (GROUP BY uid), and aggregate over owners in the private SELECT.",
+            )
+        return replace(
+            below, node=replace(node, input=below.node, owner=keys[0]), equal=frozenset(keys), nullable=frozenset()
+        )
+
+    def _distinct(self, node: nodes.Distinct) -> Owned:
+        named = {f.symbol for f in node.input.fields if f.name}
+        below = self._must(node.input)
+        if not named & below.equal:
+            raise _lost(node.place, "DISTINCT merges the rows of several owners.", "Select the owner column as well.")
+        return replace(below, node=replace(node, input=below.node, owner=below.node.owner))
+
+    def _set_operation(self, node: nodes.SetOperation) -> Owned:
+        sides = [self.own(side, ()) for side in (node.left, node.right)]
+        left, right = sides
+        positions = (
+            [
+                i
+                for i, (a, b) in enumerate(zip(node.left.fields, node.right.fields, strict=True))
+                if a.symbol in left.equal and b.symbol in right.equal
+            ]
+            if left is not None and right is not None
+            else []
+        )
+        if left is None or right is None or not positions or left.kind != right.kind:
+            raise ShoalError(
+                "E_SETOP_UID",
+                "Both sides of a set operation need the owner column, at the same position and of the same kind.",
+                hint="SELECT uid, … FROM a UNION ALL SELECT uid, … FROM b",
+                position=node.place,
+            )
+        if _owner_type(left) != _owner_type(right):
+            raise ShoalError("E_SETOP_UID", "The owners of both sides have different types.", position=node.place)
+        # A side's silently carried owner must not become a column of the set operation.
+        rebuilt = [_only(s.node, original.fields) for s, original in ((left, node.left), (right, node.right))]
+        owner = node.fields[positions[0]].symbol
+        return Owned(
+            replace(node, left=rebuilt[0], right=rebuilt[1], owner=owner),
+            frozenset(node.fields[i].symbol for i in positions),
+            frozenset(),
+            left.kind,
+            left.names | right.names,
+        )
+
+    # ---- joins ---------------------------------------------------------------------------------------------------
+
+    def _join(self, node: nodes.Join, given: tuple[Expression, ...]) -> Owned:
+        known = (*given, *_conjuncts(node.condition)) if node.kind == "inner" else ()
+        # A condition above the join also holds for the rows of a side that the join keeps as they are.
+        left = self.own(node.left, given if node.kind in {"left", "semi", "anti"} else known)
+        right = self.own(node.right, given if node.kind == "right" else known)
+        if left is not None and right is not None:
+            return self._owned_owned(node, left, right, given)
+        if left is not None:
+            return self._owned_public(node, left, owned_is_left=True)
+        assert right is not None  # noqa: S101 - one side is owned
+        return self._owned_public(node, right, owned_is_left=False)
+
+    def _owned_public(self, node: nodes.Join, owned: Owned, *, owned_is_left: bool) -> Owned:
+        allowed = {"inner", "left", "semi", "anti"} if owned_is_left else {"inner", "right"}
+        if node.kind not in allowed:
+            if node.from_subquery:
+                raise _subquery(node.place)
+            raise _lost(
+                node.place,
+                "This outer join makes rows that belong to nobody.",
+                "Preserve the private side, or use group_selection_strategy = PUBLIC_GROUPS to list public groups.",
+            )
+        sides = {"left": owned.node} if owned_is_left else {"right": owned.node}
+        return replace(owned, node=replace(node, owner=owned.node.owner, **sides))
+
+    def _owned_owned(self, node: nodes.Join, left: Owned, right: Owned, given: tuple[Expression, ...]) -> Owned:
+        conditions = (*_conjuncts(node.condition), *(given if node.kind == "inner" else ()))
+        matches = any(_equates(c, left.equal, right.equal) for c in conditions)
+        same = _owner_type(left) == _owner_type(right) and left.kind == right.kind
+        if not matches or not same:
+            if node.from_subquery:
+                raise _subquery(node.place)
+            raise ShoalError(
+                "E_JOIN_NOT_ON_UID",
+                "Private tables must be joined on their owner columns."
+                if not matches
+                else "The owner columns of this join are of different types or kinds.",
+                hint="Write JOIN … ON a.uid = b.uid AND …; other conditions may follow, but not OR.",
+                position=node.place,
+            )
+        joined = replace(node, left=left.node, right=right.node)
+        names = left.names | right.names
+        match node.kind:
+            case "semi" | "anti":
+                return replace(left, node=replace(joined, owner=left.node.owner))
+            case "inner":
+                nullable = left.nullable | right.nullable
+                return Owned(
+                    replace(joined, owner=left.node.owner), left.equal | right.equal, nullable, left.kind, names
+                )
+            case "left":
+                nullable = left.nullable | right.equal | right.nullable
+                return Owned(replace(joined, owner=left.node.owner), left.equal, nullable, left.kind, names)
+            case "right":
+                nullable = right.nullable | left.equal | left.nullable
+                return Owned(replace(joined, owner=right.node.owner), right.equal, nullable, left.kind, names)
+        return self._full(joined, left, right)
+
+    def _full(self, joined: nodes.Join, left: Owned, right: Owned) -> Owned:
+        """A full join: the owner is whichever side has one."""
+        type_ = _owner_type(left)
+        value = Call("coalesce", (Column(_owner(left), type_), Column(_owner(right), type_)), type_)
+        hidden = Field("", f"h{next(self._fresh)}", type_)
+        items = (*((f, Column(f.symbol, f.type)) for f in joined.fields), (hidden, value))
+        nullable = left.equal | right.equal | left.nullable | right.nullable
+        return Owned(
+            nodes.Project(joined, items, hidden.symbol, joined.place),
+            frozenset({hidden.symbol}),
+            nullable,
+            left.kind,
+            left.names | right.names,
+        )
+
+
+def _subquery(place: Place) -> ShoalError:
+    return ShoalError(
+        "E_EXPR_SUBQUERY",
+        "A subquery over a private table must be tied to the owner, or one owner would decide about the others.",
+        hint="WHERE EXISTS (SELECT 1 FROM visits v WHERE v.uid = c.uid AND …)",
+        position=place,
+    )
+
+
+def _owner(owned: Owned) -> str:
+    assert owned.node.owner is not None  # noqa: S101 - by construction
+    return owned.node.owner
+
+
+def _owner_type(owned: Owned) -> Type:
+    return field_of(owned.node, _owner(owned)).type
+
+
+def _conjuncts(condition: Expression) -> tuple[Expression, ...]:
+    if isinstance(condition, Call) and condition.function == "and":
+        return tuple(part for argument in condition.arguments for part in _conjuncts(argument))
+    return (condition,)
+
+
+def _equates(condition: Expression, left: frozenset[str], right: frozenset[str]) -> bool:
+    """Whether a condition is owner = owner, of raw columns."""
+    if not isinstance(condition, Call) or condition.function != "equal":
+        return False
+    a, b = condition.arguments
+    if not isinstance(a, Column) or not isinstance(b, Column):
+        return False
+    return (a.symbol in left and b.symbol in right) or (a.symbol in right and b.symbol in left)
+
+
+def _only(node: Node, wanted: tuple[Field, ...]) -> Node:
+    """The relation without fields that were added silently."""
+    symbols = {f.symbol for f in wanted}
+    if all(f.symbol in symbols for f in node.fields):
+        return node
+    kept = tuple((f, Column(f.symbol, f.type)) for f in node.fields if f.symbol in symbols)
+    return nodes.Project(node, kept, node.owner, node.place)

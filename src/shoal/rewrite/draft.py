@@ -1,0 +1,46 @@
+"""A plan in the making: what each pass adds before mechanisms are assigned. Frozen like everything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shoal.params import Bounds
+    from shoal.plan.measures import Histogram, Measure
+    from shoal.plan.releases import Contribution, Inferred, PrivateSelect
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One additive release to be made: a measure, its bounds, and in how many coordinates one owner shows."""
+
+    measure: Measure
+    bounds: Bounds | Inferred | None
+    coordinates: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What shares one even part of the budget: an aggregate's parts, with the share of each; `epsilon` if it has its own."""
+
+    parts: tuple[int, ...]
+    shares: tuple[Fraction, ...]
+    histogram: int | None = None
+    epsilon: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The SELECT, how it is bounded, and what has to be released."""
+
+    select: PrivateSelect
+    contribution: Contribution
+    parts: tuple[Part, ...] = ()
+    units: tuple[Unit, ...] = ()
+    unit_of_call: tuple[int, ...] = ()
+    histograms: tuple[Histogram, ...] = ()
+    needs_selection: bool = False
+    shared_unit: int | None = None
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,42 @@
+"""Where bounds are missing and the catalog does not know them: a noisy logarithmic histogram finds them first.
+
+The histogram is a release of its own, paid from half of its aggregate's share; the bounds it finds become clamp literals of
+the later release. Only data refers back, no call does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shoal.plan.measures import Histogram
+from shoal.plan.releases import Inferred
+
+if TYPE_CHECKING:
+    from shoal.rewrite.draft import Draft
+
+
+def infer_bounds(draft: Draft) -> Draft:
+    """The draft with a histogram for every measure whose bounds nobody gave."""
+    parts = list(draft.parts)
+    units = list(draft.units)
+    histograms: list[Histogram] = []
+    for number, unit in enumerate(units):
+        missing = [i for i in unit.parts if parts[i].measure.needs_bounds and parts[i].bounds is None]
+        if not missing:
+            continue
+        histogram = Histogram(_feed(parts[missing[0]].measure))
+        if histogram not in histograms:
+            histograms.append(histogram)
+        place = histograms.index(histogram)
+        for i in missing:
+            parts[i] = replace(parts[i], bounds=Inferred(place))
+        units[number] = replace(unit, histogram=place)
+    return replace(draft, parts=tuple(parts), units=tuple(units), histograms=tuple(histograms))
+
+
+def _feed(measure):  # type: ignore[no-untyped-def]
+    """What the histogram looks at: the measure itself; moments of one column share their rows."""
+    from shoal.plan.measures import RowMoment
+
+    return replace(measure, power=1, centred=True) if isinstance(measure, RowMoment) else measure

@@ -1,0 +1,126 @@
+"""The road of a plan: bound statement → passes, in order → verified plan. The last act recomputes the loss and refuses a mismatch."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shoal.accounting.accountants import plan_loss
+from shoal.errors import InternalError, ShoalError
+from shoal.plan import nodes
+from shoal.plan.releases import SelectPlan, StatementPlan
+from shoal.rewrite.assign_mechanisms import assign_mechanisms
+from shoal.rewrite.bound_contributions import bound_contributions
+from shoal.rewrite.check_ownership import check_ownership
+from shoal.rewrite.infer_bounds import infer_bounds
+from shoal.rewrite.select_groups import delta_of, select_groups
+from shoal.sql.bind import BoundStatement, Context, bind_in, is_owned, no_clause
+from shoal.sql.parse import Statement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shoal.catalog import Catalog
+    from shoal.plan.nodes import Node
+    from shoal.plan.releases import PrivateSelect
+    from shoal.plan.types import Type
+
+PASSES = (bound_contributions, infer_bounds, select_groups, assign_mechanisms)
+"""After ownership is checked: each takes what the one before it made."""
+
+MAX_FANOUT = 10**7
+"""How many rows one private row may become by joining public tables."""
+
+
+def plan_query(
+    statement: Statement,
+    catalog: Catalog,
+    schemas: Mapping[str, tuple[tuple[str, Type], ...]],
+    public_rows: Mapping[str, int],
+) -> StatementPlan:
+    """The verified plan of a statement; reads no data, spends nothing."""
+    context = Context(catalog, schemas)
+    bound = bind_in(context, statement)
+    owned = [check_ownership(select) for select in bound.selects]
+    for error in context.late:
+        raise error
+    if is_owned(bound.root):
+        raise no_clause(bound.root.place)
+    for select in owned:
+        _check_fanout(select, public_rows)
+    return verify(_statement(bound, [_planned(select) for select in owned], statement, catalog))
+
+
+def _planned(select: PrivateSelect) -> SelectPlan:
+    draft: object = select
+    for step in PASSES:
+        draft = step(draft)  # type: ignore[operator]
+    if not isinstance(draft, SelectPlan):
+        raise InternalError("the passes did not end in a plan")
+    return draft
+
+
+def _statement(
+    bound: BoundStatement, selects: list[SelectPlan], statement: Statement, catalog: Catalog
+) -> StatementPlan:
+    loss = plan_loss([event for select in selects for event in select.events])
+    return StatementPlan(
+        statement.sql,
+        bound.root,
+        tuple(selects),
+        sum((s.select.options.epsilon for s in selects), Fraction(0)),
+        sum((delta_of(s.select.options) for s in selects), Fraction(0)),
+        loss,
+        catalog.version,
+    )
+
+
+def verify(plan: StatementPlan) -> StatementPlan:
+    """Recomputes the loss of every SELECT from its events; more than was asked is a bug of ours, and nothing is released."""
+    for select in plan.selects:
+        loss = plan_loss(select.events)
+        options = select.select.options
+        if loss.epsilon > options.epsilon or loss.delta > delta_of(options):
+            raise InternalError("a plan would cost more than was asked")
+        _verify_released(select)
+    return plan
+
+
+def _verify_released(select: SelectPlan) -> None:
+    """Every noise that will be drawn must be charged."""
+    from shoal.accounting.events import JointGaussian
+
+    charged: list[object] = list(select.events)
+    for event in select.events:
+        if isinstance(event, JointGaussian):
+            charged.extend(event.parts)
+    for release in (*select.releases, *select.histograms):
+        if release.noise.shift.l1 and release.noise not in charged:
+            raise InternalError("a release is not charged")
+    if select.selection is not None and select.selection not in charged:
+        raise InternalError("a selection is not charged")
+
+
+def _check_fanout(select: PrivateSelect, public_rows: Mapping[str, int]) -> None:
+    """Bounds how many rows one private row can become, from the sizes of public tables alone."""
+    if _fanout(select.input, public_rows) > MAX_FANOUT:
+        raise ShoalError(
+            "E_LIMITS",
+            "Joining public tables would multiply every private row too often.",
+            hint="Join on a key of the public table, or reduce it in a subquery first.",
+            position=select.place,
+        )
+
+
+def _fanout(node: Node, public_rows: Mapping[str, int]) -> int:
+    if isinstance(node, nodes.Join):
+        if node.kind in {"semi", "anti"}:
+            return _fanout(node.left, public_rows)
+        return _fanout(node.left, public_rows) * _fanout(node.right, public_rows)
+    if isinstance(node, nodes.Scan):
+        return 1 if node.owner is not None else max(1, public_rows.get(node.table, 1))
+    if isinstance(node, nodes.Values):
+        return max(1, len(node.rows))
+    if isinstance(node, nodes.SetOperation):
+        return _fanout(node.left, public_rows) + _fanout(node.right, public_rows)
+    return max((_fanout(part, public_rows) for part in nodes.inputs(node)), default=1)

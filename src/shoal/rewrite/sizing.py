@@ -1,0 +1,84 @@
+"""From a noise scale to a grid: the step that values are counted in is public, chosen from the unrounded scale alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shoal.accounting.events import Shift
+from shoal.exact import power_of_two_below
+from shoal.params import Bounds
+from shoal.plan.contributions import row_grid_of
+from shoal.plan.measures import Leaves, OwnerMean, RowMoment, Steps
+from shoal.plan.releases import Inferred
+
+if TYPE_CHECKING:
+    from shoal.plan.measures import Measure
+    from shoal.rewrite.draft import Part
+
+FINENESS = Fraction(1, 2**20)
+ONE_UNIT = Bounds(Fraction(-1), Fraction(1))
+"""Bounds that are not known yet count as one unit; the grid is stretched with them when they are found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A measure on its grid: how far one owner moves it, in steps."""
+
+    shift: Shift
+    grid: Fraction
+
+
+def planned_bounds(part: Part) -> Bounds | None:
+    """The bounds a plan is sized with."""
+    return ONE_UNIT if isinstance(part.bounds, Inferred) else part.bounds
+
+
+def counts_whole_numbers(part: Part) -> bool:
+    """Whether the grid is 1: whole numbers with known bounds."""
+    return part.measure.is_integer and not isinstance(part.bounds, Inferred) or isinstance(part.measure, Leaves)
+
+
+def reach(part: Part) -> Fraction:
+    """Δ for one group in the analyst's units, before any rounding to a grid."""
+    bounds, measure = planned_bounds(part), part.measure
+    if counts_whole_numbers(part) or bounds is None:
+        return Fraction(measure.delta(_whole_steps(part)))
+    magnitude = max(abs(bounds.lower), abs(bounds.upper))
+    radius = (bounds.upper - bounds.lower) / 2
+    if isinstance(measure, RowMoment):
+        return measure.rows * (radius if measure.centred else magnitude) ** measure.power
+    return radius if isinstance(measure, OwnerMean) else magnitude
+
+
+def _whole_steps(part: Part) -> Steps | None:
+    bounds = planned_bounds(part)
+    if bounds is None or isinstance(part.measure, Leaves):
+        return None
+    return Steps.outward(bounds, Fraction(1))
+
+
+def sized(part: Part, scale: Fraction) -> Sized:
+    """The grid for a noise of about this scale (in the analyst's units), and the shift in its steps."""
+    if counts_whole_numbers(part) or planned_bounds(part) is None or reach(part) == 0:
+        steps = part.measure.delta(_whole_steps(part)) if reach(part) else 0
+        return Sized(Shift(steps, part.coordinates), Fraction(1))
+    grid = power_of_two_below(scale * FINENESS)
+    if part.measure.power == 2:
+        grid = _square_below(grid)
+    bounds = planned_bounds(part)
+    assert bounds is not None  # noqa: S101 - reals have bounds
+    steps_of = Steps.outward(bounds, row_grid_of_real(part.measure, grid))
+    return Sized(Shift(part.measure.delta(steps_of), part.coordinates), grid)
+
+
+def row_grid_of_real(measure: Measure, grid: Fraction) -> Fraction:
+    """The rows' grid when whole numbers too are counted in parts (bounds not known yet)."""
+    return grid if measure.power == 1 else row_grid_of(measure, grid)
+
+
+def _square_below(grid: Fraction) -> Fraction:
+    """The largest even power of two that is not above the grid, so that rows have a grid of their own."""
+    exponent = grid.numerator.bit_length() - grid.denominator.bit_length()
+    return Fraction(2) ** (exponent - exponent % 2)

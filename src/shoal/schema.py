@@ -1,0 +1,98 @@
+"""Types of the catalog's tables, read once when a session opens and frozen: no later row can change them."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any
+
+from shoal.catalog import Catalog, Table, fold
+from shoal.errors import ShoalError
+from shoal.plan.types import Kind, Type
+from shoal.sql.functions import type_of
+
+if TYPE_CHECKING:
+    from shoal.engines.base import Engine
+
+Schema = tuple[tuple[str, Type], ...]
+
+
+def frozen_schemas(engine: Engine, catalog: Catalog) -> tuple[dict[str, Schema], dict[str, int]]:
+    """Columns and types of every table, and the sizes of public ones (they bound how far a join can fan out)."""
+    found = engine.tables()
+    schemas: dict[str, Schema] = {}
+    for key, table in catalog.tables.items():
+        if table.view is not None:
+            columns = engine.add_view(table.name, table.view)
+        elif key in found:
+            columns = found[key]
+        elif not found:
+            schemas[key] = _from_facts(table)
+            continue
+        else:
+            raise ShoalError(
+                "E_CATALOG",
+                f"The catalog names the table {table.name!r}, and the source does not have it.",
+                hint=f"Tables of the source: {', '.join(sorted(found)[:20])}.",
+            )
+        schemas[key] = tuple((name, _type(table, name, stored)) for name, stored in columns)
+        _check_table(table, schemas[key])
+    public = [t.name for k, t in catalog.tables.items() if t.public and (k in found or t.view is not None)]
+    return schemas, engine.row_counts(public)
+
+
+def _type(table: Table, column: str, stored: str) -> Type:
+    """The catalog's type where it gives one, else what the engine stores."""
+    wanted = table.facts(column).type
+    if wanted is None:
+        return type_of(stored)
+    chosen = type_of(wanted.upper())
+    if chosen.kind is Kind.UNSUPPORTED:
+        raise ShoalError(
+            "E_CATALOG", f"The catalog gives the column {column!r} of {table.name!r} a type that is not known."
+        )
+    return chosen.plain() if chosen.plain() != type_of(stored).plain() else type_of(stored)
+
+
+def _check_table(table: Table, schema: Schema) -> None:
+    names = {fold(name): type_ for name, type_ in schema}
+    for column in table.columns:
+        if column not in names:
+            raise ShoalError(
+                "E_CATALOG", f"The catalog describes a column {column!r} that {table.name!r} does not have."
+            )
+    if table.owner is None:
+        return
+    owner = names.get(fold(table.owner))
+    if owner is None:
+        raise ShoalError("E_CATALOG", f"The table {table.name!r} has no column {table.owner!r} to be its owner.")
+    if owner.kind not in {Kind.INTEGER, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN, Kind.DECIMAL}:
+        raise ShoalError(
+            "E_CATALOG",
+            f"The owner column of {table.name!r} must be a whole number or text.",
+            hint="Floating-point owners can be equal and look different; offer a view that casts them.",
+        )
+
+
+def _from_facts(table: Table) -> Schema:
+    """Without data, types are guessed from what the catalog says: enough to explain a query."""
+    columns: dict[str, Type] = {}
+    if table.owner is not None:
+        columns[table.owner] = type_of("BIGINT")
+    for name, facts in table.columns.items():
+        if table.owner is not None and name == fold(table.owner):
+            continue
+        columns[name] = type_of(
+            facts.type.upper() if facts.type else _guess(facts.values, bounded=facts.bounds is not None)
+        )
+    return tuple(columns.items())
+
+
+def _guess(values: tuple[Any, ...] | None, *, bounded: bool) -> str:
+    first = next((v for v in values or () if v is not None), None)
+    if isinstance(first, bool):
+        return "BOOLEAN"
+    if isinstance(first, datetime.date):
+        return "DATE"
+    if isinstance(first, int):
+        return "BIGINT"
+    return "DOUBLE" if bounded or isinstance(first, float) else "VARCHAR"

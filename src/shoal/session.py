@@ -1,0 +1,164 @@
+"""The face: open data with a catalog, ask, explain, and see what is left of the budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shoal.catalog import Catalog, fold
+from shoal.errors import ShoalError
+from shoal.explain import Explanation, explain_plan
+from shoal.result import Result, Rows
+from shoal.rewrite.pipeline import plan_query
+from shoal.schema import frozen_schemas
+from shoal.sql.parse import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shoal.accounting.ledger import Ledger
+    from shoal.engines.base import Engine
+    from shoal.plan.releases import StatementPlan
+
+__all__ = ["Explanation", "Result", "Rows", "Session", "connect"]
+
+
+def connect(
+    source: Any,
+    catalog: Catalog | Mapping[str, Any] | str | Path,
+    budget: tuple[Any, Any] | None = None,
+    ledger: str | Path | None = None,
+    accountant: str | None = None,
+    user: str | None = None,
+) -> Session:
+    """Opens a session over a source of data.
+
+    Args:
+        source: a .duckdb file; a parquet or CSV file, a glob or a folder (a table per file stem); a dict of name → Arrow,
+            pandas or polars table; or an open DuckDB connection (never reconfigured).
+        catalog: a dict, the path of a TOML file, or a `shoal.Catalog`. A table not in it does not exist for queries.
+        budget: (ε, δ) for the whole session; without it, each query is bounded by its own and the session adds up.
+        ledger: a file that remembers every spend, shared by any number of processes; made if `budget` is given.
+        accountant: "basic" or "zcdp".
+        user: who asks, for the ledger.
+    """
+    from shoal.engines.sources import open_source
+
+    known = Catalog.load(catalog)
+    book = _ledger(budget, ledger, accountant)
+    return Session(open_source(source), known, book, user)
+
+
+def _ledger(budget: tuple[Any, Any] | None, path: str | Path | None, accountant: str | None) -> Ledger:
+    from shoal import params
+    from shoal.accounting.ledger import Ledger
+
+    limit = params.budget(budget) if budget is not None else None
+    if path is None:
+        return Ledger.in_memory(limit, accountant or "basic")
+    if limit is not None and not Path(path).exists():
+        return Ledger.create(path, limit, accountant or "basic")
+    opened = Ledger.open(path)
+    if limit is not None and opened.budget != limit:
+        raise ShoalError(
+            "E_LEDGER",
+            "The ledger has another budget than the one given.",
+            hint="Leave out budget= to use the ledger's own.",
+        )
+    if accountant is not None and opened.accountant != accountant:
+        raise ShoalError(
+            "E_LEDGER", f"The ledger adds up by the {opened.accountant} accountant.", hint="Leave out accountant=."
+        )
+    return opened
+
+
+class Session:
+    """Private queries over one source, under one catalog and one budget."""
+
+    def __init__(self, engine: Engine, catalog: Catalog, ledger: Ledger, user: str | None = None) -> None:
+        self._engine = engine
+        self._catalog = catalog
+        self._ledger = ledger
+        self._user = user
+        self._schemas, self._public_rows = frozen_schemas(engine, catalog)
+
+    def __enter__(self) -> Session:  # noqa: PYI034 - a session is not subclassed
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of files and connections that are ours."""
+        self._engine.close()
+
+    # ---- asking --------------------------------------------------------------------------------------------------
+
+    def query(self, sql: str) -> Result | Rows:
+        """The private answer; `EXPLAIN PRIVACY …` gives the plan as text, free."""
+        from shoal.execute import charge_of, execute
+
+        plan, explain = self._planned(sql)
+        if explain:
+            return self._explained(plan)
+        finished = execute(plan, self._engine, self._ledger, self._user)
+        cost = charge_of(plan)
+        return Result(plan, finished, float(cost.epsilon), float(cost.delta))
+
+    def _explained(self, plan: StatementPlan) -> Rows:
+        import pyarrow as pa
+
+        return Rows(pa.table({"explanation": str(explain_plan(plan, self._ledger)).splitlines()}))
+
+    def plan(self, sql: str) -> StatementPlan:
+        """The verified plan: what would be run, and what it would cost. Reads no data."""
+        return self._planned(sql)[0]
+
+    def explain(self, sql: str) -> Explanation:
+        """The plan in words and numbers; reads no data, spends nothing."""
+        return explain_plan(self._planned(sql)[0], self._ledger)
+
+    def _planned(self, sql: str) -> tuple[StatementPlan, bool]:
+        statement = parse(sql)
+        try:
+            return plan_query(statement, self._catalog, self._schemas, self._public_rows), statement.explain
+        except ShoalError as error:
+            raise error.located(sql) from None
+        except RecursionError:
+            raise ShoalError(
+                "E_LIMITS", "The query nests too deeply.", hint="Name the inner parts with WITH."
+            ) from None
+
+    # ---- the budget ----------------------------------------------------------------------------------------------
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """(ε, δ) spent so far."""
+        epsilon, delta = self._ledger.spent
+        return float(epsilon), float(delta)
+
+    @property
+    def remaining(self) -> tuple[float, float] | None:
+        """(ε, δ) left, or None without a budget."""
+        left = self._ledger.remaining
+        return (float(left[0]), float(left[1])) if left is not None else None
+
+    @property
+    def ledger(self) -> Ledger:
+        """Every spend, for reading."""
+        return self._ledger
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """What the catalog knows: columns with their types, owner, bounds and domains."""
+        found: dict[str, dict[str, Any]] = {}
+        for table in self._catalog.tables.values():
+            columns = {}
+            for name, type_ in self._schemas[fold(table.name)]:
+                facts = table.facts(name)
+                columns[name] = {
+                    "type": str(type_),
+                    "bounds": [float(b) for b in facts.bounds] if facts.bounds else None,
+                    "values": list(facts.values) if facts.values is not None else None,
+                }
+            found[table.name] = {"public": table.public, "owner": table.owner, "columns": columns}
+        return found

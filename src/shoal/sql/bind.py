@@ -1,0 +1,691 @@
+"""Parsed query + catalog → relational nodes. Names become symbols here; nothing after this looks a name up.
+
+A SELECT with the privacy clause becomes a `PrivateSelect`; what stands around it is a public relation over its stored rows.
+Ownership is not judged here (`rewrite/check_ownership` does), only which SELECT is private.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from shoal.catalog import Catalog, fold
+from shoal.errors import ShoalError
+from shoal.plan import nodes
+from shoal.plan.expressions import (
+    Column,
+    ExistsRelation,
+    Expression,
+    InRelation,
+    Literal,
+    Order,
+    ScalarRelation,
+    columns_of,
+    walk as walk_expression,
+)
+from shoal.plan.nodes import Field, Node
+from shoal.plan.types import BOOLEAN, INTEGER, Kind, Type, common_type
+from shoal.sql import functions
+from shoal.sql.bind_expressions import ExpressionBinder
+from shoal.sql.bind_private import bind_private_select
+from shoal.sql.bind_rows import RowsBinder
+from shoal.sql.options import default_options, read_options
+from shoal.sql.parse import Statement, function_call, position, privacy_clause
+from shoal.sql.scope import Relation, Scope, Symbols
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shoal.plan.releases import PrivateSelect
+
+MAX_COLUMNS = 1000
+Schemas = "Mapping[str, tuple[tuple[str, Type], ...]]"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundStatement:
+    """A statement without names: the public relation it answers with, and the private SELECTs under it."""
+
+    root: Node
+    selects: tuple[PrivateSelect, ...]
+    output: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Context:
+    """What binding one statement needs: the catalog, types frozen at open, symbols, and the private SELECTs met so far."""
+
+    catalog: Catalog
+    schemas: Mapping[str, tuple[tuple[str, Type], ...]]
+    symbols: Symbols = field(default_factory=Symbols)
+    selects: list[PrivateSelect] = field(default_factory=list)
+    late: list[ShoalError] = field(default_factory=list)
+    now: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).replace(tzinfo=None))
+
+
+@dataclass(frozen=True, slots=True)
+class CommonTable:
+    """A WITH table: bound once, renamed at each use, so that a private SELECT in it is drawn once."""
+
+    node: Node
+
+
+def is_owned(node: Node) -> bool:
+    """Whether private rows lie under a relation."""
+    return any(isinstance(part, nodes.Scan) and part.owner is not None for part in all_nodes(node))
+
+
+def all_nodes(node: Node) -> list[Node]:
+    """The node, everything below it, and the relations inside its expressions."""
+    found: list[Node] = []
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        found.append(current)
+        stack.extend(nodes.inputs(current))
+        for expression in expressions_of(current):
+            for part in walk_expression(expression):
+                if isinstance(part, (InRelation, ExistsRelation, ScalarRelation)):
+                    stack.append(part.relation)
+    return found
+
+
+def expressions_of(node: Node) -> list[Expression]:
+    """The expressions a node holds."""
+    match node:
+        case nodes.Filter():
+            return [node.predicate]
+        case nodes.Project():
+            return [value for _, value in node.items]
+        case nodes.Join():
+            return [node.condition]
+        case nodes.Aggregate():
+            arguments = [a for _, aggregate in node.aggregates for a in aggregate.arguments]
+            filters = [a.filter for _, a in node.aggregates if a.filter is not None]
+            return [value for _, value in node.keys] + arguments + filters
+        case nodes.Sort():
+            return [o.value for o in node.order]
+        case _:
+            return []
+
+
+def bind(statement: Statement, catalog: Catalog, schemas: Mapping[str, tuple[tuple[str, Type], ...]]) -> BoundStatement:
+    """The whole statement, bound; what only ownership can judge is judged later."""
+    return bind_in(Context(catalog, schemas), statement)
+
+
+def bind_in(context: Context, statement: Statement) -> BoundStatement:
+    """The same in a given context, which keeps errors that ownership must precede."""
+    root = Binder(context).query(statement.tree, {}, None, top=True)
+    return BoundStatement(root, tuple(context.selects), tuple(f.name for f in root.fields))
+
+
+class Binder:
+    """Binds queries; one per statement."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    # ---- queries -------------------------------------------------------------------------------------------------
+
+    def query(
+        self, tree: exp.Expression, tables: dict[str, CommonTable], parent: Scope | None, *, top: bool = False
+    ) -> Node:
+        """A SELECT or a set operation, with its WITH, ORDER BY and LIMIT."""
+        if isinstance(tree, exp.Subquery):
+            return self.query(tree.this, tables, parent, top=top)
+        tables = self._with(tree, tables, parent)
+        if isinstance(tree, exp.Select):
+            return self._select(tree, tables, parent, top=top)
+        if isinstance(tree, (exp.Union, exp.Intersect, exp.Except)):
+            return self._set_operation(tree, tables, parent, top=top)
+        raise ShoalError("E_UNSUPPORTED", "This form of query is not supported.", position=position(tree))
+
+    def _with(
+        self, tree: exp.Expression, tables: dict[str, CommonTable], parent: Scope | None
+    ) -> dict[str, CommonTable]:
+        clause = tree.args.get("with_")
+        if clause is None:
+            return tables
+        if clause.args.get("recursive"):
+            raise ShoalError(
+                "E_RECURSION",
+                "WITH RECURSIVE is not supported.",
+                hint="Write the steps out, or ask for a view.",
+                position=position(clause),
+            )
+        tables = dict(tables)
+        for part in clause.expressions:
+            node = self.query(part.this, tables, parent)
+            names = [c.name for c in part.args["alias"].args.get("columns") or []]
+            tables[fold(part.alias)] = CommonTable(self._renamed(node, names, position(part)))
+        return tables
+
+    def _renamed(self, node: Node, names: list[str], place: tuple[int, int] | None) -> Node:
+        """The relation with other column names; fewer names than columns are refused."""
+        if not names:
+            return node
+        visible = [f for f in node.fields if f.name]
+        if len(names) != len(visible):
+            raise ShoalError(
+                "E_PARSE", f"{len(names)} column names are given for {len(visible)} columns.", position=place
+            )
+        return self.project(node, [(n, Column(f.symbol, f.type)) for n, f in zip(names, visible, strict=True)])
+
+    def project(self, node: Node, items: list[tuple[str, Expression]]) -> nodes.Project:
+        """Named columns over a relation."""
+        return nodes.Project(node, tuple((self.context.symbols.field(n, v.type, v), v) for n, v in items))
+
+    def _set_operation(
+        self, tree: exp.Expression, tables: dict[str, CommonTable], parent: Scope | None, *, top: bool
+    ) -> Node:
+        left = self.query(tree.this, tables, parent, top=top)
+        right = self.query(tree.expression, tables, parent, top=top)
+        place = position(tree)
+        if top and is_owned(left) != is_owned(right) or (top and is_owned(left)):
+            raise no_clause(place)
+        if len(left.fields) != len(right.fields):
+            raise ShoalError("E_PARSE", "Both sides of a set operation need as many columns.", position=place)
+        if not tree.args.get("distinct") and not isinstance(tree, exp.Union):
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                "INTERSECT ALL and EXCEPT ALL are not supported.",
+                hint="Leave out ALL.",
+                position=place,
+            )
+        types = []
+        for a, b in zip(left.fields, right.fields, strict=True):
+            found = common_type([a.type, b.type])
+            if found is None:
+                raise ShoalError(
+                    "E_UNSUPPORTED",
+                    f"The columns {a.name!r} and {b.name!r} have different types.",
+                    hint="Cast one of them.",
+                    position=place,
+                )
+            types.append(found)
+        left, right = self._converted(left, types), self._converted(right, types)
+        kind = (
+            "intersect"
+            if isinstance(tree, exp.Intersect)
+            else "except"
+            if isinstance(tree, exp.Except)
+            else "union"
+            if tree.args.get("distinct")
+            else "union_all"
+        )
+        fields = tuple(self.context.symbols.field(f.name, t) for f, t in zip(left.fields, types, strict=True))
+        for new, a, b in zip(fields, left.fields, right.fields, strict=True):
+            origin = self.context.symbols.origins.get(a.symbol)
+            if origin is not None and origin == self.context.symbols.origins.get(b.symbol):
+                self.context.symbols.origins[new.symbol] = origin
+        node: Node = nodes.SetOperation(left, right, kind, fields, place=place)
+        scope = Scope([Relation("", node.fields)], parent=parent)
+        return self._tail(tree, node, [], scope, tables)
+
+    def _converted(self, node: Node, types: list[Type]) -> Node:
+        if all(f.type.plain() == t.plain() for f, t in zip(node.fields, types, strict=True)):
+            return node
+        items = [
+            (
+                f.name,
+                Column(f.symbol, f.type)
+                if f.type.plain() == t.plain()
+                else functions.resolve_cast(Column(f.symbol, f.type), t, None),
+            )
+            for f, t in zip(node.fields, types, strict=True)
+        ]
+        return self.project(node, items)
+
+    # ---- SELECT --------------------------------------------------------------------------------------------------
+
+    def _select(self, tree: exp.Select, tables: dict[str, CommonTable], parent: Scope | None, *, top: bool) -> Node:
+        clause = privacy_clause(tree)
+        unit = None
+        options = None
+        if clause is not None:
+            options, unit = read_options(clause, self.context.catalog.defaults)
+        if len(tree.expressions) > MAX_COLUMNS:
+            raise ShoalError("E_LIMITS", f"A SELECT has at most {MAX_COLUMNS} columns.", position=position(tree))
+        scope = Scope(parent=parent)
+        node = self._from(tree, scope, tables)
+        node = self._where(tree, node, scope, tables)
+        if clause is None and top and is_owned(node):
+            if not self.context.catalog.defaults.answers_plain_sql:
+                self._bind_as_rows(tree, node, scope, tables)
+                raise no_clause(position(tree))
+            options = default_options(self.context.catalog.defaults)
+        if options is not None:
+            released, items, order = bind_private_select(self, tree, node, scope, tables, options, unit)
+            return self._tail(tree, released, items, scope, tables, bound_order=order)
+        return self._bind_as_rows(tree, node, scope, tables)
+
+    def _bind_as_rows(self, tree: exp.Select, node: Node, scope: Scope, tables: dict[str, CommonTable]) -> Node:
+        return RowsBinder(self, tree, node, scope, tables).bound()
+
+    def _tail(
+        self,
+        tree: exp.Expression,
+        node: Node,
+        items: list[tuple[str, Expression]],
+        scope: Scope,
+        tables: dict[str, CommonTable],
+        bound_order: list[Order] | None = None,
+    ) -> Node:
+        """ORDER BY, LIMIT and OFFSET; sort keys that are not shown are carried and dropped again."""
+        if not items:
+            items = [(f.name, Column(f.symbol, f.type)) for f in node.fields]
+            projected: Node = node
+            shown = list(node.fields)
+        else:
+            projected = self.project(node, items)
+            shown = list(projected.fields)
+        order = bound_order if bound_order is not None else self._order(tree, shown, scope, tables)
+        limit, offset = self._number(tree, "limit"), self._number(tree, "offset")
+        if not order and limit is None and not offset:
+            return projected
+        values = {value: Column(f.symbol, f.type) for f, (_, value) in zip(shown, items, strict=True)}
+        values.update({Column(f.symbol, f.type): Column(f.symbol, f.type) for f in shown})
+        extra = [o.value for o in order if o.value not in values]
+        if extra:
+            projected = self.project(node, items + [("", value) for value in extra])
+            shown = list(projected.fields)[: len(items)]
+            everything = zip(projected.fields, [v for _, v in items] + extra, strict=True)
+            values = {value: Column(f.symbol, f.type) for f, value in everything}
+        keys = tuple(Order(values[o.value], o.descending, o.nulls_first) for o in order)
+        result: Node = nodes.Sort(projected, keys, limit, offset or 0, place=position(tree))
+        if extra:
+            result = self.project(result, [(f.name, Column(f.symbol, f.type)) for f in shown])
+        return result
+
+    def _order(
+        self, tree: exp.Expression, shown: list[Field], scope: Scope, tables: dict[str, CommonTable]
+    ) -> list[Order]:
+        clause = tree.args.get("order")
+        if clause is None:
+            return []
+        binder = OutputBinder(
+            Scope([Relation("", tuple(shown)), *scope.relations], scope.merged, parent=scope.parent),
+            self,
+            tables,
+            shown,
+        )
+        return [binder.ordered(o) for o in clause.expressions]
+
+    def _number(self, tree: exp.Expression, clause: str) -> int | None:
+        part = tree.args.get(clause)
+        if part is None:
+            return None
+        value = part.expression
+        if not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit() or len(value.name) > 15:
+            raise ShoalError("E_PARSE", f"{clause.upper()} takes a whole number.", position=position(part))
+        return int(value.name)
+
+    # ---- FROM ----------------------------------------------------------------------------------------------------
+
+    def _from(self, tree: exp.Select, scope: Scope, tables: dict[str, CommonTable]) -> Node:
+        clause = tree.args.get("from_")
+        if clause is None:
+            return nodes.Values(((1,),), (Field("", self.context.symbols.field("", INTEGER).symbol, INTEGER),))
+        return self._joined(clause, tree.args.get("joins") or [], scope, tables)
+
+    def _joined(
+        self, clause: exp.Expression, joins: list[exp.Join], scope: Scope, tables: dict[str, CommonTable]
+    ) -> Node:
+        node = self._relation(clause.this, scope, tables)
+        for join in joins:
+            node = self._join(node, join, scope, tables)
+        return node
+
+    def _relation(self, part: exp.Expression, scope: Scope, tables: dict[str, CommonTable]) -> Node:
+        place = position(part)
+        if isinstance(part, exp.Paren):
+            inner = part.this
+            return self._joined(inner, inner.args.get("joins") or [], scope, tables)
+        if isinstance(part, exp.Table):
+            if isinstance(part.this, exp.Anonymous):
+                raise ShoalError(
+                    "E_TABLE_FUNCTION",
+                    "Table functions cannot be used.",
+                    hint="Query the tables of the catalog; ask the custodian to add what is missing.",
+                    position=place,
+                )
+            if part.args.get("sample"):
+                raise ShoalError(
+                    "E_UNSUPPORTED",
+                    "TABLESAMPLE is not supported.",
+                    hint="Contributions are sampled per owner already.",
+                    position=place,
+                )
+            node, default = self._table(part, tables)
+        elif isinstance(part, exp.Subquery):
+            if part.args.get("sample"):
+                raise ShoalError("E_UNSUPPORTED", "TABLESAMPLE is not supported.", position=place)
+            node, default = self.query(part.this, tables, None), ""
+        elif isinstance(part, exp.Values):
+            node, default = self._values(part), ""
+        else:
+            if isinstance(part, exp.Lateral) and any(
+                isinstance(t.this, exp.Anonymous) for t in part.find_all(exp.Table)
+            ):
+                raise ShoalError("E_TABLE_FUNCTION", "Table functions cannot be used.", position=place)
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                "LATERAL and UNNEST are not supported.",
+                hint="Join the tables on the owner.",
+                position=place,
+            )
+        alias = part.args.get("alias")
+        node = self._renamed(node, [c.name for c in alias.args.get("columns") or []] if alias else [], place)
+        visible = tuple(f for f in node.fields if f.name)
+        scope.add(Relation((alias.name if alias and alias.this else default), visible))
+        return node
+
+    def _table(self, part: exp.Table, tables: dict[str, CommonTable]) -> tuple[Node, str]:
+        place = position(part)
+        text = part.name
+        if not (part.args.get("db") or part.args.get("catalog")):
+            common = tables.get(fold(text))
+            if common is not None:
+                fields = common.node.fields
+                return self.project(common.node, [(f.name, Column(f.symbol, f.type)) for f in fields if f.name]), text
+            table = self.context.catalog.table(text)
+            if table is not None:
+                return self._scan(table.name), text
+        known = sorted([t.name for t in self.context.catalog.tables.values()] + list(tables))
+        close = difflib.get_close_matches(text, known, n=1)
+        nearest = f"Did you mean {close[0]!r}? " if close else ""
+        raise ShoalError(
+            "E_UNKNOWN_TABLE",
+            "There is no such table in the catalog.",
+            hint=f"{nearest}Tables: {', '.join(known[:30])}.",
+            position=place,
+        )
+
+    def _scan(self, table_name: str) -> Node:
+        table = self.context.catalog.table(table_name)
+        schema = self.context.schemas[fold(table_name)]
+        fields = []
+        owner = None
+        for column, type_ in schema:
+            f = self.context.symbols.field(column, type_)
+            self.context.symbols.origins[f.symbol] = (fold(table_name), fold(column))
+            fields.append(f)
+            if table is not None and table.owner is not None and fold(column) == fold(table.owner):
+                owner = f.symbol
+        usable = [(f, c) for f, (c, _) in zip(fields, schema, strict=True)]
+        return nodes.Scan(
+            fold(table_name),
+            tuple(f for f, _ in usable),
+            tuple(c for _, c in usable),
+            owner,
+            table.owner_kind if table is not None else None,
+        )
+
+    def _values(self, part: exp.Values) -> Node:
+        binder = ExpressionBinder(Scope())
+        rows: list[list[Literal]] = []
+        for row in part.expressions:
+            bound = [binder.bind(v) for v in (row.expressions if isinstance(row, exp.Tuple) else [row])]
+            if not all(isinstance(v, Literal) for v in bound):
+                raise ShoalError("E_UNSUPPORTED", "VALUES takes constants.", position=position(row))
+            rows.append([v for v in bound if isinstance(v, Literal)])
+        if len({len(r) for r in rows}) != 1:
+            raise ShoalError("E_PARSE", "The rows of VALUES have different lengths.", position=position(part))
+        types = [common_type([r[i].type for r in rows]) for i in range(len(rows[0]))]
+        if any(t is None for t in types):
+            raise ShoalError("E_UNSUPPORTED", "A column of VALUES has different types.", position=position(part))
+        fields = tuple(self.context.symbols.field(f"col{i}", t) for i, t in enumerate(types) if t is not None)
+        return nodes.Values(tuple(tuple(v.value for v in r) for r in rows), fields, place=position(part))
+
+    # ---- joins ---------------------------------------------------------------------------------------------------
+
+    def _join(self, left: Node, join: exp.Join, scope: Scope, tables: dict[str, CommonTable]) -> Node:
+        place = position(join)
+        method, side, kind = (join.args.get(k) or "" for k in ("method", "side", "kind"))
+        before = list(scope.relations)
+        right = self._relation(join.this, scope, tables)
+        added = [r for r in scope.relations if r not in before]
+        if method == "POSITIONAL" or method == "ASOF":
+            code = "E_JOIN_NOT_ON_UID" if is_owned(left) or is_owned(right) else "E_UNSUPPORTED"
+            raise ShoalError(
+                code, f"{method} joins are not supported.", hint="Join on the owner: ON a.uid = b.uid.", position=place
+            )
+        how = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}.get(side) or {"SEMI": "semi", "ANTI": "anti"}.get(
+            kind, "inner"
+        )
+        names = self._shared_names(join, method, before, added, scope)
+        if names:
+            condition = self._using(names, before, added, scope, how, place)
+        elif join.args.get("on") is not None:
+            condition = ExpressionBinder(scope, self.subquery(tables)).condition(join.args["on"])
+        else:
+            condition = Literal(True, BOOLEAN)
+        if how in {"semi", "anti"}:
+            scope.relations[:] = before
+        return nodes.Join(left, right, how, condition, place=place)
+
+    def _shared_names(
+        self, join: exp.Join, method: str, before: list[Relation], added: list[Relation], scope: Scope
+    ) -> list[str]:
+        using = [c.name for c in join.args.get("using") or []]
+        if method != "NATURAL":
+            return using
+        right = {fold(f.name) for r in added for f in r.fields if f.symbol not in scope.hidden}
+        return list(
+            dict.fromkeys(
+                f.name for r in before for f in r.fields if f.symbol not in scope.hidden and fold(f.name) in right
+            )
+        )
+
+    def _using(
+        self,
+        names: list[str],
+        before: list[Relation],
+        added: list[Relation],
+        scope: Scope,
+        how: str,
+        place: tuple[int, int] | None,
+    ) -> Expression:
+        """Equality of shared columns; afterwards the bare name means the preserved side, or either one in a full join."""
+        conditions = []
+        merged = dict(scope.merged)
+        for name in names:
+            a = Scope(before, scope.merged, parent=None).resolve(None, name, place)
+            b = Scope(added).resolve(None, name, place)
+            conditions.append(functions.resolve("equal", [a, b], place))
+            if how == "full":
+                merged[fold(name)] = functions.resolve("coalesce", [a, b], place)
+            else:
+                merged[fold(name)] = b if how == "right" else a
+            dropped = a if how == "right" else b
+            if isinstance(dropped, Column):
+                scope.hidden.add(dropped.symbol)
+        scope.merged.update(merged)
+        condition = conditions[0]
+        for other in conditions[1:]:
+            condition = functions.resolve("and", [condition, other], place)
+        return condition
+
+    # ---- WHERE, with its EXISTS and IN ---------------------------------------------------------------------------
+
+    def _where(self, tree: exp.Select, node: Node, scope: Scope, tables: dict[str, CommonTable]) -> Node:
+        clause = tree.args.get("where")
+        if clause is None:
+            return node
+        binder = ExpressionBinder(scope, self.subquery(tables))
+        for conjunct in conjuncts(clause.this):
+            semi = self._semi_join(conjunct, node, scope, tables)
+            node = (
+                semi if semi is not None else nodes.Filter(node, binder.condition(conjunct), place=position(conjunct))
+            )
+        return node
+
+    def _semi_join(
+        self, conjunct: exp.Expression, node: Node, scope: Scope, tables: dict[str, CommonTable]
+    ) -> Node | None:
+        """[NOT] EXISTS (…) and [NOT] IN (…) as semi and anti joins, when they look outside or at private rows."""
+        negated = isinstance(conjunct, exp.Not)
+        test = conjunct.this if negated else conjunct
+        if isinstance(test, exp.Exists):
+            query, value = test.this, None
+        elif isinstance(test, exp.In) and test.args.get("query") is not None:
+            query, value = test.args["query"], test.this
+        else:
+            return None
+        query = query.this if isinstance(query, exp.Subquery) else query
+        place = position(conjunct)
+        inner, correlated, outputs = self._correlated(query, scope, tables)
+        if not correlated and not is_owned(inner):
+            return self._public_test(node, inner, outputs, value, scope, tables, negated=negated, place=place)
+        conditions = list(correlated)
+        if value is not None:
+            if len(outputs) != 1:
+                raise ShoalError("E_PARSE", "IN (SELECT …) takes one column.", position=place)
+            left = ExpressionBinder(scope, self.subquery(tables)).bind(value)
+            equal = functions.resolve("equal", [left, outputs[0]], place)
+            if negated and not (isinstance(left, Column) and isinstance(outputs[0], Column)):
+                unknown = functions.resolve("is_null", [equal], place)
+                equal = functions.resolve("or", [equal, unknown], place)
+            conditions.append(equal)
+        condition: Expression = conditions[0] if conditions else Literal(True, BOOLEAN)
+        for other in conditions[1:]:
+            condition = functions.resolve("and", [condition, other], place)
+        return nodes.Join(node, inner, "anti" if negated else "semi", condition, from_subquery=True, place=place)
+
+    def _public_test(
+        self,
+        node: Node,
+        inner: Node,
+        outputs: list[Expression],
+        value: exp.Expression | None,
+        scope: Scope,
+        tables: dict[str, CommonTable],
+        *,
+        negated: bool,
+        place: tuple[int, int] | None,
+    ) -> Node:
+        """A subquery over public rows only: an ordinary condition."""
+        relation = self.project(inner, [("", o) for o in outputs])
+        test: Expression
+        if value is None:
+            test = ExistsRelation(relation, place=place)
+        else:
+            left = ExpressionBinder(scope, self.subquery(tables)).bind(value)
+            if len(outputs) != 1 or common_type([left.type, outputs[0].type]) is None:
+                raise ShoalError("E_PARSE", "IN (SELECT …) takes one column of the same type.", position=place)
+            test = InRelation(left, relation, place=place)
+        return nodes.Filter(node, functions.resolve("not", [test], place) if negated else test, place=place)
+
+    def _correlated(
+        self, query: exp.Expression, outer: Scope, tables: dict[str, CommonTable]
+    ) -> tuple[Node, list[Expression], list[Expression]]:
+        """A subquery split into its own relation, the conditions that look outside, and its output columns."""
+        plain = isinstance(query, exp.Select) and not any(
+            query.args.get(k) for k in ("group", "having", "distinct", "limit", "offset", "qualify", "with_", "hint")
+        )
+        if not plain:
+            node = self.query(query, tables, None)
+            return node, [], [Column(f.symbol, f.type) for f in node.fields]
+        assert isinstance(query, exp.Select)  # noqa: S101 - narrowed above
+        scope = Scope(parent=outer)
+        node = self._from(query, scope, tables)
+        binder = ExpressionBinder(scope, self.subquery(tables))
+        own = {f.symbol for f in node.fields}
+        correlated = []
+        for conjunct in conjuncts(query.args["where"].this) if query.args.get("where") is not None else []:
+            if any(isinstance(part, (exp.Exists, exp.In)) and part.find(exp.Select) for part in conjunct.walk()):
+                semi = self._semi_join(conjunct, node, scope, tables)
+                if semi is not None:
+                    node = semi
+                    continue
+            condition = binder.condition(conjunct)
+            if columns_of(condition) <= own:
+                node = nodes.Filter(node, condition, place=position(conjunct))
+            else:
+                correlated.append(condition)
+        if any(is_aggregate_call(item) for item in query.expressions):
+            node = self.query(query, tables, None)
+            return node, [], [Column(f.symbol, f.type) for f in node.fields]
+        outputs = []
+        for item in query.expressions:
+            value = item.this if isinstance(item, exp.Alias) else item
+            if value.is_star:
+                outputs.extend(Column(f.symbol, f.type) for _, f in scope.visible())
+            else:
+                outputs.append(binder.bind(value))
+        return node, correlated, outputs
+
+    def subquery(self, tables: dict[str, CommonTable]):  # type: ignore[no-untyped-def]
+        """What an expression binder calls for a subquery in an expression; it sees nothing of the outer query."""
+
+        def bound(tree: exp.Expression, outer: Scope) -> Node:  # noqa: ARG001 - uncorrelated on purpose
+            return self.query(tree, tables, None)
+
+        return bound
+
+
+class OutputBinder(ExpressionBinder):
+    """ORDER BY: ordinals and output names first, then the columns of FROM."""
+
+    def __init__(self, scope: Scope, binder: Binder, tables: dict[str, CommonTable], shown: list[Field]) -> None:
+        super().__init__(scope, binder.subquery(tables))
+        self._shown = shown
+
+    def bind(self, node: exp.Expression) -> Expression:
+        """An ordinal, an output column, or any expression."""
+        if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+            return self._ordinal(node)
+        if isinstance(node, exp.Column) and not node.table and not isinstance(node.this, exp.Star):
+            named = [f for f in self._shown if f.name and fold(f.name) == fold(node.name)]
+            if len(named) == 1:
+                return Column(named[0].symbol, named[0].type)
+        return super().bind(node)
+
+    def _ordinal(self, node: exp.Literal) -> Expression:
+        number = int(node.name)
+        if not 1 <= number <= len(self._shown):
+            raise ShoalError(
+                "E_PARSE", f"ORDER BY {number} names no column of the SELECT list.", position=position(node)
+            )
+        return Column(self._shown[number - 1].symbol, self._shown[number - 1].type)
+
+
+def conjuncts(node: exp.Expression) -> list[exp.Expression]:
+    """The parts of a top-level AND."""
+    if isinstance(node, exp.And):
+        return conjuncts(node.this) + conjuncts(node.expression)
+    return [node]
+
+
+def is_aggregate_call(node: exp.Expression) -> bool:
+    """Whether an aggregate stands anywhere in an expression (outside subqueries)."""
+    from shoal.sql.bind_expressions import is_aggregate
+
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, (exp.Select, exp.Subquery)):
+            continue
+        call = function_call(current)
+        if call is not None and call.over is None and is_aggregate(call):
+            return True
+        stack.extend(current.iter_expressions())
+    return False
+
+
+def no_clause(place: tuple[int, int] | None) -> ShoalError:
+    """The refusal of a plain query over private rows."""
+    return ShoalError(
+        "E_NO_DP_CLAUSE",
+        "This query reads a private table without a privacy clause.",
+        hint="Write SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) … or set defaults in the catalog.",
+        position=place,
+    )
+
+
+__all__ = ["Binder", "BoundStatement", "Kind", "all_nodes", "bind", "conjuncts", "is_owned"]

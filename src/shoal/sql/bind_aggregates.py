@@ -1,0 +1,369 @@
+"""Private aggregates as the analyst writes them, in either clause → one class each, with bounds and where they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shoal import params
+from shoal.catalog import ColumnFacts
+from shoal.errors import ShoalError
+from shoal.params import Bounds
+from shoal.plan.aggregates import (
+    Average,
+    CountDistinct,
+    CountOwners,
+    CountRows,
+    Extreme,
+    Quantile,
+    Quantiles,
+    Sum,
+    Variance,
+)
+from shoal.plan.expressions import Case, Column, Expression, Literal
+from shoal.plan.types import INTEGER, NULL, Kind
+from shoal.sql.parse import Constant, constant, position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlglot import exp
+
+    from shoal.plan.aggregates import Aggregate
+    from shoal.sql.bind_expressions import ExpressionBinder
+    from shoal.sql.parse import FunctionCall
+
+PER_GROUP, PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
+ROWS = "max_contributions_per_group"
+STRATEGY = "contribution_bounding_strategy"
+_ANYWHERE = {"epsilon", "report_format"}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How an aggregate is written: positional arguments after the value, named ones, and which bounds it takes."""
+
+    bounds: str | None
+    extras: int = 0
+    rows: bool = False
+    named: frozenset[str] = frozenset()
+
+
+FORMS: dict[str, Form] = {
+    "COUNT": Form(PER_GROUP),
+    "SUM": Form(PER_GROUP),
+    "AVG": Form(PER_GROUP),
+    **dict.fromkeys(
+        ("VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP", "STDDEV"), Form(PER_ROW, rows=True)
+    ),
+    **dict.fromkeys(
+        ("PERCENTILE_CONT", "PERCENTILE_DISC", "QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE", "NTILE"),
+        Form(PER_ROW, extras=1, rows=True),
+    ),
+    **dict.fromkeys(("APPROX_QUANTILES", "QUANTILES"), Form(PER_ROW, extras=1, rows=True)),
+    "MEDIAN": Form(PER_ROW, rows=True),
+    "MIN": Form(PER_ROW),
+    "MAX": Form(PER_ROW),
+    "COUNT_DISTINCT": Form(None, rows=True, named=frozenset({STRATEGY})),
+    "COUNTIF": Form(PER_GROUP),
+}
+_SAME = {"COUNT_IF": "COUNTIF", "MEAN": "AVG", "APPROX_COUNT_DISTINCT": "COUNT_DISTINCT", "VAR": "VAR_POP"}
+_ONLY_ANON = {"NTILE", "QUANTILES", "VAR"}
+_SUPPORTED = (
+    "COUNT, SUM, AVG, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, MEDIAN, PERCENTILE_CONT, PERCENTILE_DISC, "
+    "APPROX_QUANTILES, COUNT(DISTINCT x), APPROX_COUNT_DISTINCT"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundAggregate:
+    """An aggregate with its bounds, where they come from, and its own ε."""
+
+    aggregate: Aggregate
+    bounds: Bounds | None
+    bounds_source: str
+    epsilon: Fraction | None
+    report: str | None
+
+
+class AggregateBinder:
+    """Binds the private aggregates of one SELECT."""
+
+    def __init__(
+        self,
+        rows: ExpressionBinder,
+        facts: Callable[[Expression], ColumnFacts],
+        is_owner: Callable[[Expression], bool],
+        max_rows_per_owner_and_group: int | None,
+        max_rows_per_owner: int | None,
+        *,
+        anonymization: bool,
+    ) -> None:
+        self._rows = rows
+        self._facts = facts
+        self._is_owner = is_owner
+        self._most_rows = max_rows_per_owner_and_group
+        self._row_limit = max_rows_per_owner
+        self._anonymization = anonymization
+
+    def bind(self, call: FunctionCall) -> BoundAggregate:
+        """One aggregate; whatever it does not take is refused, never dropped."""
+        name = self._name(call)
+        if call.order_by is not None:
+            raise _unsupported(
+                call, "ORDER BY inside an aggregate is not supported.", "The answer does not depend on order."
+            )
+        if call.nulls is not None:
+            raise _unsupported(call, f"{call.nulls} NULLS is not supported.", "Aggregates skip NULL.")
+        form = FORMS[name]
+        named = self._named(call, form)
+        value, extras = self._split(call, name, form)
+        bounds = self._bounds(call, form, named, extras)
+        epsilon = _checked(named.get("epsilon"), params.epsilon, "epsilon")
+        report = _report(named.get("report_format"))
+        rows = _checked(named.get(ROWS), params.max_groups_per_owner, ROWS) or 1
+        strategy = named.get(STRATEGY)
+        if strategy is not None and str(strategy.value).upper() not in {"AUTO", "SAMPLING"}:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                "The bounding strategy is AUTO or SAMPLING.",
+                hint="GREEDY is not offered.",
+                position=strategy.place,
+            )
+        aggregate = self._aggregate(call, name, value, extras, self._row_limit or rows)
+        bounds, source = self._bounds_or_catalog(aggregate, bounds)
+        return BoundAggregate(aggregate, bounds, source, epsilon, report)
+
+    # ---- the name ------------------------------------------------------------------------------------------------
+
+    def _name(self, call: FunctionCall) -> str:
+        anon = call.name.startswith("ANON_")
+        if anon != self._anonymization and (anon or self._anonymization):
+            spelling = "ANON_COUNT, ANON_SUM, …" if self._anonymization else "COUNT, SUM, …"
+            if anon or call.name not in FORMS:
+                raise ShoalError(
+                    "E_AGG_NOT_DP",
+                    f"{call.name} does not belong to this clause.",
+                    hint=f"Here aggregates are written {spelling}",
+                    position=call.place,
+                )
+        bare = call.name.removeprefix("ANON_")
+        if bare == "STDDEV" and anon:
+            bare = "STDDEV_POP"
+        if (bare in _ONLY_ANON and not anon) or (_SAME.get(bare, bare) not in FORMS):
+            raise ShoalError(
+                "E_AGG_NOT_DP",
+                f"{call.name} has no private form.",
+                hint=f"Private aggregates: {_SUPPORTED}.",
+                position=call.place,
+            )
+        name = _SAME.get(bare, bare)
+        return "COUNT_DISTINCT" if name == "COUNT" and call.distinct else name
+
+    # ---- arguments -----------------------------------------------------------------------------------------------
+
+    def _named(self, call: FunctionCall, form: Form) -> dict[str, Constant]:
+        known = _ANYWHERE | form.named | ({form.bounds} if form.bounds else set()) | ({ROWS} if form.rows else set())
+        found: dict[str, Constant] = {}
+        for name, value, place in call.named:
+            if name not in known:
+                raise ShoalError(
+                    "E_OPTION_UNKNOWN",
+                    f"{call.name} takes no argument {name!r}.",
+                    hint=f"It takes {', '.join(sorted(known))}.",
+                    position=place,
+                )
+            if name in found:
+                raise ShoalError("E_OPTION_INVALID", f"The argument {name} is given twice.", position=place)
+            if not isinstance(value, Constant):
+                code = "E_BOUNDS_INVALID" if name == form.bounds else "E_OPTION_INVALID"
+                raise ShoalError(code, f"The argument {name} takes a constant.", position=place)
+            found[name] = value
+        return found
+
+    def _split(self, call: FunctionCall, name: str, form: Form) -> tuple[exp.Expression | None, list[Constant]]:
+        """The aggregated expression, and the constants behind it."""
+        arguments = list(call.arguments)
+        if call.within_group is not None:
+            if form.extras != 1 or len(arguments) != 1 or len(call.within_group.expressions) != 1:
+                raise _unsupported(call, f"{call.name} takes no WITHIN GROUP.", "Write PERCENTILE_CONT(x, 0.5).")
+            item = call.within_group.expressions[0]
+            if item.args.get("desc"):
+                raise _unsupported(call, "A descending order in WITHIN GROUP is not supported.", "Use 1 − p instead.")
+            return item.this, [constant(arguments[0])]
+        if call.star:
+            if name != "COUNT" or call.distinct:
+                raise _unsupported(call, f"{call.name}(*) has no meaning.", "Only COUNT takes a star.")
+            return None, [constant(a) for a in arguments[1:]]
+        if not arguments:
+            raise _unsupported(call, f"{call.name} needs an argument.", None)
+        extras = [constant(a) for a in arguments[1:]]
+        if call.distinct and (name != "COUNT_DISTINCT" or (extras and not self._anonymization)):
+            raise _unsupported(
+                call, "DISTINCT is supported in COUNT(DISTINCT x) of one value only.", "Group by the value instead."
+            )
+        return arguments[0], extras
+
+    def _bounds(
+        self, call: FunctionCall, form: Form, named: dict[str, Constant], extras: list[Constant]
+    ) -> Bounds | None:
+        """CLAMPED BETWEEN, a named argument, or positional bounds of the older clause: at most one of them."""
+        positional = extras[form.extras :]
+        del extras[form.extras :]
+        given = [b for b in (call.clamped, named.get(form.bounds or ""), positional or None) if b is not None]
+        if not given:
+            return None
+        if len(given) > 1:
+            raise ShoalError("E_BOUNDS_INVALID", "Bounds are given twice.", hint="Give them once.", position=call.place)
+        if positional and not self._anonymization:
+            raise ShoalError(
+                "E_BOUNDS_INVALID",
+                f"{call.name} has too many arguments.",
+                hint=f"Write bounds as {form.bounds} => (lower, upper)." if form.bounds else None,
+                position=call.place,
+            )
+        if form.bounds is None:
+            raise ShoalError("E_BOUNDS_INVALID", f"{call.name} takes no bounds.", position=call.place)
+        return _pair(call, given[0])
+
+    def _argument(self, call: FunctionCall, node: exp.Expression) -> Expression:
+        """The aggregated expression; FILTER turns what it leaves out into NULL."""
+        value = self._rows.bind(node)
+        return self._filtered(call, value)
+
+    def _filtered(self, call: FunctionCall, value: Expression) -> Expression:
+        if call.filter is None:
+            return value
+        condition = self._rows.condition(call.filter)
+        return Case(((condition, value),), Literal(None, NULL), value.type, call.place)
+
+    def _aggregate(
+        self, call: FunctionCall, name: str, node: exp.Expression | None, extras: list[Constant], rows: int
+    ) -> Aggregate:
+        if name in {"COUNT", "COUNTIF"}:
+            return self._count(call, name, node)
+        assert node is not None  # noqa: S101 - only COUNT takes a star
+        value = self._argument(call, node)
+        if name == "COUNT_DISTINCT":
+            if call.filter is None and self._is_owner(value):
+                return CountOwners()
+            if value.type.kind in {Kind.UNSUPPORTED, Kind.NULL, Kind.INTERVAL}:
+                raise _unsupported(call, f"COUNT(DISTINCT) of a value of type {value.type} is not supported.", None)
+            return CountDistinct(value, rows)
+        if value.type.kind not in {Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL}:
+            raise _unsupported(
+                call, f"{call.name} takes numbers, and this is of type {value.type}.", "Cast it, or use CASE."
+            )
+        limit = self._row_limit
+        match name:
+            case "SUM":
+                return Sum(value, limit)
+            case "AVG":
+                return Average(value, limit)
+            case "MIN" | "MAX":
+                return Extreme(value, name.lower())
+            case "MEDIAN":
+                return Quantile(value, Fraction(1, 2), rows)
+            case "APPROX_QUANTILES" | "QUANTILES":
+                return Quantiles(value, _buckets(call, extras), rows)
+            case "VAR_POP" | "VAR_SAMP" | "VARIANCE" | "STDDEV_POP" | "STDDEV_SAMP" | "STDDEV":
+                return Variance(value, rows, not name.endswith("_POP"), name.startswith("STDDEV"))
+        return Quantile(value, _fraction(call, extras), rows)
+
+    def _count(self, call: FunctionCall, name: str, node: exp.Expression | None) -> Aggregate:
+        if node is None:
+            value = None if call.filter is None else self._filtered(call, Literal(1, INTEGER))
+        else:
+            value = self._argument(call, node)
+        if name == "COUNTIF":
+            assert value is not None  # noqa: S101 - COUNTIF has an argument
+            value = Case(((value, Literal(1, INTEGER)),), Literal(None, NULL), INTEGER, call.place)
+        if isinstance(value, Literal) and value.value is not None:
+            value = None
+        return CountRows(value, self._row_limit)
+
+    def _bounds_or_catalog(self, aggregate: Aggregate, bounds: Bounds | None) -> tuple[Bounds | None, str]:
+        """Bounds the analyst gave, else public knowledge of the catalog (free), else found by a share of the budget."""
+        if isinstance(aggregate, (CountOwners, CountDistinct)):
+            return None, "none"
+        if isinstance(aggregate, CountRows):
+            if aggregate.rows is not None:
+                return None, "none"
+            if bounds is None and self._most_rows is not None:
+                return Bounds(Fraction(0), Fraction(self._most_rows)), "catalog"
+            return (bounds, "query") if bounds is not None else (None, "inferred")
+        if bounds is not None:
+            return bounds, "query"
+        known = self._facts(aggregate.argument).bounds
+        if known is None:
+            return None, "inferred"
+        lower, upper = known
+        if isinstance(aggregate, Sum) and aggregate.rows is None and self._most_rows is not None:
+            # Facts about one value, times how many values an owner has in a group, bound the owner's sum.
+            lower, upper = min(lower, lower * self._most_rows), max(upper, upper * self._most_rows)
+        return Bounds(lower, upper), "catalog"
+
+
+def _unsupported(call: FunctionCall, message: str, hint: str | None) -> ShoalError:
+    return ShoalError("E_UNSUPPORTED", message, hint=hint, position=call.place)
+
+
+def _checked(value: Constant | None, check, option: str):  # type: ignore[no-untyped-def]
+    if value is None:
+        return None
+    if not value.is_number:
+        raise ShoalError("E_OPTION_INVALID", f"{option} must be a number.", position=value.place)
+    try:
+        return check(value.value, option=option)
+    except ShoalError as error:
+        error.position = value.place
+        raise
+
+
+def _report(value: Constant | None) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value.value, str) or value.value.upper() != "JSON":
+        raise ShoalError("E_OPTION_INVALID", "report_format is 'JSON'.", position=value.place)
+    return "JSON"
+
+
+def _pair(call: FunctionCall, given: object) -> Bounds:
+    """Two finite numbers, in order; COUNT in the older clause may give the upper one alone."""
+    parts = list(given.value) if isinstance(given, Constant) and isinstance(given.value, tuple) else given
+    if isinstance(parts, Constant):
+        parts = [parts]
+    values = list(parts)  # type: ignore[call-overload]
+    if len(values) == 1 and call.name == "ANON_COUNT":
+        values = [None, values[0]]
+    if len(values) != 2 or any(v is not None and not v.is_number for v in values):
+        raise ShoalError(
+            "E_BOUNDS_INVALID",
+            "Bounds are two constant, finite numbers.",
+            hint="Write (0, 100), or CLAMPED BETWEEN 0 AND 100 in the older clause.",
+            position=call.place,
+        )
+    lower, upper = (0 if v is None else v.value for v in values)
+    try:
+        return params.bounds(lower, upper)
+    except ShoalError as error:
+        error.position = call.place
+        raise
+
+
+def _fraction(call: FunctionCall, extras: list[Constant]) -> Fraction:
+    if len(extras) != 1 or not extras[0].is_number or not 0 <= extras[0].value <= 1:  # type: ignore[operator]
+        raise _unsupported(call, f"{call.name} takes a constant fraction from 0 to 1.", f"Write {call.name}(x, 0.5).")
+    return Fraction(extras[0].value)  # type: ignore[arg-type]
+
+
+def _buckets(call: FunctionCall, extras: list[Constant]) -> int:
+    if len(extras) != 1 or not extras[0].is_integer or not 1 <= extras[0].value <= 1000:  # type: ignore[operator]
+        raise _unsupported(
+            call, f"{call.name} takes a constant number of parts from 1 to 1000.", f"Write {call.name}(x, 4)."
+        )
+    return int(extras[0].value)  # type: ignore[arg-type]
+
+
+__all__ = ["AggregateBinder", "BoundAggregate", "Column", "position"]

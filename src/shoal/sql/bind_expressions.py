@@ -1,0 +1,404 @@
+"""Parsed expressions → typed, total ones. Names are looked up in a scope, functions on the allow-list; nothing else exists."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from shoal.errors import ShoalError
+from shoal.plan.expressions import (
+    Case,
+    Cast,
+    Column,
+    ExistsRelation,
+    Expression,
+    Frame,
+    InRelation,
+    Literal,
+    Order,
+    Place,
+    ScalarRelation,
+    WindowCall,
+)
+from shoal.plan.types import BOOLEAN, DOUBLE, INTEGER, INTERVAL, NULL, TEXT, Kind, Type, common_type, decimal
+from shoal.sql import functions
+from shoal.sql.parse import function_call, position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shoal.plan.nodes import Node
+    from shoal.sql.parse import FunctionCall
+    from shoal.sql.scope import Scope
+
+_BINARY: dict[type[exp.Expression], str] = {
+    exp.Add: "add",
+    exp.Sub: "subtract",
+    exp.Mul: "multiply",
+    exp.Div: "divide",
+    exp.IntDiv: "integer_divide",
+    exp.Mod: "modulo",
+    exp.DPipe: "concat",
+    exp.EQ: "equal",
+    exp.NEQ: "not_equal",
+    exp.LT: "less",
+    exp.LTE: "less_equal",
+    exp.GT: "greater",
+    exp.GTE: "greater_equal",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.NullSafeEQ: "is_not_distinct_from",
+    exp.NullSafeNEQ: "is_distinct_from",
+    exp.Like: "like",
+    exp.ILike: "ilike",
+}
+
+_TYPES: dict[str, Type] = {
+    **dict.fromkeys(("BOOLEAN",), BOOLEAN),
+    **dict.fromkeys(
+        ("TINYINT", "SMALLINT", "INT", "BIGINT", "UTINYINT", "USMALLINT", "UINT", "UBIGINT", "INT128", "INT64"), INTEGER
+    ),
+    **dict.fromkeys(("FLOAT", "DOUBLE", "REAL"), DOUBLE),
+    **dict.fromkeys(("TEXT", "VARCHAR", "CHAR", "NVARCHAR", "NCHAR"), TEXT),
+    "DATE": Type(Kind.DATE),
+    **dict.fromkeys(("TIMESTAMP", "DATETIME", "TIMESTAMPTZ", "TIMESTAMPNTZ"), Type(Kind.TIMESTAMP)),
+    "TIME": Type(Kind.TIME),
+}
+
+
+def data_type(node: exp.DataType) -> Type:
+    """Our type for a type name of the query."""
+    kind = node.this.value if hasattr(node.this, "value") else str(node.this)
+    if kind in {"DECIMAL", "BIGDECIMAL", "NUMERIC"}:
+        sizes = [int(p.this.name) for p in node.expressions]
+        precision, scale = (sizes + [0])[:2] if sizes else (18, 3)
+        if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+            raise ShoalError(
+                "E_UNSUPPORTED", "DECIMAL takes a precision from 1 to 38 and a scale below it.", position=position(node)
+            )
+        return decimal(precision, scale)
+    found = _TYPES.get(kind)
+    if found is None:
+        raise ShoalError(
+            "E_UNSUPPORTED",
+            "This type is not supported.",
+            hint="Use BOOLEAN, BIGINT, DOUBLE, DECIMAL(p, s), VARCHAR, DATE or TIMESTAMP.",
+            position=position(node),
+        )
+    return found
+
+
+class ExpressionBinder:
+    """Binds expressions in a scope. Subclasses decide what a function call or a column means in their place."""
+
+    def __init__(self, scope: Scope, subquery: Callable[[exp.Expression, Scope], Node] | None = None) -> None:
+        self.scope = scope
+        self._subquery = subquery
+
+    def bind(self, node: exp.Expression) -> Expression:
+        """The typed expression."""
+        return self._bind(node)
+
+    def condition(self, node: exp.Expression) -> Expression:
+        """An expression that is true or false."""
+        bound = self.bind(node)
+        if bound.type.kind not in {Kind.BOOLEAN, Kind.NULL}:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                f"A condition is expected here, and this is a value of type {bound.type}.",
+                hint="Compare it with something: x <> 0, name = 'a'.",
+                position=position(node),
+            )
+        return bound
+
+    def _bind(self, node: exp.Expression) -> Expression:
+        place = position(node)
+        name = _BINARY.get(type(node))
+        if name is not None:
+            return functions.resolve(name, [self.bind(node.this), self.bind(node.expression)], place)
+        match node:
+            case exp.Column():
+                return self.column(node, place)
+            case exp.Literal() | exp.Boolean() | exp.Null():
+                return _literal(node, place)
+            case exp.Neg():
+                return self._negative(node, place)
+            case exp.Not():
+                return functions.resolve("not", [self.bind(node.this)], place)
+            case exp.Is():
+                return self._is(node, place)
+            case exp.Between():
+                return functions.resolve(
+                    "between", [self.bind(p) for p in (node.this, node.args["low"], node.args["high"])], place
+                )
+            case exp.Escape():
+                kind = "ilike" if isinstance(node.this, exp.ILike) else "like"
+                parts = (node.this.this, node.this.expression, node.expression)
+                return functions.resolve(kind, [self.bind(p) for p in parts], place)
+            case exp.In():
+                return self._in(node, place)
+            case exp.Case():
+                return self._case(node, place)
+            case exp.Cast():
+                return self._cast(node, place)
+            case exp.Extract():
+                part = Literal(node.this.name.lower(), TEXT, place)
+                return functions.resolve("extract", [part, self.bind(node.expression)], place)
+            case exp.Interval():
+                return self._interval(node, place)
+            case exp.Exists():
+                return ExistsRelation(self._public(node.this, place), place=place)
+            case exp.Subquery():
+                return self._scalar(node, place)
+            case exp.Star():
+                raise ShoalError("E_PARSE", "A star cannot stand here.", position=place)
+        call = function_call(node)
+        if call is None:
+            raise ShoalError("E_UNSUPPORTED", "This expression is not supported.", position=place)
+        return self.call(call, node)
+
+    # ---- what subclasses change ----------------------------------------------------------------------------------
+
+    def column(self, node: exp.Column, place: Place) -> Expression:
+        """A column by name."""
+        if isinstance(node.this, exp.Star):
+            raise ShoalError("E_PARSE", "A star cannot stand here.", position=place)
+        if node.args.get("db") or node.args.get("catalog"):
+            raise ShoalError(
+                "E_UNKNOWN_TABLE",
+                "Columns are named table.column.",
+                hint="Leave out schema and database.",
+                position=place,
+            )
+        found = self.scope.resolve(node.table or None, node.name, place)
+        return replace(found, place=place)
+
+    def call(self, call: FunctionCall, node: exp.Expression) -> Expression:
+        """A function call: scalar functions here, aggregates where a subclass knows what they mean."""
+        if call.over is not None:
+            return self.window(call)
+        if is_aggregate(call):
+            raise ShoalError(
+                "E_AGG_NOT_DP",
+                f"The aggregate {call.name} cannot stand here.",
+                hint="Aggregates stand in the SELECT list, in HAVING or in ORDER BY, not in WHERE, GROUP BY or another aggregate.",
+                position=call.place,
+            )
+        refuse_extras(call)
+        if not call.arguments:
+            constant = functions.fold_environment(call.name, self.now())
+            if constant is not None:
+                return replace(constant, place=call.place)
+        return functions.resolve(call.name, [self._argument(a) for a in call.arguments], call.place)
+
+    def now(self) -> Any:
+        """The moment of planning, the same for a whole statement."""
+        import datetime
+
+        return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+
+    def _argument(self, node: exp.Expression) -> Expression:
+        """Arguments such as MONTH in DATE_TRUNC(day, MONTH) are words, not columns."""
+        if isinstance(node, exp.Var):
+            return Literal(node.name, TEXT, position(node))
+        if isinstance(node, exp.Column) and not node.table and functions.is_date_part(node.name):
+            try:
+                return self.column(node, position(node))
+            except ShoalError:
+                return Literal(node.name, TEXT, position(node))
+        return self.bind(node)
+
+    def window(self, call: FunctionCall) -> Expression:
+        """A window function over the rows in sight."""
+        over = call.over
+        if call.distinct or call.named or call.clamped or call.within_group is not None or call.order_by or call.filter:
+            raise ShoalError("E_UNSUPPORTED", "A window function takes plain arguments only.", position=call.place)
+        arguments = tuple(self.bind(a) for a in call.arguments)
+        partition = tuple(self.bind(p) for p in over.args.get("partition_by") or [])
+        order = tuple(self.ordered(o) for o in (over.args["order"].expressions if over.args.get("order") else []))
+        if functions.needs_order(call.name) and not order:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                f"{call.name} needs an order, or its answer would depend on how rows are stored.",
+                hint="Write OVER (PARTITION BY uid ORDER BY day).",
+                position=call.place,
+            )
+        name, arguments, type_ = functions.window_result(call.name, arguments, call.place)
+        return WindowCall(
+            name, arguments, partition, self._total(order), _frame(over.args.get("spec")), type_, call.place
+        )
+
+    def _total(self, order: tuple[Order, ...]) -> tuple[Order, ...]:
+        """An order without ties: all columns in sight decide at the end, so that physical order never does."""
+        if not order:
+            return order
+        rest = [
+            Order(Column(f.symbol, f.type))
+            for r in self.scope.relations
+            for f in r.fields
+            if f.type.kind is not Kind.UNSUPPORTED
+        ]
+        return (*order, *rest)
+
+    def ordered(self, node: exp.Expression) -> Order:
+        """One item of ORDER BY; NULLs come last unless the query says otherwise."""
+        value = self.bind(node.this if isinstance(node, exp.Ordered) else node)
+        descending = bool(node.args.get("desc"))
+        nulls_first = node.args.get("nulls_first")
+        return Order(value, descending, bool(nulls_first) if nulls_first is not None else False)
+
+    # ---- pieces --------------------------------------------------------------------------------------------------
+
+    def _negative(self, node: exp.Neg, place: Place) -> Expression:
+        value = self.bind(node.this)
+        if (
+            isinstance(value, Literal)
+            and isinstance(value.value, (int, float, Fraction))
+            and not isinstance(value.value, bool)
+        ):
+            return replace(value, value=-value.value, place=place)
+        return functions.resolve("negate", [value], place)
+
+    def _is(self, node: exp.Is, place: Place) -> Expression:
+        value = self.bind(node.this)
+        if isinstance(node.expression, exp.Null):
+            return functions.resolve("is_null", [value], place)
+        return functions.resolve("is_true" if node.expression.this else "is_false", [value], place)
+
+    def _in(self, node: exp.In, place: Place) -> Expression:
+        value = self.bind(node.this)
+        query = node.args.get("query")
+        if query is None:
+            return functions.resolve("in", [value, *(self.bind(i) for i in node.expressions)], place)
+        relation = self._public(query, place)
+        if len(relation.fields) != 1:
+            raise ShoalError("E_PARSE", "IN (SELECT …) takes one column.", position=place)
+        if common_type([value.type, relation.fields[0].type]) is None:
+            raise ShoalError(
+                "E_UNSUPPORTED", "IN compares values of different types here.", hint="Cast one side.", position=place
+            )
+        return InRelation(value, relation, place=place)
+
+    def _public(self, query: exp.Expression, place: Place) -> Node:
+        """A relation inside an expression: public ones only, and nothing of the outer query in them."""
+        from shoal.sql.bind import is_owned
+
+        if self._subquery is None:
+            raise ShoalError("E_EXPR_SUBQUERY", "A subquery cannot stand here.", position=place)
+        inner = query.this if isinstance(query, exp.Subquery) else query
+        relation = self._subquery(inner, self.scope)
+        if is_owned(relation):
+            raise ShoalError(
+                "E_EXPR_SUBQUERY",
+                "A subquery over a private table inside an expression would let one owner decide about the others.",
+                hint="Use EXISTS or IN as a condition of WHERE, correlated on the owner: WHERE EXISTS (SELECT 1 FROM v WHERE v.uid = c.uid).",
+                position=place,
+            )
+        return relation
+
+    def _scalar(self, node: exp.Subquery, place: Place) -> Expression:
+        relation = self._public(node.this, place)
+        if len(relation.fields) != 1:
+            raise ShoalError("E_PARSE", "A subquery used as a value has one column.", position=place)
+        return ScalarRelation(relation, relation.fields[0].type, place)
+
+    def _case(self, node: exp.Case, place: Place) -> Expression:
+        subject = node.this
+        branches = []
+        for part in node.args["ifs"]:
+            condition = exp.EQ(this=subject.copy(), expression=part.this) if subject is not None else part.this
+            branches.append((self.condition(condition), self.bind(part.args["true"])))
+        default = node.args.get("default")
+        otherwise = self.bind(default) if default is not None else Literal(None, NULL)
+        found = common_type([value.type for _, value in branches] + [otherwise.type])
+        if found is None:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                "The branches of CASE have different types.",
+                hint="Cast them to one type.",
+                position=place,
+            )
+        return Case(tuple(branches), otherwise, found, place)
+
+    def _cast(self, node: exp.Cast, place: Place) -> Expression:
+        value, target = self.bind(node.this), data_type(node.to)
+        return functions.resolve_cast(value, target, place)
+
+    def _interval(self, node: exp.Interval, place: Place) -> Expression:
+        amount = self.bind(node.this)
+        return functions.resolve_interval(amount, node.args["unit"].name, place) if amount.type != INTERVAL else amount
+
+
+def is_aggregate(call: FunctionCall) -> bool:
+    """Whether a name is an aggregate of SQL, ours or not."""
+    name = call.name.upper()
+    return name.startswith("ANON_") or name.lower() in functions.AGGREGATE_NAMES
+
+
+def refuse_extras(call: FunctionCall) -> None:
+    """Named arguments, DISTINCT, FILTER … that reach a function which does not take them are refused, never dropped."""
+    what = (
+        "Named arguments"
+        if call.named
+        else "CLAMPED BETWEEN"
+        if call.clamped
+        else "DISTINCT"
+        if call.distinct
+        else "FILTER"
+        if call.filter is not None
+        else "ORDER BY"
+        if call.order_by
+        else "WITHIN GROUP"
+        if call.within_group is not None
+        else "A star"
+        if call.star
+        else None
+    )
+    if what:
+        code = "E_UNSUPPORTED" if functions.is_known(call.name) else "E_FUNCTION_NOT_ALLOWED"
+        raise ShoalError(code, f"{what} cannot be used with the function {call.name}.", position=call.place)
+
+
+def _frame(spec: exp.WindowSpec | None) -> Frame | None:
+    if spec is None:
+        return None
+
+    def bound(key: str) -> tuple[int | None, str]:
+        value, side = spec.args.get(key), spec.args.get(f"{key}_side")
+        if isinstance(value, str):
+            return (None, "CURRENT ROW") if value == "CURRENT ROW" else (None, str(side))
+        if not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit() or len(value.name) > 9:
+            raise ShoalError(
+                "E_UNSUPPORTED", "The frame of a window is given by whole numbers.", position=position(spec)
+            )
+        return int(value.name), str(side)
+
+    if spec.args["kind"] != "ROWS" and any(bound(k)[0] is not None for k in ("start", "end")):
+        raise ShoalError(
+            "E_UNSUPPORTED", "Only ROWS frames take numbers.", hint="Write ROWS BETWEEN …", position=position(spec)
+        )
+    return Frame(spec.args["kind"], bound("start"), bound("end"))
+
+
+def _literal(node: exp.Expression, place: Place) -> Literal:
+    """Numbers keep their exact decimal value; what is not whole is a double in arithmetic."""
+    if isinstance(node, exp.Null):
+        return Literal(None, NULL, place)
+    if isinstance(node, exp.Boolean):
+        return Literal(bool(node.this), BOOLEAN, place)
+    if node.is_string:
+        return Literal(node.name, TEXT, place)
+    text = node.name
+    if text.isdigit():
+        whole = int(text)
+        return Literal(whole, INTEGER, place) if whole < 2**63 else Literal(float(whole), DOUBLE, place)
+    value = float(text)
+    if value in {float("inf"), float("-inf")}:
+        raise ShoalError("E_PARSE", "This number is too large.", position=place)
+    return Literal(value, DOUBLE, place)
+
+
+__all__ = ["Cast", "ExpressionBinder", "data_type", "is_aggregate", "refuse_extras"]

@@ -1,0 +1,303 @@
+"""A SELECT with the privacy clause: keys, private aggregates and options; what surrounds them works on released rows."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from shoal.catalog import ColumnFacts, fold
+from shoal.errors import ShoalError
+from shoal.plan import nodes
+from shoal.plan.expressions import Column, Expression, Order
+from shoal.plan.releases import AggregateCall, Options, PrivateSelect
+from shoal.plan.types import Kind
+from shoal.sql.bind_aggregates import AggregateBinder, BoundAggregate
+from shoal.sql.bind_expressions import ExpressionBinder
+from shoal.sql.bind_grouped import GroupedBinder, KeyResolver, output_name, select_items
+from shoal.sql.bind_rows import ordered, value_name
+from shoal.sql.parse import position
+
+if TYPE_CHECKING:
+    from shoal.plan.nodes import Field, Node
+    from shoal.sql.bind import Binder, CommonTable
+    from shoal.sql.parse import Constant, FunctionCall
+    from shoal.sql.scope import Scope
+
+MAX_KEYS = 100
+MAX_PUBLIC_GROUPS = 1_000_000
+
+
+def bind_private_select(
+    binder: Binder,
+    tree: exp.Select,
+    node: Node,
+    scope: Scope,
+    tables: dict[str, CommonTable],
+    options: Options,
+    unit: Constant | None,
+) -> tuple[Node, list[tuple[str, Expression]], list[Order]]:
+    """The released relation, the SELECT list over it and the order; the private part is added to the statement."""
+    return PrivateBinder(binder, tree, node, scope, tables, options).bound(unit)
+
+
+class PrivateBinder:
+    """Binds one private SELECT; its FROM and WHERE are bound already."""
+
+    def __init__(
+        self,
+        binder: Binder,
+        tree: exp.Select,
+        node: Node,
+        scope: Scope,
+        tables: dict[str, CommonTable],
+        options: Options,
+    ) -> None:
+        self._binder = binder
+        self._context = binder.context
+        self._tree = tree
+        self._node = node
+        self._options = options
+        self._scans = [n for n in _scans(node) if n.owner is not None]
+        self._rows = ExpressionBinder(scope, binder.subquery(tables))
+        self._items = select_items(tree.expressions)
+        self._calls: dict[BoundAggregate, AggregateCall] = {}
+        self._aggregates = AggregateBinder(
+            self._rows,
+            self._facts,
+            self._is_owner,
+            self._most_rows(),
+            options.max_rows_per_owner,
+            anonymization=options.clause == "ANONYMIZATION",
+        )
+
+    # ---- what the catalog knows ----------------------------------------------------------------------------------
+
+    def _facts(self, value: Expression) -> ColumnFacts:
+        origin = self._context.symbols.origins.get(value.symbol) if isinstance(value, Column) else None
+        table = self._context.catalog.table(origin[0]) if origin else None
+        return table.facts(origin[1]) if table is not None and origin else ColumnFacts()
+
+    def _is_owner(self, value: Expression) -> bool:
+        """Whether a column is a copy of some table's owner column (lineage, not name)."""
+        origin = self._context.symbols.origins.get(value.symbol) if isinstance(value, Column) else None
+        table = self._context.catalog.table(origin[0]) if origin else None
+        return table is not None and table.owner is not None and origin is not None and fold(table.owner) == origin[1]
+
+    def _most_rows(self) -> int | None:
+        """The catalog's bound on rows, usable when the rows of one private table are counted and nothing multiplies them."""
+        if len(self._scans) != 1 or any(isinstance(n, (nodes.Join, nodes.Aggregate)) for n in nodes.walk(self._node)):
+            return None
+        table = self._context.catalog.table(self._scans[0].table)
+        return table.max_rows_per_owner_and_group if table is not None else None
+
+    # ---- the SELECT ----------------------------------------------------------------------------------------------
+
+    def bound(self, unit: Constant | None) -> tuple[Node, list[tuple[str, Expression]], list[Order]]:
+        """Keys, then the SELECT list, HAVING and ORDER BY over released columns."""
+        self._check(unit)
+        keys = self._keys()
+        grouped = GroupedBinder(self._rows, keys, self._aggregate, self._raw)
+        number = len(self._context.selects)
+        try:
+            outputs, condition, order = self._over_groups(grouped)
+        except ShoalError as error:
+            if error.code not in {"E_RAW_OUTPUT", "E_UID_EXPOSED"}:
+                raise
+            # What ownership has to say about the FROM comes first; this error waits for it.
+            self._context.late.append(error)
+            outputs, condition, order = [], None, []
+        fields = tuple(keys.values()) + tuple(c.field for c in self._calls.values())
+        self._context.selects.append(self._select(keys))
+        released: Node = nodes.Released(number, fields, place=position(self._tree))
+        if condition is not None:
+            released = nodes.Filter(released, condition)
+        return released, outputs, order
+
+    def _check(self, unit: Constant | None) -> None:
+        place = position(self._tree)
+        if not self._scans:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                "This SELECT reads no private table: there is nobody to protect.",
+                hint="Remove the privacy clause, or name a private table in FROM.",
+                position=place,
+            )
+        if self._tree.args.get("qualify") is not None:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                "QUALIFY in a private SELECT is not supported.",
+                hint="Filter in an outer query.",
+                position=place,
+            )
+        if unit is not None:
+            named = str(unit.value) if isinstance(unit.value, str) else ""
+            owners = {fold(str(self._context.catalog.table(s.table).owner)) for s in self._scans}  # type: ignore[union-attr]
+            if owners != {fold(named)}:
+                raise ShoalError(
+                    "E_OPTION_INVALID",
+                    "privacy_unit_column must name the owner column that the catalog gives.",
+                    hint=f"It is {', '.join(sorted(owners))}; the option may be left out.",
+                    position=unit.place,
+                )
+
+    def _keys(self) -> dict[Expression, Field]:
+        clause = self._tree.args.get("group")
+        if clause is None:
+            return {}
+        if clause.args.get("all"):
+            raise ShoalError(
+                "E_GROUPING", "GROUP BY ALL is not supported.", hint="List the keys.", position=position(clause)
+            )
+        if len(clause.expressions) > MAX_KEYS:
+            raise ShoalError("E_LIMITS", f"GROUP BY takes at most {MAX_KEYS} keys.", position=position(clause))
+        resolver = OwnerAwareKeys(self._items, self._rows, self._is_owner)
+        keys: dict[Expression, Field] = {}
+        for part in clause.expressions:
+            value = resolver.resolve(part)
+            if value.type.kind in {Kind.UNSUPPORTED, Kind.INTERVAL, Kind.NULL}:
+                raise ShoalError(
+                    "E_GROUPING",
+                    f"A value of type {value.type} cannot be a group key.",
+                    hint="Cast it.",
+                    position=position(part),
+                )
+            if value not in keys:
+                keys[value] = self._context.symbols.field(value_name(value, self._node), value.type, value)
+        return keys
+
+    def _over_groups(
+        self, grouped: GroupedBinder
+    ) -> tuple[list[tuple[str, Expression]], Expression | None, list[Order]]:
+        outputs: list[tuple[str, Expression]] = []
+        for index, (alias, value) in enumerate(self._items):
+            if value.is_star and isinstance(value, (exp.Star, exp.Column)):
+                raise self._raw(value)
+            outputs.append((output_name(alias, value, index), grouped.bind(value)))
+        grouped.aliases = {fold(n): v for n, v in outputs}
+        having = self._tree.args.get("having")
+        condition = grouped.condition(having.this) if having is not None else None
+        clause = self._tree.args.get("order")
+        grouped.prefers_aliases = True
+        order = [ordered(grouped, item, outputs) for item in clause.expressions] if clause is not None else []
+        return outputs, condition, order
+
+    def _raw(self, node: exp.Expression) -> ShoalError:
+        if (
+            isinstance(node, exp.Column)
+            and not isinstance(node.this, exp.Star)
+            and self._is_owner(self._rows.bind(node))
+        ):
+            return exposed(position(node))
+        return ShoalError(
+            "E_RAW_OUTPUT",
+            "Values of single rows cannot be shown: this is neither a group key nor an aggregate.",
+            hint="Add the column to GROUP BY, or put it inside an aggregate such as AVG(…).",
+            position=position(node),
+        )
+
+    def _aggregate(self, call: FunctionCall) -> Expression:
+        """A private aggregate; the same one twice is one draw."""
+        found = self._aggregates.bind(call)
+        if found not in self._calls:
+            field = self._context.symbols.field("", found.aggregate.type)
+            self._calls[found] = AggregateCall(
+                field, found.aggregate, found.bounds, found.bounds_source, found.epsilon, found.report, place=call.place
+            )
+        known = self._calls[found].field
+        return Column(known.symbol, known.type, call.place)
+
+    def _select(self, keys: dict[Expression, Field]) -> PrivateSelect:
+        pairs = tuple((f, v) for v, f in keys.items())
+        node, groups, note = self._public_groups(pairs)
+        return PrivateSelect(
+            node, pairs, tuple(self._calls.values()), self._options, groups, note, position(self._tree)
+        )
+
+    # ---- public groups -------------------------------------------------------------------------------------------
+
+    def _public_groups(self, keys: tuple[tuple[Field, Expression], ...]) -> tuple[Node, Node | None, str]:
+        """The list of groups that is public knowledge, if the strategy wants one: an outer-joined public side, or domains."""
+        strategy = self._options.strategy
+        if not keys or strategy not in {"PUBLIC_GROUPS", "AUTO"}:
+            return self._node, None, ""
+        joined = self._outer_joined(keys)
+        if joined is not None and strategy == "PUBLIC_GROUPS":
+            return joined[0], joined[1], "every group of the public side of the join appears"
+        domain = self._domains(keys)
+        if domain is not None and self._options.min_owners == 1 and self._options.selection_epsilon is None:
+            return self._node, domain, "the catalog lists the values of every key"
+        if strategy == "AUTO":
+            return self._node, None, ""
+        raise ShoalError(
+            "E_OPTION_INVALID",
+            "PUBLIC_GROUPS needs keys that are columns of a public relation outer-joined to the private rows, "
+            "or keys whose values the catalog lists.",
+            hint="FROM visits v RIGHT JOIN (SELECT DISTINCT region FROM regions) r ON v.region = r.region GROUP BY r.region",
+            position=position(self._tree),
+        )
+
+    def _domains(self, keys: tuple[tuple[Field, Expression], ...]) -> Node | None:
+        lists = [self._facts(value).values for _, value in keys]
+        size = 1
+        for values in lists:
+            if values is None:
+                return None
+            size *= max(1, len(values))
+        if size > MAX_PUBLIC_GROUPS:
+            return None
+        fields = tuple(self._context.symbols.field(f.name, f.type) for f, _ in keys)
+        rows = tuple(itertools.product(*(v for v in lists if v is not None)))
+        return nodes.Values(rows, fields)
+
+    def _outer_joined(self, keys: tuple[tuple[Field, Expression], ...]) -> tuple[Node, Node] | None:
+        """(input with the join made inner, the public side's groups) when the keys are columns of a preserved public side."""
+        from shoal.sql.bind import is_owned
+
+        path: list[nodes.Filter] = []
+        current = self._node
+        while isinstance(current, nodes.Filter):
+            path.append(current)
+            current = current.input
+        if not isinstance(current, nodes.Join) or not all(isinstance(v, Column) for _, v in keys):
+            return None
+        sides = {"left": current.left, "right": current.right}
+        public = sides.get(current.kind)
+        if public is None or is_owned(public):
+            return None
+        offered = {f.symbol: f for f in public.fields}
+        symbols = [v.symbol for _, v in keys if isinstance(v, Column)]
+        if not all(s in offered for s in symbols):
+            return None
+        groups = self._binder.project(public, [(offered[s].name, Column(s, offered[s].type)) for s in symbols])
+        node: Node = nodes.Join(current.left, current.right, "inner", current.condition, place=current.place)
+        for step in reversed(path):
+            node = nodes.Filter(node, step.predicate, place=step.place)
+        return node, nodes.Distinct(groups)
+
+
+class OwnerAwareKeys(KeyResolver):
+    """GROUP BY of a private SELECT: an alias that hides the owner column still means the owner column."""
+
+    def __init__(self, items, rows, is_owner) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(items, rows)
+        self._is_owner = is_owner
+
+    def ambiguous(self, node: exp.Column, found: Expression) -> Expression:
+        """The owner column wins, so that the exposure is what is reported."""
+        return found if self._is_owner(found) else super().ambiguous(node, found)
+
+
+def exposed(place: tuple[int, int] | None) -> ShoalError:
+    """The refusal to show owners."""
+    return ShoalError(
+        "E_UID_EXPOSED",
+        "The owner column cannot be shown or grouped by: every group would be one person.",
+        hint="Group by something many owners share, such as uid % 10 or a region.",
+        position=place,
+    )
+
+
+def _scans(node: Node) -> list[nodes.Scan]:
+    return [n for n in nodes.walk(node) if isinstance(n, nodes.Scan)]

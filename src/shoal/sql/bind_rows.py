@@ -1,0 +1,210 @@
+"""A SELECT without the privacy clause: over public rows, or over owned rows inside the FROM of a private SELECT."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from shoal.errors import ShoalError
+from shoal.plan import nodes
+from shoal.plan.expressions import Column, Expression, Order, WindowCall, walk
+from shoal.sql import functions
+from shoal.sql.bind_expressions import ExpressionBinder
+from shoal.sql.bind_grouped import GroupedBinder, KeyResolver, has_aggregate, output_name, select_items
+from shoal.sql.parse import position
+
+if TYPE_CHECKING:
+    from shoal.plan.nodes import Field, Node, RowAggregate
+    from shoal.sql.bind import Binder, CommonTable
+    from shoal.sql.parse import FunctionCall
+    from shoal.sql.scope import Scope
+
+
+class RowsBinder:
+    """Binds one such SELECT; its FROM and WHERE are bound already."""
+
+    def __init__(
+        self, binder: Binder, tree: exp.Select, node: Node, scope: Scope, tables: dict[str, CommonTable]
+    ) -> None:
+        self._binder = binder
+        self._tree = tree
+        self._node = node
+        self._scope = scope
+        self._tables = tables
+        self._rows = ExpressionBinder(scope, binder.subquery(tables))
+        self._items = select_items(tree.expressions)
+        self._aggregates: dict[RowAggregate, Field] = {}
+
+    def bound(self) -> Node:
+        """The relation of the SELECT."""
+        tree = self._tree
+        if tree.args.get("distinct") is not None and tree.args["distinct"].args.get("on") is not None:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                "DISTINCT ON depends on the order of rows.",
+                hint="Use GROUP BY.",
+                position=position(tree),
+            )
+        grouped = (
+            tree.args.get("group") is not None
+            or any(has_aggregate(v) for _, v in self._items)
+            or (tree.args.get("having") is not None)
+        )
+        return self._grouped() if grouped else self._plain()
+
+    def _plain(self) -> Node:
+        items = self._expanded()
+        node = self._node
+        if self._tree.args.get("qualify") is not None:
+            return self._qualified(items)
+        if self._tree.args.get("distinct") is not None:
+            node = nodes.Distinct(self._binder.project(node, items), place=position(self._tree))
+            items = []
+        return self._binder._tail(self._tree, node, items, self._scope, self._tables)  # noqa: SLF001 - one binder in two files
+
+    def _expanded(self) -> list[tuple[str, Expression]]:
+        """The SELECT list with stars written out."""
+        found: list[tuple[str, Expression]] = []
+        for index, (alias, value) in enumerate(self._items):
+            if value.is_star and isinstance(value, (exp.Star, exp.Column)):
+                found.extend(self._star(value))
+            else:
+                found.append((output_name(alias, value, index), self._rows.bind(value)))
+        return found
+
+    def _star(self, value: exp.Expression) -> list[tuple[str, Expression]]:
+        from shoal.catalog import fold
+        from shoal.plan.types import Kind
+
+        table = value.table if isinstance(value, exp.Column) else ""
+        found: list[tuple[str, Expression]] = []
+        for alias, f in self._scope.visible():
+            if (not table or fold(alias) == fold(table)) and f.type.kind is not Kind.UNSUPPORTED:
+                merged = self._scope.merged.get(fold(f.name)) if not table else None
+                found.append((f.name, merged or Column(f.symbol, f.type)))
+        if not found:
+            raise ShoalError("E_UNKNOWN_TABLE", "This star names nothing.", position=position(value))
+        return found
+
+    def _qualified(self, items: list[tuple[str, Expression]]) -> Node:
+        condition = self._rows.condition(self._tree.args["qualify"].this)
+        windows = {part for part in walk(condition) if isinstance(part, WindowCall)}
+        everything = self._binder.project(
+            self._node,
+            [(f.name, Column(f.symbol, f.type)) for f in self._node.fields]
+            + [(n, v) for n, v in items]
+            + [("", w) for w in windows],
+        )
+        renamed: dict[Expression, Expression] = {value: Column(f.symbol, f.type) for f, value in everything.items}
+        from shoal.plan.expressions import transform
+
+        predicate = transform(condition, lambda part: renamed.get(part, part))
+        filtered = nodes.Filter(everything, predicate, place=position(self._tree.args["qualify"]))
+        outputs = [(n, renamed[v]) for n, v in items]
+        return self._binder._tail(self._tree, filtered, outputs, self._scope, self._tables)  # noqa: SLF001 - one binder in two files
+
+    # ---- GROUP BY ------------------------------------------------------------------------------------------------
+
+    def _grouped(self) -> Node:
+        symbols = self._binder.context.symbols
+        clause = self._tree.args.get("group")
+        if clause is not None and clause.args.get("all"):
+            raise ShoalError(
+                "E_GROUPING", "GROUP BY ALL is not supported.", hint="List the keys.", position=position(clause)
+            )
+        resolver = KeyResolver(self._items, self._rows)
+        keys: dict[Expression, Field] = {}
+        for part in clause.expressions if clause is not None else []:
+            value = resolver.resolve(part)
+            if value not in keys:
+                name = value_name(value, self._node)
+                keys[value] = symbols.field(name, value.type, value)
+        grouped = GroupedBinder(self._rows, keys, self._aggregate, _raw_in_group)
+        outputs: list[tuple[str, Expression]] = []
+        for index, (alias, value) in enumerate(self._items):
+            if value.is_star and isinstance(value, (exp.Star, exp.Column)):
+                raise ShoalError(
+                    "E_GROUPING",
+                    "A star cannot stand beside GROUP BY.",
+                    hint="Name the columns.",
+                    position=position(value),
+                )
+            outputs.append((output_name(alias, value, index), grouped.bind(value)))
+        from shoal.catalog import fold
+
+        grouped.aliases = {fold(n): v for n, v in outputs}
+        having = self._tree.args.get("having")
+        condition = grouped.condition(having.this) if having is not None else None
+        order = self._order(grouped, outputs)
+        node: Node = nodes.Aggregate(
+            self._node,
+            tuple((f, v) for v, f in keys.items()),
+            tuple((f, a) for a, f in self._aggregates.items()),
+            place=position(self._tree),
+        )
+        if condition is not None:
+            node = nodes.Filter(node, condition, place=position(having))
+        if self._tree.args.get("distinct") is not None:
+            node = nodes.Distinct(self._binder.project(node, outputs), place=position(self._tree))
+            outputs, order = [], None if not order else order
+        return self._binder._tail(self._tree, node, outputs, self._scope, self._tables, bound_order=order)  # noqa: SLF001 - one binder in two files
+
+    def _order(self, grouped: GroupedBinder, outputs: list[tuple[str, Expression]]) -> list[Order]:
+        clause = self._tree.args.get("order")
+        if clause is None:
+            return []
+        grouped.prefers_aliases = True
+        return [ordered(grouped, item, outputs) for item in clause.expressions]
+
+    def _aggregate(self, call: FunctionCall) -> Expression:
+        """An exact aggregate, order-independent by construction."""
+        if call.named or call.clamped or call.within_group is not None or call.order_by is not None or call.nulls:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                f"{call.name} takes plain arguments here.",
+                hint="Bounds belong to the private SELECT.",
+                position=call.place,
+            )
+        if call.name.startswith("ANON_"):
+            raise ShoalError(
+                "E_AGG_NOT_DP", f"{call.name} belongs to a SELECT WITH ANONYMIZATION.", position=call.place
+            )
+        arguments = [] if call.star else [self._rows.bind(a) for a in call.arguments]
+        name, result = functions.owner_aggregate(call.name, [a.type for a in arguments], call.place)
+        condition = self._rows.condition(call.filter) if call.filter is not None else None
+        aggregate = nodes.RowAggregate(name, tuple(arguments), result, call.distinct, condition, call.place)
+        if aggregate not in self._aggregates:
+            self._aggregates[aggregate] = self._binder.context.symbols.field("", result)
+        found = self._aggregates[aggregate]
+        return Column(found.symbol, found.type, call.place)
+
+
+def ordered(grouped: GroupedBinder, item: exp.Expression, outputs: list[tuple[str, Expression]]) -> Order:
+    """One item of ORDER BY over groups; a whole number is the place of an output column."""
+    node = item.this if isinstance(item, exp.Ordered) else item
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+        number = int(node.name)
+        if not 1 <= number <= len(outputs):
+            raise ShoalError(
+                "E_PARSE", f"ORDER BY {number} names no column of the SELECT list.", position=position(node)
+            )
+        nulls = item.args.get("nulls_first")
+        return Order(outputs[number - 1][1], bool(item.args.get("desc")), bool(nulls) if nulls is not None else False)
+    return grouped.ordered(item)
+
+
+def value_name(value: Expression, node: Node) -> str:
+    """The name of a bare column, "" for anything else."""
+    if isinstance(value, Column):
+        return next((f.name for f in node.fields if f.symbol == value.symbol), "")
+    return ""
+
+
+def _raw_in_group(node: exp.Expression) -> ShoalError:
+    return ShoalError(
+        "E_GROUPING",
+        "This column is neither a group key nor inside an aggregate.",
+        hint="Add it to GROUP BY, or aggregate it.",
+        position=position(node),
+    )
