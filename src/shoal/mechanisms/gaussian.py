@@ -141,7 +141,7 @@ def zcdp_holds(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
     """Whether ρ-zCDP implies (ε, δ)-privacy by the conversion of Canonne, Kamath and Steinke at some order α."""
     if rho == 0:
         return True
-    order = Fraction(_best_order(float(rho), float(epsilon)))
+    order = _best_order(float(rho), float(epsilon))
     with arithmetic():
         alpha = decimal_near(order)
         log_delta = (
@@ -160,9 +160,9 @@ def largest_zcdp(epsilon: float, delta: float) -> float:
     return allowed(_minimise(lambda log_excess: -allowed(log_excess)))
 
 
-def _best_order(rho: float, epsilon: float) -> float:
+def _best_order(rho: float, epsilon: float) -> Fraction:
     """An order α close to the best one."""
-    return 1 + math.exp(_minimise(lambda log_excess: _log_zcdp_delta(log_excess, rho, epsilon)))
+    return 1 + Fraction(math.exp(_minimise(lambda log_excess: _log_zcdp_delta(log_excess, rho, epsilon))))
 
 
 def _minimise(function: Callable[[float], float]) -> float:

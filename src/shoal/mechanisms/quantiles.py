@@ -169,7 +169,7 @@ def closest_with_sum(numbers: Reals, sums: Reals) -> Reals:
 
 
 def _descend(children: Reals, rest: Reals) -> tuple[Counts, Reals]:
-    """The child in which the share `rest` of the node's rows is reached, and what share of the child's rows it takes."""
+    """The child in which the share `rest` of the node's rows is reached, and the share of the child's rows it takes."""
     shares = np.where(children.sum(axis=1, keepdims=True) > 0, children, 1.0)
     upto = np.cumsum(shares, axis=1)
     goal = rest * upto[:, -1]
