@@ -224,7 +224,7 @@ def shrunk(noise: AdditiveNoise, task: Task) -> AdditiveNoise:
     delta, planned = task.delta, noise.shift.per_coordinate
     if delta > planned:
         raise InternalError("found bounds are wider than the plan allows")
-    shift = Shift(delta, noise.shift.coordinates)
+    shift = Shift(delta, noise.shift.coordinates, noise.shift.entries)
     if isinstance(noise, LaplaceNoise):
         return LaplaceNoise(shift, noise.scale * delta / planned, task.grid)
     sigma = min(noise.sigma, Fraction(-(-noise.sigma * delta // planned)) + 2)
@@ -273,8 +273,10 @@ def _reading(
     if task is None:
         return Reading(release_.measure, noise, grid, None, None, empty)
     if isinstance(total, LeafCounts):
-        trees = _trees(release_.measure, total, order, noise, entropy)
-        return Reading(release_.measure, noise, grid, bounds, steps, empty, trees)
+        if not isinstance(release_.measure, Leaves):
+            raise InternalError("only leaves have a tree")
+        forest = _forest(release_.measure, total, order, noise, entropy)
+        return Reading(release_.measure, noise, grid, bounds, steps, empty, forest)
     if plan.shared_count == index and noisy_owners is not None:
         values: NDArray[Any] = np.asarray(noisy_owners)[order]
     else:
@@ -282,23 +284,23 @@ def _reading(
     return Reading(release_.measure, noise, grid, bounds, steps, values)
 
 
-def _trees(
-    measure_: Any, counts: LeafCounts, order: NDArray[np.int64], noise: AdditiveNoise, entropy: Entropy
-) -> tuple[quantiles.NoisyTree, ...]:
-    """A noisy tree for every group that is shown."""
-    by_group = np.argsort(counts.groups, kind="stable")
-    starts = np.searchsorted(counts.groups[by_group], order, side="left")
-    ends = np.searchsorted(counts.groups[by_group], order, side="right")
-    return tuple(
-        quantiles.NoisyTree(
-            counts.leaves[by_group[a:b]],
-            counts.counts[by_group[a:b]],
-            noise,
-            measure_.branching,
-            measure_.height,
-            entropy,
-        )
-        for a, b in zip(starts, ends, strict=True)
+def _forest(
+    measure_: Leaves, counts: LeafCounts, order: NDArray[np.int64], noise: AdditiveNoise, entropy: Entropy
+) -> quantiles.NoisyForest:
+    """Noisy trees of the groups that are shown, and of no other."""
+    shown = np.full(max(int(counts.groups.max(initial=-1)), int(order.max(initial=-1))) + 1, -1, dtype=np.int64)
+    shown[order] = np.arange(len(order))
+    group = shown[counts.groups]
+    kept = group >= 0
+    return quantiles.NoisyForest(
+        len(order),
+        group[kept],
+        counts.leaves[kept],
+        counts.counts[kept],
+        noise,
+        branching=measure_.branching,
+        height=measure_.height,
+        entropy=entropy,
     )
 
 

@@ -120,7 +120,7 @@ class Result(Rows):
         for release, symbol in zip(column.releases, symbols, strict=True):
             values = np.asarray(self._finished.components.column(symbol).to_numpy(zero_copy_only=False))
             readings.append(
-                replace(self._finished.released[select].readings[release], values=np.nan_to_num(values), trees=())
+                replace(self._finished.released[select].readings[release], values=np.nan_to_num(values), forest=None)
             )
         if any(r.measure.__class__.__name__ == "Leaves" for r in readings):
             nothing = np.full(len(self), None, dtype=object)

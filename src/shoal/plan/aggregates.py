@@ -39,11 +39,11 @@ Column = "NDArray[Any]"
 Interval = tuple["NDArray[Any]", "NDArray[Any]"]
 
 
-class Tree(Protocol):
-    """What a noisy tree can be asked."""
+class Forest(Protocol):
+    """What noisy trees, one per group, can be asked."""
 
-    def quantile(self, fraction: float) -> float:
-        """The place in [0, 1] below which this fraction of the rows lies."""
+    def quantiles(self, probabilities: Sequence[float]) -> NDArray[Any]:
+        """Places in [0, 1] below which these fractions of a group's rows lie: (groups, probabilities)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Reading:
     bounds: Bounds | None
     steps: Steps | None
     values: NDArray[Any]
-    trees: Sequence[Tree] = ()
+    forest: Forest | None = None
 
     @property
     def floats(self) -> NDArray[np.float64]:
@@ -325,7 +325,7 @@ class Quantile:
 
     def interval(self, readings: Sequence[Reading], level: float) -> Interval:  # noqa: ARG002 - no honest one
         """None: a tree says nothing certain about its own rank error."""
-        size = len(self.finish(readings))
+        size = len(readings[0].values)
         return _nothing(size), _nothing(size)
 
 
@@ -386,15 +386,16 @@ class Extreme:
 
     def interval(self, readings: Sequence[Reading], level: float) -> Interval:  # noqa: ARG002 - no honest one
         """None: nothing bounds how far the true extreme lies."""
-        size = len(self.finish(readings))
+        size = len(readings[0].values)
         return _nothing(size), _nothing(size)
 
 
 def _places(reading: Reading, fraction: float) -> NDArray[Any]:
-    if reading.bounds is None:
+    if reading.bounds is None or reading.forest is None:
         return _nothing(len(reading.values))
     low, high = float(reading.bounds.lower), float(reading.bounds.upper)
-    return np.array([low + (high - low) * tree.quantile(fraction) for tree in reading.trees], dtype=np.float64)
+    places: NDArray[Any] = low + (high - low) * reading.forest.quantiles([fraction])[:, 0]
+    return places
 
 
 @dataclass(frozen=True, slots=True)

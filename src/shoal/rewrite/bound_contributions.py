@@ -44,7 +44,12 @@ def _parts_of(call: AggregateCall, contribution: Contribution) -> list[Part]:
         # COUNT(*) with at most one row per owner is the number of owners.
         return [Part(OwnerCount(), None, contribution.groups)]
     return [
-        Part(measure, call.bounds if measure.needs_bounds else None, coordinates_of(measure, contribution))
+        Part(
+            measure,
+            call.bounds if measure.needs_bounds else None,
+            coordinates_of(measure, contribution),
+            entries_of(measure, contribution),
+        )
         for measure in measures
     ]
 
@@ -63,6 +68,14 @@ def coordinates_of(measure: Measure, contribution: Contribution) -> int:
     rows_are_bounded = contribution.max_rows is not None and isinstance(measure, (RowMoment, Leaves, DistinctValues))
     one_value = isinstance(measure, Leaves) and measure.extreme is not None
     return levels if rows_are_bounded and not one_value else levels * contribution.groups
+
+
+def entries_of(measure: Measure, contribution: Contribution) -> int | None:
+    """How many integers one owner can touch: rows may fall into different leaves, bounded rows into different groups."""
+    levels = measure.height if isinstance(measure, Leaves) else 1
+    if contribution.max_rows is not None and isinstance(measure, (RowMoment, Leaves, DistinctValues)):
+        return levels * contribution.max_rows
+    return levels * contribution.groups * measure.rows if isinstance(measure, Leaves) and measure.rows > 1 else None
 
 
 def _place(parts: list[Part], part: Part) -> int:

@@ -17,6 +17,7 @@ from shoal.plan import nodes
 from shoal.plan.expressions import Call, Cast, Column, Expression, WindowCall, walk
 from shoal.plan.nodes import Field, Node, field_of
 from shoal.plan.types import Type
+from shoal.sql.functions import needs_order
 
 if TYPE_CHECKING:
     from shoal.plan.expressions import Place
@@ -143,12 +144,16 @@ def _refuse_cross_owner(node: Node) -> None:
     if not isinstance(node, nodes.Project):
         return
     genuine = lineage(node.input)
-    for _, value in node.items:
-        for part in walk(value):
-            if isinstance(part, WindowCall) and not any(
-                isinstance(p, Column) and p.symbol in genuine for p in part.partition
-            ):
-                raise _cross(part.place, "This window looks at the rows of several owners.")
+    for part in (p for _, value in node.items for p in walk(value) if isinstance(p, WindowCall)):
+        if not any(isinstance(p, Column) and p.symbol in genuine for p in part.partition):
+            raise _cross(part.place, "This window looks at the rows of several owners.")
+        if needs_order(part.function) and not part.order:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                f"{part.function.upper()} needs an order, or its answer would depend on how rows are stored.",
+                hint="Write OVER (PARTITION BY uid ORDER BY day).",
+                position=part.place,
+            )
 
 
 def _cross(place: Place, message: str) -> ShoalError:
@@ -313,7 +318,12 @@ class Ownership:
         known = (*given, *_conjuncts(node.condition)) if node.kind == "inner" else ()
         # A condition above the join also holds for the rows of a side that the join keeps as they are.
         left = self.own(node.left, given if node.kind in {"left", "semi", "anti"} else known)
-        right = self.own(node.right, given if node.kind == "right" else known)
+        try:
+            right = self.own(node.right, given if node.kind == "right" else known)
+        except ShoalError:
+            if node.from_subquery:
+                raise _subquery(node.place) from None
+            raise
         if left is not None and right is not None:
             return self._owned_owned(node, left, right, given)
         if left is not None:

@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One additive release to be made: a measure, its bounds, and in how many coordinates one owner shows."""
+    """One additive release to be made: a measure, its bounds, and in how many coordinates one owner shows.
+
+    `entries` is how many integers one owner can touch at all, where the same norms may be spread over more of them.
+    """
 
     measure: Measure
     bounds: Bounds | Inferred | None
     coordinates: int
+    entries: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,14 +63,14 @@ def sized(part: Part, scale: Fraction) -> Sized:
     """The grid for a noise of about this scale (in the analyst's units), and the shift in its steps."""
     if counts_whole_numbers(part) or planned_bounds(part) is None or reach(part) == 0:
         steps = part.measure.delta(_whole_steps(part)) if reach(part) else 0
-        return Sized(Shift(steps, part.coordinates), Fraction(1))
+        return Sized(Shift(steps, part.coordinates, part.entries), Fraction(1))
     grid = power_of_two_below(scale * FINENESS)
     if part.measure.power == 2:
         grid = _square_below(grid)
     bounds = planned_bounds(part)
     assert bounds is not None  # noqa: S101 - reals have bounds
     steps_of = Steps.outward(bounds, row_grid_of_real(part.measure, grid))
-    return Sized(Shift(part.measure.delta(steps_of), part.coordinates), grid)
+    return Sized(Shift(part.measure.delta(steps_of), part.coordinates, part.entries), grid)
 
 
 def row_grid_of_real(measure: Measure, grid: Fraction) -> Fraction:

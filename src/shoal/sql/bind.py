@@ -31,6 +31,7 @@ from shoal.plan.nodes import Field, Node
 from shoal.plan.types import BOOLEAN, INTEGER, Kind, Type, common_type
 from shoal.sql import functions
 from shoal.sql.bind_expressions import ExpressionBinder
+from shoal.sql.bind_grouped import has_aggregate
 from shoal.sql.bind_private import bind_private_select
 from shoal.sql.bind_rows import RowsBinder
 from shoal.sql.options import default_options, read_options
@@ -608,7 +609,7 @@ class Binder:
                 node = nodes.Filter(node, condition, place=position(conjunct))
             else:
                 correlated.append(condition)
-        if any(is_aggregate_call(item) for item in query.expressions):
+        if any(has_aggregate(item) for item in query.expressions):
             node = self.query(query, tables, None)
             return node, [], [Column(f.symbol, f.type) for f in node.fields]
         outputs = []
@@ -660,22 +661,6 @@ def conjuncts(node: exp.Expression) -> list[exp.Expression]:
     if isinstance(node, exp.And):
         return conjuncts(node.this) + conjuncts(node.expression)
     return [node]
-
-
-def is_aggregate_call(node: exp.Expression) -> bool:
-    """Whether an aggregate stands anywhere in an expression (outside subqueries)."""
-    from shoal.sql.bind_expressions import is_aggregate
-
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        if isinstance(current, (exp.Select, exp.Subquery)):
-            continue
-        call = function_call(current)
-        if call is not None and call.over is None and is_aggregate(call):
-            return True
-        stack.extend(current.iter_expressions())
-    return False
 
 
 def no_clause(place: tuple[int, int] | None) -> ShoalError:

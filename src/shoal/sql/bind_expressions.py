@@ -219,13 +219,6 @@ class ExpressionBinder:
         arguments = tuple(self.bind(a) for a in call.arguments)
         partition = tuple(self.bind(p) for p in over.args.get("partition_by") or [])
         order = tuple(self.ordered(o) for o in (over.args["order"].expressions if over.args.get("order") else []))
-        if functions.needs_order(call.name) and not order:
-            raise ShoalError(
-                "E_UNSUPPORTED",
-                f"{call.name} needs an order, or its answer would depend on how rows are stored.",
-                hint="Write OVER (PARTITION BY uid ORDER BY day).",
-                position=call.place,
-            )
         name, arguments, type_ = functions.window_result(call.name, arguments, call.place)
         return WindowCall(
             name, arguments, partition, self._total(order), _frame(over.args.get("spec")), type_, call.place

@@ -27,7 +27,11 @@ def has_aggregate(node: exp.Expression) -> bool:
         if isinstance(current, (exp.Select, exp.Subquery)):
             continue
         call = function_call(current)
-        if call is not None and call.over is None and is_aggregate(call):
+        if call is not None and call.over is not None:
+            # The function of a window is no aggregate; what it is applied to may contain one.
+            stack.extend([*call.arguments, *(p for p in call.over.iter_expressions() if p is not call.over.this)])
+            continue
+        if call is not None and is_aggregate(call):
             return True
         stack.extend(current.iter_expressions())
     return False
