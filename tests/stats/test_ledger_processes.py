@@ -5,6 +5,7 @@ Nothing here is sampled against a law: the counts are exact, and a single violat
 
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import struct
@@ -187,6 +188,13 @@ def release_forever(path, reserved_or_released):
         os.write(reserved_or_released, struct.pack("ci", b"a", reservation.sequence))
 
 
+def charges_or_code(path):
+    try:
+        return {entry.sequence for entry in Ledger.open(path).entries()}
+    except ShoalError as error:
+        return error.code
+
+
 def test_killed_at_250_random_instants_everything_said_is_in_the_ledger(tmp_path):
     path = tmp_path / "ledger.db"
     Ledger.create(path, BUDGET)
@@ -200,11 +208,14 @@ def test_killed_at_250_random_instants_everything_said_is_in_the_ledger(tmp_path
         os.kill(child, signal.SIGKILL)
         assert ending_of(child) == -signal.SIGKILL
         hot_journals += (tmp_path / "ledger.db-journal").exists()
+        shutil.copy(path, tmp_path / "without-journal.db")
         with os.fdopen(said, "rb") as pipe:
             events = list(struct.iter_unpack("ci", first + pipe.read()))
         states = {entry.sequence: entry.state for entry in Ledger.open(path).entries()}
         assert {sequence for _, sequence in events} <= states.keys()
         assert all(states[sequence] == "answered" for what, sequence in events if what == b"a")
+        known = charges_or_code(tmp_path / "without-journal.db")
+        assert known == "E_LEDGER" or {sequence for _, sequence in events} <= known
     ledger = Ledger.open(path)
     assert ledger.spent[0] == Fraction(len(ledger.entries()), 10**9)
     assert len(ledger.entries()) >= 250

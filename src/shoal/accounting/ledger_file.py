@@ -18,6 +18,7 @@ import secrets
 import sqlite3
 import stat
 import threading
+import weakref
 from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
@@ -187,7 +188,7 @@ class FileStore:
     """The tables in a file, through a fresh connection per transaction."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path = path.absolute()
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -209,7 +210,7 @@ class FileStore:
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
         _require_regular_file(self._path)
-        address = self._path.absolute().as_uri() + "?mode=rw"
+        address = self._path.as_uri() + "?mode=rw"
         connection = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             _make_durable(connection)
@@ -224,6 +225,7 @@ class MemoryStore:
     def __init__(self, *, may_fork: bool) -> None:
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._only_process = None if may_fork else os.getpid()
+        weakref.finalize(self, self._connection.close)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:

@@ -247,6 +247,25 @@ def test_a_ledger_that_vanishes_is_not_made_anew(path):
     assert not path.exists()
 
 
+def test_a_ledger_stays_where_it_was_opened(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ledger = Ledger.open(path.name)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    ledger.reserve(TENTH)
+    assert Ledger.open(path).spent == ledger.spent
+
+
+def test_looking_changes_nothing(path):
+    before = path.read_bytes()
+    ledger = Ledger.open(path)
+    assert ledger.spent
+    assert ledger.remaining
+    assert ledger.entries()
+    assert ledger.stored_answer("k0")
+    assert path.read_bytes() == before
+
+
 def test_every_connection_is_durable(path):
     with Ledger.open(path)._store.writing() as connection:
         assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
