@@ -59,22 +59,30 @@ def grade_column(measures: Measures, *, is_owner: bool) -> Graded:
     """The grade of a column or combination by the shares of its owners."""
     if not measures.sampled_values:
         return Graded(Grade.MINIMAL, "There are no rows.")
-    alone, few, some = (measures.shares[k]["owners"].value for k in (2, 5, 10))
-    who = "rows" if measures.counts_rows else "owners"
     if is_owner:
         return Graded(Grade.CRITICAL, "This is the owner itself: every value is one owner.")
+    alone, few, some = (measures.shares[k]["owners"].value for k in (2, 5, 10))
+    who = "rows" if measures.counts_rows else "owners"
+    # where owners have several values each, the share of owners is an upper bound
+    most = "" if measures.values_per_owner < 1.2 else "up to "
     if alone >= 0.5:
-        return Graded(Grade.CRITICAL, f"{percent(alone)} of {who} have a value that nobody else has.")
+        return Graded(Grade.CRITICAL, _sentence(f"{most}{percent(alone)} of {who} have a value that nobody else has."))
     if alone >= 0.05 or few >= 0.2:
-        return Graded(Grade.HIGH, _reason(who, alone, few))
+        return Graded(Grade.HIGH, _reason(who, most, alone, few))
     if alone > 0 or few >= 0.01:
-        return Graded(Grade.MEDIUM, _reason(who, alone, few))
+        return Graded(Grade.MEDIUM, _reason(who, most, alone, few))
     if some > 0:
-        return Graded(Grade.LOW, f"{percent(some)} of {who} share their value with fewer than 9 others.")
+        return Graded(Grade.LOW, _sentence(f"{most}{percent(some)} of {who} share a value with at most 8 others."))
     return Graded(Grade.MINIMAL, f"The rarest value seen has {measures.minimum:,} {who}.")
 
 
-def _reason(who: str, alone: float, few: float) -> str:
+def _reason(who: str, most: str, alone: float, few: float) -> str:
     if alone > 0:
-        return f"{percent(alone)} of {who} are alone with a value, {percent(few)} share it with fewer than 4 others."
-    return f"Nobody is alone, but {percent(few)} of {who} share their value with fewer than 4 others."
+        return _sentence(
+            f"{most}{percent(alone)} of {who} are alone with a value, {percent(few)} share one with at most 3 others."
+        )
+    return f"Nobody is alone, but {most}{percent(few)} of {who} share a value with at most 3 others."
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]

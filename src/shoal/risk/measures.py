@@ -132,6 +132,7 @@ class Measures:
     rows: int
     owners: Estimate
     distinct_values: Estimate
+    values_per_owner: float
     sampled_values: int
     complete: bool  # all values are in the sample
     counts_rows: bool  # every row is an owner of its own
@@ -140,21 +141,19 @@ class Measures:
     maximum: int
     shares: dict[int, dict[Whole, Estimate]]
     curve: tuple[Point, ...]
+    total: Point  # what the sample accounts for; less than all rows where a few values have most of them
 
     @property
     def histogram(self) -> list[dict[str, float | int | None]]:
         """Shares of values, owners and rows by owners per value; the last bin that holds anything ends the list."""
-        ends: list[Point | None] = [*self.curve[1:], None]
-        bins: list[dict[str, float | int | None]] = []
-        for start, end in zip(self.curve, ends, strict=True):
-            stop = end or Point(0, 1.0, 1.0, 1.0)
-            bins.append(
-                {
-                    "from_owners": start.k,
-                    "to_owners": end.k - 1 if end else None,
-                    **{of: max(0.0, getattr(stop, of) - getattr(start, of)) for of in WHOLES},
-                }
-            )
+        bins: list[dict[str, float | int | None]] = [
+            {
+                "from_owners": start.k,
+                "to_owners": None if end is self.total else end.k - 1,
+                **{of: max(0.0, getattr(end, of) - getattr(start, of)) for of in WHOLES},
+            }
+            for start, end in zip(self.curve, [*self.curve[1:], self.total], strict=True)
+        ]
         while len(bins) > 1 and bins[-1]["values"] == bins[-1]["rows"] == 0:
             bins.pop()
         return bins
@@ -165,6 +164,7 @@ class Measures:
             "rows": self.rows,
             "owners": self.owners.to_dict(),
             "distinct_values": self.distinct_values.to_dict(),
+            "values_per_owner": self.values_per_owner,
             "sampled_values": self.sampled_values,
             "complete": self.complete,
             "owners_per_value": {"minimum": self.minimum, "median": self.median, "maximum": self.maximum},
@@ -184,6 +184,7 @@ def measure(sample: Sample) -> Measures:
         rows=sample.rows,
         owners=sample.owners,
         distinct_values=distinct_values(kept, sample.fraction),
+        values_per_owner=float(owners.sum()) / (sample.fraction or 1.0) / max(sample.owners.value, 1.0),
         sampled_values=kept,
         complete=sample.fraction is None,
         counts_rows=sample.counts_rows,
@@ -191,7 +192,8 @@ def measure(sample: Sample) -> Measures:
         median=float(np.median(owners)) if kept else 0.0,
         maximum=round(owners.max()) if kept else 0,
         shares={k: {of: share_below(sample, k, of) for of in WHOLES} for k in THRESHOLDS},
-        curve=tuple(_point(sample, k) for k in _edges_up_to(owners.max() if kept else 1)),
+        curve=tuple(_point(sample, k) for k in _edges_up_to(max(THRESHOLDS[-1], owners.max() if kept else 1))),
+        total=_point(sample, 1 << 62),
     )
 
 

@@ -174,7 +174,8 @@ def _combinations(
     sizes = range(2, settings.combine + 1)
     made: list[Subject] = list(chain.from_iterable(combinations(chosen, size) for size in sizes))
     limit = "" if count == len(columns) else f" (of {len(columns)}; at most {settings.max_combinations} combinations)"
-    return made, f"{len(made)} combinations of the {len(chosen)} most unique columns{limit}."
+    noun = "combination" if len(made) == 1 else "combinations"
+    return made, f"{len(made)} {noun} of the {len(chosen)} most unique columns{limit}."
 
 
 def _columns_within(limit: int, combine: int, available: int) -> int:
