@@ -35,14 +35,17 @@ from shoal.plan.contributions import (
 )
 from shoal.plan.measures import Leaves, OwnerMean, RowCount, RowMoment, Steps
 from shoal.plan.releases import Inferred
+from shoal.plan.trees import rebuilt
 from shoal.released import Released, answer_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from shoal.accounting.accountants import Loss
     from shoal.accounting.events import AdditiveNoise
     from shoal.accounting.ledger import Ledger
     from shoal.engines.base import Engine
+    from shoal.plan.measures import Measure
     from shoal.plan.nodes import Node
     from shoal.plan.releases import Release, SelectPlan, StatementPlan
 
@@ -63,7 +66,7 @@ def execute(
     reservation = ledger.reserve(charge_of(plan), user=user, description=plan.sql)
     try:
         finished = _run(plan, engine, entropy)
-    except Exception:
+    except Exception:  # noqa: BLE001 - whatever went wrong could depend on the data, and none of it may be told
         reservation.fail()
         raise ShoalError(
             "E_EXECUTION",
@@ -74,7 +77,7 @@ def execute(
     return finished
 
 
-def charge_of(plan: StatementPlan):  # type: ignore[no-untyped-def]
+def charge_of(plan: StatementPlan) -> Loss:
     """What the ledger is asked for: the ε that was asked, and δ where any mechanism uses it."""
     return replace(plan.loss, epsilon=plan.epsilon, delta=plan.delta if plan.loss.delta else Fraction(0))
 
@@ -103,8 +106,7 @@ def with_stored_rows(select: SelectPlan, released: dict[int, Released]) -> Selec
         if isinstance(node, nodes.Released):
             table = released[node.select].table.select([f.symbol for f in node.fields])
             return nodes.Values(tuple(tuple(row.values()) for row in table.to_pylist()), node.fields)
-        changes = {key: stored(getattr(node, key)) for key in ("input", "left", "right") if hasattr(node, key)}
-        return replace(node, **changes) if changes else node
+        return rebuilt(node, stored)
 
     asked = select.select
     groups_ = stored(asked.public_groups) if asked.public_groups is not None else None
@@ -197,7 +199,7 @@ def resolve(release: Release, found: tuple[Bounds | None, ...]) -> tuple[Task | 
     return task, shrunk(noise, task), bounds
 
 
-def _unit(measure_, bounds: Bounds) -> Fraction:  # type: ignore[no-untyped-def]
+def _unit(measure_: Measure, bounds: Bounds) -> Fraction:
     """How many times larger than one unit the found bounds are: a power of two, so that the grid stays one."""
     centred = isinstance(measure_, OwnerMean) or (isinstance(measure_, RowMoment) and measure_.centred)
     size = (bounds.upper - bounds.lower) / 2 if centred else max(abs(bounds.lower), abs(bounds.upper))

@@ -201,10 +201,10 @@ def _select_lines(select: dict[str, Any]) -> list[str]:
     ]
     for column in select["columns"]:
         lines.extend(_column_lines(column))
-    for histogram in select["inferred_bounds"]:
-        lines.append(
-            f"bounds        found from a noisy histogram of {histogram['bins']} bins, {_noise_text(histogram)}"
-        )
+    lines.extend(
+        f"bounds        found from a noisy histogram of {histogram['bins']} bins, {_noise_text(histogram)}"
+        for histogram in select["inferred_bounds"]
+    )
     chosen = select["selection"]
     text = f"groups        {chosen['rule']}: {chosen['why']}"
     if chosen.get("threshold") is not None:

@@ -1,5 +1,7 @@
-"""Post-processing: HAVING, ORDER BY, LIMIT, expressions, outer queries. Touches released rows and public tables only, on an
-embedded DuckDB of its own that sees nothing else."""
+"""Post-processing: HAVING, ORDER BY, LIMIT, expressions, outer queries.
+
+Touches released rows and public tables only, on an embedded DuckDB of its own that sees nothing else.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,9 @@ from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.plan import nodes
 from shoal.plan.expressions import (
     Column as ColumnOf,
-    ExistsRelation,
-    Expression,
-    InRelation,
-    ScalarRelation,
-    transform,
 )
 from shoal.plan.nodes import Field, Node
+from shoal.plan.trees import all_nodes, rebuilt
 from shoal.plan.types import DOUBLE
 from shoal.released import Released, arrow_type, component
 
@@ -56,8 +54,6 @@ def public_rows(root: Node, engine: Engine) -> dict[str, pa.Table]:
 
 
 def _scans(root: Node) -> list[nodes.Scan]:
-    from shoal.sql.bind import all_nodes
-
     return [node for node in all_nodes(root) if isinstance(node, nodes.Scan)]
 
 
@@ -128,35 +124,9 @@ def _with_public(root: Node, public: dict[str, pa.Table], tables: dict[str, pa.T
             return nodes.Project(
                 base, tuple((f, ColumnOf(b.symbol, b.type)) for f, b in zip(node.fields, fetched, strict=True))
             )
-        return _rebuilt(node, stored)
+        return rebuilt(node, stored)
 
     return stored(root)
-
-
-def _rebuilt(node: Node, change) -> Node:  # type: ignore[no-untyped-def]
-    """A node with its inputs, and the relations inside its expressions, changed."""
-
-    def inside(part: Expression) -> Expression:
-        if isinstance(part, (InRelation, ExistsRelation, ScalarRelation)):
-            return replace(part, relation=change(part.relation))
-        return part
-
-    def expression(value: Expression) -> Expression:
-        return transform(value, inside)
-
-    match node:
-        case nodes.Filter():
-            return replace(node, input=change(node.input), predicate=expression(node.predicate))
-        case nodes.Project():
-            return replace(node, input=change(node.input), items=tuple((f, expression(v)) for f, v in node.items))
-        case nodes.Join():
-            return replace(node, left=change(node.left), right=change(node.right), condition=expression(node.condition))
-        case nodes.SetOperation():
-            return replace(node, left=change(node.left), right=change(node.right))
-        case nodes.Aggregate() | nodes.Distinct() | nodes.Sort():
-            return replace(node, input=change(node.input))
-        case _:
-            return node
 
 
 def carry(node: Node, plan: StatementPlan) -> tuple[Node, Carried]:

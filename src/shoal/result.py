@@ -48,10 +48,10 @@ class Rows:
     def to_polars(self) -> Any:
         """A polars data frame (extra: frames)."""
         try:
-            import polars
+            import polars as pl
         except ImportError:
             raise missing_extra("frames", "A polars data frame") from None
-        return polars.from_arrow(self._table)
+        return pl.from_arrow(self._table)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """One dict per row."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from shoal.catalog import Catalog, Table, fold
@@ -91,7 +91,7 @@ def _guess(values: tuple[Any, ...] | None, *, bounded: bool) -> str:
     first = next((v for v in values or () if v is not None), None)
     if isinstance(first, bool):
         return "BOOLEAN"
-    if isinstance(first, datetime.date):
+    if isinstance(first, dt.date):
         return "DATE"
     if isinstance(first, int):
         return "BIGINT"

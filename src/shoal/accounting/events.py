@@ -13,7 +13,7 @@ from fractions import Fraction
 from shoal.errors import InternalError
 
 
-def _require(condition: bool, sentence: str) -> None:  # noqa: FBT001 - an assertion with a name
+def _require(condition: bool, sentence: str) -> None:
     if not condition:
         raise InternalError(sentence)
 

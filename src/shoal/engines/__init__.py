@@ -1,1 +1,1 @@
-"""engines"""
+"""Engines: how a plan is run, and where data comes from."""

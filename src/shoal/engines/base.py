@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from shoal.plan.nodes import Node
 
 
-class EngineFailure(Exception):
+class EngineFailure(Exception):  # noqa: N818 - it carries nothing, so it names no error
     """An engine could not finish. Carries nothing: what the engine said must not travel."""
 
 

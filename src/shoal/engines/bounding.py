@@ -35,7 +35,7 @@ from shoal.plan.types import DOUBLE, INTEGER, Kind, Type
 from shoal.sql import functions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from shoal.plan.expressions import Expression
 
@@ -55,40 +55,40 @@ class Statements:
     histograms: tuple[exp.Query, ...]
 
 
-def integer(value: int) -> exp.Expression:
+def integer(value: int) -> exp.Expr:
     """A wide integer literal; engines read small ones faster."""
-    literal: exp.Expression = exp.Literal.number(abs(value))
+    literal: exp.Expr = exp.Literal.number(abs(value))
     if value < 0:
         literal = exp.Neg(this=literal)
     return exp.Cast(this=literal, to=exp.DataType.build("HUGEINT", dialect="duckdb"))
 
 
-def wide(value: exp.Expression) -> exp.Expression:
+def wide(value: exp.Expr) -> exp.Expr:
     """A 128-bit integer."""
     return exp.Cast(this=value, to=exp.DataType.build("HUGEINT", dialect="duckdb"))
 
 
-def masked(value: exp.Expression) -> exp.Expression:
-    """value mod 2⁶²."""
+def masked(value: exp.Expr) -> exp.Expr:
+    """Value mod 2⁶²."""
     return exp.BitwiseAnd(this=exp.Paren(this=value), expression=integer(MASK))
 
 
-def times(left: exp.Expression, right: exp.Expression) -> exp.Expression:
-    """left · right."""
+def times(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """Left · right."""
     return exp.Mul(this=exp.Paren(this=left), expression=exp.Paren(this=right))
 
 
-def plus(left: exp.Expression, right: exp.Expression) -> exp.Expression:
-    """left + right."""
+def plus(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """Left + right."""
     return exp.Add(this=exp.Paren(this=left), expression=exp.Paren(this=right))
 
 
-def clamped(value: exp.Expression, lower: int, upper: int) -> exp.Expression:
+def clamped(value: exp.Expr, lower: int, upper: int) -> exp.Expr:
     """The value, at least lower and at most upper."""
     return call("least", call("greatest", value, integer(lower)), integer(upper))
 
 
-def floor_divided(value: exp.Expression, divisor: int) -> exp.Expression:
+def floor_divided(value: exp.Expr, divisor: int) -> exp.Expr:
     """⌊value / divisor⌋ for a positive divisor, whatever the engine's own division does with negative numbers."""
     remainder = exp.Mod(this=exp.Paren(this=value), expression=integer(divisor))
     positive = exp.Mod(this=exp.Paren(this=plus(remainder, integer(divisor))), expression=integer(divisor))
@@ -98,22 +98,22 @@ def floor_divided(value: exp.Expression, divisor: int) -> exp.Expression:
     )
 
 
-def exists(condition: exp.Expression) -> exp.Expression:
+def exists(condition: exp.Expr) -> exp.Expr:
     """1 when the condition holds, else 0."""
     return exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))], default=exp.Literal.number(0))
 
 
-def not_null(value: exp.Expression) -> exp.Expression:
-    """value IS NOT NULL."""
+def not_null(value: exp.Expr) -> exp.Expr:
+    """Value IS NOT NULL."""
     return exp.Not(this=exp.Is(this=value, expression=exp.Null()))
 
 
-def same(left: exp.Expression, right: exp.Expression) -> exp.Expression:
-    """left IS NOT DISTINCT FROM right."""
+def same(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """Left IS NOT DISTINCT FROM right."""
     return exp.NullSafeEQ(this=left, expression=right)
 
 
-def on_grid(value: exp.Expression, type_: Type, row_grid: Fraction) -> exp.Expression:
+def on_grid(value: exp.Expr, type_: Type, row_grid: Fraction) -> exp.Expr:
     """A row's number in steps: ⌊x/grid + ½⌋, saturated; integers stay what they are."""
     if type_.kind is Kind.INTEGER and row_grid == 1:
         return wide(value)
@@ -127,13 +127,13 @@ def on_grid(value: exp.Expression, type_: Type, row_grid: Fraction) -> exp.Expre
 class Bounding:
     """Builds the statements of one contribution query."""
 
-    def __init__(self, query: ContributionQuery, key: SamplingKey, tables: Mapping[str, exp.Expression]) -> None:
+    def __init__(self, query: ContributionQuery, key: SamplingKey, tables: Mapping[str, exp.Expr]) -> None:
         self._query = query
         self._key = key
         self._compiler = Compiler(tables)
         self._keys = [f"k{i}" for i in range(len(query.keys))]
         self._arguments: list[tuple[Expression, str, Fraction | None]] = []
-        self._argument_columns: list[exp.Expression] = []
+        self._argument_columns: list[exp.Expr] = []
         for task in query.tasks:
             self._argument(task.measure, task.row_grid)
         for histogram in query.histograms:
@@ -163,21 +163,21 @@ class Bounding:
 
     # ---- picks ---------------------------------------------------------------------------------------------------
 
-    def _pick(self) -> exp.Expression:
+    def _pick(self) -> exp.Expr:
         """((a·u + b) | 1)·(Σ mᵢ·gᵢ + d) mod 2⁶²."""
         owner_field = next(f for f in self._query.input.fields if f.symbol == self._query.input.owner)
         owner = functions.canonical_integer(column(OWNER), owner_field.type)
         keyed_owner = masked(plus(times(wide(owner), integer(self._key.odd(0))), integer(self._key.number(1))))
         odd_owner = exp.BitwiseOr(this=exp.Paren(this=keyed_owner), expression=integer(1))
-        group: exp.Expression = integer(self._key.number(2))
+        group: exp.Expr = integer(self._key.number(2))
         for index, ((field, _), symbol) in enumerate(zip(self._query.keys, self._keys, strict=True)):
             value = functions.canonical_integer(column(symbol), field.type)
             group = plus(group, masked(times(wide(value), integer(self._key.odd(3 + index)))))
         return masked(times(odd_owner, masked(group)))
 
-    def _row_pick(self, symbols: list[str], duplicate: str) -> exp.Expression:
+    def _row_pick(self, symbols: list[str], duplicate: str) -> exp.Expr:
         """A keyed number of (pick, row content, duplicate index)."""
-        content: exp.Expression = integer(self._key.number(20))
+        content: exp.Expr = integer(self._key.number(20))
         for index, symbol in enumerate(symbols):
             on_steps = any(a[1] == symbol and a[2] is not None for a in self._arguments)
             value = masked(self._zero_if_null(symbol)) if on_steps else self._canonical(symbol)
@@ -186,11 +186,11 @@ class Bounding:
         odd_pick = exp.BitwiseOr(this=exp.Paren(this=wide(column(PICK))), expression=integer(1))
         return masked(times(odd_pick, masked(content)))
 
-    def _canonical(self, symbol: str) -> exp.Expression:
+    def _canonical(self, symbol: str) -> exp.Expr:
         return wide(functions.canonical_integer(column(symbol), self._type_of(symbol)))
 
     @staticmethod
-    def _zero_if_null(symbol: str) -> exp.Expression:
+    def _zero_if_null(symbol: str) -> exp.Expr:
         return exp.Coalesce(this=column(symbol), expressions=[integer(0)])
 
     # ---- common tables -------------------------------------------------------------------------------------------
@@ -204,8 +204,7 @@ class Bounding:
         assert query.input.owner is not None  # noqa: S101 - check_ownership saw to it
         source = self._compiler.subquery(self._compiler.relation(query.input))
         rows = select([aliased(column(query.input.owner), OWNER), *keys, *self._argument_columns], source)
-        rows = rows.where(not_null(column(query.input.owner)))
-        return rows
+        return rows.where(not_null(column(query.input.owner)))
 
     def _with_rows(self, query: exp.Query) -> exp.Query:
         """The statement with the common tables it needs in front."""
@@ -282,7 +281,7 @@ class Bounding:
         return [("numbered_", numbered), ("picked_", picked), ("ranked_", ranked), ("cut_", cut)]
 
     @staticmethod
-    def _numbered(partition: list[str], order: list[str]) -> exp.Expression:
+    def _numbered(partition: list[str], order: list[str]) -> exp.Expr:
         """ROW_NUMBER() OVER (PARTITION BY … ORDER BY …)."""
         window = exp.Window(this=call("row_number"), partition_by=[column(p) for p in partition])
         if order:
@@ -292,7 +291,7 @@ class Bounding:
     def _partials(self, source: str) -> exp.Select:
         """One row per owner and group."""
         columns = [column(OWNER), *map(column, self._keys)]
-        items: list[exp.Expression] = [*columns, aliased(call("count", exp.Star()), N)]
+        items: list[exp.Expr] = [*columns, aliased(call("count", exp.Star()), N)]
         for _, symbol, grid in self._arguments:
             items.append(aliased(call("count", column(symbol)), f"{symbol}_n"))
             if grid is not None:
@@ -352,7 +351,7 @@ class Bounding:
             histograms=tuple(self._histogram(h) for h in self._query.histograms),
         )
 
-    def _grouped(self, items: list[exp.Expression], source: exp.Expression, *extra: str) -> exp.Select:
+    def _grouped(self, items: Sequence[exp.Expr], source: exp.Expr, *extra: str) -> exp.Select:
         keys = [*self._keys, *extra]
         query = select([*map(column, keys), *items], source)
         if keys:
@@ -366,7 +365,7 @@ class Bounding:
                 items.append(aliased(call("sum", self._owner_value(task)), f"m{index}"))
         return self._with_rows(self._grouped(items, exp.Table(this=exp.to_identifier("bounded_"))))
 
-    def _owner_value(self, task: Task) -> exp.Expression:
+    def _owner_value(self, task: Task) -> exp.Expr:
         """What one owner adds to one group, in steps of the task's grid, clamped after the per-owner aggregate."""
         measure = task.measure
         symbol = self._argument(measure, task.row_grid)
@@ -389,7 +388,7 @@ class Bounding:
         return exp.Case(ifs=[exp.If(this=present, true=centred)], default=integer(0))
 
     @staticmethod
-    def _mean(symbol: str) -> exp.Expression:
+    def _mean(symbol: str) -> exp.Expr:
         """⌊(2S + n) / 2n⌋: one fixed rounding; S is lifted above zero so that every engine's division agrees."""
         lift = 2 ** (SATURATION_BITS + 1)
         rows = call("greatest", wide(column(f"{symbol}_n")), integer(1))
@@ -399,7 +398,7 @@ class Bounding:
         return exp.Sub(this=exp.Paren(this=quotient), expression=integer(lift))
 
     @staticmethod
-    def _rescaled(value: exp.Expression, task: Task) -> exp.Expression:
+    def _rescaled(value: exp.Expr, task: Task) -> exp.Expr:
         if task.shrink > 1:
             return floor_divided(plus(times(integer(2), value), integer(task.shrink)), 2 * task.shrink)
         return times(value, integer(task.stretch)) if task.stretch > 1 else value
@@ -407,7 +406,7 @@ class Bounding:
     def _sampled_rows(self, symbol: str, rows: int, *, first_group_only: bool = False) -> exp.Select:
         """At most `rows` rows of an owner in a group with a value, from the groups that were kept."""
         names = [OWNER, *self._keys]
-        match = [exp.EQ(this=column(OWNER, "r"), expression=column(OWNER, "b"))]
+        match: list[exp.Expr] = [exp.EQ(this=column(OWNER, "r"), expression=column(OWNER, "b"))]
         match += [same(column(k, "r"), column(k, "b")) for k in self._keys]
         if first_group_only:
             match.append(exp.EQ(this=column(RANK, "b"), expression=exp.Literal.number(1)))
@@ -449,13 +448,13 @@ class Bounding:
             counted = [aliased(call("count", exp.Star()), f"m{i}") for i in indices]
             return self._with_rows(self._grouped(counted, exp.Table(this=exp.to_identifier(self._row_source))))
         sample = self._compiler.subquery(self._sampled_rows(symbol, measure.rows))
-        items: list[exp.Expression] = [
+        items: list[exp.Expr] = [
             aliased(call("sum", self._row_value(task, symbol)), f"m{index}")
             for index, task in zip(indices, tasks, strict=True)
         ]
         return self._with_rows(self._grouped(items, sample))
 
-    def _row_value(self, task: Task, symbol: str) -> exp.Expression:
+    def _row_value(self, task: Task, symbol: str) -> exp.Expr:
         measure = task.measure
         assert isinstance(measure, RowMoment)  # noqa: S101 - by construction
         if measure.power == 0:
@@ -466,12 +465,12 @@ class Bounding:
         centred = exp.Sub(
             this=exp.Paren(this=clamped(steps, task.steps.lower, task.steps.upper)), expression=integer(middle)
         )
-        value: exp.Expression = exp.Paren(this=centred)
+        value: exp.Expr = exp.Paren(this=centred)
         if measure.power == 2:
             value = times(value, value.copy())
         return self._rescaled(value, task)
 
-    def _leaf(self, measure: Leaves, task: Task, value: exp.Expression) -> exp.Expression:
+    def _leaf(self, measure: Leaves, task: Task, value: exp.Expr) -> exp.Expr:
         """⌊(x − L)·(leaves / (U − L))⌋, at least 0 and at most the last leaf; the same IEEE operations everywhere."""
         lower, factor = leaf_scale(task)
         place = times(
@@ -487,7 +486,7 @@ class Bounding:
         symbol = self._argument(measure, task.row_grid)
         assert symbol is not None  # noqa: S101 - leaves have an argument
         if measure.extreme is not None:
-            source: exp.Expression = exp.Table(this=exp.to_identifier("bounded_"))
+            source: exp.Expr = exp.Table(this=exp.to_identifier("bounded_"))
             value = column(f"{symbol}_{measure.extreme}")
         else:
             source = self._compiler.subquery(self._sampled_rows(symbol, measure.rows))
@@ -505,7 +504,7 @@ class Bounding:
         symbol = self._argument(measure, task.row_grid)
         assert symbol is not None  # noqa: S101 - it has an argument
         names = [OWNER, *self._keys]
-        match = [exp.EQ(this=column(OWNER, "r"), expression=column(OWNER, "b"))]
+        match: list[exp.Expr] = [exp.EQ(this=column(OWNER, "r"), expression=column(OWNER, "b"))]
         match += [same(column(k, "r"), column(k, "b")) for k in self._keys]
         source = exp.Table(this=exp.to_identifier(self._row_source), alias=exp.TableAlias(this=exp.to_identifier("r")))
         kept = exp.Table(this=exp.to_identifier("bounded_"), alias=exp.TableAlias(this=exp.to_identifier("b")))
@@ -542,7 +541,7 @@ class Bounding:
         first = exp.EQ(this=column(RANK), expression=exp.Literal.number(1))
         bounded = exp.Table(this=exp.to_identifier("bounded_"))
         if isinstance(measure, RowCount):
-            value: exp.Expression = wide(column(f"{symbol}_n" if symbol else N))
+            value: exp.Expr = wide(column(f"{symbol}_n" if symbol else N))
             values = select([aliased(value, N)], bounded).where(first)
         elif isinstance(measure, OwnerSum):
             values = select([aliased(column(f"{symbol}_sum"), N)], bounded).where(first)
@@ -574,7 +573,7 @@ def leaf_scale(task: Task) -> tuple[float, float]:
     return lower, (measure.leaf_count / (upper - lower) if upper > lower else 0.0)
 
 
-def log_bin(value: exp.Expression, top: int) -> exp.Expression:
+def log_bin(value: exp.Expr, top: int) -> exp.Expr:
     """0 for 0, else ±(1 + ⌊log₂|v|⌋), at most ±top: a float logarithm, mended where it rounds across a power of two."""
     size = call("least", call("abs", value), integer(2 ** (SATURATION_BITS + 30)))
     guess = exp.Cast(

@@ -33,17 +33,17 @@ def column(symbol: str, table: str | None = None) -> exp.Column:
     return exp.Column(this=name(symbol), table=name(table) if table else None)
 
 
-def call(function: str, *arguments: exp.Expression) -> exp.Expression:
+def call(function: str, *arguments: exp.Expr) -> exp.Expr:
     """A built-in, by its qualified name: a macro of the same name changes nothing."""
     return exp.Anonymous(this=f"system.main.{function}", expressions=list(arguments))
 
 
-def aliased(expression: exp.Expression, symbol: str) -> exp.Alias:
-    """expression AS symbol."""
+def aliased(expression: exp.Expr, symbol: str) -> exp.Alias:
+    """Expression AS symbol."""
     return exp.Alias(this=expression, alias=name(symbol))
 
 
-def select(items: Iterable[exp.Expression], source: exp.Expression | None = None) -> exp.Select:
+def select(items: Iterable[exp.Expr], source: exp.Expr | None = None) -> exp.Select:
     """SELECT items FROM source."""
     query = exp.Select(expressions=list(items) or [exp.Literal.number(1)])
     if source is not None:
@@ -54,7 +54,7 @@ def select(items: Iterable[exp.Expression], source: exp.Expression | None = None
 class Compiler:
     """Turns nodes into SELECTs for one statement; `tables` says what the engine calls each table of the catalog."""
 
-    def __init__(self, tables: Mapping[str, exp.Expression]) -> None:
+    def __init__(self, tables: Mapping[str, exp.Expr]) -> None:
         self._tables = tables
         self._aliases = count(1)
 
@@ -146,7 +146,7 @@ class Compiler:
             query.set("group", exp.Group(expressions=[exp.Literal.number(i + 1) for i in range(len(keys))]))
         return query
 
-    def row_aggregate(self, aggregate: nodes.RowAggregate) -> exp.Expression:
+    def row_aggregate(self, aggregate: nodes.RowAggregate) -> exp.Expr:
         """An exact, order-independent aggregate."""
         arguments = [self.expression(a) for a in aggregate.arguments]
         condition = self.expression(aggregate.filter) if aggregate.filter is not None else None
@@ -178,7 +178,7 @@ class Compiler:
         """One item of ORDER BY; the place of NULLs is always written."""
         return exp.Ordered(this=self.expression(item.value), desc=item.descending, nulls_first=item.nulls_first)
 
-    def expression(self, expression: ex.Expression) -> exp.Expression:
+    def expression(self, expression: ex.Expression) -> exp.Expr:
         """The total form of an expression."""
         match expression:
             case ex.Column():
@@ -205,7 +205,7 @@ class Compiler:
         return exp.Subquery(this=self.relation(node))
 
     def _case(self, expression: ex.Case) -> exp.Case:
-        def branch(value: ex.Expression, target: Type) -> exp.Expression:
+        def branch(value: ex.Expression, target: Type) -> exp.Expr:
             return functions.cast_form(self.expression(value), value.type, target)
 
         return exp.Case(
@@ -216,8 +216,8 @@ class Compiler:
             default=branch(expression.otherwise, expression.type),
         )
 
-    def _window(self, expression: ex.WindowCall) -> exp.Expression:
-        def over(function: exp.Expression) -> exp.Expression:
+    def _window(self, expression: ex.WindowCall) -> exp.Expr:
+        def over(function: exp.Expr) -> exp.Expr:
             window = exp.Window(this=function, partition_by=[self.expression(p) for p in expression.partition])
             if expression.order:
                 window.set("order", exp.Order(expressions=[self.order(o) for o in expression.order]))
@@ -230,7 +230,7 @@ class Compiler:
 
 
 def _frame(frame: ex.Frame) -> exp.WindowSpec:
-    def bound(end: tuple[int | None, str]) -> tuple[str | exp.Expression, str | None]:
+    def bound(end: tuple[int | None, str]) -> tuple[str | exp.Expr, str | None]:
         number, side = end
         if side == "CURRENT ROW":
             return "CURRENT ROW", None

@@ -34,7 +34,7 @@ LOCKDOWN = (
     "SET lock_configuration = true",
 )
 
-_OPERATORS: dict[type[exp.Expression], str] = {
+_OPERATORS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
@@ -48,14 +48,14 @@ _OPERATORS: dict[type[exp.Expression], str] = {
 }
 
 
-def render(tree: exp.Expression, *, qualify_operators: bool = False) -> str:
+def render(tree: exp.Expr, *, qualify_operators: bool = False) -> str:
     """The SQL text of a tree; operators by qualified name where somebody may have redefined them."""
     if qualify_operators:
         tree = tree.copy().transform(_qualified)
     return tree.sql(dialect="duckdb", normalize_functions=False, comments=False)
 
 
-def _qualified(node: exp.Expression) -> exp.Expression:
+def _qualified(node: exp.Expr) -> exp.Expr:
     operator = _OPERATORS.get(type(node))
     if operator is not None:
         return exp.Anonymous(this=f'system.main."{operator}"', expressions=[node.this, node.expression])
@@ -73,7 +73,7 @@ class DuckDBEngine:
         self._connection = connection
         self._ours = ours
         self._lock = threading.RLock()
-        self._sources: dict[str, exp.Expression] = {}
+        self._sources: dict[str, exp.Expr] = {}
         self._schemas: dict[str, list[tuple[str, str]]] = {}
         if ours:
             for statement in LOCKDOWN:
@@ -86,7 +86,9 @@ class DuckDBEngine:
             "SELECT database_name, schema_name, table_name, column_name, data_type FROM system.main.duckdb_columns() "
             "WHERE NOT internal ORDER BY database_name, schema_name, table_name, column_index"
         ).fetchall()
-        current = self._connection.sql("SELECT system.main.current_database(), system.main.current_schema()").fetchall()[0]
+        current = self._connection.sql(
+            "SELECT system.main.current_database(), system.main.current_schema()"
+        ).fetchall()[0]
         ranked = sorted(rows, key=lambda row: 0 if row[:2] == current else 1 if row[0] == "temp" else 2)
         places: dict[str, tuple[str, str]] = {}
         for database, schema, table, column, data_type in ranked:
@@ -136,7 +138,7 @@ class DuckDBEngine:
         statements = Bounding(query, key, self._sources).statements()
         return self._measured(query, statements)
 
-    def _table(self, tree: exp.Expression) -> pa.Table:
+    def _table(self, tree: exp.Expr) -> pa.Table:
         """Runs one statement; whatever goes wrong, nothing of it is told."""
         try:
             with self._lock:

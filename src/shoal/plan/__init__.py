@@ -1,1 +1,1 @@
-"""plan"""
+"""The plan as frozen data: types, expressions, relations, measures, aggregates, releases."""

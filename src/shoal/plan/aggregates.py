@@ -195,7 +195,7 @@ class Average:
         return RowMoment(self.argument, 1, self.rows), RowMoment(self.argument, 0, self.rows)
 
     def finish(self, readings: Sequence[Reading]) -> NDArray[Any]:
-        """m + S / max(1, n), clamped."""
+        """M + S / max(1, n), clamped."""
         total, count = readings
         if total.bounds is None or total.steps is None:
             return _nothing(len(total.values))
@@ -205,7 +205,8 @@ class Average:
         assert total.bounds is not None  # noqa: S101 - narrowed by both callers
         assert total.steps is not None  # noqa: S101 - same
         middle = total.steps.middle * float(total.grid)
-        return np.clip(middle + sums / np.maximum(counts, 1.0), float(total.bounds.lower), float(total.bounds.upper))
+        means: NDArray[Any] = middle + sums / np.maximum(counts, 1.0)
+        return np.clip(means, float(total.bounds.lower), float(total.bounds.upper))
 
     def interval(self, readings: Sequence[Reading], level: float) -> Interval:
         """Conservative: both noises stay within their widths at once (union bound), the quotient at its extremes."""
@@ -265,13 +266,13 @@ class Variance:
         variance = np.clip(mean_of_squares - means**2, 0.0, largest)
         if self.sample:
             variance = variance * rows / np.maximum(rows - 1, 1.0)
-        return np.sqrt(variance) if self.root else variance
+        return np.asarray(np.sqrt(variance) if self.root else variance)
 
     @staticmethod
     def _middle(reading: Reading) -> float:
         """Where a centred sum has its zero; squares are counted on the square of their rows' grid."""
         assert reading.steps is not None  # noqa: S101 - moments have bounds
-        return reading.steps.middle * float(reading.grid) ** (1 / reading.measure.power)
+        return float(reading.steps.middle * float(reading.grid) ** (1 / reading.measure.power))
 
     def interval(self, readings: Sequence[Reading], level: float) -> Interval:
         """Conservative: all three noises within their widths at once; extremes over the corners, 0 where they may cross."""

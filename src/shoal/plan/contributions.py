@@ -62,7 +62,7 @@ class Task:
     @property
     def delta(self) -> int:
         """What one owner can add to one group, in steps of `grid`."""
-        return self.rescaled(self.measure.delta(self.steps))  # type: ignore[arg-type]
+        return self.rescaled(self.measure.delta(self.steps))
 
     @property
     def stretch(self) -> int:

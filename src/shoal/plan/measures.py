@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from shoal.errors import InternalError
 from shoal.exact import ceil_to_grid, floor_to_grid
 
 if TYPE_CHECKING:
@@ -63,6 +64,12 @@ class Steps:
         return max(self.upper - self.middle, self.middle - self.lower)
 
 
+def _known(steps: Steps | None) -> Steps:
+    if steps is None:
+        raise InternalError("a bounded measure without bounds")
+    return steps
+
+
 @dataclass(frozen=True, slots=True)
 class OwnerCount:
     """Owners with a row in the group (with a non-NULL argument, where there is one)."""
@@ -86,9 +93,9 @@ class RowCount:
     is_integer = True
     power = 1
 
-    def delta(self, steps: Steps) -> int:
+    def delta(self, steps: Steps | None) -> int:
         """U, or the lower bound if an odd catalog makes it larger."""
-        return steps.magnitude
+        return _known(steps).magnitude
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +107,9 @@ class OwnerSum:
     needs_bounds = True
     power = 1
 
-    def delta(self, steps: Steps) -> int:
+    def delta(self, steps: Steps | None) -> int:
         """max(|L|, |U|): never U − L, since an absent owner adds nothing at all."""
-        return steps.magnitude
+        return _known(steps).magnitude
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +121,9 @@ class OwnerMean:
     is_integer = False
     power = 1
 
-    def delta(self, steps: Steps) -> int:
+    def delta(self, steps: Steps | None) -> int:
         """The larger half of the interval."""
-        return steps.radius
+        return _known(steps).radius
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +145,7 @@ class RowMoment:
         """Rows times the largest single row."""
         if steps is None or self.power == 0:
             return self.rows
-        return self.rows * (steps.radius if self.centred else steps.magnitude) ** self.power
+        return int(self.rows * (steps.radius if self.centred else steps.magnitude) ** self.power)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ class AggregateCall:
     epsilon: Fraction | None = None
     report: str | None = None
     bounds_per_group: bool = False
-    place: Place = field(default=None, compare=False)
+    place: Place = dataclass_field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class PrivateSelect:
     options: Options
     public_groups: Node | None = None
     groups_note: str = ""
-    place: Place = field(default=None, compare=False)
+    place: Place = dataclass_field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ class StatementPlan:
     delta: Fraction
     loss: Loss
     catalog_version: str = ""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def events(self) -> tuple[Event, ...]:

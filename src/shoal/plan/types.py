@@ -51,7 +51,7 @@ class Type:
     def __str__(self) -> str:
         if self.kind is Kind.DECIMAL:
             return f"decimal({self.precision}, {self.scale})"
-        return self.kind.value
+        return str(self.kind.value)
 
 
 BOOLEAN = Type(Kind.BOOLEAN)

@@ -1,1 +1,1 @@
-"""rewrite"""
+"""The passes: one verb, one file, in a visible order."""

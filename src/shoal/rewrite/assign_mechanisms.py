@@ -1,5 +1,7 @@
-"""Which noise, how much, and which rule keeps groups: every way that the options allow is costed by closed forms, and the most
-accurate one is taken, never one that is less accurate anywhere than the even split ε/(N + 1) with Laplace noise.
+"""Which noise, how much, and which rule keeps groups.
+
+Every way that the options allow is costed by closed forms, and the most accurate one is taken, never one that is less
+accurate anywhere than the even split ε/(N + 1) with Laplace noise.
 
 Candidates: Laplace noise with optimal or Laplace-threshold selection; jointly calibrated Gaussian noise with a Gaussian
 threshold on the owner count (part of the same joint release), or beside an optimal selection.
@@ -22,15 +24,13 @@ from shoal.accounting.events import (
 )
 from shoal.errors import ShoalError
 from shoal.mechanisms import calibrate, groups
-from shoal.plan.measures import OwnerCount
 from shoal.plan.releases import Column, HistogramRelease, Release, SelectPlan
-from shoal.rewrite.draft import Part
 from shoal.rewrite.select_groups import delta_of
 from shoal.rewrite.sizing import Sized, reach, sized
 
 if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise, Event, Selection
-    from shoal.rewrite.draft import Draft
+    from shoal.rewrite.draft import Draft, Part
 
 LAPLACE_95, GAUSSIAN_95 = math.log(20), 1.96
 SLACK = 1 + 1e-6
@@ -281,7 +281,7 @@ def _weights(draft: Draft, budget: Budget, *, own_count: bool) -> list[Fraction]
             parts[index] += weight * share
     count = [Fraction(1) if budget.is_even else budget.selection**2] if own_count else []
     weights = [*parts, *histograms, *count]
-    return [w if w else Fraction(1) for w in weights]
+    return [w or Fraction(1) for w in weights]
 
 
 def _gaussian_sizes(
@@ -335,6 +335,3 @@ def _plan(draft: Draft, chosen: Candidate) -> SelectPlan:
         chosen.events,
         (*draft.notes, chosen.why) if releases else draft.notes,
     )
-
-
-__all__ = ["OwnerCount", "assign_mechanisms"]

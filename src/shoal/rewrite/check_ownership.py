@@ -1,5 +1,7 @@
-"""Every row of what a private SELECT reads must belong to exactly one owner. This pass follows the owner upward and refuses
-what would lose, forge, mix or show it; where the query does not mention the owner it is carried silently.
+"""Every row of what a private SELECT reads must belong to exactly one owner.
+
+This pass follows the owner upward and refuses what would lose, forge, mix or show it; where the query does not mention the
+owner it is carried silently.
 
 Lineage is followed by symbols, never by names. Three walks, because a query may break several rules and the first of
 forged, cross-owner, lost / join / set operation, exposed is the one to report.
@@ -16,12 +18,13 @@ from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, Cast, Column, Expression, WindowCall, walk
 from shoal.plan.nodes import Field, Node, field_of
-from shoal.plan.types import Type
+from shoal.plan.trees import is_owned
 from shoal.sql.functions import needs_order
 
 if TYPE_CHECKING:
     from shoal.plan.expressions import Place
     from shoal.plan.releases import PrivateSelect
+    from shoal.plan.types import Type
 
 MAX_OWNED_RELATIONS = 4
 
@@ -56,11 +59,6 @@ def check_ownership(select: PrivateSelect) -> PrivateSelect:
     for _, value in select.keys:
         _refuse_exposed(value, owned)
     return replace(select, input=owned.node)
-
-
-def is_owned(node: Node) -> bool:
-    """Whether private rows lie under a relation."""
-    return any(isinstance(part, nodes.Scan) and part.owner is not None for part in nodes.walk(node))
 
 
 def _owned_relations(node: Node) -> int:
@@ -341,8 +339,8 @@ class Ownership:
                 "This outer join makes rows that belong to nobody.",
                 "Preserve the private side, or use group_selection_strategy = PUBLIC_GROUPS to list public groups.",
             )
-        sides = {"left": owned.node} if owned_is_left else {"right": owned.node}
-        return replace(owned, node=replace(node, owner=owned.node.owner, **sides))
+        left, right = (owned.node, node.right) if owned_is_left else (node.left, owned.node)
+        return replace(owned, node=replace(node, owner=owned.node.owner, left=left, right=right))
 
     def _owned_owned(self, node: nodes.Join, left: Owned, right: Owned, given: tuple[Expression, ...]) -> Owned:
         conditions = (*_conjuncts(node.condition), *(given if node.kind == "inner" else ()))
@@ -382,7 +380,8 @@ class Ownership:
         type_ = _owner_type(left)
         value = Call("coalesce", (Column(_owner(left), type_), Column(_owner(right), type_)), type_)
         hidden = Field("", f"h{next(self._fresh)}", type_)
-        items = (*((f, Column(f.symbol, f.type)) for f in joined.fields), (hidden, value))
+        copies: list[tuple[Field, Expression]] = [(f, Column(f.symbol, f.type)) for f in joined.fields]
+        items = (*copies, (hidden, value))
         nullable = left.equal | right.equal | left.nullable | right.nullable
         return Owned(
             nodes.Project(joined, items, hidden.symbol, joined.place),

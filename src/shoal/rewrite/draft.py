@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from shoal.params import Bounds
     from shoal.plan.measures import Histogram, Measure
     from shoal.plan.releases import Contribution, Inferred, PrivateSelect

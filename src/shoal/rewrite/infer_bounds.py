@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from shoal.plan.measures import Histogram
+from shoal.plan.measures import Histogram, RowMoment
 from shoal.plan.releases import Inferred
 
 if TYPE_CHECKING:
+    from shoal.plan.measures import Measure
     from shoal.rewrite.draft import Draft
 
 
@@ -35,8 +36,6 @@ def infer_bounds(draft: Draft) -> Draft:
     return replace(draft, parts=tuple(parts), units=tuple(units), histograms=tuple(histograms))
 
 
-def _feed(measure):  # type: ignore[no-untyped-def]
+def _feed(measure: Measure) -> Measure:
     """What the histogram looks at: the measure itself; moments of one column share their rows."""
-    from shoal.plan.measures import RowMoment
-
     return replace(measure, power=1, centred=True) if isinstance(measure, RowMoment) else measure

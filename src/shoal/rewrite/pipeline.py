@@ -1,21 +1,25 @@
-"""The road of a plan: bound statement → passes, in order → verified plan. The last act recomputes the loss and refuses a mismatch."""
+"""The road of a plan: bound statement → passes, in order → verified plan.
+
+The last act recomputes the loss from the finished plan and refuses a mismatch.
+"""
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.accountants import plan_loss
+from shoal.accounting.events import JointGaussian
 from shoal.errors import InternalError, ShoalError
 from shoal.plan import nodes
 from shoal.plan.releases import SelectPlan, StatementPlan
+from shoal.plan.trees import is_owned
 from shoal.rewrite.assign_mechanisms import assign_mechanisms
 from shoal.rewrite.bound_contributions import bound_contributions
 from shoal.rewrite.check_ownership import check_ownership
 from shoal.rewrite.infer_bounds import infer_bounds
 from shoal.rewrite.select_groups import delta_of, select_groups
-from shoal.sql.bind import BoundStatement, Context, bind_in, is_owned, no_clause
-from shoal.sql.parse import Statement
+from shoal.sql.bind import BoundStatement, Context, bind_in, no_clause
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from shoal.plan.nodes import Node
     from shoal.plan.releases import PrivateSelect
     from shoal.plan.types import Type
+    from shoal.sql.parse import Statement
 
 PASSES = (bound_contributions, infer_bounds, select_groups, assign_mechanisms)
 """After ownership is checked: each takes what the one before it made."""
@@ -52,9 +57,9 @@ def plan_query(
 
 
 def _planned(select: PrivateSelect) -> SelectPlan:
-    draft: object = select
+    draft: Any = select
     for step in PASSES:
-        draft = step(draft)  # type: ignore[operator]
+        draft = step(draft)
     if not isinstance(draft, SelectPlan):
         raise InternalError("the passes did not end in a plan")
     return draft
@@ -88,14 +93,12 @@ def verify(plan: StatementPlan) -> StatementPlan:
 
 def _verify_released(select: SelectPlan) -> None:
     """Every noise that will be drawn must be charged."""
-    from shoal.accounting.events import JointGaussian
-
     charged: list[object] = list(select.events)
     for event in select.events:
         if isinstance(event, JointGaussian):
             charged.extend(event.parts)
-    for release in (*select.releases, *select.histograms):
-        if release.noise.shift.l1 and release.noise not in charged:
+    for noise in [r.noise for r in select.releases] + [h.noise for h in select.histograms]:
+        if noise.shift.l1 and noise not in charged:
             raise InternalError("a release is not charged")
     if select.selection is not None and select.selection not in charged:
         raise InternalError("a selection is not charged")

@@ -37,7 +37,7 @@ def planned_bounds(part: Part) -> Bounds | None:
 
 def counts_whole_numbers(part: Part) -> bool:
     """Whether the grid is 1: whole numbers with known bounds."""
-    return part.measure.is_integer and not isinstance(part.bounds, Inferred) or isinstance(part.measure, Leaves)
+    return (part.measure.is_integer and not isinstance(part.bounds, Inferred)) or isinstance(part.measure, Leaves)
 
 
 def reach(part: Part) -> Fraction:

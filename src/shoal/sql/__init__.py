@@ -1,1 +1,1 @@
-"""sql"""
+"""The SQL front end: text in, bound relations out."""

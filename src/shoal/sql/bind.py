@@ -6,7 +6,7 @@ Ownership is not judged here (`rewrite/check_ownership` does), only which SELECT
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import difflib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -23,28 +23,26 @@ from shoal.plan.expressions import (
     InRelation,
     Literal,
     Order,
-    ScalarRelation,
     columns_of,
-    walk as walk_expression,
 )
 from shoal.plan.nodes import Field, Node
-from shoal.plan.types import BOOLEAN, INTEGER, Kind, Type, common_type
+from shoal.plan.trees import is_owned
+from shoal.plan.types import BOOLEAN, INTEGER, Type, common_type
 from shoal.sql import functions
 from shoal.sql.bind_expressions import ExpressionBinder
 from shoal.sql.bind_grouped import has_aggregate
 from shoal.sql.bind_private import bind_private_select
 from shoal.sql.bind_rows import RowsBinder
 from shoal.sql.options import default_options, read_options
-from shoal.sql.parse import Statement, function_call, position, privacy_clause
+from shoal.sql.parse import Statement, position, privacy_clause
 from shoal.sql.scope import Relation, Scope, Symbols
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from shoal.plan.releases import PrivateSelect
 
 MAX_COLUMNS = 1000
-Schemas = "Mapping[str, tuple[tuple[str, Type], ...]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ class Context:
     symbols: Symbols = field(default_factory=Symbols)
     selects: list[PrivateSelect] = field(default_factory=list)
     late: list[ShoalError] = field(default_factory=list)
-    now: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).replace(tzinfo=None))
+    now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC).replace(tzinfo=None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,45 +71,6 @@ class CommonTable:
     """A WITH table: bound once, renamed at each use, so that a private SELECT in it is drawn once."""
 
     node: Node
-
-
-def is_owned(node: Node) -> bool:
-    """Whether private rows lie under a relation."""
-    return any(isinstance(part, nodes.Scan) and part.owner is not None for part in all_nodes(node))
-
-
-def all_nodes(node: Node) -> list[Node]:
-    """The node, everything below it, and the relations inside its expressions."""
-    found: list[Node] = []
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        found.append(current)
-        stack.extend(nodes.inputs(current))
-        for expression in expressions_of(current):
-            for part in walk_expression(expression):
-                if isinstance(part, (InRelation, ExistsRelation, ScalarRelation)):
-                    stack.append(part.relation)
-    return found
-
-
-def expressions_of(node: Node) -> list[Expression]:
-    """The expressions a node holds."""
-    match node:
-        case nodes.Filter():
-            return [node.predicate]
-        case nodes.Project():
-            return [value for _, value in node.items]
-        case nodes.Join():
-            return [node.condition]
-        case nodes.Aggregate():
-            arguments = [a for _, aggregate in node.aggregates for a in aggregate.arguments]
-            filters = [a.filter for _, a in node.aggregates if a.filter is not None]
-            return [value for _, value in node.keys] + arguments + filters
-        case nodes.Sort():
-            return [o.value for o in node.order]
-        case _:
-            return []
 
 
 def bind(statement: Statement, catalog: Catalog, schemas: Mapping[str, tuple[tuple[str, Type], ...]]) -> BoundStatement:
@@ -133,9 +92,7 @@ class Binder:
 
     # ---- queries -------------------------------------------------------------------------------------------------
 
-    def query(
-        self, tree: exp.Expression, tables: dict[str, CommonTable], parent: Scope | None, *, top: bool = False
-    ) -> Node:
+    def query(self, tree: exp.Expr, tables: dict[str, CommonTable], parent: Scope | None, *, top: bool = False) -> Node:
         """A SELECT or a set operation, with its WITH, ORDER BY and LIMIT."""
         if isinstance(tree, exp.Subquery):
             return self.query(tree.this, tables, parent, top=top)
@@ -146,9 +103,7 @@ class Binder:
             return self._set_operation(tree, tables, parent, top=top)
         raise ShoalError("E_UNSUPPORTED", "This form of query is not supported.", position=position(tree))
 
-    def _with(
-        self, tree: exp.Expression, tables: dict[str, CommonTable], parent: Scope | None
-    ) -> dict[str, CommonTable]:
+    def _with(self, tree: exp.Expr, tables: dict[str, CommonTable], parent: Scope | None) -> dict[str, CommonTable]:
         clause = tree.args.get("with_")
         if clause is None:
             return tables
@@ -182,12 +137,12 @@ class Binder:
         return nodes.Project(node, tuple((self.context.symbols.field(n, v.type, v), v) for n, v in items))
 
     def _set_operation(
-        self, tree: exp.Expression, tables: dict[str, CommonTable], parent: Scope | None, *, top: bool
+        self, tree: exp.Expr, tables: dict[str, CommonTable], parent: Scope | None, *, top: bool
     ) -> Node:
         left = self.query(tree.this, tables, parent, top=top)
         right = self.query(tree.expression, tables, parent, top=top)
         place = position(tree)
-        if top and is_owned(left) != is_owned(right) or (top and is_owned(left)):
+        if (top and is_owned(left) != is_owned(right)) or (top and is_owned(left)):
             raise no_clause(place)
         if len(left.fields) != len(right.fields):
             raise ShoalError("E_PARSE", "Both sides of a set operation need as many columns.", position=place)
@@ -226,7 +181,7 @@ class Binder:
                 self.context.symbols.origins[new.symbol] = origin
         node: Node = nodes.SetOperation(left, right, kind, fields, place=place)
         scope = Scope([Relation("", node.fields)], parent=parent)
-        return self._tail(tree, node, [], scope, tables)
+        return self.tail(tree, node, [], scope, tables)
 
     def _converted(self, node: Node, types: list[Type]) -> Node:
         if all(f.type.plain() == t.plain() for f, t in zip(node.fields, types, strict=True)):
@@ -262,15 +217,15 @@ class Binder:
             options = default_options(self.context.catalog.defaults)
         if options is not None:
             released, items, order = bind_private_select(self, tree, node, scope, tables, options, unit)
-            return self._tail(tree, released, items, scope, tables, bound_order=order)
+            return self.tail(tree, released, items, scope, tables, bound_order=order)
         return self._bind_as_rows(tree, node, scope, tables)
 
     def _bind_as_rows(self, tree: exp.Select, node: Node, scope: Scope, tables: dict[str, CommonTable]) -> Node:
         return RowsBinder(self, tree, node, scope, tables).bound()
 
-    def _tail(
+    def tail(
         self,
-        tree: exp.Expression,
+        tree: exp.Expr,
         node: Node,
         items: list[tuple[str, Expression]],
         scope: Scope,
@@ -303,9 +258,7 @@ class Binder:
             result = self.project(result, [(f.name, Column(f.symbol, f.type)) for f in shown])
         return result
 
-    def _order(
-        self, tree: exp.Expression, shown: list[Field], scope: Scope, tables: dict[str, CommonTable]
-    ) -> list[Order]:
+    def _order(self, tree: exp.Expr, shown: list[Field], scope: Scope, tables: dict[str, CommonTable]) -> list[Order]:
         clause = tree.args.get("order")
         if clause is None:
             return []
@@ -317,7 +270,7 @@ class Binder:
         )
         return [binder.ordered(o) for o in clause.expressions]
 
-    def _number(self, tree: exp.Expression, clause: str) -> int | None:
+    def _number(self, tree: exp.Expr, clause: str) -> int | None:
         part = tree.args.get(clause)
         if part is None:
             return None
@@ -334,15 +287,13 @@ class Binder:
             return nodes.Values(((1,),), (Field("", self.context.symbols.field("", INTEGER).symbol, INTEGER),))
         return self._joined(clause, tree.args.get("joins") or [], scope, tables)
 
-    def _joined(
-        self, clause: exp.Expression, joins: list[exp.Join], scope: Scope, tables: dict[str, CommonTable]
-    ) -> Node:
+    def _joined(self, clause: exp.Expr, joins: list[exp.Join], scope: Scope, tables: dict[str, CommonTable]) -> Node:
         node = self._relation(clause.this, scope, tables)
         for join in joins:
             node = self._join(node, join, scope, tables)
         return node
 
-    def _relation(self, part: exp.Expression, scope: Scope, tables: dict[str, CommonTable]) -> Node:
+    def _relation(self, part: exp.Expr, scope: Scope, tables: dict[str, CommonTable]) -> Node:
         place = position(part)
         if isinstance(part, exp.Paren):
             inner = part.this
@@ -451,7 +402,7 @@ class Binder:
         before = list(scope.relations)
         right = self._relation(join.this, scope, tables)
         added = [r for r in scope.relations if r not in before]
-        if method == "POSITIONAL" or method == "ASOF":
+        if method in {"POSITIONAL", "ASOF"}:
             code = "E_JOIN_NOT_ON_UID" if is_owned(left) or is_owned(right) else "E_UNSUPPORTED"
             raise ShoalError(
                 code, f"{method} joins are not supported.", hint="Join on the owner: ON a.uid = b.uid.", position=place
@@ -526,9 +477,7 @@ class Binder:
             )
         return node
 
-    def _semi_join(
-        self, conjunct: exp.Expression, node: Node, scope: Scope, tables: dict[str, CommonTable]
-    ) -> Node | None:
+    def _semi_join(self, conjunct: exp.Expr, node: Node, scope: Scope, tables: dict[str, CommonTable]) -> Node | None:
         """[NOT] EXISTS (…) and [NOT] IN (…) as semi and anti joins, when they look outside or at private rows."""
         negated = isinstance(conjunct, exp.Not)
         test = conjunct.this if negated else conjunct
@@ -563,7 +512,7 @@ class Binder:
         node: Node,
         inner: Node,
         outputs: list[Expression],
-        value: exp.Expression | None,
+        value: exp.Expr | None,
         scope: Scope,
         tables: dict[str, CommonTable],
         *,
@@ -583,7 +532,7 @@ class Binder:
         return nodes.Filter(node, functions.resolve("not", [test], place) if negated else test, place=place)
 
     def _correlated(
-        self, query: exp.Expression, outer: Scope, tables: dict[str, CommonTable]
+        self, query: exp.Expr, outer: Scope, tables: dict[str, CommonTable]
     ) -> tuple[Node, list[Expression], list[Expression]]:
         """A subquery split into its own relation, the conditions that look outside, and its output columns."""
         plain = isinstance(query, exp.Select) and not any(
@@ -612,7 +561,7 @@ class Binder:
         if any(has_aggregate(item) for item in query.expressions):
             node = self.query(query, tables, None)
             return node, [], [Column(f.symbol, f.type) for f in node.fields]
-        outputs = []
+        outputs: list[Expression] = []
         for item in query.expressions:
             value = item.this if isinstance(item, exp.Alias) else item
             if value.is_star:
@@ -621,10 +570,10 @@ class Binder:
                 outputs.append(binder.bind(value))
         return node, correlated, outputs
 
-    def subquery(self, tables: dict[str, CommonTable]):  # type: ignore[no-untyped-def]
+    def subquery(self, tables: dict[str, CommonTable]) -> Callable[[exp.Expr, Scope], Node]:
         """What an expression binder calls for a subquery in an expression; it sees nothing of the outer query."""
 
-        def bound(tree: exp.Expression, outer: Scope) -> Node:  # noqa: ARG001 - uncorrelated on purpose
+        def bound(tree: exp.Expr, outer: Scope) -> Node:  # noqa: ARG001 - uncorrelated on purpose
             return self.query(tree, tables, None)
 
         return bound
@@ -637,7 +586,7 @@ class OutputBinder(ExpressionBinder):
         super().__init__(scope, binder.subquery(tables))
         self._shown = shown
 
-    def bind(self, node: exp.Expression) -> Expression:
+    def bind(self, node: exp.Expr) -> Expression:
         """An ordinal, an output column, or any expression."""
         if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
             return self._ordinal(node)
@@ -656,7 +605,7 @@ class OutputBinder(ExpressionBinder):
         return Column(self._shown[number - 1].symbol, self._shown[number - 1].type)
 
 
-def conjuncts(node: exp.Expression) -> list[exp.Expression]:
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
     """The parts of a top-level AND."""
     if isinstance(node, exp.And):
         return conjuncts(node.this) + conjuncts(node.expression)
@@ -671,6 +620,3 @@ def no_clause(place: tuple[int, int] | None) -> ShoalError:
         hint="Write SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) … or set defaults in the catalog.",
         position=place,
     )
-
-
-__all__ = ["Binder", "BoundStatement", "Kind", "all_nodes", "bind", "conjuncts", "is_owned"]

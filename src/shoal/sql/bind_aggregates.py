@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shoal import params
-from shoal.catalog import ColumnFacts
 from shoal.errors import ShoalError
 from shoal.params import Bounds
 from shoal.plan.aggregates import (
@@ -21,15 +20,16 @@ from shoal.plan.aggregates import (
     Sum,
     Variance,
 )
-from shoal.plan.expressions import Case, Column, Expression, Literal
+from shoal.plan.expressions import Case, Expression, Literal
 from shoal.plan.types import INTEGER, NULL, Kind
-from shoal.sql.parse import Constant, constant, position
+from shoal.sql.parse import Constant, constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sqlglot import exp
 
+    from shoal.catalog import ColumnFacts
     from shoal.plan.aggregates import Aggregate
     from shoal.sql.bind_expressions import ExpressionBinder
     from shoal.sql.parse import FunctionCall
@@ -182,7 +182,7 @@ class AggregateBinder:
             found[name] = value
         return found
 
-    def _split(self, call: FunctionCall, name: str, form: Form) -> tuple[exp.Expression | None, list[Constant]]:
+    def _split(self, call: FunctionCall, name: str, form: Form) -> tuple[exp.Expr | None, list[Constant]]:
         """The aggregated expression, and the constants behind it."""
         arguments = list(call.arguments)
         if call.within_group is not None:
@@ -227,7 +227,7 @@ class AggregateBinder:
             raise ShoalError("E_BOUNDS_INVALID", f"{call.name} takes no bounds.", position=call.place)
         return _pair(call, given[0])
 
-    def _argument(self, call: FunctionCall, node: exp.Expression) -> Expression:
+    def _argument(self, call: FunctionCall, node: exp.Expr) -> Expression:
         """The aggregated expression; FILTER turns what it leaves out into NULL."""
         value = self._rows.bind(node)
         return self._filtered(call, value)
@@ -239,7 +239,7 @@ class AggregateBinder:
         return Case(((condition, value),), Literal(None, NULL), value.type, call.place)
 
     def _aggregate(
-        self, call: FunctionCall, name: str, node: exp.Expression | None, extras: list[Constant], rows: int
+        self, call: FunctionCall, name: str, node: exp.Expr | None, extras: list[Constant], rows: int
     ) -> Aggregate:
         if name in {"COUNT", "COUNTIF"}:
             return self._count(call, name, node)
@@ -271,7 +271,7 @@ class AggregateBinder:
                 return Variance(value, rows, not name.endswith("_POP"), name.startswith("STDDEV"))
         return Quantile(value, _fraction(call, extras), rows)
 
-    def _count(self, call: FunctionCall, name: str, node: exp.Expression | None) -> Aggregate:
+    def _count(self, call: FunctionCall, name: str, node: exp.Expr | None) -> Aggregate:
         if node is None:
             value = None if call.filter is None else self._filtered(call, Literal(1, INTEGER))
         else:
@@ -309,7 +309,7 @@ def _unsupported(call: FunctionCall, message: str, hint: str | None) -> ShoalErr
     return ShoalError("E_UNSUPPORTED", message, hint=hint, position=call.place)
 
 
-def _checked(value: Constant | None, check, option: str):  # type: ignore[no-untyped-def]
+def _checked(value: Constant | None, check: Callable[..., Any], option: str) -> Any:
     if value is None:
         return None
     if not value.is_number:
@@ -364,6 +364,3 @@ def _buckets(call: FunctionCall, extras: list[Constant]) -> int:
             call, f"{call.name} takes a constant number of parts from 1 to 1000.", f"Write {call.name}(x, 4)."
         )
     return int(extras[0].value)  # type: ignore[arg-type]
-
-
-__all__ = ["AggregateBinder", "BoundAggregate", "Column", "position"]

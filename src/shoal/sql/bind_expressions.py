@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from shoal.errors import ShoalError
+from shoal.errors import InternalError, ShoalError
 from shoal.plan.expressions import (
     Case,
-    Cast,
     Column,
     ExistsRelation,
     Expression,
@@ -23,6 +23,7 @@ from shoal.plan.expressions import (
     ScalarRelation,
     WindowCall,
 )
+from shoal.plan.trees import is_owned
 from shoal.plan.types import BOOLEAN, DOUBLE, INTEGER, INTERVAL, NULL, TEXT, Kind, Type, common_type, decimal
 from shoal.sql import functions
 from shoal.sql.parse import function_call, position
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from shoal.sql.parse import FunctionCall
     from shoal.sql.scope import Scope
 
-_BINARY: dict[type[exp.Expression], str] = {
+_BINARY: dict[type[exp.Expr], str] = {
     exp.Add: "add",
     exp.Sub: "subtract",
     exp.Mul: "multiply",
@@ -74,7 +75,7 @@ def data_type(node: exp.DataType) -> Type:
     kind = node.this.value if hasattr(node.this, "value") else str(node.this)
     if kind in {"DECIMAL", "BIGDECIMAL", "NUMERIC"}:
         sizes = [int(p.this.name) for p in node.expressions]
-        precision, scale = (sizes + [0])[:2] if sizes else (18, 3)
+        precision, scale = [*sizes, 0][:2] if sizes else (18, 3)
         if not 1 <= precision <= 38 or not 0 <= scale <= precision:
             raise ShoalError(
                 "E_UNSUPPORTED", "DECIMAL takes a precision from 1 to 38 and a scale below it.", position=position(node)
@@ -94,15 +95,15 @@ def data_type(node: exp.DataType) -> Type:
 class ExpressionBinder:
     """Binds expressions in a scope. Subclasses decide what a function call or a column means in their place."""
 
-    def __init__(self, scope: Scope, subquery: Callable[[exp.Expression, Scope], Node] | None = None) -> None:
+    def __init__(self, scope: Scope, subquery: Callable[[exp.Expr, Scope], Node] | None = None) -> None:
         self.scope = scope
         self._subquery = subquery
 
-    def bind(self, node: exp.Expression) -> Expression:
+    def bind(self, node: exp.Expr) -> Expression:
         """The typed expression."""
         return self._bind(node)
 
-    def condition(self, node: exp.Expression) -> Expression:
+    def condition(self, node: exp.Expr) -> Expression:
         """An expression that is true or false."""
         bound = self.bind(node)
         if bound.type.kind not in {Kind.BOOLEAN, Kind.NULL}:
@@ -114,7 +115,7 @@ class ExpressionBinder:
             )
         return bound
 
-    def _bind(self, node: exp.Expression) -> Expression:
+    def _bind(self, node: exp.Expr) -> Expression:
         place = position(node)
         name = _BINARY.get(type(node))
         if name is not None:
@@ -158,7 +159,7 @@ class ExpressionBinder:
         call = function_call(node)
         if call is None:
             raise ShoalError("E_UNSUPPORTED", "This expression is not supported.", position=place)
-        return self.call(call, node)
+        return self.call(call)
 
     # ---- what subclasses change ----------------------------------------------------------------------------------
 
@@ -176,7 +177,7 @@ class ExpressionBinder:
         found = self.scope.resolve(node.table or None, node.name, place)
         return replace(found, place=place)
 
-    def call(self, call: FunctionCall, node: exp.Expression) -> Expression:
+    def call(self, call: FunctionCall) -> Expression:
         """A function call: scalar functions here, aggregates where a subclass knows what they mean."""
         if call.over is not None:
             return self.window(call)
@@ -194,13 +195,11 @@ class ExpressionBinder:
                 return replace(constant, place=call.place)
         return functions.resolve(call.name, [self._argument(a) for a in call.arguments], call.place)
 
-    def now(self) -> Any:
+    def now(self) -> dt.datetime:
         """The moment of planning, the same for a whole statement."""
-        import datetime
+        return dt.datetime.now(dt.UTC).replace(tzinfo=None)
 
-        return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
-
-    def _argument(self, node: exp.Expression) -> Expression:
+    def _argument(self, node: exp.Expr) -> Expression:
         """Arguments such as MONTH in DATE_TRUNC(day, MONTH) are words, not columns."""
         if isinstance(node, exp.Var):
             return Literal(node.name, TEXT, position(node))
@@ -214,6 +213,8 @@ class ExpressionBinder:
     def window(self, call: FunctionCall) -> Expression:
         """A window function over the rows in sight."""
         over = call.over
+        if over is None:
+            raise InternalError("a window function without its window")
         if call.distinct or call.named or call.clamped or call.within_group is not None or call.order_by or call.filter:
             raise ShoalError("E_UNSUPPORTED", "A window function takes plain arguments only.", position=call.place)
         arguments = tuple(self.bind(a) for a in call.arguments)
@@ -236,7 +237,7 @@ class ExpressionBinder:
         ]
         return (*order, *rest)
 
-    def ordered(self, node: exp.Expression) -> Order:
+    def ordered(self, node: exp.Expr) -> Order:
         """One item of ORDER BY; NULLs come last unless the query says otherwise."""
         value = self.bind(node.this if isinstance(node, exp.Ordered) else node)
         descending = bool(node.args.get("desc"))
@@ -275,10 +276,8 @@ class ExpressionBinder:
             )
         return InRelation(value, relation, place=place)
 
-    def _public(self, query: exp.Expression, place: Place) -> Node:
+    def _public(self, query: exp.Expr, place: Place) -> Node:
         """A relation inside an expression: public ones only, and nothing of the outer query in them."""
-        from shoal.sql.bind import is_owned
-
         if self._subquery is None:
             raise ShoalError("E_EXPR_SUBQUERY", "A subquery cannot stand here.", position=place)
         inner = query.this if isinstance(query, exp.Subquery) else query
@@ -287,7 +286,7 @@ class ExpressionBinder:
             raise ShoalError(
                 "E_EXPR_SUBQUERY",
                 "A subquery over a private table inside an expression would let one owner decide about the others.",
-                hint="Use EXISTS or IN as a condition of WHERE, correlated on the owner: WHERE EXISTS (SELECT 1 FROM v WHERE v.uid = c.uid).",
+                hint="Use EXISTS or IN in WHERE, tied to the owner: WHERE EXISTS (SELECT 1 FROM v WHERE v.uid = c.uid).",
                 position=place,
             )
         return relation
@@ -376,7 +375,7 @@ def _frame(spec: exp.WindowSpec | None) -> Frame | None:
     return Frame(spec.args["kind"], bound("start"), bound("end"))
 
 
-def _literal(node: exp.Expression, place: Place) -> Literal:
+def _literal(node: exp.Expr, place: Place) -> Literal:
     """Numbers keep their exact decimal value; what is not whole is a double in arithmetic."""
     if isinstance(node, exp.Null):
         return Literal(None, NULL, place)
@@ -392,6 +391,3 @@ def _literal(node: exp.Expression, place: Place) -> Literal:
     if value in {float("inf"), float("-inf")}:
         raise ShoalError("E_PARSE", "This number is too large.", position=place)
     return Literal(value, DOUBLE, place)
-
-
-__all__ = ["Cast", "ExpressionBinder", "data_type", "is_aggregate", "refuse_extras"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shoal.sql.parse import FunctionCall
 
 
-def has_aggregate(node: exp.Expression) -> bool:
+def has_aggregate(node: exp.Expr) -> bool:
     """Whether an aggregate (no window) stands in an expression, outside subqueries."""
     stack = [node]
     while stack:
@@ -37,12 +37,12 @@ def has_aggregate(node: exp.Expression) -> bool:
     return False
 
 
-def select_items(expressions: list[exp.Expression]) -> list[tuple[str | None, exp.Expression]]:
+def select_items(expressions: list[exp.Expr]) -> list[tuple[str | None, exp.Expr]]:
     """(alias, expression) of a SELECT list."""
     return [(e.alias, e.this) if isinstance(e, exp.Alias) else (None, e) for e in expressions]
 
 
-def output_name(alias: str | None, node: exp.Expression, index: int) -> str:
+def output_name(alias: str | None, node: exp.Expr, index: int) -> str:
     """What a column is called when the query gives no name: its own name, the function's, or its place."""
     if alias is not None:
         return alias
@@ -57,11 +57,11 @@ def output_name(alias: str | None, node: exp.Expression, index: int) -> str:
 class KeyResolver:
     """GROUP BY items: ordinals, aliases of the SELECT list, expressions."""
 
-    def __init__(self, items: list[tuple[str | None, exp.Expression]], binder: ExpressionBinder) -> None:
+    def __init__(self, items: list[tuple[str | None, exp.Expr]], binder: ExpressionBinder) -> None:
         self._items = items
         self._binder = binder
 
-    def resolve(self, node: exp.Expression) -> Expression:
+    def resolve(self, node: exp.Expr) -> Expression:
         """The bound key. An input column wins over an alias; if they differ, the name means two things."""
         if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
             return self._ordinal(node)
@@ -104,7 +104,7 @@ class KeyResolver:
         )
 
     @staticmethod
-    def _refuse(node: exp.Expression) -> None:
+    def _refuse(node: exp.Expr) -> None:
         if isinstance(node, (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)):
             raise ShoalError(
                 "E_GROUPING",
@@ -124,7 +124,7 @@ class GroupedBinder(ExpressionBinder):
         rows: ExpressionBinder,
         keys: dict[Expression, Field],
         aggregate: Callable[[FunctionCall], Expression],
-        raw: Callable[[exp.Expression], ShoalError],
+        raw: Callable[[exp.Expr], ShoalError],
     ) -> None:
         super().__init__(rows.scope, rows._subquery)  # noqa: SLF001 - two halves of one binder
         self._rows = rows
@@ -135,7 +135,7 @@ class GroupedBinder(ExpressionBinder):
         self.ordinals: list[Expression] = []
         self.prefers_aliases = False
 
-    def bind(self, node: exp.Expression) -> Expression:
+    def bind(self, node: exp.Expr) -> Expression:
         """A key, an aggregate, or an expression over them."""
         if isinstance(node, exp.Subquery | exp.Exists):
             return super().bind(node)
@@ -151,7 +151,7 @@ class GroupedBinder(ExpressionBinder):
             raise self._raw(node)
         return self._bind(node)
 
-    def _key(self, node: exp.Expression) -> Field | None:
+    def _key(self, node: exp.Expr) -> Field | None:
         if has_aggregate(node) or isinstance(node, (exp.Literal, exp.Boolean, exp.Null)):
             return None
         try:
@@ -159,8 +159,8 @@ class GroupedBinder(ExpressionBinder):
         except ShoalError:
             return None
 
-    def call(self, call: FunctionCall, node: exp.Expression) -> Expression:
+    def call(self, call: FunctionCall) -> Expression:
         """Aggregates through the callback; everything else as usual."""
         if call.over is None and is_aggregate(call):
             return self._aggregate(call)
-        return super().call(call, node)
+        return super().call(call)

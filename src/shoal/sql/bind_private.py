@@ -12,6 +12,7 @@ from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import Column, Expression, Order
 from shoal.plan.releases import AggregateCall, Options, PrivateSelect
+from shoal.plan.trees import is_owned
 from shoal.plan.types import Kind
 from shoal.sql.bind_aggregates import AggregateBinder, BoundAggregate
 from shoal.sql.bind_expressions import ExpressionBinder
@@ -20,6 +21,8 @@ from shoal.sql.bind_rows import ordered, value_name
 from shoal.sql.parse import position
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shoal.plan.nodes import Field, Node
     from shoal.sql.bind import Binder, CommonTable
     from shoal.sql.parse import Constant, FunctionCall
@@ -183,7 +186,7 @@ class PrivateBinder:
         order = [ordered(grouped, item, outputs) for item in clause.expressions] if clause is not None else []
         return outputs, condition, order
 
-    def _raw(self, node: exp.Expression) -> ShoalError:
+    def _raw(self, node: exp.Expr) -> ShoalError:
         if (
             isinstance(node, exp.Column)
             and not isinstance(node.this, exp.Star)
@@ -253,8 +256,6 @@ class PrivateBinder:
 
     def _outer_joined(self, keys: tuple[tuple[Field, Expression], ...]) -> tuple[Node, Node] | None:
         """(input with the join made inner, the public side's groups) when the keys are columns of a preserved public side."""
-        from shoal.sql.bind import is_owned
-
         path: list[nodes.Filter] = []
         current = self._node
         while isinstance(current, nodes.Filter):
@@ -280,7 +281,12 @@ class PrivateBinder:
 class OwnerAwareKeys(KeyResolver):
     """GROUP BY of a private SELECT: an alias that hides the owner column still means the owner column."""
 
-    def __init__(self, items, rows, is_owner) -> None:  # type: ignore[no-untyped-def]
+    def __init__(
+        self,
+        items: list[tuple[str | None, exp.Expr]],
+        rows: ExpressionBinder,
+        is_owner: Callable[[Expression], bool],
+    ) -> None:
         super().__init__(items, rows)
         self._is_owner = is_owner
 

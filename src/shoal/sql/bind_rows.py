@@ -61,7 +61,7 @@ class RowsBinder:
         if self._tree.args.get("distinct") is not None:
             node = nodes.Distinct(self._binder.project(node, items), place=position(self._tree))
             items = []
-        return self._binder._tail(self._tree, node, items, self._scope, self._tables)  # noqa: SLF001 - one binder in two files
+        return self._binder.tail(self._tree, node, items, self._scope, self._tables)
 
     def _expanded(self) -> list[tuple[str, Expression]]:
         """The SELECT list with stars written out."""
@@ -73,7 +73,7 @@ class RowsBinder:
                 found.append((output_name(alias, value, index), self._rows.bind(value)))
         return found
 
-    def _star(self, value: exp.Expression) -> list[tuple[str, Expression]]:
+    def _star(self, value: exp.Expr) -> list[tuple[str, Expression]]:
         from shoal.catalog import fold
         from shoal.plan.types import Kind
 
@@ -102,7 +102,7 @@ class RowsBinder:
         predicate = transform(condition, lambda part: renamed.get(part, part))
         filtered = nodes.Filter(everything, predicate, place=position(self._tree.args["qualify"]))
         outputs = [(n, renamed[v]) for n, v in items]
-        return self._binder._tail(self._tree, filtered, outputs, self._scope, self._tables)  # noqa: SLF001 - one binder in two files
+        return self._binder.tail(self._tree, filtered, outputs, self._scope, self._tables)
 
     # ---- GROUP BY ------------------------------------------------------------------------------------------------
 
@@ -116,10 +116,9 @@ class RowsBinder:
         resolver = KeyResolver(self._items, self._rows)
         keys: dict[Expression, Field] = {}
         for part in clause.expressions if clause is not None else []:
-            value = resolver.resolve(part)
-            if value not in keys:
-                name = value_name(value, self._node)
-                keys[value] = symbols.field(name, value.type, value)
+            key = resolver.resolve(part)
+            if key not in keys:
+                keys[key] = symbols.field(value_name(key, self._node), key.type, key)
         grouped = GroupedBinder(self._rows, keys, self._aggregate, _raw_in_group)
         outputs: list[tuple[str, Expression]] = []
         for index, (alias, value) in enumerate(self._items):
@@ -144,11 +143,11 @@ class RowsBinder:
             place=position(self._tree),
         )
         if condition is not None:
-            node = nodes.Filter(node, condition, place=position(having))
+            node = nodes.Filter(node, condition, place=position(self._tree))
         if self._tree.args.get("distinct") is not None:
             node = nodes.Distinct(self._binder.project(node, outputs), place=position(self._tree))
-            outputs, order = [], None if not order else order
-        return self._binder._tail(self._tree, node, outputs, self._scope, self._tables, bound_order=order)  # noqa: SLF001 - one binder in two files
+            outputs = []
+        return self._binder.tail(self._tree, node, outputs, self._scope, self._tables, bound_order=order)
 
     def _order(self, grouped: GroupedBinder, outputs: list[tuple[str, Expression]]) -> list[Order]:
         clause = self._tree.args.get("order")
@@ -180,7 +179,7 @@ class RowsBinder:
         return Column(found.symbol, found.type, call.place)
 
 
-def ordered(grouped: GroupedBinder, item: exp.Expression, outputs: list[tuple[str, Expression]]) -> Order:
+def ordered(grouped: GroupedBinder, item: exp.Expr, outputs: list[tuple[str, Expression]]) -> Order:
     """One item of ORDER BY over groups; a whole number is the place of an output column."""
     node = item.this if isinstance(item, exp.Ordered) else item
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
@@ -201,7 +200,7 @@ def value_name(value: Expression, node: Node) -> str:
     return ""
 
 
-def _raw_in_group(node: exp.Expression) -> ShoalError:
+def _raw_in_group(node: exp.Expr) -> ShoalError:
     return ShoalError(
         "E_GROUPING",
         "This column is neither a group key nor inside an aggregate.",

@@ -1,0 +1,82 @@
+"""Looking through whole plans: what lies under a relation, inside its expressions too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shoal.plan import nodes
+from shoal.plan.expressions import ExistsRelation, Expression, InRelation, ScalarRelation, transform
+from shoal.plan.expressions import walk as walk_expression
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shoal.plan.nodes import Node
+
+
+def expressions_of(node: Node) -> list[Expression]:
+    """The expressions a node holds."""
+    match node:
+        case nodes.Filter():
+            return [node.predicate]
+        case nodes.Project():
+            return [value for _, value in node.items]
+        case nodes.Join():
+            return [node.condition]
+        case nodes.Aggregate():
+            arguments = [a for _, aggregate in node.aggregates for a in aggregate.arguments]
+            filters = [a.filter for _, a in node.aggregates if a.filter is not None]
+            return [value for _, value in node.keys] + arguments + filters
+        case nodes.Sort():
+            return [o.value for o in node.order]
+        case _:
+            return []
+
+
+def all_nodes(node: Node) -> list[Node]:
+    """The node, everything below it, and the relations inside expressions."""
+    found: list[Node] = []
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        found.append(current)
+        stack.extend(nodes.inputs(current))
+        for expression in expressions_of(current):
+            stack.extend(
+                part.relation
+                for part in walk_expression(expression)
+                if isinstance(part, (InRelation, ExistsRelation, ScalarRelation))
+            )
+    return found
+
+
+def is_owned(node: Node) -> bool:
+    """Whether private rows lie under a relation."""
+    return any(isinstance(part, nodes.Scan) and part.owner is not None for part in all_nodes(node))
+
+
+def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    """A node with its inputs, and the relations inside its expressions, changed."""
+
+    def inside(part: Expression) -> Expression:
+        if isinstance(part, (InRelation, ExistsRelation, ScalarRelation)):
+            return replace(part, relation=change(part.relation))
+        return part
+
+    def expression(value: Expression) -> Expression:
+        return transform(value, inside)
+
+    match node:
+        case nodes.Filter():
+            return replace(node, input=change(node.input), predicate=expression(node.predicate))
+        case nodes.Project():
+            return replace(node, input=change(node.input), items=tuple((f, expression(v)) for f, v in node.items))
+        case nodes.Join():
+            return replace(node, left=change(node.left), right=change(node.right), condition=expression(node.condition))
+        case nodes.SetOperation():
+            return replace(node, left=change(node.left), right=change(node.right))
+        case nodes.Aggregate() | nodes.Distinct() | nodes.Sort():
+            return replace(node, input=change(node.input))
+        case _:
+            return node
