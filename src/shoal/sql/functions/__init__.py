@@ -135,7 +135,7 @@ def resolve_interval(amount: Expression, unit: str, place: Place = None) -> Expr
     return resolve("interval", [amount, Literal(unit, TEXT, place)], place)
 
 
-def safe_form(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
+def safe_form(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
     """The call for the engine, over compiled arguments: total, and by qualified name."""
     function = FUNCTIONS.get(call.function)
     if function is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from shoal.plan.expressions import Place
 
-    Placed = Callable[[exp.Expression], exp.Expression]
+    Placed = Callable[[exp.Expr], exp.Expr]
 
 GRID_BITS = 30
 SATURATION_BITS = 90
@@ -37,19 +37,19 @@ class OwnerAggregate:
     usage: str
     meaning: str
     result: Callable[[Sequence[Type]], Type | None]
-    form: Callable[[list[exp.Expression], Sequence[Type], Placed, bool], exp.Expression]
+    form: Callable[[list[exp.Expr], Sequence[Type], Placed, bool], exp.Expr]
 
 
-def _aggregate(name: str, *arguments: exp.Expression, distinct: bool) -> exp.Expression:
+def _aggregate(name: str, *arguments: exp.Expr, distinct: bool) -> exp.Expr:
     return builtin(name, exp.Distinct(expressions=list(arguments))) if distinct else builtin(name, *arguments)
 
 
-def grid_steps(value: exp.Expression) -> exp.Expression:
+def grid_steps(value: exp.Expr) -> exp.Expr:
     """A double as a whole number of grid steps: ⌊v·2³⁰ + ½⌋, saturated at ±2⁹⁰, as a HUGEINT."""
     limit = float(1 << SATURATION_BITS)
     scaled = builtin("floor", builtin("+", builtin("*", value, number(float(1 << GRID_BITS))), number(0.5)))
 
-    def saturated(v: exp.Expression) -> exp.Expression:
+    def saturated(v: exp.Expr) -> exp.Expr:
         top, bottom = (forms.huge(forms.text(str(sign * (1 << SATURATION_BITS)))) for sign in (1, -1))
         above = exp.If(this=forms.compare(exp.GTE, v, number(limit)), true=top)
         below = exp.If(this=forms.compare(exp.LTE, v.copy(), number(-limit)), true=bottom)
@@ -58,7 +58,7 @@ def grid_steps(value: exp.Expression) -> exp.Expression:
     return let(scaled, saturated)
 
 
-def _steps(value: exp.Expression, type_: Type) -> exp.Expression:
+def _steps(value: exp.Expr, type_: Type) -> exp.Expr:
     """What is summed: integers themselves, reals as grid steps."""
     if type_.kind is Kind.DOUBLE:
         return grid_steps(value)
@@ -71,39 +71,62 @@ def _unit(type_: Type) -> float:
     return 1.0 if type_.kind in {Kind.INTEGER, Kind.BOOLEAN, Kind.NULL} else 1.0 / (1 << GRID_BITS)
 
 
-def _sum(arguments: list[exp.Expression], types: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expression:
+def _sum(arguments: list[exp.Expr], types: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expr:
     total = placed(_aggregate("sum", _steps(arguments[0], types[0]), distinct=distinct))
     if _unit(types[0]) == 1.0:
         return try_cast(total, "BIGINT")
     return builtin("*", forms.cast(total, "DOUBLE"), number(_unit(types[0])))
 
 
-def _mean(arguments: list[exp.Expression], types: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expression:
+def _mean(arguments: list[exp.Expr], types: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expr:
     steps = _steps(arguments[0], types[0])
     total = forms.cast(placed(_aggregate("sum", steps, distinct=distinct)), "DOUBLE")
-    count = forms.cast(placed(_aggregate("count", steps.copy(), distinct=distinct)), "DOUBLE")
+    counted = steps.copy() if distinct else arguments[0].copy()
+    count = forms.cast(placed(_aggregate("count", counted, distinct=distinct)), "DOUBLE")
     quotient = builtin("/", total, forms.not_zero(count))
     return forms.positive_zero(builtin("*", quotient, number(_unit(types[0]))))
 
 
-def _plain(name: str) -> Callable[..., exp.Expression]:
-    def form(arguments: list[exp.Expression], _: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expression:
+def _plain(name: str) -> Callable[..., exp.Expr]:
+    def form(arguments: list[exp.Expr], _: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expr:
         return placed(_aggregate(name, *arguments, distinct=distinct))
 
     return form
 
 
-def _count(arguments: list[exp.Expression], _: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expression:
+def _count(arguments: list[exp.Expr], _: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expr:
     return placed(_aggregate("count", *arguments, distinct=distinct) if arguments else builtin("count_star"))
 
 
-def _count_if(arguments: list[exp.Expression], _: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expression:
+def _count_if(arguments: list[exp.Expr], _: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expr:
     return placed(_aggregate("count", when(arguments[0], number(1)), distinct=distinct))
 
 
-def _median(arguments: list[exp.Expression], _: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expression:
+def _median(arguments: list[exp.Expr], _: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expr:
     doubled = forms.cast(arguments[0], "DOUBLE")
     return forms.canonical_double(placed(_aggregate("median", doubled, distinct=distinct)))
+
+
+def _spread(name: str) -> Callable[..., exp.Expr]:
+    """Variances and deviations add up squares one by one: over the sorted list of values, held within ±2⁶⁰."""
+
+    def form(arguments: list[exp.Expr], _: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expr:
+        held = _held(forms.cast(arguments[0], "DOUBLE"))
+        ordered = builtin("list_sort", placed(_aggregate("list", held, distinct=distinct)))
+        return forms.canonical_double(builtin("list_aggregate", ordered, forms.text(name)))
+
+    return form
+
+
+def _held(value: exp.Expr) -> exp.Expr:
+    limit = float(1 << (SATURATION_BITS - GRID_BITS))
+
+    def inside(v: exp.Expr) -> exp.Expr:
+        above = exp.If(this=forms.compare(exp.GT, v, number(limit)), true=number(limit))
+        below = exp.If(this=forms.compare(exp.LT, v.copy(), number(-limit)), true=number(-limit))
+        return exp.Case(ifs=[above, below], default=v.copy())
+
+    return let(value, inside)
 
 
 def _numeric(gives: Callable[[Type], Type]) -> Callable[[Sequence[Type]], Type | None]:
@@ -119,6 +142,10 @@ def _same_type(types: Sequence[Type]) -> Type | None:
     return types[0].plain() if len(types) == 1 and types[0].kind not in refused else None
 
 
+def _of_count(types: Sequence[Type]) -> Type | None:
+    return INTEGER if not types or _same_type(types) is not None else None
+
+
 def _of_condition(gives: Type) -> Callable[[Sequence[Type]], Type | None]:
     return lambda types: gives if [t.kind for t in types] in ([Kind.BOOLEAN], [Kind.NULL]) else None
 
@@ -127,14 +154,8 @@ def _integer_only(types: Sequence[Type]) -> Type | None:
     return INTEGER if [t.kind for t in types] == [Kind.INTEGER] else None
 
 
-_ALL = (
-    OwnerAggregate(
-        "count",
-        "COUNT(*) or COUNT(x)",
-        "Rows, or rows with a value.",
-        lambda t: INTEGER if len(t) <= 1 else None,
-        _count,
-    ),
+_PLAIN = (
+    OwnerAggregate("count", "COUNT(*) or COUNT(x)", "Rows, or rows with a value.", _of_count, _count),
     OwnerAggregate("count_if", "COUNT_IF(p)", "Rows where p is true.", _of_condition(INTEGER), _count_if),
     OwnerAggregate("sum", "SUM(x)", "The sum; NULL when an integer sum does not fit.", _numeric(_of_sum), _sum),
     OwnerAggregate("avg", "AVG(x)", "The mean.", _numeric(lambda _: DOUBLE), _mean),
@@ -150,10 +171,21 @@ _ALL = (
     OwnerAggregate("bit_xor", "BIT_XOR(x)", "Bits set in an odd number of rows.", _integer_only, _plain("bit_xor")),
 )
 
-OWNER_AGGREGATES = {aggregate.name: aggregate for aggregate in _ALL}
+_SPREADS = (
+    ("var_pop", "The variance of the rows."),
+    ("var_samp", "The variance estimated from the rows as a sample; also VARIANCE."),
+    ("stddev_pop", "The standard deviation of the rows."),
+    ("stddev_samp", "The standard deviation estimated from the rows as a sample; also STDDEV."),
+)
+OWNER_AGGREGATES = {aggregate.name: aggregate for aggregate in _PLAIN} | {
+    name: OwnerAggregate(name, f"{name.upper()}(x)", meaning, _numeric(lambda _: DOUBLE), _spread(name))
+    for name, meaning in _SPREADS
+}
 _ALIASES = {
     "countif": "count_if",
     "mean": "avg",
+    "variance": "var_samp",
+    "stddev": "stddev_samp",
     "every": "bool_and",
     "logical_and": "bool_and",
     "logical_or": "bool_or",
@@ -184,19 +216,19 @@ def owner_aggregate(name: str, types: Sequence[Type], place: Place) -> tuple[str
 
 def owner_aggregate_form(
     name: str,
-    arguments: list[exp.Expression],
+    arguments: list[exp.Expr],
     types: Sequence[Type],
     distinct: bool = False,
-    condition: exp.Expression | None = None,
+    condition: exp.Expr | None = None,
     over: Placed | None = None,
-) -> exp.Expression:
+) -> exp.Expr:
     """The aggregate for the engine; `condition` is its FILTER, `over` makes a window of each engine aggregate in it.
 
-    >>> owner_aggregate_form("sum", [exp.column("a")], [INTEGER]).sql("duckdb")
+    >>> owner_aggregate_form("sum", [exp.column("a")], [INTEGER]).sql("duckdb", normalize_functions=False)
     'TRY_CAST(system.main.sum(CAST(a AS BIGINT)) AS BIGINT)'
     """
 
-    def placed(call: exp.Expression) -> exp.Expression:
+    def placed(call: exp.Expr) -> exp.Expr:
         if condition is not None:
             call = exp.Filter(this=call, expression=exp.Where(this=condition.copy()))
         return over(call) if over is not None else call

@@ -26,8 +26,10 @@ from shoal.sql.functions.forms import (
     let_many,
     not_zero,
     number,
-    try_cast,
+    raw_double,
     when,
+    whole,
+    wide_total,
 )
 from shoal.sql.functions.overloads import Constant, Function, Overload, checked_count, overloaded, wrong_arguments
 
@@ -47,12 +49,16 @@ _EXACT: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _integer_pair(name: str) -> Body:
-    return lambda a, b: try_cast(builtin(name, huge(a), huge(b)), "BIGINT")
+def _integer_product(a: exp.Expr, b: exp.Expr) -> exp.Expr:
+    return whole(builtin("*", huge(a), huge(b)))
+
+
+def _integer_total(name: str) -> Body:
+    return lambda a, b: wide_total(name, a, b)
 
 
 def _double_pair(name: str) -> Body:
-    return lambda a, b: canonical_double(builtin(name, a, b))
+    return lambda a, b: canonical_double(builtin(name, raw_double(a), raw_double(b)))
 
 
 def folded(call: Call) -> Expression:
@@ -80,19 +86,19 @@ def _folding(bind: Bind) -> Bind:
     return bound
 
 
-def _pair(name: str, sign: str, meaning: str, engine_name: str) -> Function:
+def _pair(name: str, sign: str, meaning: str, of_integers: Body) -> Function:
     function = overloaded(
         name,
         f"a {sign} b",
         meaning,
-        Overload((INTEGER, INTEGER), INTEGER, _integer_pair(engine_name)),
-        Overload((DOUBLE, DOUBLE), DOUBLE, _double_pair(engine_name)),
+        Overload((INTEGER, INTEGER), INTEGER, of_integers),
+        Overload((DOUBLE, DOUBLE), DOUBLE, _double_pair(sign)),
     )
     return replace(function, bind=_folding(function.bind), operator=True)
 
 
-def _negated_integer(value: exp.Expression) -> exp.Expression:
-    return try_cast(builtin("-", huge(value)), "BIGINT")
+def _negated_integer(value: exp.Expr) -> exp.Expr:
+    return whole(builtin("-", huge(value)))
 
 
 def _bind_negate(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
@@ -103,7 +109,7 @@ def _bind_negate(function: Function, arguments: tuple[Expression, ...], place: P
     return folded(Call(function.name, arguments, value.type.plain(), place))
 
 
-def _negate(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
+def _negate(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
     (value,) = arguments
     if call.type.kind is Kind.INTEGER:
         return _negated_integer(value)
@@ -112,52 +118,52 @@ def _negate(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
     return forms.positive_zero(builtin("-", value))
 
 
-def _quotient(a: exp.Expression, b: exp.Expression) -> exp.Expression:
+def _quotient(a: exp.Expr, b: exp.Expr) -> exp.Expr:
     return canonical_double(builtin("/", a, not_zero(b)))
 
 
 def _whole_quotient(name: str) -> Body:
-    return lambda a, b: try_cast(builtin(name, huge(a), huge(not_zero(b))), "BIGINT")
+    return lambda a, b: whole(builtin(name, huge(a), huge(not_zero(b))))
 
 
-def _double_remainder(a: exp.Expression, b: exp.Expression) -> exp.Expression:
+def _double_remainder(a: exp.Expr, b: exp.Expr) -> exp.Expr:
     return canonical_double(builtin("%", a, not_zero(b)))
 
 
-def _inside(condition: Callable[[exp.Expression], exp.Expression], name: str) -> Body:
+def _inside(condition: Callable[[exp.Expr], exp.Expr], name: str) -> Body:
     """The function where the condition holds, NULL elsewhere."""
     return lambda x: canonical_double(let(x, lambda v: builtin(name, when(condition(v), v.copy()))))
 
 
-def _positive(value: exp.Expression) -> exp.Expression:
+def _positive(value: exp.Expr) -> exp.Expr:
     return compare(exp.GT, value, number(0))
 
 
-def _not_negative(value: exp.Expression) -> exp.Expression:
+def _not_negative(value: exp.Expr) -> exp.Expr:
     return compare(exp.GTE, value, number(0))
 
 
-def _unit(value: exp.Expression) -> exp.Expression:
+def _unit(value: exp.Expr) -> exp.Expr:
     return forms.between(value, number(-1), number(1))
 
 
-def _finite(value: exp.Expression) -> exp.Expression:
+def _finite(value: exp.Expr) -> exp.Expr:
     return builtin("isfinite", value)
 
 
-def _logarithm(base: exp.Expression, value: exp.Expression) -> exp.Expression:
+def _logarithm(base: exp.Expr, value: exp.Expr) -> exp.Expr:
     """ln(value) / ln(base), as one quotient so that all engines agree."""
     return canonical_double(builtin("/", _natural(value), not_zero(_natural(base))))
 
 
-def _natural(value: exp.Expression) -> exp.Expression:
+def _natural(value: exp.Expr) -> exp.Expr:
     return let(value, lambda v: builtin("ln", when(_positive(v), v.copy())))
 
 
-def _power(base: exp.Expression, exponent: exp.Expression) -> exp.Expression:
+def _power(base: exp.Expr, exponent: exp.Expr) -> exp.Expr:
     """0 to a negative power is a division by zero: NULL."""
 
-    def guarded(v: exp.Expression, w: exp.Expression) -> exp.Expression:
+    def guarded(v: exp.Expr, w: exp.Expr) -> exp.Expr:
         pole = forms.connected(exp.And, (compare(exp.EQ, v, number(0)), compare(exp.LT, w, number(0))))
         return when(pole, exp.Null(), builtin("pow", v.copy(), w.copy()))
 
@@ -174,7 +180,7 @@ def _few_digits(digits: int) -> str | None:
     return None if abs(digits) <= DIGITS else f"The number of digits must be between -{DIGITS} and {DIGITS}."
 
 
-def _unchanged(value: exp.Expression, *_: exp.Expression) -> exp.Expression:
+def _unchanged(value: exp.Expr, *_: exp.Expr) -> exp.Expr:
     return value
 
 
@@ -191,19 +197,19 @@ def _rounding(name: str, meaning: str, *, digits: bool, aliases: tuple[str, ...]
     return overloaded(name, usage, meaning, *whole, *([with_digits] if digits else []), aliases=aliases)
 
 
-def _sign_of(value: exp.Expression) -> exp.Expression:
+def _sign_of(value: exp.Expr) -> exp.Expr:
     return forms.cast(builtin("sign", value), "BIGINT")
 
 
-SUM = _pair("add", "+", "The sum; NULL when an integer sum does not fit 64 bits.", "+")
-DIFFERENCE = _pair("subtract", "-", "The difference; NULL when it does not fit.", "-")
+SUM = _pair("add", "+", "The sum; NULL when an integer sum does not fit 64 bits.", _integer_total("+"))
+DIFFERENCE = _pair("subtract", "-", "The difference; NULL when it does not fit.", _integer_total("-"))
 """Both also move dates: temporal.py completes them."""
 
 NEGATE = Function("negate", "-x", "The number with the other sign.", _bind_negate, _negate, operator=True)
 
 FUNCTIONS = (
     NEGATE,
-    _pair("multiply", "*", "The product; NULL when it does not fit.", "*"),
+    _pair("multiply", "*", "The product; NULL when it does not fit.", _integer_product),
     replace(
         overloaded(
             "divide",
@@ -239,7 +245,7 @@ FUNCTIONS = (
         "abs",
         "ABS(x)",
         "The number without its sign.",
-        Overload((INTEGER,), INTEGER, lambda x: try_cast(builtin("abs", huge(x)), "BIGINT")),
+        Overload((INTEGER,), INTEGER, lambda x: whole(builtin("abs", huge(x)))),
         Overload((DOUBLE,), DOUBLE, lambda x: canonical_double(builtin("abs", x))),
     ),
     overloaded(
@@ -283,7 +289,7 @@ FUNCTIONS = (
         "atan2",
         "ATAN2(y, x)",
         "The angle of the point (x, y).",
-        Overload((DOUBLE, DOUBLE), DOUBLE, _double_pair("atan2")),
+        Overload((DOUBLE, DOUBLE), DOUBLE, lambda y, x: canonical_double(builtin("atan2", y, x))),
     ),
     _real("sinh", "The hyperbolic sine."),
     _real("cosh", "The hyperbolic cosine."),

@@ -41,7 +41,7 @@ NULL_INTEGER = 0x1B873593_CC9E2D51 & MASK
 _FOREVER = (1 << 63) - 1
 
 
-def canonical_integer(value: exp.Expression, type_: Type) -> exp.Expression:
+def canonical_integer(value: exp.Expr, type_: Type) -> exp.Expr:
     """The canonical integer of a value, as a BIGINT in [0, 2⁶²)."""
     if type_.kind is Kind.NULL:
         return forms.number(NULL_INTEGER)
@@ -50,20 +50,20 @@ def canonical_integer(value: exp.Expression, type_: Type) -> exp.Expression:
     return exp.Coalesce(this=_IN_ENGINE[type_.kind](value), expressions=[forms.number(NULL_INTEGER)])
 
 
-def _low_bits(value: exp.Expression) -> exp.Expression:
+def _low_bits(value: exp.Expr) -> exp.Expr:
     return builtin("&", forms.cast(value, "BIGINT"), forms.number(MASK))
 
 
-def _digest(value: exp.Expression) -> exp.Expression:
+def _digest(value: exp.Expr) -> exp.Expr:
     top = builtin(">>", builtin("md5_number_upper", value), forms.cast(forms.number(64 - BITS), "UBIGINT"))
     return forms.cast(top, "BIGINT")
 
 
-def _days(value: exp.Expression) -> exp.Expression:
+def _days(value: exp.Expr) -> exp.Expr:
     return _low_bits(builtin("-", value, forms.cast(forms.text("1970-01-01"), "DATE")))
 
 
-_IN_ENGINE: dict[Kind, Callable[[exp.Expression], exp.Expression]] = {
+_IN_ENGINE: dict[Kind, Callable[[exp.Expr], exp.Expr]] = {
     Kind.INTEGER: _low_bits,
     Kind.BOOLEAN: _low_bits,
     Kind.DATE: _days,

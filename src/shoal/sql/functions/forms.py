@@ -18,41 +18,46 @@ from sqlglot import exp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Body = Callable[..., exp.Expression]
+    Body = Callable[..., exp.Expr]
 
 LONGEST_TEXT = 1 << 20
 """Bytes; a text that a function makes longer than this is NULL, so that no row can exhaust the memory."""
 
 LARGEST_INTEGER = (1 << 63) - 1
 
+_CANONICAL, _SUM = "canonical double", "wide sum"
 _depth = ContextVar("depth of let-bindings", default=0)
 
 _ATOMS = (exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean)
-_CLOSED = (*_ATOMS, exp.Dot, exp.Func, exp.Paren, exp.Case, exp.Neg, exp.Window, exp.Filter)
+_CLOSED = (*_ATOMS, exp.Func, exp.Paren, exp.Case, exp.Neg, exp.Window, exp.Filter)
 
 
-def builtin(name: str, *arguments: exp.Expression) -> exp.Expression:
+def builtin(name: str, *arguments: exp.Expr) -> exp.Expr:
     """A call that no macro can shadow.
 
-    >>> builtin("+", exp.column("a"), number(1)).sql("duckdb")
+    >>> builtin("+", exp.column("a"), number(1)).sql("duckdb", normalize_functions=False)
     'system.main."+"(a, 1)'
     """
-    function = exp.Anonymous(this=exp.to_identifier(name, quoted=not name.isidentifier()), expressions=list(arguments))
-    return exp.Dot.build([exp.to_identifier("system"), exp.to_identifier("main"), function])
+    return exp.Anonymous(this=_qualified(name), expressions=list(arguments))
 
 
-def let(value: exp.Expression, body: Callable[[exp.Expression], exp.Expression]) -> exp.Expression:
+def _qualified(name: str) -> str:
+    return f"system.main.{name}" if name.isidentifier() else f'system.main."{name}"'
+
+
+def let(value: exp.Expr, body: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """The body, with the value in it as often as it likes and evaluated once.
 
-    >>> let(exp.column("a"), lambda v: builtin("+", v, v.copy())).sql("duckdb")
+    >>> let(exp.column("a"), lambda v: builtin("+", v, v.copy())).sql("duckdb", normalize_functions=False)
     'system.main."+"(a, a)'
-    >>> let(builtin("sqrt", exp.column("a")), lambda v: builtin("+", v, v.copy())).sql("duckdb")
+    >>> bound = let(builtin("sqrt", exp.column("a")), lambda v: builtin("+", v, v.copy()))
+    >>> bound.sql("duckdb", normalize_functions=False)
     'system.main.invoke(LAMBDA v : system.main."+"(v, v), system.main.sqrt(a))'
     """
     return let_many([value], body)
 
 
-def let_many(values: list[exp.Expression], body: Callable[..., exp.Expression]) -> exp.Expression:
+def let_many(values: list[exp.Expr], body: Callable[..., exp.Expr]) -> exp.Expr:
     """The same for several values at once: the body takes as many arguments."""
     level = _depth.get()
     names = [value if is_atom(value) else exp.to_identifier(_name(level, i)) for i, value in enumerate(values)]
@@ -73,19 +78,19 @@ def _name(level: int, index: int) -> str:
     return f"{chr(ord('v') + index)}{level or ''}"
 
 
-def is_atom(value: exp.Expression) -> bool:
+def is_atom(value: exp.Expr) -> bool:
     """Whether writing the value twice costs nothing."""
     if isinstance(value, (exp.Neg, exp.Cast)):
         return isinstance(value.this, (exp.Literal, exp.Null)) or (isinstance(value, exp.Cast) and is_atom(value.this))
     return isinstance(value, _ATOMS)
 
 
-def operand(value: exp.Expression) -> exp.Expression:
+def operand(value: exp.Expr) -> exp.Expr:
     """The value, in parentheses where an operator beside it could tear it apart."""
     return value if isinstance(value, _CLOSED) else exp.Paren(this=value)
 
 
-def number(value: float) -> exp.Expression:
+def number(value: float) -> exp.Expr:
     """A constant; a float keeps an exponent, so that the engine reads a double and not a decimal."""
     if isinstance(value, int):
         return exp.Literal.number(value) if value >= -LARGEST_INTEGER else cast(text(str(value)), "BIGINT")
@@ -96,37 +101,37 @@ def number(value: float) -> exp.Expression:
     return exp.Neg(this=literal) if value < 0 else literal
 
 
-def text(value: str) -> exp.Expression:
+def text(value: str) -> exp.Expr:
     """A text constant."""
     return exp.Literal.string(value)
 
 
-def null(engine_type: str) -> exp.Expression:
+def null(engine_type: str) -> exp.Expr:
     """A NULL that knows its type."""
     return cast(exp.Null(), engine_type)
 
 
-def cast(value: exp.Expression, engine_type: str) -> exp.Expression:
+def cast(value: exp.Expr, engine_type: str) -> exp.Expr:
     """A cast that cannot fail."""
     return exp.Cast(this=value, to=exp.DataType.build(engine_type, dialect="duckdb"))
 
 
-def try_cast(value: exp.Expression, engine_type: str) -> exp.Expression:
+def try_cast(value: exp.Expr, engine_type: str) -> exp.Expr:
     """A cast that gives NULL where the value does not fit."""
     return exp.TryCast(this=value, to=exp.DataType.build(engine_type, dialect="duckdb"), requires_string=False)
 
 
-def when(condition: exp.Expression, value: exp.Expression, otherwise: exp.Expression | None = None) -> exp.Expression:
+def when(condition: exp.Expr, value: exp.Expr, otherwise: exp.Expr | None = None) -> exp.Expr:
     """CASE WHEN condition THEN value [ELSE otherwise] END."""
     return exp.Case(ifs=[exp.If(this=condition, true=value)], default=otherwise)
 
 
-def compare(kind: type[exp.Expression], left: exp.Expression, right: exp.Expression) -> exp.Expression:
+def compare(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """One comparison."""
     return kind(this=operand(left), expression=operand(right))
 
 
-def connected(kind: type[exp.Expression], conditions: tuple[exp.Expression, ...]) -> exp.Expression:
+def connected(kind: type[exp.Expr], conditions: tuple[exp.Expr, ...]) -> exp.Expr:
     """Conditions joined by AND or by OR."""
     whole, *others = (operand(condition) for condition in conditions)
     for condition in others:
@@ -134,39 +139,65 @@ def connected(kind: type[exp.Expression], conditions: tuple[exp.Expression, ...]
     return whole
 
 
-def between(value: exp.Expression, low: exp.Expression, high: exp.Expression) -> exp.Expression:
+def between(value: exp.Expr, low: exp.Expr, high: exp.Expr) -> exp.Expr:
     """Low ≤ value ≤ high."""
     return exp.Between(this=operand(value), low=operand(low), high=operand(high))
 
 
-def canonical_double(value: exp.Expression) -> exp.Expression:
+def canonical_double(value: exp.Expr) -> exp.Expr:
     """NaN becomes NULL and −0.0 becomes 0.0: after this, equal doubles are the same bits."""
-    return let(value, lambda v: when(builtin("isnan", v), exp.Null(), positive_zero(v.copy())))
+    canonical = let(value, lambda v: when(builtin("isnan", v), exp.Null(), positive_zero(v.copy())))
+    canonical.meta[_CANONICAL] = True
+    return canonical
 
 
-def positive_zero(value: exp.Expression) -> exp.Expression:
+def raw_double(value: exp.Expr) -> exp.Expr:
+    """The double before it was made canonical: a sum or product of NaN is NaN, so one guard around the whole will do."""
+    bound = value.meta.get(_CANONICAL) and isinstance(value, exp.Anonymous)
+    return value.expressions[-1] if bound else value
+
+
+def positive_zero(value: exp.Expr) -> exp.Expr:
     """−0.0 + 0.0 is 0.0, and nothing else changes."""
     return builtin("+", value, number(0.0))
 
 
-def not_zero(value: exp.Expression) -> exp.Expression:
+def not_zero(value: exp.Expr) -> exp.Expr:
     """The divisor, NULL where it is zero."""
     if isinstance(value, exp.Literal) and float(value.this) != 0:
         return value
     return let(value, lambda v: when(compare(exp.NEQ, v, number(0)), v.copy()))
 
 
-def huge(value: exp.Expression) -> exp.Expression:
+def huge(value: exp.Expr) -> exp.Expr:
     """A 64-bit integer with room for sums and products of two."""
     return cast(value, "HUGEINT")
 
 
-def bounded_text(value: exp.Expression) -> exp.Expression:
+def whole(value: exp.Expr) -> exp.Expr:
+    """A 128-bit integer as one of 64 bits, NULL where it does not fit."""
+    return try_cast(value, "BIGINT")
+
+
+def wide_sum(value: exp.Expr) -> exp.Expr:
+    """The term of a sum; a sum as a term stays wide, for no sum that fits a query leaves 128 bits."""
+    summed = isinstance(value, exp.TryCast) and value.this.meta.get(_SUM)
+    return value.this if summed else huge(value)
+
+
+def wide_total(name: str, a: exp.Expr, b: exp.Expr) -> exp.Expr:
+    """A + b or a - b in 128 bits, NULL where the result does not fit 64."""
+    total = builtin(name, wide_sum(a), wide_sum(b))
+    total.meta[_SUM] = True
+    return whole(total)
+
+
+def bounded_text(value: exp.Expr) -> exp.Expr:
     """The text, NULL where it is longer than `LONGEST_TEXT`."""
     return let(value, lambda v: when(compare(exp.LTE, builtin("strlen", v), number(LONGEST_TEXT)), v.copy()))
 
 
-def clamped(value: exp.Expression, low: int, high: int) -> exp.Expression:
+def clamped(value: exp.Expr, low: int, high: int) -> exp.Expr:
     """The integer, moved into [low, high]; NULL stays NULL (the engine's LEAST and GREATEST skip it)."""
     if isinstance(value, exp.Literal):
         return number(min(max(int(value.this), low), high))
@@ -186,7 +217,7 @@ FIRST_DAY = "0001-01-01"
 LAST_DAY = "9999-12-31"
 
 
-def in_calendar(value: exp.Expression, engine_type: str) -> exp.Expression:
+def in_calendar(value: exp.Expr, engine_type: str) -> exp.Expr:
     """The date or timestamp, NULL outside the years 1 to 9999 (the engine's infinities included)."""
     low, high = (cast(text(day), engine_type) for day in (FIRST_DAY, LAST_DAY))
     if engine_type == "TIMESTAMP":
@@ -194,17 +225,17 @@ def in_calendar(value: exp.Expression, engine_type: str) -> exp.Expression:
     return let(value, lambda v: when(between(v, low, high), v.copy()))
 
 
-def calendar_date(value: exp.Expression) -> exp.Expression:
+def calendar_date(value: exp.Expr) -> exp.Expr:
     """The date, NULL outside the calendar."""
     return in_calendar(value, "DATE")
 
 
-def calendar_timestamp(value: exp.Expression) -> exp.Expression:
+def calendar_timestamp(value: exp.Expr) -> exp.Expr:
     """The timestamp, NULL outside the calendar."""
     return in_calendar(value, "TIMESTAMP")
 
 
-def within(amount: exp.Expression, most: int) -> exp.Expression:
+def within(amount: exp.Expr, most: int) -> exp.Expr:
     """The amount as a 32-bit integer, NULL beyond ± most."""
     return cast(let(amount, lambda v: when(between(v, number(-most), number(most)), v.copy())), "INTEGER")
 
@@ -214,7 +245,7 @@ LATEST_INSTANT = 253_402_300_799_999_999
 """The years 1 to 9999 in microseconds since 1970."""
 
 
-def instant(microseconds: exp.Expression) -> exp.Expression:
+def instant(microseconds: exp.Expr) -> exp.Expr:
     """Microseconds since 1970 as a timestamp; NULL outside the years 1 to 9999."""
     low, high = number(EARLIEST_INSTANT), number(LATEST_INSTANT)
     inside = let(microseconds, lambda v: when(between(v, low, high), v.copy()))

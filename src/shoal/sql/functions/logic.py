@@ -28,12 +28,12 @@ def _bind_comparison(function: Function, arguments: tuple[Expression, ...], plac
     return truth(function, unified(arguments, "A comparison", place), place)
 
 
-def _comparison(name: str, sign: str, kind: type[exp.Expression]) -> Function:
+def _comparison(name: str, sign: str, kind: type[exp.Expr]) -> Function:
     meaning = f"Compare two values of one type: a {sign} b."
     return special(name, f"a {sign} b", meaning, _bind_comparison, _two_sided(kind), operator=True)
 
 
-def _two_sided(kind: type[exp.Expression]) -> Body:
+def _two_sided(kind: type[exp.Expr]) -> Body:
     return lambda left, right: forms.compare(kind, left, right)
 
 
@@ -47,7 +47,7 @@ def _bind_in(function: Function, arguments: tuple[Expression, ...], place: Place
     return truth(function, unified(arguments, "IN", place), place)
 
 
-def _in(value: exp.Expression, *items: exp.Expression) -> exp.Expression:
+def _in(value: exp.Expr, *items: exp.Expr) -> exp.Expr:
     return exp.In(this=forms.operand(value), expressions=list(items))
 
 
@@ -68,35 +68,35 @@ def _bind_not(function: Function, arguments: tuple[Expression, ...], place: Plac
     return truth(function, _booleans(arguments, "NOT", place), place)
 
 
-def _and(*conditions: exp.Expression) -> exp.Expression:
+def _and(*conditions: exp.Expr) -> exp.Expr:
     return forms.connected(exp.And, conditions)
 
 
-def _or(*conditions: exp.Expression) -> exp.Expression:
+def _or(*conditions: exp.Expr) -> exp.Expr:
     return forms.connected(exp.Or, conditions)
 
 
-def _not(condition: exp.Expression) -> exp.Expression:
+def _not(condition: exp.Expr) -> exp.Expr:
     return exp.Not(this=forms.operand(condition))
 
 
 def _bind_null_test(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
     checked_count(function, arguments, 1, 1, place)
-    if arguments[0].type.kind is Kind.INTERVAL:
+    if arguments[0].type.kind in {Kind.INTERVAL, Kind.UNSUPPORTED}:
         raise wrong_arguments(function, arguments, place)
     return truth(function, arguments, place)
 
 
-def _is_null(value: exp.Expression) -> exp.Expression:
+def _is_null(value: exp.Expr) -> exp.Expr:
     return exp.Is(this=forms.operand(value), expression=exp.Null())
 
 
-def _is_not_null(value: exp.Expression) -> exp.Expression:
+def _is_not_null(value: exp.Expr) -> exp.Expr:
     return exp.Not(this=_is_null(value))
 
 
 def _truth_test(name: str, sign: str, expected: bool, *, negated: bool = False) -> Function:
-    def form(value: exp.Expression) -> exp.Expression:
+    def form(value: exp.Expr) -> exp.Expr:
         test = forms.compare(exp.NullSafeEQ, value, exp.Boolean(this=expected))
         return exp.Not(this=exp.Paren(this=test)) if negated else test
 
@@ -114,7 +114,7 @@ def _result(values: Sequence[Expression]) -> Type:
     return values[0].type.plain()
 
 
-def _coalesce(first: exp.Expression, *others: exp.Expression) -> exp.Expression:
+def _coalesce(first: exp.Expr, *others: exp.Expr) -> exp.Expr:
     return exp.Coalesce(this=first, expressions=list(others)) if others else first
 
 
@@ -124,7 +124,7 @@ def _bind_nullif(function: Function, arguments: tuple[Expression, ...], place: P
     return Call(function.name, tuple(values), _result(values), place)
 
 
-def _nullif(value: exp.Expression, unwanted: exp.Expression) -> exp.Expression:
+def _nullif(value: exp.Expr, unwanted: exp.Expr) -> exp.Expr:
     return forms.let_many([value, unwanted], lambda v, w: forms.when(forms.compare(exp.EQ, v, w), exp.Null(), v.copy()))
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sqlglot import exp
 
-    Form = Callable[..., exp.Expression]
+    Form = Callable[..., exp.Expr]
     Bind = Callable[["Function", tuple[Expression, ...], Place], Expression]
 
 
@@ -63,7 +63,7 @@ class Function:
     usage: str
     meaning: str
     bind: Bind
-    form: Callable[[Call, list[exp.Expression]], exp.Expression]
+    form: Callable[[Call, list[exp.Expr]], exp.Expr]
     aliases: tuple[str, ...] = ()
     operator: bool = False
 
@@ -79,7 +79,7 @@ def overloaded(name: str, usage: str, meaning: str, *overloads: Overload, aliase
                 return Call(function.name, taken, overload.gives, place)
         raise wrong_arguments(function, arguments, place)
 
-    def form(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
+    def form(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
         for overload in overloads:
             if overload.gives == call.type and overload.match(call.arguments) == call.arguments:
                 return overload.form(*arguments)
@@ -121,7 +121,7 @@ def special(
     return Function(name, usage, meaning, bind, lambda _, arguments: form(*arguments), aliases, operator)
 
 
-def never_asked(*_: exp.Expression) -> exp.Expression:
+def never_asked(*_: exp.Expr) -> exp.Expr:
     """The form of a function that binds to calls of others."""
     raise AssertionError("this function has no form of its own")
 

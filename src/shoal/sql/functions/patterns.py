@@ -78,44 +78,39 @@ def _piece(pattern: str, at: int) -> tuple[str, str]:
 
 
 class _Reader:
-    """Reads the pieces once, from left to right, with the nesting of groups and of counts."""
+    """Reads the pieces once, from left to right; `before` says what a repetition would repeat."""
 
     def __init__(self, pattern: str) -> None:
         self.pieces = _pieces(pattern)
         self.open_groups = 0
         self.size = len(pattern)
-        self.repeatable = False
+        self.before = "nothing"
 
     def complaint(self) -> str | None:
-        previous = ""
         for kind, piece in self.pieces:
-            problem = self._step(kind, piece, previous)
+            problem = self._step(kind, piece)
             if problem:
                 return problem
-            previous = kind
         return "The regular expression has an open group." if self.open_groups else None
 
-    def _step(self, kind: str, piece: str, previous: str) -> str | None:
+    def _step(self, kind: str, piece: str) -> str | None:
         if kind == "broken":
             return f"The regular expression has a stray '{piece}'; write [{piece}] for the character itself."
         if kind in {"repeat", "count"}:
-            return self._repeat(kind, piece, previous)
-        if kind == "open":
-            self.open_groups += 1
-        if kind == "close":
-            self.open_groups -= 1
-            if self.open_groups < 0:
-                return "The regular expression closes a group that is not open."
-        self.repeatable = kind in {"class", "other", "close"}
+            return self._repeat(kind, piece)
+        self.open_groups += {"open": 1, "close": -1}.get(kind, 0)
+        if self.open_groups < 0:
+            return "The regular expression closes a group that is not open."
+        self.before = "something" if kind in {"class", "other", "close"} else "nothing"
         return _class_complaint(piece) if kind == "class" else None
 
-    def _repeat(self, kind: str, piece: str, previous: str) -> str | None:
-        lazy = piece == "?" and previous in {"repeat", "count"} and self.repeatable
-        if not self.repeatable:
+    def _repeat(self, kind: str, piece: str) -> str | None:
+        if self.before == "repetition" and piece == "?":  # the lazy kind: a+?
+            self.before = "nothing"
+            return None
+        if self.before != "something":
             return f"The regular expression repeats nothing at '{piece}'."
-        self.repeatable = previous not in {"repeat", "count"} and not lazy
-        if previous in {"repeat", "count"} and not lazy:
-            return f"The regular expression repeats a repetition at '{piece}'."
+        self.before = "repetition"
         return self._count(piece) if kind == "count" else None
 
     def _count(self, piece: str) -> str | None:

@@ -30,27 +30,27 @@ _SPAN_DAYS = 3_652_059
 _SPAN_MONTHS = 12 * 10_000
 
 
-def _days_later(value: exp.Expression, days: exp.Expression) -> exp.Expression:
+def _days_later(value: exp.Expr, days: exp.Expr) -> exp.Expr:
     return calendar_date(builtin("+", calendar_date(value), within(days, _SPAN_DAYS)))
 
 
-def _timestamp_days_later(value: exp.Expression, days: exp.Expression) -> exp.Expression:
+def _timestamp_days_later(value: exp.Expr, days: exp.Expr) -> exp.Expr:
     return calendar_timestamp(builtin("+", calendar_timestamp(value), builtin("to_days", within(days, _SPAN_DAYS))))
 
 
-def _months_later(value: exp.Expression, months: exp.Expression) -> exp.Expression:
+def _months_later(value: exp.Expr, months: exp.Expr) -> exp.Expr:
     return calendar_date(
         cast(builtin("+", calendar_date(value), builtin("to_months", within(months, _SPAN_MONTHS))), "DATE")
     )
 
 
-def _timestamp_months_later(value: exp.Expression, months: exp.Expression) -> exp.Expression:
+def _timestamp_months_later(value: exp.Expr, months: exp.Expr) -> exp.Expr:
     return calendar_timestamp(
         builtin("+", calendar_timestamp(value), builtin("to_months", within(months, _SPAN_MONTHS)))
     )
 
 
-def _microseconds_later(value: exp.Expression, microseconds: exp.Expression) -> exp.Expression:
+def _microseconds_later(value: exp.Expr, microseconds: exp.Expr) -> exp.Expr:
     return forms.instant(builtin("+", huge(builtin("epoch_us", value)), huge(microseconds)))
 
 

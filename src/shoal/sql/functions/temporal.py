@@ -94,7 +94,7 @@ def _bind_trunc(function: Function, arguments: tuple[Expression, ...], place: Pl
     return Call(function.name, (Literal(unit, TEXT, place), value), value.type.plain(), place)
 
 
-def _trunc(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
+def _trunc(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
     unit, value = arguments
     if call.type.kind is Kind.DATE:
         return cast(builtin("date_trunc", unit, calendar_date(value)), "DATE")
@@ -110,13 +110,13 @@ def _bind_diff(function: Function, arguments: tuple[Expression, ...], place: Pla
     return Call(function.name, (Literal(unit, TEXT, place), start, end), INTEGER, place)
 
 
-def _diff(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
+def _diff(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
     unit, start, end = arguments
     type_ = call.arguments[1].type
     return builtin("date_diff", unit, _guarded(start, type_), _guarded(end, type_))
 
 
-def _elapsed(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
+def _elapsed(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
     """Whole units between two instants, rounded towards zero."""
     lengths = {"week": 604_800, "day": 86_400, "hour": 3600, "minute": 60, "second": 1}
     unit = constant(call.arguments[0])
@@ -152,12 +152,12 @@ def _part(function: Function, name: str, value: Expression, place: Place) -> Exp
     return Call("date_part", (Literal(name, TEXT, place), source), INTEGER, place)
 
 
-def _part_form(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
+def _part_form(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
     part, value = arguments
     return builtin("date_part", part, _guarded(value, call.arguments[1].type))
 
 
-def _guarded(value: exp.Expression, type_: Type) -> exp.Expression:
+def _guarded(value: exp.Expr, type_: Type) -> exp.Expr:
     return value if type_.kind is Kind.TIME else in_calendar(value, engine_type(type_))
 
 
@@ -181,7 +181,7 @@ def _bind_to(target: Type) -> Bind:
     return bind
 
 
-def _made_date(year: exp.Expression, month: exp.Expression, day: exp.Expression) -> exp.Expression:
+def _made_date(year: exp.Expr, month: exp.Expr, day: exp.Expr) -> exp.Expr:
     """Through text, which the engine parses without errors: 2023-2-30 is NULL."""
     parts = [cast(part, "VARCHAR") for part in (within(year, 9999), month, day)]
     written = builtin(
@@ -221,16 +221,16 @@ def _is_format(argument: Expression) -> bool:
     return "%" in (text_constant(argument) or "")
 
 
-def _formatted(call: Call, arguments: list[exp.Expression]) -> exp.Expression:
+def _formatted(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
     value, layout = arguments
     return builtin("strftime", _guarded(value, call.arguments[0].type), layout)
 
 
-def _parsed_timestamp(value: exp.Expression, layout: exp.Expression) -> exp.Expression:
+def _parsed_timestamp(value: exp.Expr, layout: exp.Expr) -> exp.Expr:
     return calendar_timestamp(builtin("try_strptime", value, layout))
 
 
-def _parsed_date(value: exp.Expression, layout: exp.Expression) -> exp.Expression:
+def _parsed_date(value: exp.Expr, layout: exp.Expr) -> exp.Expr:
     return cast(_parsed_timestamp(value, layout), "DATE")
 
 
@@ -239,7 +239,7 @@ def _over(
     usage: str,
     meaning: str,
     gives: Type,
-    form: Callable[[exp.Expression], exp.Expression],
+    form: Callable[[exp.Expr], exp.Expr],
     aliases: tuple[str, ...] = (),
 ) -> Function:
     """A function of a date or a timestamp."""
@@ -256,7 +256,7 @@ def _over(
 def _since_1970(name: str, steps: int, meaning: str, aliases: tuple[str, ...] = ()) -> Function:
     """Whole steps of so many microseconds since 1970, rounded down."""
 
-    def form(value: exp.Expression) -> exp.Expression:
+    def form(value: exp.Expr) -> exp.Expr:
         exact = builtin("epoch_us", calendar_timestamp(value))
         if steps == 1:
             return exact
@@ -265,7 +265,7 @@ def _since_1970(name: str, steps: int, meaning: str, aliases: tuple[str, ...] = 
     return overloaded(name, f"{name.upper()}(time)", meaning, Overload((TIMESTAMP,), INTEGER, form), aliases=aliases)
 
 
-def _rounding_down(value: exp.Expression, steps: int) -> exp.Expression:
+def _rounding_down(value: exp.Expr, steps: int) -> exp.Expr:
     """The engine divides towards zero: negative numbers go one step further down first."""
     return when(compare(exp.LT, value, number(0)), builtin("-", value.copy(), number(steps - 1)), value.copy())
 
@@ -275,7 +275,7 @@ def _from_1970(name: str, steps: int, meaning: str, aliases: tuple[str, ...] = (
     return overloaded(name, f"{name.upper()}(n)", meaning, form, aliases=aliases)
 
 
-def _epoch(value: exp.Expression) -> exp.Expression:
+def _epoch(value: exp.Expr) -> exp.Expr:
     return builtin("/", cast(builtin("epoch_us", value), "DOUBLE"), number(float(SECOND)))
 
 

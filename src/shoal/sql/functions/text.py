@@ -52,7 +52,7 @@ _WRITABLE = {
 }
 
 
-def _near(position: exp.Expression) -> exp.Expression:
+def _near(position: exp.Expr) -> exp.Expr:
     """A position or a length that the engine can hold; nothing lies beyond two thousand million characters."""
     return clamped(position, -_FAR, _FAR)
 
@@ -69,20 +69,20 @@ def _bind_concat(function: Function, arguments: tuple[Expression, ...], place: P
     return Call(function.name, tuple(_to_text(function, arguments, place)), TEXT, place)
 
 
-def _joined(*parts: exp.Expression) -> exp.Expression:
+def _joined(*parts: exp.Expr) -> exp.Expr:
     """NULL where any part is NULL, or the whole is too long."""
 
-    def whole(*values: exp.Expression) -> exp.Expression:
+    def whole(*values: exp.Expr) -> exp.Expr:
         return when(_fits([builtin("strlen", v) for v in values]), _folded("||", [v.copy() for v in values]))
 
     return let_many(list(parts), whole)
 
 
-def _fits(lengths: list[exp.Expression]) -> exp.Expression:
+def _fits(lengths: list[exp.Expr]) -> exp.Expr:
     return compare(exp.LTE, _folded("+", lengths), number(LONGEST_TEXT))
 
 
-def _folded(name: str, values: list[exp.Expression]) -> exp.Expression:
+def _folded(name: str, values: list[exp.Expr]) -> exp.Expr:
     total, *others = values
     for value in others:
         total = builtin(name, total, value)
@@ -95,10 +95,10 @@ def _few(count: int) -> str | None:
     return f"The count must be a constant between 0 and {LONGEST_REPEAT}."
 
 
-def _repeated(value: exp.Expression, count: exp.Expression) -> exp.Expression:
+def _repeated(value: exp.Expr, count: exp.Expr) -> exp.Expr:
     longest = LONGEST_TEXT // max(1, int(count.this))
 
-    def whole(v: exp.Expression) -> exp.Expression:
+    def whole(v: exp.Expr) -> exp.Expr:
         return when(compare(exp.LTE, builtin("strlen", v), number(longest)), builtin("repeat", v.copy(), count))
 
     return forms.let(value, whole)
@@ -127,10 +127,10 @@ def _padding(name: str, side: str) -> Function:
     )
 
 
-def _replaced(value: exp.Expression, old: exp.Expression, new: exp.Expression) -> exp.Expression:
+def _replaced(value: exp.Expr, old: exp.Expr, new: exp.Expr) -> exp.Expr:
     """The result is no longer than the text times the new part, plus one new part."""
 
-    def whole(v: exp.Expression, o: exp.Expression, n: exp.Expression) -> exp.Expression:
+    def whole(v: exp.Expr, o: exp.Expr, n: exp.Expr) -> exp.Expr:
         bound = builtin("*", builtin("strlen", v), builtin("+", builtin("strlen", n), number(1)))
         return when(compare(exp.LTE, bound, number(LONGEST_TEXT)), builtin("replace", v.copy(), o, n.copy()))
 
@@ -176,18 +176,18 @@ def _bind_like(function: Function, arguments: tuple[Expression, ...], place: Pla
     return truth(function, (value, *arguments[1:]), place)
 
 
-def _like(plain: str, escaped: str) -> Callable[..., exp.Expression]:
+def _like(plain: str, escaped: str) -> Callable[..., exp.Expr]:
     return lambda value, *rest: builtin(escaped if len(rest) == 2 else plain, value, *rest)
 
 
 _REGEX = Constant(TEXT, patterns.regex_complaint)
 
 
-def _extracted(value: exp.Expression, pattern: exp.Expression, group: exp.Expression | None = None) -> exp.Expression:
+def _extracted(value: exp.Expr, pattern: exp.Expr, group: exp.Expr | None = None) -> exp.Expr:
     """NULL where nothing matches (the engine gives an empty text there)."""
     wanted = group or number(0)
 
-    def found(v: exp.Expression) -> exp.Expression:
+    def found(v: exp.Expr) -> exp.Expr:
         return when(builtin("regexp_matches", v, pattern), builtin("regexp_extract", v.copy(), pattern.copy(), wanted))
 
     return forms.let(value, found)
@@ -212,11 +212,11 @@ def _plain_replacement(replacement: str) -> str | None:
     return None
 
 
-def _regex_replaced(value: exp.Expression, pattern: exp.Expression, new: exp.Expression) -> exp.Expression:
+def _regex_replaced(value: exp.Expr, pattern: exp.Expr, new: exp.Expr) -> exp.Expr:
     """Every match is replaced, as in BigQuery; there can be one more (empty) match than there are characters."""
     longest = LONGEST_TEXT // (len(new.this.encode()) + 1) - 1
 
-    def whole(v: exp.Expression) -> exp.Expression:
+    def whole(v: exp.Expr) -> exp.Expr:
         fits = compare(exp.LTE, builtin("strlen", v), number(longest))
         return when(fits, builtin("regexp_replace", v.copy(), pattern, new, text("g")))
 

@@ -110,12 +110,12 @@ def _decimal_named(name: str) -> Type | None:
     return decimal(precision, scale) if 1 <= precision <= 38 and scale <= precision else None
 
 
-def scan_form(column: exp.Expression, type_: Type) -> exp.Expression:
+def scan_form(column: exp.Expr, type_: Type) -> exp.Expr:
     """A stored column as a value of the plan; what is stored as the plan's own type comes as it is.
 
-    >>> scan_form(exp.column("age"), type_of("UTINYINT")).sql("duckdb")
+    >>> scan_form(exp.column("age"), type_of("UTINYINT")).sql("duckdb", normalize_functions=False)
     'TRY_CAST(age AS BIGINT)'
-    >>> scan_form(exp.column("day"), type_of("DATE")).sql("duckdb")
+    >>> scan_form(exp.column("day"), type_of("DATE")).sql("duckdb", normalize_functions=False)
     'day'
     """
     if type_.kind is Kind.UNSUPPORTED:
@@ -135,12 +135,12 @@ def _is_own(type_: Type) -> bool:
     return "".join(type_.storage.upper().split()) == "".join(engine_type(type_).split())
 
 
-def _utc(column: exp.Expression) -> exp.Expression:
+def _utc(column: exp.Expr) -> exp.Expr:
     """The instant as a timestamp in UTC, whatever the session's time zone; years 1 to 9999."""
     return forms.instant(builtin("epoch_us", column))
 
 
-def literal_form(literal: Literal) -> exp.Expression:
+def literal_form(literal: Literal) -> exp.Expr:
     """A constant as the engine reads it."""
     value, type_ = literal.value, literal.type
     if value is None:
@@ -204,7 +204,7 @@ def resolve_cast(value: Expression, target: Type, place: Place) -> Expression:
     return Cast(value, target.plain(), place)
 
 
-def cast_form(value: exp.Expression, source: Type, target: Type) -> exp.Expression:
+def cast_form(value: exp.Expr, source: Type, target: Type) -> exp.Expr:
     """A cast that gives NULL for what does not fit."""
     if isinstance(value, exp.Column) and source.plain() == target.plain():
         return value
@@ -214,7 +214,7 @@ def cast_form(value: exp.Expression, source: Type, target: Type) -> exp.Expressi
     return converted
 
 
-def key_form(value: exp.Expression, type_: Type) -> exp.Expression:
+def key_form(value: exp.Expr, type_: Type) -> exp.Expr:
     """A value as a group key: equal keys are the same bytes, and dates lie in the years 1 to 9999 (else NULL)."""
     if type_.kind in {Kind.DATE, Kind.TIMESTAMP}:
         return forms.in_calendar(value, engine_type(type_))

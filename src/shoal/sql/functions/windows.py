@@ -110,7 +110,7 @@ def _constants_hint(function: WindowFunction) -> str:
     return f"{function.meaning} Counts are constant integers up to {FARTHEST:,}."
 
 
-def window_form(name: str, arguments: list[exp.Expression], types: Sequence[Type], over: Placed) -> exp.Expression:
+def window_form(name: str, arguments: list[exp.Expr], types: Sequence[Type], over: Placed) -> exp.Expr:
     """A window function or an owner aggregate as a window; `over` adds the OVER clause to an engine call."""
     if name not in WINDOW_FUNCTIONS:
         return aggregates.owner_aggregate_form(name, arguments, types, over=over)
