@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shoal import params
 from shoal.catalog import Catalog, fold
 from shoal.errors import ShoalError
 from shoal.explain import Explanation, explain_plan
@@ -15,6 +16,7 @@ from shoal.sql.parse import parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from fractions import Fraction
 
     from shoal.accounting.ledger import Ledger
     from shoal.engines.base import Engine
@@ -118,16 +120,28 @@ class Session:
         """The plan in words and numbers; reads no data, spends nothing."""
         return explain_plan(self._planned(sql)[0], self._ledger)
 
-    def _planned(self, sql: str) -> tuple[StatementPlan, bool]:
+    def epsilon_for(self, sql: str, error: float, level: float = 0.95, owners: int | None = None) -> float:
+        """The smallest ε at which the widest interval of the query has this half-width, without reading data.
+
+        The query's own epsilon (and the catalog's limit on it) is ignored. `owners` says how many owners a group has, which
+        the error of AVG depends on.
+        """
+        from shoal.accuracy import epsilon_for
+
+        checked = float(params.confidence_level(level))
+        return float(epsilon_for(lambda epsilon: self._planned(sql, epsilon)[0], error, checked, owners))
+
+    def _planned(self, sql: str, epsilon: Fraction | None = None) -> tuple[StatementPlan, bool]:
         statement = parse(sql)
         try:
-            return plan_query(statement, self._catalog, self._schemas, self._public_rows), statement.explain
+            plan = plan_query(statement, self._catalog, self._schemas, self._public_rows, epsilon)
         except ShoalError as error:
             raise error.located(sql) from None
         except RecursionError:
             raise ShoalError(
                 "E_LIMITS", "The query nests too deeply.", hint="Name the inner parts with WITH."
             ) from None
+        return plan, statement.explain
 
     # ---- the budget ----------------------------------------------------------------------------------------------
 

@@ -49,8 +49,8 @@ class Candidate:
     why: str
 
     def widths(self) -> tuple[float, ...]:
-        """About the 95% half-width of every release, in the analyst's units."""
-        return tuple(_width(noise) for noise in (*self.parts, *self.histograms) if noise.shift.l1)
+        """About the 95% half-width of every released number, in the analyst's units."""
+        return tuple(_width(noise) for noise in self.parts if noise.shift.l1)
 
     def half_point(self) -> float:
         """Owners at which a group is as likely kept as not; 1 without selection."""
@@ -70,19 +70,17 @@ def _width(noise: AdditiveNoise) -> float:
 
 def assign_mechanisms(draft: Draft) -> SelectPlan:
     """The finished plan of one private SELECT."""
-    budget = Budget(draft)
-    candidates = _candidates(draft, budget)
-    best = min(candidates, key=Candidate.score)
-    baseline = candidates[0]
-    if best is not baseline and not _nowhere_worse(best, baseline):
-        fair = [c for c in candidates if c is baseline or _nowhere_worse(c, baseline)]
-        best = min(fair, key=Candidate.score)
-    return _plan(draft, best)
+    candidates = _candidates(draft, Budget(draft))
+    # A count that also selects saves the share of ε that the even split keeps for the selection.
+    spare = (len(draft.units) + 1) / len(draft.units) if draft.shared_unit is not None else 1.0
+    fair = [candidates[0], *(c for c in candidates[1:] if _nowhere_worse(c, candidates[0], spare))]
+    return _plan(draft, min(fair, key=Candidate.score))
 
 
-def _nowhere_worse(candidate: Candidate, baseline: Candidate) -> bool:
+def _nowhere_worse(candidate: Candidate, baseline: Candidate, spare: float) -> bool:
+    """Whether no number and no group fares worse than under the even split ε/(N + 1)."""
     widths = zip(candidate.widths(), baseline.widths(), strict=True)
-    return all(a <= b * SLACK for a, b in widths) and candidate.half_point() <= baseline.half_point() * SLACK
+    return all(a <= b * spare * SLACK for a, b in widths) and candidate.half_point() <= baseline.half_point() * SLACK
 
 
 class Budget:

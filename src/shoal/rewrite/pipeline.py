@@ -42,9 +42,10 @@ def plan_query(
     catalog: Catalog,
     schemas: Mapping[str, tuple[tuple[str, Type], ...]],
     public_rows: Mapping[str, int],
+    epsilon: Fraction | None = None,
 ) -> StatementPlan:
-    """The verified plan of a statement; reads no data, spends nothing."""
-    context = Context(catalog, schemas)
+    """The verified plan of a statement; reads no data, spends nothing. `epsilon` asks what another ε would give."""
+    context = Context(catalog, schemas, epsilon=epsilon)
     bound = bind_in(context, statement)
     owned = [check_ownership(select) for select in bound.selects]
     for error in context.late:

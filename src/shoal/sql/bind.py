@@ -39,6 +39,7 @@ from shoal.sql.scope import Relation, Scope, Symbols
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from fractions import Fraction
 
     from shoal.plan.releases import PrivateSelect
 
@@ -63,6 +64,7 @@ class Context:
     symbols: Symbols = field(default_factory=Symbols)
     selects: list[PrivateSelect] = field(default_factory=list)
     late: list[ShoalError] = field(default_factory=list)
+    epsilon: Fraction | None = None
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC).replace(tzinfo=None))
 
 
@@ -204,7 +206,7 @@ class Binder:
         unit = None
         options = None
         if clause is not None:
-            options, unit = read_options(clause, self.context.catalog.defaults)
+            options, unit = read_options(clause, self.context.catalog.defaults, self.context.epsilon)
         if len(tree.expressions) > MAX_COLUMNS:
             raise ShoalError("E_LIMITS", f"A SELECT has at most {MAX_COLUMNS} columns.", position=position(tree))
         scope = Scope(parent=parent)
@@ -214,7 +216,7 @@ class Binder:
             if not self.context.catalog.defaults.answers_plain_sql:
                 self._bind_as_rows(tree, node, scope, tables)
                 raise no_clause(position(tree))
-            options = default_options(self.context.catalog.defaults)
+            options = default_options(self.context.catalog.defaults, self.context.epsilon)
         if options is not None:
             released, items, order = bind_private_select(self, tree, node, scope, tables, options, unit)
             return self.tail(tree, released, items, scope, tables, bound_order=order)

@@ -33,8 +33,10 @@ def _invalid(message: str, constant: Constant | None, hint: str | None = None) -
     return ShoalError("E_OPTION_INVALID", message, hint=hint, position=constant.place if constant else None)
 
 
-def read_options(clause: PrivacyClause, defaults: Defaults) -> tuple[Options, Constant | None]:
-    """The checked options, and what the analyst wrote as privacy_unit_column."""
+def read_options(
+    clause: PrivacyClause, defaults: Defaults, epsilon: Fraction | None = None
+) -> tuple[Options, Constant | None]:
+    """The checked options, and what the analyst wrote as privacy_unit_column; `epsilon` replaces the one that is written."""
     given = _by_name(clause)
     groups = given.get("max_groups_contributed") or given.get("kappa")
     if "max_groups_contributed" in given and "kappa" in given:
@@ -48,7 +50,7 @@ def read_options(clause: PrivacyClause, defaults: Defaults) -> tuple[Options, Co
         )
     options = Options(
         clause=clause.kind,
-        epsilon=_epsilon(given.get("epsilon"), clause, defaults),
+        epsilon=epsilon if epsilon is not None else _epsilon(given.get("epsilon"), clause, defaults),
         delta=_checked(given.get("delta"), params.delta, "delta", defaults.default_delta),
         max_groups_per_owner=_checked(
             groups, params.max_groups_per_owner, "max_groups_contributed", defaults.max_groups_per_owner
@@ -68,11 +70,12 @@ def read_options(clause: PrivacyClause, defaults: Defaults) -> tuple[Options, Co
     return options, given.get("privacy_unit_column")
 
 
-def default_options(defaults: Defaults) -> Options:
+def default_options(defaults: Defaults, epsilon: Fraction | None = None) -> Options:
     """What plain SQL over private tables gets."""
-    if defaults.epsilon is None:
+    chosen = epsilon if epsilon is not None else defaults.epsilon
+    if chosen is None:
         raise ShoalError("E_NO_DP_CLAUSE", "This session has no default epsilon.")
-    return Options("DIFFERENTIAL_PRIVACY", defaults.epsilon, defaults.default_delta, defaults.max_groups_per_owner)
+    return Options("DIFFERENTIAL_PRIVACY", chosen, defaults.default_delta, defaults.max_groups_per_owner)
 
 
 def _by_name(clause: PrivacyClause) -> dict[str, Constant]:

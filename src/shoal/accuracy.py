@@ -1,0 +1,120 @@
+"""The smallest ε that is accurate enough: expected errors from closed forms, no data read, nothing spent."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shoal.errors import ShoalError
+from shoal.exact import as_fraction
+from shoal.mechanisms.calibrate import noise_quantile
+from shoal.params import LARGEST_EPSILON, SMALLEST_EPSILON
+from shoal.plan.aggregates import Average, CountDistinct, CountOwners, CountRows, Sum
+from shoal.plan.measures import Steps
+from shoal.plan.releases import Inferred
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shoal.plan.releases import Column, Release, SelectPlan, StatementPlan
+
+STEPS_OF_SEARCH = 60
+CLOSE_ENOUGH = Fraction(10**6 + 1, 10**6)
+
+
+def epsilon_for(
+    plan_at: Callable[[Fraction], StatementPlan], error: float, level: float, owners: int | None
+) -> Fraction:
+    """The smallest ε (to one part in a million, rounded up) at which the widest interval has at most this half-width.
+
+    Precondition: half-widths fall as ε grows, which holds for every mechanism here. `owners` is the size of a group, which
+    the error of an average depends on.
+    """
+    wanted = _positive(error)
+
+    def enough(epsilon: Fraction) -> bool:
+        return widest(plan_at(epsilon), level, owners) <= wanted
+
+    low, high = SMALLEST_EPSILON, LARGEST_EPSILON
+    if not enough(high):
+        raise ShoalError(
+            "E_USAGE",
+            "No epsilon up to 1e6 reaches this error.",
+            hint="Ask for a larger error, or narrow the bounds of the aggregates.",
+        )
+    if enough(low):
+        return low
+    for _ in range(STEPS_OF_SEARCH):
+        if high <= low * CLOSE_ENOUGH:
+            break
+        middle = _between(low, high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _positive(error: float) -> float:
+    try:
+        exact = as_fraction(error)
+    except (TypeError, ValueError):
+        exact = Fraction(0)
+    if exact <= 0:
+        raise ShoalError("E_USAGE", "error must be a positive, finite number.", hint="error=10 asks for ± 10.")
+    return float(exact)
+
+
+def _between(low: Fraction, high: Fraction) -> Fraction:
+    """About the geometric mean, with few digits."""
+    return Fraction(f"{(float(low) * float(high)) ** 0.5:.12e}")
+
+
+def widest(plan: StatementPlan, level: float, owners: int | None) -> float:
+    """The half-width of the widest interval among all private aggregates of a plan."""
+    widths = [half_width(select, column, level, owners) for select in plan.selects for column in select.columns]
+    if not widths:
+        raise ShoalError("E_USAGE", "There is no private aggregate in this query whose error could be asked for.")
+    return max(widths)
+
+
+def half_width(select: SelectPlan, column: Column, level: float, owners: int | None) -> float:
+    """How far the noise may move one number, in the analyst's units."""
+    releases = [select.releases[i] for i in column.releases]
+    aggregate = column.call.aggregate
+    if any(isinstance(r.bounds, Inferred) for r in releases):
+        raise ShoalError(
+            "E_BOUNDS_REQUIRED",
+            f"The error of {aggregate.name} depends on bounds that are not known yet.",
+            hint="Give bounds in the query or in the catalog.",
+            position=column.call.place,
+        )
+    if isinstance(aggregate, Average):
+        return _average(releases, level, owners)
+    if not isinstance(aggregate, (CountOwners, CountRows, Sum, CountDistinct)):
+        raise ShoalError(
+            "E_UNSUPPORTED",
+            f"The error of {aggregate.name} depends on the data; no epsilon can be promised for it.",
+            hint="Ask for counts, sums and averages.",
+            position=column.call.place,
+        )
+    return _width(releases[0], level)
+
+
+def _width(release: Release, level: float) -> float:
+    noise = release.noise
+    return noise_quantile(noise, level) * float(noise.grid) if noise.shift.l1 else 0.0
+
+
+def _average(releases: list[Release], level: float, owners: int | None) -> float:
+    """(w_S + r·w_n) / (n − w_n): both noises within their widths at once, the mean anywhere within r of the middle."""
+    if owners is None or isinstance(owners, bool) or not isinstance(owners, int) or owners < 1:
+        raise ShoalError(
+            "E_USAGE", "The error of an average depends on how many owners a group has.", hint="Say owners=1000."
+        )
+    total, count = releases
+    bounds = total.bounds
+    if bounds is None or isinstance(bounds, Inferred):
+        raise ShoalError("E_BOUNDS_REQUIRED", "The average has no bounds yet.")
+    each = (1 + level) / 2
+    radius = float(Steps.outward(bounds, total.noise.grid).radius * total.noise.grid)
+    count_width = _width(count, each)
+    left = max(1.0, owners - count_width)
+    return min(2 * radius, (_width(total, each) + radius * count_width) / left)
