@@ -1,6 +1,6 @@
 """`python -m shoal` is the command line."""
 
-from shoal.cli.main import run
+from shoal.cli.main import program
 
 if __name__ == "__main__":
-    run()
+    program()

@@ -47,10 +47,9 @@ def budget(
     """
     from shoal.accounting.ledger import Ledger
 
-    if create is None:
-        book = Ledger.open(ledger)
-    else:
-        book = Ledger.create(ledger, parse_budget(create), accountant=accountant.value)
+    if create is not None:
+        Ledger.create(ledger, parse_budget(create), accountant=accountant.value)
+    book = Ledger.open(ledger)
     if json:
         write_json(as_data(book))
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.output import console, rows_of, write_json
+from shoal.cli.output import console, rows_of, with_intervals, write_json
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from shoal.session import Result, Session
+    from shoal.result import Result, Rows
+    from shoal.session import Session
 
 BUDGET = (3.0, 1e-5)
 MARKER = "made-by-shoal-demo.txt"
@@ -89,7 +90,7 @@ def live_through(folder: Path) -> Story:
         private=private,
         explanation=str(session.explain(PRIVATE)),
         spent=session.spent,
-        remaining=session.remaining,
+        remaining=session.remaining or BUDGET,
         refusal=refusal_of(session, GREEDY),
     )
 
@@ -128,9 +129,9 @@ def exact_customers_by_site(visits: pa.Table) -> dict[str, int]:
     return dict(sorted(pairs, key=lambda pair: -pair[1]))
 
 
-def by_site(result: Result) -> dict[str, tuple[int, float, float]]:
+def by_site(result: Result | Rows) -> dict[str, tuple[int, float, float]]:
     """Site → released customers, low, high."""
-    rows = rows_of(result.intervals(0.95))
+    rows = rows_of(with_intervals(result, 0.95).to_arrow())
     return {row["site"]: (row["customers"], row["customers_low"], row["customers_high"]) for row in rows}
 
 

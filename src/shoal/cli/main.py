@@ -7,6 +7,7 @@ Exit status: 0 done, 1 a check failed, 2 wrong usage or refused. Verbs import wh
 from __future__ import annotations
 
 import sys
+from importlib.abc import MetaPathFinder
 from typing import Annotated, NoReturn
 
 import typer
@@ -53,8 +54,26 @@ def main(
     """
 
 
+def program() -> NoReturn:
+    """The program `shoal`, in a process of its own."""
+    sys.meta_path.insert(0, WithoutPandas())
+    run()
+
+
+class WithoutPandas(MetaPathFinder):
+    """Finds no pandas, so that nobody imports it just to look.
+
+    The command line is never given a data frame, and Arrow would spend a fifth of a second to see whether it was.
+    """
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        """Refuse pandas, leave everything else to the usual finders."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname)
+
+
 def run(arguments: list[str] | None = None) -> NoReturn:
-    """The program `shoal`: always leaves with an exit status, never with a traceback."""
+    """Do what the words say: always leaves with an exit status, never with a traceback."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
         status = app(words, prog_name="shoal", standalone_mode=False)

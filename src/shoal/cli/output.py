@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
-    from shoal.session import Result
+    from shoal.result import Result, Rows
 
 
 class Format(StrEnum):
@@ -31,14 +31,21 @@ class Format(StrEnum):
     parquet = "parquet"
 
 
-def write_answer(result: Result, chosen: Format, path: Path | None, level: float | None) -> None:
+def write_answer(result: Result | Rows, chosen: Format, path: Path | None, level: float | None) -> None:
     """Write a released answer to a file or to the terminal; with a level, intervals stand beside the values."""
     if chosen is Format.table:
         return write_text(repr(result) + "\n", path)
-    answer = result.to_arrow() if level is None else result.intervals(level)
+    answer = (result if level is None else with_intervals(result, level)).to_arrow()
     if chosen is Format.json:
         return write_text(as_json(rows_of(answer)) + "\n", path)
     return write_bytes(csv_bytes(answer) if chosen is Format.csv else parquet_bytes(answer), path, chosen)
+
+
+def with_intervals(result: Result | Rows, level: float | None) -> Rows:
+    """The rows with intervals beside the values; an explanation has none and stays as it is."""
+    from shoal.result import Result
+
+    return result.intervals(level) if isinstance(result, Result) else result
 
 
 def write_json(data: object, path: Path | None = None) -> None:
@@ -133,4 +140,4 @@ def console() -> Console:
     from rich.console import Console
 
     terminal = sys.stdout.isatty()
-    return Console(highlight=False, soft_wrap=not terminal, width=None if terminal else 110)
+    return Console(highlight=False, width=None if terminal else 110)

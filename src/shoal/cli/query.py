@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.output import Format, check_writable, rows_of, write_answer, write_json
+from shoal.cli.output import Format, check_writable, rows_of, with_intervals, write_answer, write_json
 
 if TYPE_CHECKING:
-    from shoal.session import Result, Session
+    from shoal.result import Result, Rows
+    from shoal.session import Session
 
 Sql = Annotated[str, typer.Argument(metavar="SQL", help="The query, or - to read it from standard input.")]
 Database = Annotated[
@@ -77,11 +78,12 @@ def read_sql(argument: str) -> str:
     return sys.stdin.read() if argument == "-" else argument
 
 
-def everything(result: Result, level: float | None) -> dict[str, object]:
-    """The whole answer: rows, intervals, cost."""
+def everything(result: Result | Rows, level: float | None) -> dict[str, object]:
+    """The whole answer: rows, intervals, cost, notes; an explanation costs nothing."""
     return {
         "rows": rows_of(result.to_arrow()),
-        "intervals": rows_of(result.intervals() if level is None else result.intervals(level)),
-        "epsilon": result.epsilon,
-        "delta": result.delta,
+        "intervals": rows_of(with_intervals(result, level).to_arrow()),
+        "epsilon": getattr(result, "epsilon", 0.0),
+        "delta": getattr(result, "delta", 0.0),
+        "notes": getattr(result, "notes", ()),
     }

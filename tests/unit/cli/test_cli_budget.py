@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import pytest
+
+from shoal.accounting.accountants import Loss
+from shoal.accounting.ledger import Ledger
+
+
+@pytest.fixture
+def ledger_file(tmp_path):
+    return tmp_path / "ledger.db"
+
+
+def test_a_new_ledger_has_its_whole_budget_left(shoal, ledger_file):
+    done = shoal("budget", "--ledger", str(ledger_file), "--create", "3,1e-5")
+    assert done.status == 0, done.err
+    assert "remaining  epsilon 3, delta 1e-05" in done.out
+    assert "Nothing was asked yet." in done.out
+
+
+def test_amounts_on_the_command_line_are_exact(shoal, ledger_file):
+    assert shoal("budget", "--ledger", str(ledger_file), "--create", " 0.1 , 1e-7 ").status == 0
+    assert Ledger.open(ledger_file).budget.epsilon == Fraction(1, 10)
+
+
+def test_an_existing_ledger_is_never_replaced(shoal, ledger_file):
+    shoal("budget", "--ledger", str(ledger_file), "--create", "3,1e-5")
+    again = shoal("budget", "--ledger", str(ledger_file), "--create", "9,1e-5")
+    assert again.status == 2
+    assert again.err.startswith("E_LEDGER")
+    assert Ledger.open(ledger_file).budget.epsilon == 3
+
+
+def test_the_ledger_shows_who_spent_what_on_what(shoal, ledger_file):
+    shoal("budget", "--ledger", str(ledger_file), "--create", "3,1e-5")
+    book = Ledger.open(ledger_file)
+    book.reserve(Loss(Fraction(1, 4), Fraction(0)), user="ada", description="SELECT [red] 1").commit()
+    shown = shoal("budget", "--ledger", str(ledger_file))
+    assert shown.status == 0
+    for part in ("ada", "0.25", "answered", "SELECT [red] 1", "remaining  epsilon 2.75"):
+        assert part in shown.out
+
+
+def test_machines_read_exact_amounts(shoal, ledger_file):
+    shoal("budget", "--ledger", str(ledger_file), "--create", "1,0", "--accountant", "basic")
+    Ledger.open(ledger_file).reserve(Loss(Fraction(1, 3), Fraction(0)), user="bob", description="q").commit()
+    data = json.loads(shoal("budget", "--ledger", str(ledger_file), "--json").out)
+    assert data["remaining"]["exact"] == {"epsilon": "2/3", "delta": "0"}
+    assert [(one["user"], one["query"], one["exact"]["epsilon"]) for one in data["entries"]] == [("bob", "q", "1/3")]
+
+
+@pytest.mark.parametrize("wrong", ["3", "a,b", "1,2,3", "nan,0", "-1,0", "1,1", "1e9999,0", "", "inf,0"])
+def test_a_wrong_budget_is_refused_in_a_sentence(shoal, ledger_file, wrong):
+    done = shoal("budget", "--ledger", str(ledger_file), f"--create={wrong}")
+    assert done.status == 2
+    assert done.err.startswith("E_")
+    assert "Hint: " in done.err
+    assert not ledger_file.exists()
+
+
+def test_a_ledger_that_is_not_there_is_refused_in_a_sentence(shoal, ledger_file):
+    done = shoal("budget", "--ledger", str(ledger_file), "--json")
+    assert done.status == 2
+    assert done.err.startswith("E_LEDGER")
+    assert json.loads(done.out)["error"]["code"] == "E_LEDGER"
+    assert not ledger_file.exists()

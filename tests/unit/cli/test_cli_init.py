@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+import tomllib
+
+import pytest
+
+from shoal.catalog import Catalog
+from shoal.cli.init import catalog_text, guess_owners, owner_candidates
+
+pytestmark = pytest.mark.usefixtures("in_shop")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["uid", "UID", "user_id", "userId", "UserID", "customer_id", "CustomerKey", "patient_no", "household_id",
+     "device_uuid", "src_account_id", "memberid", "email", "owner"],
+)  # fmt: skip
+def test_names_that_look_like_owners_are_candidates(name):
+    assert owner_candidates({"day": "DATE", name: "BIGINT"}) == [name]
+
+
+@pytest.mark.parametrize("name", ["id", "visit_id", "order_id", "day", "region", "idea", "users_online", "paid", "aid"])
+def test_other_names_are_not(name):
+    assert owner_candidates({name: "BIGINT"}) == []
+
+
+def test_a_name_that_several_tables_share_wins():
+    schemas = {
+        "orders": {"order_id": "BIGINT", "user_id": "BIGINT", "customer_id": "BIGINT"},
+        "customers": {"customer_id": "BIGINT", "region": "VARCHAR"},
+    }
+    assert guess_owners(schemas) == {"orders": "customer_id", "customers": "customer_id"}
+
+
+def test_a_table_without_a_likely_owner_is_left_out_and_never_public():
+    schemas = {"visits": {"uid": "BIGINT"}, "regions": {"region": "VARCHAR"}}
+    text = catalog_text(schemas, guess_owners(schemas))
+    assert set(tomllib.loads(text)["tables"]) == {"visits"}
+    assert "# [tables.regions]" in text
+    assert "GUESS NEEDED" in text
+
+
+def test_any_name_of_a_table_or_column_makes_valid_toml():
+    nasty = {'my "table"\n[x]': {"user_id": "BIGINT", "a b": "DOUBLE", "é\x7f\\": "VARCHAR", "x\n_user_id": "BIGINT"}}
+    (table,) = tomllib.loads(catalog_text(nasty, guess_owners(nasty)))["tables"].items()
+    assert table[0] == 'my "table"\n[x]'
+    assert set(table[1]["columns"]) == {"user_id", "a b", "é\x7f\\", "x\n_user_id"}
+
+
+def test_init_writes_a_catalog_that_loads_and_marks_its_guesses(shoal, in_shop):
+    done = shoal("init", "data/", "-o", "first.toml")
+    assert done.status == 0, done.err
+    assert "visits: owner 'uid' (a guess)" in done.out
+    catalog = Catalog.from_toml(in_shop / "first.toml")
+    assert catalog.table("visits").owner == "uid"
+    assert catalog.table("regions") is None
+    assert "GUESS" in (in_shop / "first.toml").read_text(encoding="utf-8")
+
+
+def test_init_leaves_a_catalog_that_is_there_alone_unless_forced(shoal, in_shop):
+    (in_shop / "mine.toml").write_text("# mine\n", encoding="utf-8")
+    done = shoal("init", "data/", "-o", "mine.toml")
+    assert done.status == 2
+    assert "exists" in done.err
+    assert (in_shop / "mine.toml").read_text(encoding="utf-8") == "# mine\n"
+    assert shoal("init", "data/", "-o", "mine.toml", "--force").status == 0
+
+
+def test_init_tells_machines_what_it_found(shoal):
+    done = shoal("init", "data/", "-o", "first.toml", "--json")
+    assert json.loads(done.out)["tables"] == {
+        "customers": {"owner": "uid"},
+        "visits": {"owner": "uid"},
+        "regions": {"owner": None},
+    }
+
+
+def test_init_of_a_place_that_is_not_there_is_refused_in_a_sentence(shoal):
+    done = shoal("init", "no-such-folder/", "-o", "first.toml")
+    assert done.status == 2
+    assert done.err.startswith("E_SOURCE")
+    assert "Traceback" not in done.err
