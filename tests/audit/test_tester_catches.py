@@ -138,11 +138,12 @@ def test_a_correct_mechanism_passes_with_a_million_samples(name):
     assert verdict.power < 1.05 * epsilon
 
 
-@pytest.mark.parametrize("name", CORRECT)
-def test_a_correct_mechanism_passes_a_hundred_times_out_of_a_hundred(name):
-    """100 runs of 2,000 samples, each with a false alarm rate of at most 1e-8: together at most 1e-6."""
-    build, epsilon, delta = CORRECT[name]
-    verdicts = [
-        check(build(Noise(seed)), epsilon, delta, samples=2000, seed=seed, confidence=1 - 1e-8) for seed in range(100)
-    ]
-    assert all(verdict.passed for verdict in verdicts)
+def test_correct_mechanisms_pass_a_hundred_times_out_of_a_hundred():
+    """100 runs of 2,000 samples over all correct mechanisms in turn; false alarm rate 1e-8 each, 1e-6 together."""
+    names = list(CORRECT)
+    failed = []
+    for seed in range(100):
+        build, epsilon, delta = CORRECT[names[seed % len(names)]]
+        verdict = check(build(Noise(seed)), epsilon, delta, samples=2000, seed=seed, confidence=1 - 1e-8)
+        failed += [] if verdict.passed else [str(verdict)]
+    assert not failed

@@ -1,4 +1,4 @@
-"""Published attacks, small enough to read: what an attacker learns from exact, rounded, slightly noisy and private answers.
+"""Published attacks, small enough to read: what exact, rounded, slightly noisy and private answers give away.
 
 Each attack is a function that returns an `AttackResult`: the share of secrets recovered over the number of queries, a
 curve for each defence. They are teaching tools and tests at once.

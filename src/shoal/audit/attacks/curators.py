@@ -77,8 +77,8 @@ class SmallNoise:
 class Private:
     """The noise of a private SUM, one budget for the whole batch: ε is shared evenly by all queries.
 
-    Every owner moves every answer by at most 1, so k answers at ε/k each add up to ε. A row of answers is a query; columns
-    are independent runs with a budget of their own.
+    Every owner moves every answer by at most 1, so k answers at ε/k each add up to ε. A row of answers is a query;
+    columns are independent runs with a budget of their own.
     """
 
     epsilon: float

@@ -1,21 +1,20 @@
 """Floating point: the last bits of textbook noise give the answer away (Mironov, 2012).
 
-A double has 53 bits. Laplace noise made as ±b·ln(u) from a double u reaches only some doubles, and adding it to 0 or to 1
-reaches different ones. An attacker who knows the program tries the few u that could have led to an output: when none leads
-there from 0, the answer was 1. One answer is enough for most secrets, at any ε. Noise on a grid of integers has no such
-bits: every output can come from both.
+A double has 53 bits. Laplace noise made as ±b·ln(u) from a double u reaches only some doubles, and adding it to 0 or
+to 1 reaches different ones. An attacker who knows the program tries the few u that could have led to an output: when
+none leads there from 0, the answer was 1. One answer is enough for most secrets, at any ε. Noise on a grid of
+integers has no such bits: every output can come from both.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shoal.audit.attacks.curators import Private
+from shoal.audit.attacks.private_sql import private_bits
 from shoal.audit.attacks.results import AttackResult, Curve
-from shoal.exact import as_fraction
-from shoal.mechanisms.samplers import discrete_laplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +26,12 @@ _ANSWERS = (1, 2, 4, 8)
 _NEARBY = 12  # uniform doubles tried on each side of the inverse; rounding in the logarithm moves it by a few
 
 
-def floating_point(*, targets: int = 2000, epsilon: float = 0.01, seed: int = 0) -> AttackResult:
+def floating_point(
+    *, targets: int = 2000, epsilon: float = 0.01, seed: int = 0, through_sql: bool = False
+) -> AttackResult:
     """Recover a secret bit from its noisy value; the total ε is split evenly over the answers, whatever the noise.
+
+    With `through_sql` the private answers come from a session, else from the noise that a session would draw.
 
     >>> floating_point(targets=200).curve("textbook").recovered[0] > 0.8
     True
@@ -37,7 +40,7 @@ def floating_point(*, targets: int = 2000, epsilon: float = 0.01, seed: int = 0)
     secret = rng.integers(0, 2, targets).astype(np.float64)
     guesses = rng.integers(0, 2, targets) == 1
     textbook = tuple(_textbook_share(secret, guesses, count / epsilon, count, rng) for count in _ANSWERS)
-    discrete = tuple(_discrete_share(secret, Fraction(count) / as_fraction(epsilon), count) for count in _ANSWERS)
+    private = tuple(_private_share(secret, epsilon, count, through_sql=through_sql) for count in _ANSWERS)
     return AttackResult(
         attack="floating point",
         secret=f"one bit behind noise of total ε = {epsilon:.3g} ({targets} trials)",
@@ -45,7 +48,7 @@ def floating_point(*, targets: int = 2000, epsilon: float = 0.01, seed: int = 0)
         curves=(
             Curve("exact answers", _ANSWERS, (1.0,) * len(_ANSWERS)),
             Curve("textbook Laplace noise", _ANSWERS, textbook),
-            Curve(f"shoal, total ε = {epsilon:.3g}", _ANSWERS, discrete),
+            Curve(Private(epsilon).name, _ANSWERS, private),
         ),
     )
 
@@ -79,7 +82,8 @@ def _textbook_share(secret: Floats, guesses: Booleans, scale: float, answers: in
     return float(np.mean(found == (secret == 1)))
 
 
-def _discrete_share(secret: Floats, scale: Fraction, answers: int) -> float:
-    """The share of bits found by the likeliest bit for the mean of the answers: nothing better is to be had."""
-    noise = discrete_laplace(scale, answers * len(secret)).reshape(answers, -1)
-    return float(np.mean(((secret + noise).mean(axis=0) >= 0.5) == (secret == 1)))
+def _private_share(secret: Floats, epsilon: float, answers: int, *, through_sql: bool) -> float:
+    """The share of bits found by the likeliest bit for the mean of the answers: their last bits say nothing."""
+    by_noise = Private(epsilon).answer
+    seen = private_bits(secret, answers, epsilon) if through_sql else by_noise(np.tile(secret, (answers, 1)))
+    return float(np.mean((seen.mean(axis=0) >= 0.5) == (secret == 1)))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shoal.audit.attacks.curators import Curator, Exact, Private, Rounded, SmallNoise
+from shoal.audit.attacks.curators import Exact, Private, Rounded, SmallNoise
+from shoal.audit.attacks.private_sql import private_sums
 from shoal.audit.attacks.results import AttackResult, Curve
 
 if TYPE_CHECKING:
@@ -20,33 +21,41 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-def membership(*, members: int = 100, attributes: int = 4000, epsilon: float = 1.0, seed: int = 0) -> AttackResult:
+def membership(
+    *, members: int = 100, attributes: int = 2000, epsilon: float = 1.0, seed: int = 0, through_sql: bool = False
+) -> AttackResult:
     """Tell members from strangers, half of each, by counts of many yes/no attributes.
+
+    With `through_sql` the private answers come from a session, else from the noise that a session would draw.
 
     >>> membership(members=50).curve("exact").final > 0.95
     True
     """
     rng = np.random.default_rng(seed)
     population = rng.uniform(0.1, 0.9, attributes)
-    inside = rng.random((members, attributes)) < population
-    outside = rng.random((members, attributes)) < population
+    inside = (rng.random((members, attributes)) < population).astype(np.float64)
+    outside = (rng.random((members, attributes)) < population).astype(np.float64)
     curators = (Exact(), Rounded(5), SmallNoise(2.0, rng), Private(epsilon))
     steps = tuple(attributes // part for part in (64, 16, 4, 1))
-    curves = tuple(
-        Curve(
-            curator.name,
-            steps,
-            tuple(_share_told(inside[:, :n], outside[:, :n], population[:n], curator) for n in steps),
-        )
-        for curator in curators
-    )
-    return AttackResult("membership", f"who of {2 * members} people is in the data", 0.5, curves)
+    counts = inside.sum(axis=0)
+    curves = []
+    for curator in curators:
+        by_sql = through_sql and isinstance(curator, Private)
+        answers = _counts_by_sql(inside, epsilon) if by_sql else curator.answer(counts)
+        shares = (_share_told(inside[:, :n], outside[:, :n], population[:n], answers[:n]) for n in steps)
+        curves.append(Curve(curator.name, steps, tuple(shares)))
+    return AttackResult("membership", f"who of {2 * members} people is in the data", 0.5, tuple(curves))
 
 
-def _share_told(inside: Floats, outside: Floats, population: Floats, curator: Curator) -> float:
+def _share_told(inside: Floats, outside: Floats, population: Floats, counts: Floats) -> float:
+    """The share of members and strangers told rightly by their scores."""
     members = len(inside)
-    averages = curator.answer(inside.sum(axis=0).astype(np.float64)) / members
     threshold = float((population * (1 - population)).sum()) / members / 2
-    weights = averages - population
+    weights = counts / members - population
     told = np.concatenate(((inside - population) @ weights > threshold, (outside - population) @ weights <= threshold))
     return float(told.mean())
+
+
+def _counts_by_sql(inside: Floats, epsilon: float) -> Floats:
+    columns = {f"attribute_{i}": column.astype(np.int64) for i, column in enumerate(inside.T)}
+    return private_sums(columns, list(columns), epsilon)

@@ -1,9 +1,9 @@
 """Reconstruction: enough counts over random subsets give back every secret bit (Dinur and Nissim, 2003).
 
-Exhaustive: with all subsets asked and errors of at most E, any candidate that fits every answer within E differs from the
-truth in at most 4E bits. Linear programming: with 4n random subsets, minimising Σ|aᵢ·x − yᵢ| over 0 ≤ x ≤ 1 and rounding
-recovers nearly all bits as long as the errors stay well below √n, even when some answers are arbitrarily wrong (Dwork,
-McSherry and Talwar, 2007).
+Exhaustive: with all subsets asked and errors of at most E, any candidate that fits every answer within E differs from
+the truth in at most 4E bits. Linear programming: with 4n random subsets, minimising Σ|aᵢ·x − yᵢ| over 0 ≤ x ≤ 1 and
+rounding recovers nearly all bits as long as the errors stay well below √n, even when some answers are arbitrarily
+wrong (Dwork, McSherry and Talwar, 2007).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shoal.audit.attacks.curators import Curator, Exact, Private, Rounded, SmallNoise
+from shoal.audit.attacks.private_sql import private_sums
 from shoal.audit.attacks.results import AttackResult, Curve
 from shoal.errors import ShoalError
 
@@ -20,32 +21,54 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
 
 _ITERATIONS = 60
+_PRIME = 10_007
 _MOST_EXHAUSTIVE = 12
 
 
-def reconstruction(*, people: int = 1000, epsilon: float = 1.0, runs: int = 1, seed: int = 0) -> AttackResult:
-    """The linear-programming attack with up to 4n random subset queries; shares are averaged over the runs.
+def reconstruction(
+    *, people: int = 1000, epsilon: float = 1.0, runs: int = 1, seed: int = 0, through_sql: bool = False
+) -> AttackResult:
+    """The linear-programming attack with up to 4n pseudo-random subset queries; shares are averaged over the runs.
+
+    A person is in subset j when (a·uid + b) mod p < p/2 for fresh a and b: a predicate short enough for SQL. With
+    `through_sql` the private answers come from a session, else from the noise that a session would draw.
 
     >>> reconstruction(people=100).curve("exact").final
     1.0
     """
     rng = np.random.default_rng(seed)
-    subsets = rng.integers(0, 2, (4 * people, people)).astype(np.float64)
+    a, b = rng.integers(1, _PRIME, 4 * people), rng.integers(0, _PRIME, 4 * people)
+    subsets = ((a[:, None] * np.arange(people) + b[:, None]) % _PRIME < _PRIME // 2).astype(np.float64)
     secrets = rng.integers(0, 2, (people, runs)).astype(np.float64)
-    curators = (Exact(), Rounded(10), SmallNoise(people**0.25, rng), Private(epsilon))
-    steps = tuple(people * share // 4 for share in (2, 4, 8, 16))
-    shares = [_attack(subsets[:step], secrets, curators) for step in steps]
+    curators: tuple[Curator, ...] = (
+        Exact(),
+        Rounded(max(2, round(people ** (1 / 3)))),
+        SmallNoise(people**0.25, rng),
+        Private(epsilon),
+    )
+    answers = [curator.answer(subsets @ secrets) for curator in curators]
+    if through_sql:
+        answers[-1] = np.column_stack([_answers_by_sql(a, b, secret, epsilon) for secret in secrets.T])
+    steps = (people // 2, people, 2 * people, 4 * people)
+    shares = [_shares_found(subsets[:step], [x[:step] for x in answers], secrets) for step in steps]
     curves = tuple(Curve(c.name, steps, tuple(share[i] for share in shares)) for i, c in enumerate(curators))
     return AttackResult("reconstruction", f"{people} secret bits, linear programming", 0.5, curves)
 
 
-def _attack(subsets: Floats, secrets: Floats, curators: tuple[Curator, ...]) -> list[float]:
+def _answers_by_sql(a: Integers, b: Integers, secret: Floats, epsilon: float) -> Floats:
+    sums = [
+        f"CASE WHEN (uid * {i} + {j}) % {_PRIME} < {_PRIME // 2} THEN secret ELSE 0 END"
+        for i, j in zip(a, b, strict=True)
+    ]
+    return private_sums({"secret": secret.astype(np.int64)}, sums, epsilon)
+
+
+def _shares_found(subsets: Floats, answers: list[Floats], secrets: Floats) -> list[float]:
     """The share of bits each curator gives away; all curators and runs are decoded together."""
-    truth = subsets @ secrets
-    answers = np.hstack([curator.answer(truth) for curator in curators])
-    found = np.split(decode(subsets, answers) > 0.5, len(curators), axis=1)
+    found = np.split(decode(subsets, np.hstack(answers)) > 0.5, len(answers), axis=1)
     return [float(np.mean(part == (secrets > 0.5))) for part in found]
 
 
@@ -72,9 +95,7 @@ def decode(subsets: Floats, answers: Floats, iterations: int = _ITERATIONS) -> F
     return w
 
 
-def exhaustive_reconstruction(
-    *, people: int = 10, epsilon: float = 1.0, runs: int = 30, seed: int = 0
-) -> AttackResult:
+def exhaustive_reconstruction(*, people: int = 10, epsilon: float = 1.0, runs: int = 30, seed: int = 0) -> AttackResult:
     """Ask about subsets, try all 2ⁿ candidates, keep one whose worst error is smallest; averaged over the runs.
 
     >>> exhaustive_reconstruction(people=6).curve("exact").final
@@ -98,7 +119,7 @@ def exhaustive_reconstruction(
     return AttackResult("reconstruction (exhaustive)", f"{people} secret bits, all candidates", 0.5, curves)
 
 
-def _exhaust(candidates: Floats, predictions: Floats, truths: NDArray[np.int64], curator: Curator) -> float:
+def _exhaust(candidates: Floats, predictions: Floats, truths: Integers, curator: Curator) -> float:
     """The share of bits of the best candidates that are right; predictions[i, j] = what candidate i says to query j."""
     right = []
     for truth in truths:

@@ -1,0 +1,241 @@
+"""`shoal attack …`: run a published attack against exact, rounded, slightly noisy and private answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.output import check_writable, console, write_json
+
+if TYPE_CHECKING:
+    from shoal.audit.attacks import AttackResult
+
+app = typer.Typer(
+    name="attack",
+    no_args_is_help=True,
+    help="Show what an attacker learns from exact, rounded, slightly noisy and private answers.",
+)
+
+People = Annotated[int, typer.Option(min=1, max=5000, help="How many people have a secret.")]
+Epsilon = Annotated[float, typer.Option(min=1e-9, max=100, help="The total budget of the private answers.")]
+Seed = Annotated[int, typer.Option(min=0, help="Fixes the data and the careless noise.")]
+Sql = Annotated[
+    bool, typer.Option("--sql", help="Ask a real session in SQL instead of drawing the noise it would draw. Slower.")
+]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves (needs the extra 'plot').")]
+Json = Annotated[bool, typer.Option("--json", help="The curves for machines.")]
+
+
+@app.command()
+def differencing(
+    people: People = 100,
+    epsilon: Epsilon = 1.0,
+    seed: Seed = 0,
+    *,
+    sql: Sql = False,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Ask about everyone, ask about everyone but one, subtract.
+
+    [bold]Example[/bold]
+
+        shoal attack differencing --people 200
+    """
+    from shoal.audit import attacks
+
+    check_writable(plot)
+    show(attacks.differencing(people=people, epsilon=epsilon, seed=seed, through_sql=sql), plot, json=json)
+
+
+@app.command()
+def averaging(
+    people: People = 400,
+    epsilon: Epsilon = 1.0,
+    seed: Seed = 0,
+    *,
+    sql: Sql = False,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Ask the same question again and again, and average the noise away.
+
+    [bold]Example[/bold]
+
+        shoal attack averaging --epsilon 0.5
+    """
+    from shoal.audit import attacks
+
+    check_writable(plot)
+    show(attacks.averaging(targets=people, epsilon=epsilon, seed=seed, through_sql=sql), plot, json=json)
+
+
+@app.command()
+def reconstruction(
+    people: Annotated[
+        int | None, typer.Option(min=1, max=2000, help="Secret bits: 1000, or 10 with --exhaustive.")
+    ] = None,
+    epsilon: Epsilon = 1.0,
+    runs: Annotated[int, typer.Option(min=1, max=50, help="Average over so many tables.")] = 1,
+    seed: Seed = 0,
+    *,
+    exhaustive: Annotated[bool, typer.Option("--exhaustive", help="Try all 2ⁿ tables instead.")] = False,
+    sql: Sql = False,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Recover a whole secret column from counts over random subsets (Dinur and Nissim).
+
+    [bold]Example[/bold]
+
+        shoal attack reconstruction --people 500 --plot reconstruction.png
+    """
+    from shoal.audit import attacks
+
+    check_writable(plot)
+    if exhaustive:
+        result = attacks.exhaustive_reconstruction(people=people or 10, epsilon=epsilon, runs=max(30, runs), seed=seed)
+    else:
+        result = attacks.reconstruction(people=people or 1000, epsilon=epsilon, runs=runs, seed=seed, through_sql=sql)
+    show(result, plot, json=json)
+
+
+@app.command()
+def membership(
+    people: Annotated[int, typer.Option(min=2, max=2000, help="How many are in the data, and how many are not.")] = 100,
+    attributes: Annotated[int, typer.Option(min=64, max=20_000, help="Published averages.")] = 2000,
+    epsilon: Epsilon = 1.0,
+    seed: Seed = 0,
+    *,
+    sql: Sql = False,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Tell from published averages who is in the data (Homer et al.).
+
+    [bold]Example[/bold]
+
+        shoal attack membership --attributes 4000
+    """
+    from shoal.audit import attacks
+
+    check_writable(plot)
+    result = attacks.membership(members=people, attributes=attributes, epsilon=epsilon, seed=seed, through_sql=sql)
+    show(result, plot, json=json)
+
+
+@app.command("floating-point")
+def floating_point(
+    people: People = 2000,
+    epsilon: Epsilon = 0.01,
+    seed: Seed = 0,
+    *,
+    sql: Sql = False,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Read the answer off the last bits of textbook noise (Mironov).
+
+    [bold]Example[/bold]
+
+        shoal attack floating-point --epsilon 0.01
+    """
+    from shoal.audit import attacks
+
+    check_writable(plot)
+    show(attacks.floating_point(targets=people, epsilon=epsilon, seed=seed, through_sql=sql), plot, json=json)
+
+
+@app.command()
+def linkage(
+    people: People = 4000,
+    k: Annotated[int, typer.Option(min=1, help="The k of k-anonymity.")] = 5,
+    epsilon: Epsilon = 1.0,
+    seed: Seed = 0,
+    *,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Give names back to a table by a public roll (Sweeney).
+
+    [bold]Example[/bold]
+
+        shoal attack linkage --k 10
+    """
+    from shoal.audit import attacks
+
+    check_writable(plot)
+    show(attacks.linkage(patients=people, k=k, epsilon=epsilon, seed=seed), plot, json=json)
+
+
+@app.command()
+def homogeneity(
+    people: People = 4000, epsilon: Epsilon = 1.0, seed: Seed = 0, *, plot: Plot = None, json: Json = False
+) -> None:
+    """Read secrets off k-anonymous classes in which all rows agree.
+
+    [bold]Example[/bold]
+
+        shoal attack homogeneity
+    """
+    from shoal.audit import attacks
+
+    check_writable(plot)
+    show(attacks.homogeneity(patients=people, epsilon=epsilon, seed=seed), plot, json=json)
+
+
+@app.command()
+def composition(
+    people: People = 4000,
+    hospitals: Annotated[int, typer.Option(min=1, max=10, help="Releases to intersect.")] = 2,
+    k: Annotated[int, typer.Option(min=1, help="The k of k-anonymity.")] = 5,
+    epsilon: Epsilon = 1.0,
+    seed: Seed = 0,
+    *,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Intersect the k-anonymous releases of several hospitals (Ganta et al.).
+
+    [bold]Example[/bold]
+
+        shoal attack composition --hospitals 4
+    """
+    from shoal.audit import attacks
+
+    check_writable(plot)
+    result = attacks.composition(patients=people, hospitals=hospitals, k=k, epsilon=epsilon, seed=seed)
+    show(result, plot, json=json)
+
+
+def show(result: AttackResult, plot: Path | None, *, json: bool) -> None:
+    """The curves as a table or as JSON, and as a picture where one was asked for."""
+    if plot is not None:
+        result.plot(plot)
+    if json:
+        return write_json(result.to_dict())
+    out = console()
+    out.print(f"{result.attack}: {result.secret}", markup=False)
+    out.print(f"guessing gets {result.guessing:.1%}; the attacker gets, after so many queries:", markup=False)
+    out.print(_table(result))
+    for curve in result.curves:
+        if curve.note:
+            out.print(f"{curve.defence}: {curve.note}", markup=False)
+    return None
+
+
+def _table(result: AttackResult) -> object:
+    """A row for each defence, a column for each step; defences may need different numbers of queries."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("answers")
+    for _ in result.curves[0].queries:
+        table.add_column("", justify="right")
+    for curve in result.curves:
+        steps = zip(curve.queries, curve.recovered, strict=True)
+        table.add_row(curve.defence, *(f"{share:.1%} @ {count}" for count, share in steps))
+    return table
