@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def floats(numbers: npt.NDArray[np.float64]) -> list[Part]:
     """Whole numbers as integers, others by their bits; NaN has no form and is hashed as NULL."""
-    whole = (np.trunc(numbers) == numbers) & (np.abs(numbers) < 2.0**63)
+    with np.errstate(invalid="ignore"):  # a signalling NaN is no more than a NaN
+        whole = (np.trunc(numbers) == numbers) & (numbers >= -(2.0**63)) & (numbers < 2.0**63)
     if whole.all():
         return [(None, fixed(numbers.astype(np.int64).view(np.uint64), "i"))]
     wholes, others = np.flatnonzero(whole), np.flatnonzero(~whole & ~np.isnan(numbers))
