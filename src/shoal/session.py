@@ -96,11 +96,15 @@ class Session:
 
     # ---- asking --------------------------------------------------------------------------------------------------
 
-    def query(self, sql: str) -> Result | Rows:
-        """The private answer; `EXPLAIN PRIVACY …` gives the plan as text, free."""
+    def query(self, sql: str, *, composition: str = "basic") -> Result | Rows:
+        """The private answer; `EXPLAIN PRIVACY …` gives the plan as text, free.
+
+        `composition="pld"` composes the releases of each private SELECT numerically: the same (ε, δ) with less noise where
+        many Laplace releases share it (extra: accounting).
+        """
         from shoal.execute import charge_of, execute
 
-        plan, explain = self._planned(sql)
+        plan, explain = self._planned(sql, composition=composition)
         if explain:
             return self._explained(plan)
         finished = execute(plan, self._engine, self._ledger, self._user)
@@ -112,13 +116,13 @@ class Session:
 
         return Rows(pa.table({"explanation": str(explain_plan(plan, self._ledger)).splitlines()}))
 
-    def plan(self, sql: str) -> StatementPlan:
+    def plan(self, sql: str, *, composition: str = "basic") -> StatementPlan:
         """The verified plan: what would be run, and what it would cost. Reads no data."""
-        return self._planned(sql)[0]
+        return self._planned(sql, composition=composition)[0]
 
-    def explain(self, sql: str) -> Explanation:
+    def explain(self, sql: str, *, composition: str = "basic") -> Explanation:
         """The plan in words and numbers; reads no data, spends nothing."""
-        return explain_plan(self._planned(sql)[0], self._ledger)
+        return explain_plan(self._planned(sql, composition=composition)[0], self._ledger)
 
     def epsilon_for(self, sql: str, error: float, level: float = 0.95, owners: int | None = None) -> float:
         """The smallest ε at which the widest interval of the query has this half-width, without reading data.
@@ -131,10 +135,14 @@ class Session:
         checked = float(params.confidence_level(level))
         return float(epsilon_for(lambda epsilon: self._planned(sql, epsilon)[0], error, checked, owners))
 
-    def _planned(self, sql: str, epsilon: Fraction | None = None) -> tuple[StatementPlan, bool]:
+    def _planned(
+        self, sql: str, epsilon: Fraction | None = None, composition: str = "basic"
+    ) -> tuple[StatementPlan, bool]:
+        if composition not in {"basic", "pld"}:
+            raise ShoalError("E_USAGE", "composition is 'basic' or 'pld'.")
         statement = parse(sql)
         try:
-            plan = plan_query(statement, self._catalog, self._schemas, self._public_rows, epsilon)
+            plan = plan_query(statement, self._catalog, self._schemas, self._public_rows, epsilon, composition)
         except ShoalError as error:
             raise error.located(sql) from None
         except RecursionError:

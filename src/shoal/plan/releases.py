@@ -125,6 +125,7 @@ class SelectPlan:
     shared_count: int | None
     events: tuple[Event, ...]
     notes: tuple[str, ...] = ()
+    composition: str = "basic"
 
 
 @dataclass(frozen=True, slots=True)

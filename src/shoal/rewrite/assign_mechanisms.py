@@ -74,7 +74,7 @@ def assign_mechanisms(draft: Draft) -> SelectPlan:
     # A count that also selects saves the share of ε that the even split keeps for the selection.
     spare = (len(draft.units) + 1) / len(draft.units) if draft.shared_unit is not None else 1.0
     fair = [candidates[0], *(c for c in candidates[1:] if _nowhere_worse(c, candidates[0], spare))]
-    return _plan(draft, min(fair, key=Candidate.score))
+    return finished(draft, min(fair, key=Candidate.score))
 
 
 def _nowhere_worse(candidate: Candidate, baseline: Candidate, spare: float) -> bool:
@@ -86,10 +86,11 @@ def _nowhere_worse(candidate: Candidate, baseline: Candidate, spare: float) -> b
 class Budget:
     """The even split, with what the analyst fixed taken out first."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, factor: Fraction = Fraction(1)) -> None:
+        """`factor` stretches every share: numerical composition finds out how far (and keeps half of δ for itself)."""
         options = draft.select.options
         self.epsilon = options.epsilon
-        self.delta = delta_of(options)
+        self.delta = delta_of(options) if factor == 1 else delta_of(options) / 2
         own_selection = draft.needs_selection and draft.shared_unit is None
         fixed = [u.epsilon for u in draft.units if u.epsilon is not None]
         if own_selection and options.selection_epsilon is not None:
@@ -105,8 +106,8 @@ class Budget:
                 position=draft.select.place,
             )
         even = left / takers if takers else Fraction(0)
-        self.units = [u.epsilon if u.epsilon is not None else even for u in draft.units]
-        self.selection = (options.selection_epsilon or even) if own_selection else Fraction(0)
+        self.units = [factor * (u.epsilon if u.epsilon is not None else even) for u in draft.units]
+        self.selection = factor * (options.selection_epsilon or even) if own_selection else Fraction(0)
         self.is_even = not fixed
 
 
@@ -115,9 +116,9 @@ def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
     options = draft.select.options
     found: list[Candidate] = []
     laplace, gaussian = options.noise in {"AUTO", "LAPLACE"}, options.noise in {"AUTO", "GAUSSIAN"}
-    rules = _rules(draft)
+    rules = rules_of(draft)
     if laplace:
-        found.extend(_with_laplace(draft, budget, rule) for rule in rules)
+        found.extend(with_laplace(draft, budget, rule) for rule in rules)
     moves = any(part_moves(p) for p in draft.parts) or draft.histograms or draft.needs_selection
     if gaussian and moves and (budget.is_even or options.noise == "GAUSSIAN"):
         if budget.delta > 0:
@@ -129,7 +130,7 @@ def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
                 hint="Write delta = 1e-6, or noise = LAPLACE.",
                 position=draft.select.place,
             )
-    return found or [_with_laplace(draft, budget, rule) for rule in rules]
+    return found or [with_laplace(draft, budget, rule) for rule in rules]
 
 
 def part_moves(part: Part) -> bool:
@@ -137,7 +138,7 @@ def part_moves(part: Part) -> bool:
     return reach(part) > 0
 
 
-def _rules(draft: Draft) -> list[str]:
+def rules_of(draft: Draft) -> list[str]:
     """Selection rules to try."""
     if not draft.needs_selection:
         return ["NONE"]
@@ -158,7 +159,8 @@ def _laplace(part: Part, epsilon: Fraction) -> LaplaceNoise:
     return LaplaceNoise(on_grid.shift, calibrate.laplace_scale(on_grid.shift, epsilon), on_grid.grid)
 
 
-def _with_laplace(draft: Draft, budget: Budget, rule: str) -> Candidate:
+def with_laplace(draft: Draft, budget: Budget, rule: str) -> Candidate:
+    """Independent Laplace noise, each aggregate with its share of ε."""
     parts: dict[int, LaplaceNoise] = {}
     histograms: dict[int, LaplaceNoise] = {}
     for unit, epsilon in zip(draft.units, budget.units, strict=True):
@@ -312,7 +314,8 @@ def _selection_apart(draft: Draft, budget: Budget, rule: str, delta: Fraction) -
 # ---- the plan ----------------------------------------------------------------------------------------------------
 
 
-def _plan(draft: Draft, chosen: Candidate) -> SelectPlan:
+def finished(draft: Draft, chosen: Candidate, composition: str = "basic") -> SelectPlan:
+    """The plan that a chosen assignment makes."""
     releases = tuple(
         Release(part.measure, noise, part.bounds) for part, noise in zip(draft.parts, chosen.parts, strict=True)
     )
@@ -332,4 +335,5 @@ def _plan(draft: Draft, chosen: Candidate) -> SelectPlan:
         shared,
         chosen.events,
         (*draft.notes, chosen.why) if releases else draft.notes,
+        composition,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from shoal.accounting.accountants import plan_loss
+from shoal.accounting.accountants import Loss, plan_loss
 from shoal.accounting.events import JointGaussian
 from shoal.errors import InternalError, ShoalError
 from shoal.plan import nodes
@@ -17,6 +17,7 @@ from shoal.plan.trees import is_owned
 from shoal.rewrite.assign_mechanisms import assign_mechanisms
 from shoal.rewrite.bound_contributions import bound_contributions
 from shoal.rewrite.check_ownership import check_ownership
+from shoal.rewrite.compose_numerically import compose_numerically, holds
 from shoal.rewrite.infer_bounds import infer_bounds
 from shoal.rewrite.select_groups import delta_of, select_groups
 from shoal.sql.bind import BoundStatement, Context, bind_in, no_clause
@@ -43,8 +44,12 @@ def plan_query(
     schemas: Mapping[str, tuple[tuple[str, Type], ...]],
     public_rows: Mapping[str, int],
     epsilon: Fraction | None = None,
+    composition: str = "basic",
 ) -> StatementPlan:
-    """The verified plan of a statement; reads no data, spends nothing. `epsilon` asks what another ε would give."""
+    """The verified plan of a statement; reads no data, spends nothing. `epsilon` asks what another ε would give.
+
+    `composition` is "basic", or "pld" for numerical composition inside each private SELECT (extra: accounting).
+    """
     context = Context(catalog, schemas, epsilon=epsilon)
     bound = bind_in(context, statement)
     owned = [check_ownership(select) for select in bound.selects]
@@ -54,13 +59,17 @@ def plan_query(
         raise no_clause(bound.root.place)
     for select in owned:
         _check_fanout(select, public_rows)
-    return verify(_statement(bound, [_planned(select) for select in owned], statement, catalog))
+    selects = [_planned(select, composition) for select in owned]
+    return verify(_statement(bound, selects, statement, catalog))
 
 
-def _planned(select: PrivateSelect) -> SelectPlan:
+def _planned(select: PrivateSelect, composition: str) -> SelectPlan:
+    before: Any = None
     draft: Any = select
     for step in PASSES:
-        draft = step(draft)
+        before, draft = draft, step(draft)
+    if composition == "pld":
+        draft = compose_numerically(before, draft)
     if not isinstance(draft, SelectPlan):
         raise InternalError("the passes did not end in a plan")
     return draft
@@ -70,15 +79,26 @@ def _statement(
     bound: BoundStatement, selects: list[SelectPlan], statement: Statement, catalog: Catalog
 ) -> StatementPlan:
     loss = plan_loss([event for select in selects for event in select.events])
+    if any(select.composition == "pld" for select in selects):
+        # Only the asked (ε, δ) is certain of a numerically composed plan; sessions add it up as such.
+        loss = Loss(_asked_epsilon(selects), _asked_delta(selects))
     return StatementPlan(
         statement.sql,
         bound.root,
         tuple(selects),
-        sum((s.select.options.epsilon for s in selects), Fraction(0)),
-        sum((delta_of(s.select.options) for s in selects), Fraction(0)),
+        _asked_epsilon(selects),
+        _asked_delta(selects),
         loss,
         catalog.version,
     )
+
+
+def _asked_epsilon(selects: list[SelectPlan]) -> Fraction:
+    return sum((s.select.options.epsilon for s in selects), Fraction(0))
+
+
+def _asked_delta(selects: list[SelectPlan]) -> Fraction:
+    return sum((delta_of(s.select.options) for s in selects), Fraction(0))
 
 
 def verify(plan: StatementPlan) -> StatementPlan:
@@ -86,7 +106,8 @@ def verify(plan: StatementPlan) -> StatementPlan:
     for select in plan.selects:
         loss = plan_loss(select.events)
         options = select.select.options
-        if loss.epsilon > options.epsilon or loss.delta > delta_of(options):
+        within = loss.epsilon <= options.epsilon and loss.delta <= delta_of(options)
+        if not within and not (select.composition == "pld" and holds(select)):
             raise InternalError("a plan would cost more than was asked")
         _verify_released(select)
     return plan
