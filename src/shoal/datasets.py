@@ -45,12 +45,12 @@ income = { type = "DOUBLE", bounds = [0, 200000] }
 
 [tables.visits]
 owner = "uid"
-max_rows_per_owner_and_group = 20           # COUNT(*) counts at most so many visits of one owner in one group
+max_rows_per_owner_and_group = 10           # COUNT(*) counts at most so many visits of one owner in one group
 [tables.visits.columns]
 uid = { type = "BIGINT" }
 site = { type = "VARCHAR" }                 # no list: which sites may appear is decided privately
 day = { type = "DATE" }
-spend = { type = "DOUBLE", bounds = [0, 500] }    # one owner moves SUM(spend) of one group by at most 500
+spend = { type = "DOUBLE", bounds = [0, 200] }    # of one visit: an owner moves SUM(spend) of a group by 10 · 200 at most
 
 [tables.regions]
 public = true                               # no owner: free to use

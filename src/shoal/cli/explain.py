@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from shoal.cli.output import write_json
 from shoal.cli.query import CatalogFile, Sql, read_sql
-from shoal.errors import ShoalError
 
 
 def explain(
@@ -41,7 +40,7 @@ def explain(
 
     session = connect(db if db is not None else {}, catalog=catalog)
     text = read_sql(sql)
-    wanted = None if error is None else wanted_epsilon(session, text, error, level, owners)
+    wanted = None if error is None else session.epsilon_for(text, error=error, level=level, owners=owners)
     explanation = session.explain(text)
     if json:
         return write_json(explanation.to_dict() | ({} if wanted is None else {"epsilon_for_error": wanted}))
@@ -49,10 +48,3 @@ def explain(
     if wanted is not None:
         typer.echo(f"\nAn interval of at most ± {error:g} at {level:.0%} needs epsilon = {wanted:.6g}.")
     return None
-
-
-def wanted_epsilon(session: Any, sql: str, error: float, level: float, owners: int | None) -> float:
-    """The ε for a wanted accuracy, where the engine can tell."""
-    if not hasattr(session, "epsilon_for"):
-        raise ShoalError("E_UNSUPPORTED", "ε from a wanted accuracy is not supported yet.", hint="Leave --error out.")
-    return float(session.epsilon_for(sql, error=error, level=level, owners=owners))

@@ -27,7 +27,8 @@ HEADER = """\
 # Lines marked GUESS are yours to check. The promise of every answer is about the owners named here.
 #
 # Worth adding where it is public knowledge (never by looking at the data):
-#   bounds = [lower, upper]     of one owner's value in one group; saves the budget that inferring them costs
+#   bounds = [lower, upper]     of one value; saves the budget that inferring them costs
+#   max_rows_per_owner_and_group = 10     what COUNT(*) counts of one owner in one group, at most
 #   values = ["a", "b"]         the full list of a column; usable as public groups
 """
 

@@ -7,11 +7,14 @@ Exit status: 0 done, 1 a check failed, 2 wrong usage or refused. Verbs import wh
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
 from typing import Annotated, NoReturn
 
 import typer
 
+from shoal.cli import attack
 from shoal.cli.budget import budget
 from shoal.cli.demo import demo
 from shoal.cli.explain import explain
@@ -28,6 +31,11 @@ app = typer.Typer(
 )
 for verb in (demo, query, explain, budget, init):
     app.command()(verb)
+if find_spec("shoal.cli.risk"):
+    app.add_typer(import_module("shoal.cli.risk").app, name="risk")
+if find_spec("shoal.cli.audit"):
+    app.command()(import_module("shoal.cli.audit").audit)
+app.add_typer(attack.app, name="attack")
 
 
 def show_version(wanted: bool) -> None:

@@ -127,6 +127,13 @@ def test_explain_for_machines(shoal):
     assert isinstance(json.loads(done.out), dict)
 
 
+def test_explain_finds_the_epsilon_for_a_wanted_error(shoal):
+    wanted = json.loads(shoal("explain", SITES, "--error", "50", "--json").out)["epsilon_for_error"]
+    narrower = json.loads(shoal("explain", SITES, "--error", "5", "--json").out)["epsilon_for_error"]
+    assert 0 < wanted < narrower
+    assert "needs epsilon = " in shoal("explain", SITES, "--error", "50").out
+
+
 def test_the_first_answer_is_there_in_a_second(processor_seconds):
     """Start, imports, plan, answer on a small table: 0.8 s on an idle machine, and half as much again on a busy one."""
     assert processor_seconds("query", SITES, "--db", "data/", "--format", "csv") < 1.5
