@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from typing import Any
@@ -59,18 +60,24 @@ CONSTANTS: list[Expression] = [
 ]
 
 
+def nasty_tables(con: duckdb.DuckDBPyConnection) -> None:
+    """A table with one column for each type."""
+    for type_, values in NASTY.items():
+        engine = functions.engine_type(type_)
+        rows = ", ".join(f"(CAST({v} AS {engine}))" for v in values)
+        con.execute(f"CREATE TABLE nasty_{SYMBOLS[type_]} AS SELECT * FROM (VALUES {rows}) AS v(x)")
+
+
 @pytest.fixture(scope="module")
 def connection():
     with duckdb.connect() as con:
         # the strict setting makes the engine raise where it would else give NaN: guards must come first
         con.execute("SET ieee_floating_point_ops = false")
-        for type_, values in NASTY.items():
-            engine = functions.engine_type(type_)
-            rows = ", ".join(f"(CAST({v} AS {engine}))" for v in values)
-            con.execute(f"CREATE TABLE nasty_{SYMBOLS[type_]} AS SELECT * FROM (VALUES {rows}) AS v(x)")
+        nasty_tables(con)
         yield con
 
 
+@functools.cache
 def calls_of(name: str) -> list[Expression]:
     """The function bound to every combination of columns and typical constants that it takes, found by trying."""
     found: dict[Expression, None] = {}

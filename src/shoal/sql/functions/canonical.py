@@ -8,7 +8,7 @@ tie-break.
 |---|---|
 | integer, boolean | its low 62 bits in two's complement |
 | date, timestamp, time | days, microseconds, microseconds since midnight, as an integer |
-| text | the top 62 bits of the first eight bytes of its MD5, read little-endian |
+| text | the low 62 bits of the MD5 of its UTF-8 bytes, read little-endian |
 | double, decimal | the same for its shortest (double) or fixed-scale (decimal) decimal digits |
 | NULL | a constant |
 """
@@ -55,8 +55,7 @@ def _low_bits(value: exp.Expr) -> exp.Expr:
 
 
 def _digest(value: exp.Expr) -> exp.Expr:
-    top = builtin(">>", builtin("md5_number_upper", value), forms.cast(forms.number(64 - BITS), "UBIGINT"))
-    return forms.cast(top, "BIGINT")
+    return forms.cast(builtin("&", builtin("md5_number", value), forms.cast(forms.number(MASK), "UHUGEINT")), "BIGINT")
 
 
 def _days(value: exp.Expr) -> exp.Expr:
@@ -126,10 +125,10 @@ def _fixed(value: Any, type_: Type) -> str:
 
 def _digests(written: Iterable[bytes | None]) -> NDArray[np.uint64]:
     digests = [NULL_DIGEST if w is None else hashlib.md5(w, usedforsecurity=False).digest()[:8] for w in written]
-    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64) >> np.uint64(64 - BITS)
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64) & np.uint64(MASK)
 
 
-NULL_DIGEST = (NULL_INTEGER << (64 - BITS)).to_bytes(8, "little")
+NULL_DIGEST = NULL_INTEGER.to_bytes(8, "little")
 
 
 def _of_integers(array: Any, type_: Type) -> NDArray[np.uint64]:
@@ -139,14 +138,22 @@ def _of_integers(array: Any, type_: Type) -> NDArray[np.uint64]:
     return np.where(missing, np.uint64(NULL_INTEGER), values)
 
 
+def _microseconds(array: Any) -> Any:
+    """Since 1970; infinities are NULL, and nanoseconds round to the nearest, halves away from zero, as in the engine."""
+    raw = array.cast(pa.int64())
+    finite = pc.if_else(pc.is_in(raw, pa.array([_FOREVER, -_FOREVER])), None, raw)
+    if array.type.unit != "ns":
+        return pc.multiply(finite, {"s": 1_000_000, "ms": 1000, "us": 1}[array.type.unit])
+    return pc.multiply(pc.sign(finite), pc.divide(pc.add(pc.abs(finite), 500), 1000))
+
+
 def _as_int64(array: Any, type_: Type) -> Any:
     if type_.kind is Kind.NULL:
         return pa.nulls(len(array), pa.int64())
     if type_.kind is Kind.DATE:
         return array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
     if type_.kind is Kind.TIMESTAMP:
-        instants = array.cast(pa.timestamp("us", tz=array.type.tz), safe=False).cast(pa.int64())
-        return pc.if_else(pc.is_in(instants, pa.array([_FOREVER, -_FOREVER])), None, instants)
+        return _microseconds(array)
     if type_.kind is Kind.TIME:
         return array.cast(pa.time64("us")).cast(pa.int64())
     return array.cast(pa.int64())

@@ -24,8 +24,8 @@ def like_complaint(pattern: str, escape: str | None = None) -> str | None:
         return f"A pattern has at most {LONGEST_PATTERN} characters."
     if escape is None:
         return None
-    if len(escape) != 1:
-        return "ESCAPE takes one character."
+    if len(escape) != 1 or not escape.isascii():
+        return "ESCAPE takes one character of ASCII."
     trailing = re.search(f"(?:{re.escape(escape)})*$", pattern)
     return "The pattern ends in its escape character." if trailing and len(trailing[0]) % 2 else None
 

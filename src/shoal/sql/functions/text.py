@@ -137,6 +137,18 @@ def _replaced(value: exp.Expr, old: exp.Expr, new: exp.Expr) -> exp.Expr:
     return let_many([value, old, new], whole)
 
 
+def _part(value: exp.Expr, separator: exp.Expr, number_: exp.Expr) -> exp.Expr:
+    """The engine's own SPLIT_PART is a macro over names that can be redefined."""
+
+    def found(v: exp.Expr, s: exp.Expr, n: exp.Expr) -> exp.Expr:
+        part = builtin("list_extract", builtin("string_split", v, s), n)
+        missing = [exp.Is(this=argument.copy(), expression=exp.Null()) for argument in (v, s, n)]
+        nothing = forms.connected(exp.Or, tuple(missing))
+        return when(nothing, exp.Null(), exp.Coalesce(this=part, expressions=[text("")]))
+
+    return let_many([value, separator, _near(number_)], found)
+
+
 def _simple(name: str, meaning: str, *, aliases: tuple[str, ...] = (), engine: str = "") -> Function:
     """A function of one text that gives a text."""
     form = Overload((TEXT,), TEXT, lambda value: builtin(engine or name, value))
@@ -319,9 +331,7 @@ FUNCTIONS = (
         "split_part",
         "SPLIT_PART(text, separator, n)",
         "The n-th of the parts between separators; empty when there are fewer.",
-        Overload(
-            (TEXT, TEXT, INTEGER), TEXT, lambda value, separator, n: builtin("split_part", value, separator, _near(n))
-        ),
+        Overload((TEXT, TEXT, INTEGER), TEXT, _part),
     ),
     overloaded(
         "regexp_matches",

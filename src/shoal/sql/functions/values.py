@@ -32,7 +32,7 @@ _STORED: dict[str, Type] = {
     "DATE": DATE,
     "TIME": TIME,
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), TIMESTAMP),
-    "TIMESTAMP WITH TIME ZONE": TIMESTAMP,
+    **dict.fromkeys(("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"), TIMESTAMP),
 }
 
 _WRITTEN: dict[str, Type] = {
@@ -47,7 +47,7 @@ _WRITTEN: dict[str, Type] = {
     "BIGNUMERIC": DOUBLE,
 }
 
-_WITH_ZONE = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ")
+_WITH_ZONE = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ", "TIMESTAMPTZ_NS")
 _DECIMAL = re.compile(r"(?:DECIMAL|NUMERIC|BIGNUMERIC|DEC)\s*(?:\(\s*(\d{1,3})\s*(?:,\s*(\d{1,3})\s*)?\))?")
 _SIZED_TEXT = re.compile(r"(?:VARCHAR|CHAR|STRING|TEXT|BPCHAR|CHARACTER VARYING)\s*\(\s*\d+\s*\)")
 
@@ -137,7 +137,7 @@ def _is_own(type_: Type) -> bool:
 
 def _utc(column: exp.Expr) -> exp.Expr:
     """The instant as a timestamp in UTC, whatever the session's time zone; years 1 to 9999."""
-    return forms.instant(builtin("epoch_us", column))
+    return forms.instant(builtin("epoch_us", try_cast(column, "TIMESTAMPTZ")))
 
 
 def literal_form(literal: Literal) -> exp.Expr:
