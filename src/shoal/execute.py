@@ -23,7 +23,7 @@ from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.noise import add_noise
 from shoal.params import Bounds
 from shoal.plan import nodes
-from shoal.plan.aggregates import Reading
+from shoal.plan.aggregates import CountRows, Reading
 from shoal.plan.contributions import (
     MASK,
     ContributionQuery,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from shoal.engines.base import Engine
     from shoal.plan.measures import Measure
     from shoal.plan.nodes import Node
-    from shoal.plan.releases import Release, SelectPlan, StatementPlan
+    from shoal.plan.releases import HistogramRelease, Release, SelectPlan, StatementPlan
 
 SAMPLING_NUMBERS = 160
 
@@ -125,6 +125,7 @@ class Measured:
     noises: tuple[AdditiveNoise, ...]
     bounds: tuple[Bounds | None, ...]
     found: tuple[Bounds | None, ...]
+    outside: tuple[float | None, ...] = ()
 
 
 def measure(
@@ -135,8 +136,9 @@ def measure(
     found: tuple[Bounds | None, ...] | None = None,
 ) -> Measured:
     """What enters the mechanisms. Bounds that must be inferred are released first, and clamp the rest."""
+    outside: tuple[float | None, ...] = ()
     if found is None:
-        found = infer(plan, engine, key, entropy)
+        found, outside = infer(plan, engine, key, entropy)
     resolved = [resolve(release, found) for release in plan.releases]
     live = [task for task, _, _ in resolved if task is not None]
     query = ContributionQuery(
@@ -153,30 +155,40 @@ def measure(
         tuple(noise for _, noise, _ in resolved),
         tuple(bounds for _, _, bounds in resolved),
         found,
+        outside,
     )
 
 
-def infer(plan: SelectPlan, engine: Engine, key: SamplingKey, entropy: Entropy) -> tuple[Bounds | None, ...]:
-    """Bounds read off noisy logarithmic histograms; None where no bin stands out."""
+def infer(
+    plan: SelectPlan, engine: Engine, key: SamplingKey, entropy: Entropy
+) -> tuple[tuple[Bounds | None, ...], tuple[float | None, ...]]:
+    """Bounds read off noisy logarithmic histograms (None where no bin stands out), and about what share lies outside them."""
     if not plan.histograms:
-        return ()
+        return (), ()
     asked = tuple(release.histogram for release in plan.histograms)
     query = ContributionQuery(
         plan.select.input, plan.select.keys, (), asked, plan.contribution, plan.select.public_groups
     )
     exact = engine.measure(query, key).histograms
-    found: list[Bounds | None] = []
-    for release, counts in zip(plan.histograms, exact, strict=True):
-        bins = release.histogram.bins
-        noisy = add_noise(release.noise, [counts.get(b, 0) for b in bins], entropy)
-        outer = quantiles.bounds_from_histogram(noisy, release.noise)
-        if outer is None:
-            found.append(None)
-            continue
-        low, high = release.histogram.edges(bins[outer[0]]), release.histogram.edges(bins[outer[1]])
-        lower = Fraction(0) if isinstance(release.histogram.serves, RowCount) else low[0]
-        found.append(Bounds(lower, max(high[1], lower)))
-    return tuple(found)
+    read = [_read_bounds(release, counts, entropy) for release, counts in zip(plan.histograms, exact, strict=True)]
+    return tuple(bounds for bounds, _ in read), tuple(share for _, share in read)
+
+
+def _read_bounds(
+    release: HistogramRelease, counts: dict[int, int], entropy: Entropy
+) -> tuple[Bounds | None, float | None]:
+    """The outer edges of the outermost filled bins; everything after the noise is post-processing."""
+    bins = release.histogram.bins
+    noisy = add_noise(release.noise, [counts.get(b, 0) for b in bins], entropy)
+    outer = quantiles.bounds_from_histogram(noisy, release.noise)
+    if outer is None:
+        return None, None
+    low, high = release.histogram.edges(bins[outer[0]]), release.histogram.edges(bins[outer[1]])
+    lower = Fraction(0) if isinstance(release.histogram.serves, RowCount) else low[0]
+    inside = float(sum(noisy[outer[0] : outer[1] + 1]))
+    everything = float(sum(noisy))
+    share = min(1.0, max(0.0, 1 - inside / everything)) if everything > 0 else None
+    return Bounds(lower, max(high[1], lower)), share
 
 
 def resolve(release: Release, found: tuple[Bounds | None, ...]) -> tuple[Task | None, AdditiveNoise, Bounds | None]:
@@ -244,7 +256,7 @@ def release(plan: SelectPlan, measured: Measured, entropy: Entropy = SYSTEM) -> 
     readings = tuple(
         _reading(plan, measured, index, order, noisy_owners, entropy) for index in range(len(plan.releases))
     )
-    table = answer_table(plan, measurement.keys.take(pa.array(order)), readings)
+    table = answer_table(plan, measurement.keys.take(pa.array(order)), readings, measured.found, measured.outside)
     return Released(table, readings, notes_of(plan, measured))
 
 
@@ -307,17 +319,22 @@ def _forest(
 
 
 def notes_of(plan: SelectPlan, measured: Measured) -> tuple[str, ...]:
-    """What the analyst should know about this answer: bounds that were found, or not."""
+    """What the analyst should know about this answer: bounds that were found and what they cost, or that none were."""
     notes = []
     for column in plan.columns:
-        if column.call.bounds_source != "inferred":
+        if column.histogram is None or column.histogram >= len(measured.found):
             continue
-        bounds = next((measured.bounds[i] for i in column.releases if plan.releases[i].bounds is not None), None)
-        name = column.call.aggregate.name
-        if bounds is None:
-            notes.append(f"{name}: no bounds could be found privately, so the cell is NULL; give bounds in the query.")
+        bounds, name = measured.found[column.histogram], column.call.aggregate.name
+        price = plan.histograms[column.histogram].price
+        paid = f" for ε = {float(price):.3g}" if price is not None else ""
+        if bounds is not None:
+            notes.append(
+                f"{name}: bounds [{float(bounds.lower):g}, {float(bounds.upper):g}] were found privately{paid}."
+            )
+        elif isinstance(column.call.aggregate, CountRows):
+            notes.append(f"{name}: no bound could be found privately{paid}, so each owner counts once at most.")
         else:
             notes.append(
-                f"{name}: values were clamped to [{float(bounds.lower):g}, {float(bounds.upper):g}], found privately."
+                f"{name}: no bounds could be found privately{paid}, so the cell is NULL; give bounds in the query."
             )
     return tuple(dict.fromkeys(notes))

@@ -15,7 +15,7 @@ from shoal.plan.releases import Inferred
 if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise
     from shoal.accounting.ledger import Ledger
-    from shoal.plan.releases import Release, SelectPlan, StatementPlan
+    from shoal.plan.releases import HistogramRelease, Release, SelectPlan, StatementPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +148,9 @@ def _expected_error(releases: list[Release], level: float) -> float | None:
     return noise_quantile(noise, level) * float(noise.grid) if noise.shift.l1 else 0.0
 
 
-def _histogram(release: Any) -> dict[str, Any]:
-    return {"bins": len(release.histogram.bins)} | _noise(release.noise, relative=False)
+def _histogram(release: HistogramRelease) -> dict[str, Any]:
+    price = {"epsilon": float(release.price) if release.price is not None else None}
+    return {"bins": len(release.histogram.bins)} | price | _noise(release.noise, relative=False)
 
 
 def _selection(select: SelectPlan) -> dict[str, Any]:
@@ -203,6 +204,7 @@ def _select_lines(select: dict[str, Any]) -> list[str]:
         lines.extend(_column_lines(column))
     lines.extend(
         f"bounds        found from a noisy histogram of {histogram['bins']} bins, {_noise_text(histogram)}"
+        + (f", ε = {histogram['epsilon']:.3g}" if histogram["epsilon"] is not None else "")
         for histogram in select["inferred_bounds"]
     )
     chosen = select["selection"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from shoal.plan.aggregates import ApproxBounds
 from shoal.plan.types import Kind
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from shoal.params import Bounds
     from shoal.plan.aggregates import Reading
     from shoal.plan.releases import Column, SelectPlan
     from shoal.plan.types import Type
@@ -54,7 +56,13 @@ def component(symbol: str, index: int) -> str:
     return f"{symbol}_r{index}"
 
 
-def answer_table(plan: SelectPlan, keys: pa.Table, readings: Sequence[Reading]) -> pa.Table:
+def answer_table(
+    plan: SelectPlan,
+    keys: pa.Table,
+    readings: Sequence[Reading],
+    found: Sequence[Bounds | None] = (),
+    outside: Sequence[float | None] = (),
+) -> pa.Table:
     """One row per group that is shown; dictionaries and statistics are made anew from these rows only."""
     columns: dict[str, pa.Array] = {}
     for (field, _), column in zip(plan.select.keys, keys.columns, strict=True):
@@ -62,9 +70,15 @@ def answer_table(plan: SelectPlan, keys: pa.Table, readings: Sequence[Reading]) 
     for column_plan in plan.columns:
         own = [readings[i] for i in column_plan.releases]
         symbol, type_ = column_plan.call.field.symbol, column_plan.call.aggregate.type
+        if isinstance(column_plan.call.aggregate, ApproxBounds):
+            bounds = found[column_plan.histogram or 0]
+            pair = [float(bounds.lower), float(bounds.upper)] if bounds is not None else None
+            columns[symbol] = pa.array([pair] * keys.num_rows, arrow_type(type_))
+            continue
         values = column_plan.call.aggregate.finish(own)
         if column_plan.call.report is not None:
-            columns[symbol] = pa.array(reports(column_plan, own, values, plan), pa.string())
+            share = outside[column_plan.histogram] if column_plan.histogram is not None and outside else None
+            columns[symbol] = pa.array(reports(column_plan, own, values, plan, share), pa.string())
         else:
             columns[symbol] = pa.array(plain(values), arrow_type(type_))
         for index, reading in enumerate(own):
@@ -77,18 +91,24 @@ def plain(values: NDArray[Any]) -> list[Any]:
     return [None if v is None or (isinstance(v, float) and v != v) else v for v in values.tolist()]  # noqa: PLR0124 - NaN
 
 
-def reports(column: Column, readings: list[Reading], values: NDArray[Any], plan: SelectPlan) -> list[str]:
-    """report_format => 'JSON': the value, its interval, the bounds used."""
+def reports(
+    column: Column, readings: list[Reading], values: NDArray[Any], plan: SelectPlan, outside: float | None
+) -> list[str]:
+    """report_format => 'JSON': the value, its interval, the bounds used, and (where they were found) the share outside them."""
     level = float(plan.select.options.confidence_level)
     low, high = column.call.aggregate.interval(readings, level)
     bounds = next((r.bounds for r in readings if r.bounds is not None), None)
-    used = [float(bounds.lower), float(bounds.upper)] if bounds is not None else None
+    used = None
+    if bounds is not None:
+        used = {"lower": float(bounds.lower), "upper": float(bounds.upper), "source": column.call.bounds_source}
+        if outside is not None:
+            used["share_outside"] = round(outside, 4)
     return [
         json.dumps(
             {
                 "result": {"value": v},
                 "interval": {"low": a, "high": b, "confidence_level": level} if a is not None else None,
-                "bounds": {"lower": used[0], "upper": used[1], "source": column.call.bounds_source} if used else None,
+                "bounds": used,
             }
         )
         for v, a, b in zip(plain(values), plain(low), plain(high), strict=True)

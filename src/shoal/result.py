@@ -114,7 +114,7 @@ class Result(Rows):
             return None
         select, column_number, symbols = self._finished.carried[index]
         column = self._plan.selects[select].columns[column_number]
-        if column.call.report is not None:
+        if column.call.report is not None or not column.releases:
             return None
         readings = []
         for release, symbol in zip(column.releases, symbols, strict=True):

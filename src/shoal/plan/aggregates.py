@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from shoal.errors import InternalError
 from shoal.plan.measures import (
     DistinctValues,
     Leaves,
@@ -423,4 +424,31 @@ class CountDistinct:
         return _around(self.finish(readings), readings[0].half_width(level))
 
 
-Aggregate = CountOwners | CountRows | Sum | Average | Variance | Quantile | Quantiles | Extreme | CountDistinct
+@dataclass(frozen=True, slots=True)
+class ApproxBounds:
+    """APPROX_BOUNDS(x): [lower, upper] that hold about all values of one row per owner, the same for every group."""
+
+    argument: Expression
+    rows = 1
+    name = "APPROX_BOUNDS"
+    type = Type(Kind.UNSUPPORTED, storage="DOUBLE[]")
+    shares: tuple[Fraction, ...] = ()
+    measures: tuple[Measure, ...] = ()
+
+    @property
+    def feed(self) -> Measure:
+        """What its histogram looks at."""
+        return RowMoment(self.argument, 1, 1)
+
+    def finish(self, readings: Sequence[Reading]) -> NDArray[Any]:  # noqa: ARG002 - one signature for all
+        """There is nothing to read but the histogram; see `released.answer_table`."""
+        raise InternalError("bounds are not made from readings")
+
+    def interval(self, readings: Sequence[Reading], level: float) -> Interval:  # noqa: ARG002 - same
+        """Bounds have no interval."""
+        raise InternalError("bounds have no interval")
+
+
+Aggregate = (
+    ApproxBounds | CountOwners | CountRows | Sum | Average | Variance | Quantile | Quantiles | Extreme | CountDistinct
+)

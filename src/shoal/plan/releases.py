@@ -94,6 +94,13 @@ class HistogramRelease:
     histogram: Histogram
     noise: AdditiveNoise
 
+    @property
+    def price(self) -> Fraction | None:
+        """The ε of the histogram alone; None where it is part of a joint Gaussian release."""
+        from shoal.accounting.events import LaplaceNoise
+
+        return self.noise.epsilon if isinstance(self.noise, LaplaceNoise) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Release:
@@ -106,10 +113,11 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An aggregate of the answer: which releases it reads."""
+    """An aggregate of the answer: which releases it reads, and which histogram found its bounds."""
 
     call: AggregateCall
     releases: tuple[int, ...]
+    histogram: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

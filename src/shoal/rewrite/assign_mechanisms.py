@@ -166,7 +166,7 @@ def with_laplace(draft: Draft, budget: Budget, rule: str) -> Candidate:
     for unit, epsilon in zip(draft.units, budget.units, strict=True):
         rest = epsilon
         if unit.histogram is not None:
-            rest = epsilon / 2
+            rest = epsilon / 2 if unit.parts else Fraction(0)
             histograms[unit.histogram] = LaplaceNoise(_BINS, calibrate.laplace_scale(_BINS, epsilon - rest))
         live = [s if part_moves(draft.parts[i]) else Fraction(0) for i, s in zip(unit.parts, unit.shares, strict=True)]
         total = sum(live) or Fraction(1)
@@ -275,7 +275,7 @@ def _weights(draft: Draft, budget: Budget, *, own_count: bool) -> list[Fraction]
     for unit, epsilon in zip(draft.units, budget.units, strict=True):
         weight = Fraction(1) if budget.is_even else epsilon**2
         if unit.histogram is not None:
-            histograms[unit.histogram] += weight / 2
+            histograms[unit.histogram] += weight / 2 if unit.parts else weight
             weight /= 2
         for index, share in zip(unit.parts, unit.shares, strict=True):
             parts[index] += weight * share
@@ -320,7 +320,7 @@ def finished(draft: Draft, chosen: Candidate, composition: str = "basic") -> Sel
         Release(part.measure, noise, part.bounds) for part, noise in zip(draft.parts, chosen.parts, strict=True)
     )
     columns = tuple(
-        Column(call, draft.units[unit].parts)
+        Column(call, draft.units[unit].parts, draft.units[unit].histogram)
         for call, unit in zip(draft.select.aggregates, draft.unit_of_call, strict=True)
     )
     histograms = tuple(HistogramRelease(h, noise) for h, noise in zip(draft.histograms, chosen.histograms, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from shoal.plan.aggregates import CountRows
+from shoal.plan.aggregates import ApproxBounds, CountRows
 from shoal.plan.measures import DistinctValues, Leaves, Measure, OwnerCount, RowMoment
 from shoal.plan.releases import AggregateCall, Contribution, PrivateSelect
 from shoal.rewrite.draft import Draft, Part, Unit
@@ -19,8 +19,9 @@ def bound_contributions(select: PrivateSelect) -> Draft:
     unit_of_call: list[int] = []
     for call in select.aggregates:
         places = tuple(_place(parts, part) for part in _parts_of(call, contribution))
-        unit = Unit(places, call.aggregate.shares, epsilon=call.epsilon)
-        known = next((i for i, u in enumerate(units) if u.parts == places), None)
+        feed = call.aggregate.feed if isinstance(call.aggregate, ApproxBounds) else None
+        unit = Unit(places, call.aggregate.shares, epsilon=call.epsilon, feed=feed)
+        known = next((i for i, u in enumerate(units) if u.parts == places and u.feed == feed), None)
         if known is None:
             units.append(unit)
             known = len(units) - 1

@@ -34,6 +34,8 @@ class Unit:
     shares: tuple[Fraction, ...]
     histogram: int | None = None
     epsilon: Fraction | None = None
+    feed: Measure | None = None
+    """What to find bounds of, for an aggregate that asks for nothing else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ def infer_bounds(draft: Draft) -> Draft:
     histograms: list[Histogram] = []
     for number, unit in enumerate(units):
         missing = [i for i in unit.parts if parts[i].measure.needs_bounds and parts[i].bounds is None]
-        if not missing:
+        if not missing and unit.feed is None:
             continue
-        histogram = Histogram(_feed(parts[missing[0]].measure))
+        histogram = Histogram(unit.feed or _feed(parts[missing[0]].measure))
         if histogram not in histograms:
             histograms.append(histogram)
         place = histograms.index(histogram)

@@ -10,6 +10,7 @@ from shoal import params
 from shoal.errors import ShoalError
 from shoal.params import Bounds
 from shoal.plan.aggregates import (
+    ApproxBounds,
     Average,
     CountDistinct,
     CountOwners,
@@ -67,6 +68,7 @@ FORMS: dict[str, Form] = {
     "MAX": Form(PER_ROW),
     "COUNT_DISTINCT": Form(None, rows=True, named=frozenset({STRATEGY})),
     "COUNTIF": Form(PER_GROUP),
+    "APPROX_BOUNDS": Form(None),
 }
 _SAME = {"COUNT_IF": "COUNTIF", "MEAN": "AVG", "APPROX_COUNT_DISTINCT": "COUNT_DISTINCT", "VAR": "VAR_POP"}
 _ONLY_ANON = {"NTILE", "QUANTILES", "VAR"}
@@ -263,6 +265,8 @@ class AggregateBinder:
                 return Average(value, limit)
             case "MIN" | "MAX":
                 return Extreme(value, name.lower())
+            case "APPROX_BOUNDS":
+                return ApproxBounds(value)
             case "MEDIAN":
                 return Quantile(value, Fraction(1, 2), rows)
             case "APPROX_QUANTILES" | "QUANTILES":
@@ -287,6 +291,8 @@ class AggregateBinder:
         """Bounds the analyst gave, else public knowledge of the catalog (free), else found by a share of the budget."""
         if isinstance(aggregate, (CountOwners, CountDistinct)):
             return None, "none"
+        if isinstance(aggregate, ApproxBounds):
+            return None, "inferred"
         if isinstance(aggregate, CountRows):
             if aggregate.rows is not None:
                 return None, "none"

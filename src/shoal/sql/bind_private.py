@@ -13,7 +13,7 @@ from shoal.plan import nodes
 from shoal.plan.expressions import Column, Expression, Order
 from shoal.plan.releases import AggregateCall, Options, PrivateSelect
 from shoal.plan.trees import is_owned
-from shoal.plan.types import Kind
+from shoal.plan.types import TEXT, Kind
 from shoal.sql.bind_aggregates import AggregateBinder, BoundAggregate
 from shoal.sql.bind_expressions import ExpressionBinder
 from shoal.sql.bind_grouped import GroupedBinder, KeyResolver, output_name, select_items
@@ -204,7 +204,7 @@ class PrivateBinder:
         """A private aggregate; the same one twice is one draw."""
         found = self._aggregates.bind(call)
         if found not in self._calls:
-            field = self._context.symbols.field("", found.aggregate.type)
+            field = self._context.symbols.field("", TEXT if found.report is not None else found.aggregate.type)
             self._calls[found] = AggregateCall(
                 field, found.aggregate, found.bounds, found.bounds_source, found.epsilon, found.report, place=call.place
             )
