@@ -114,14 +114,20 @@ def same(left: exp.Expr, right: exp.Expr) -> exp.Expr:
 
 
 def on_grid(value: exp.Expr, type_: Type, row_grid: Fraction) -> exp.Expr:
-    """A row's number in steps: ⌊x/grid + ½⌋, saturated; integers stay what they are."""
+    """A row's number in steps: ⌊x/grid + ½⌋, saturated; integers stay what they are, and NULL stays NULL."""
     if type_.kind is Kind.INTEGER and row_grid == 1:
         return wide(value)
-    real = functions.cast_form(value, type_, DOUBLE)
-    factor = functions.double_form(float(1 / row_grid))
+    scaled = times(functions.cast_form(value, type_, DOUBLE), functions.double_form(float(1 / row_grid)))
     limit = functions.double_form(float(2**SATURATION_BITS))
-    scaled = call("least", call("greatest", times(real, factor), exp.Neg(this=limit)), limit.copy())
-    return wide(call("floor", plus(scaled, functions.double_form(0.5))))
+    # LEAST and GREATEST would skip NULL and make a missing value the smallest of all.
+    saturated = exp.Case(
+        ifs=[
+            exp.If(this=exp.GTE(this=scaled, expression=limit), true=limit.copy()),
+            exp.If(this=exp.LTE(this=scaled.copy(), expression=exp.Neg(this=limit.copy())), true=exp.Neg(this=limit)),
+        ],
+        default=scaled.copy(),
+    )
+    return wide(call("floor", plus(saturated, functions.double_form(0.5))))
 
 
 class Bounding:
@@ -133,7 +139,6 @@ class Bounding:
         self._compiler = Compiler(tables)
         self._keys = [f"k{i}" for i in range(len(query.keys))]
         self._arguments: list[tuple[Expression, str, Fraction | None]] = []
-        self._argument_columns: list[exp.Expr] = []
         for task in query.tasks:
             self._argument(task.measure, task.row_grid)
         for histogram in query.histograms:
@@ -150,11 +155,7 @@ class Bounding:
             if expression == measure.argument and known == grid:
                 return symbol
         symbol = f"a{len(self._arguments)}"
-        value = self._compiler.expression(measure.argument)
-        kind = measure.argument.type
-        value = functions.key_form(value, kind) if grid is None else on_grid(value, kind, grid)
         self._arguments.append((measure.argument, symbol, grid))
-        self._argument_columns.append(aliased(value, symbol))
         return symbol
 
     def _type_of(self, symbol: str) -> Type:
@@ -203,8 +204,23 @@ class Bounding:
         ]
         assert query.input.owner is not None  # noqa: S101 - check_ownership saw to it
         source = self._compiler.subquery(self._compiler.relation(query.input))
-        rows = select([aliased(column(query.input.owner), OWNER), *keys, *self._argument_columns], source)
-        return rows.where(not_null(column(query.input.owner)))
+        values = [
+            aliased(functions.key_form(value, a.type) if grid is None else value, symbol)
+            for a, symbol, grid in self._arguments
+            for value in [self._compiler.expression(a)]
+        ]
+        rows = select([aliased(column(query.input.owner), OWNER), *keys, *values], source)
+        return self._in_steps(rows.where(not_null(column(query.input.owner))))
+
+    def _in_steps(self, rows: exp.Select) -> exp.Select:
+        """The rows with numbers that will be summed counted in steps of their grids."""
+        if all(grid is None for _, _, grid in self._arguments):
+            return rows
+        counted = [
+            column(symbol) if grid is None else aliased(on_grid(column(symbol), argument.type, grid), symbol)
+            for argument, symbol, grid in self._arguments
+        ]
+        return select([column(OWNER), *map(column, self._keys), *counted], self._compiler.subquery(rows))
 
     def _with_rows(self, query: exp.Query) -> exp.Query:
         """The statement with the common tables it needs in front."""
