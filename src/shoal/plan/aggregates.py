@@ -91,8 +91,9 @@ def _around(values: NDArray[Any], half_width: float) -> Interval:
 
 @dataclass(frozen=True, slots=True)
 class CountOwners:
-    """COUNT(DISTINCT owner): each owner is one."""
+    """COUNT(DISTINCT owner): each owner is one; with an argument (an owner that may be missing) those who have it."""
 
+    argument: Expression | None = None
     name = "COUNT(DISTINCT owner)"
     type = INTEGER
     shares = (Fraction(1),)
@@ -100,7 +101,7 @@ class CountOwners:
     @property
     def measures(self) -> tuple[Measure, ...]:
         """The owners of a group."""
-        return (OwnerCount(),)
+        return (OwnerCount(self.argument),)
 
     def finish(self, readings: Sequence[Reading]) -> NDArray[Any]:
         """The noisy count, negative where the noise makes it so."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from shoal.catalog import fold
 from shoal.errors import ShoalError
 from shoal.plan import nodes
+from shoal.plan.aggregates import CountOwners
 from shoal.plan.expressions import Call, Cast, Column, Expression, WindowCall, walk
 from shoal.plan.nodes import Field, Node, field_of
 from shoal.plan.trees import is_owned
@@ -23,7 +24,7 @@ from shoal.sql.functions import needs_order
 
 if TYPE_CHECKING:
     from shoal.plan.expressions import Place
-    from shoal.plan.releases import PrivateSelect
+    from shoal.plan.releases import AggregateCall, PrivateSelect
     from shoal.plan.types import Type
 
 MAX_OWNED_RELATIONS = 4
@@ -31,13 +32,29 @@ MAX_OWNED_RELATIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """A relation whose rows have owners: `equal` symbols always hold the owner, `nullable` ones hold it or NULL."""
+    """A relation whose rows have owners: `equal` symbols always hold the owner, `nullable` ones hold it or NULL.
+
+    `sides` are those of a full join: every row has an owner on one of them at least.
+    """
 
     node: Node
     equal: frozenset[str]
     nullable: frozenset[str]
     kind: str
     names: frozenset[str]
+    sides: tuple[Owned, Owned] | None = None
+
+    def holds_owner(self, value: Expression) -> bool:
+        """Whether a value is the owner in every row: its column, or COALESCE of owners from both sides of a full join."""
+        if isinstance(value, Column):
+            return value.symbol in self.equal
+        if self.sides is None or not self.holds_owner_or_null(value):
+            return False
+        return isinstance(value, Call) and all(any(map(side.holds_owner, value.arguments)) for side in self.sides)
+
+    def holds_owner_or_null(self, value: Expression) -> bool:
+        """Whether a value is never anything but the row's owner."""
+        return _is_copy(value, self.equal | self.nullable)
 
 
 def check_ownership(select: PrivateSelect) -> PrivateSelect:
@@ -58,7 +75,14 @@ def check_ownership(select: PrivateSelect) -> PrivateSelect:
         raise _lost(select.place, "No private rows reach this SELECT.")
     for _, value in select.keys:
         _refuse_exposed(value, owned)
-    return replace(select, input=owned.node)
+    return replace(select, input=owned.node, aggregates=tuple(_counting_owners(c, owned) for c in select.aggregates))
+
+
+def _counting_owners(call: AggregateCall, owned: Owned) -> AggregateCall:
+    """COUNT(DISTINCT owner) counts everybody; of a side that may be missing, those who are there."""
+    if not isinstance(call.aggregate, CountOwners) or call.aggregate.argument is None:
+        return call
+    return replace(call, aggregate=CountOwners()) if owned.holds_owner(call.aggregate.argument) else call
 
 
 def _owned_relations(node: Node) -> int:
@@ -143,7 +167,7 @@ def _refuse_cross_owner(node: Node) -> None:
         return
     genuine = lineage(node.input)
     for part in (p for _, value in node.items for p in walk(value) if isinstance(p, WindowCall)):
-        if not any(isinstance(p, Column) and p.symbol in genuine for p in part.partition):
+        if not any(_is_copy(p, genuine) for p in part.partition):
             raise _cross(part.place, "This window looks at the rows of several owners.")
         if needs_order(part.function) and not part.order:
             raise ShoalError(
@@ -152,6 +176,13 @@ def _refuse_cross_owner(node: Node) -> None:
                 hint="Write OVER (PARTITION BY uid ORDER BY day).",
                 position=part.place,
             )
+
+
+def _refuse_missing_partition(node: nodes.Project, below: Owned) -> None:
+    """A partition by an owner that may be missing would put all rows without one, of any owner, into one window."""
+    for part in (p for _, value in node.items for p in walk(value) if isinstance(p, WindowCall)):
+        if not any(map(below.holds_owner, part.partition)):
+            raise _cross(part.place, "This window goes by an owner from the side of an outer join that may be missing.")
 
 
 def _cross(place: Place, message: str) -> ShoalError:
@@ -173,7 +204,7 @@ def _refuse_exposed(value: Expression, owned: Owned) -> None:
     bare = value
     while isinstance(bare, Cast):
         bare = bare.value
-    if isinstance(bare, Column) and bare.symbol in owned.equal | owned.nullable:
+    if owned.holds_owner_or_null(bare):
         raise ShoalError(
             "E_UID_EXPOSED",
             "The owner column cannot be shown or grouped by: every group would be one person.",
@@ -228,8 +259,8 @@ class Ownership:
 
     def _project(self, node: nodes.Project) -> Owned:
         below = self._must(node.input)
-        equal = frozenset(f.symbol for f, v in node.items if isinstance(v, Column) and v.symbol in below.equal)
-        equal |= frozenset(f.symbol for f, v in node.items if self._is_full_owner(v, below))
+        _refuse_missing_partition(node, below)
+        equal = frozenset(f.symbol for f, v in node.items if below.holds_owner(v))
         nullable = _copies(node.items, below.equal | below.nullable) - equal
         for f, _ in node.items:
             if f.name and fold(f.name) in below.names and f.symbol in nullable:
@@ -245,22 +276,16 @@ class Ownership:
             items = (*items, (hidden, Column(_owner(below), hidden.type)))
             visible, equal = hidden.symbol, frozenset({hidden.symbol})
         return replace(
-            below, node=replace(node, input=below.node, items=items, owner=visible), equal=equal, nullable=nullable
-        )
-
-    @staticmethod
-    def _is_full_owner(value: Expression, below: Owned) -> bool:
-        """COALESCE of both sides' owners, as USING writes it over a full join: the owner in every row."""
-        return (
-            isinstance(value, Call)
-            and value.function == "coalesce"
-            and isinstance(below.node, nodes.Project)
-            and any(v == value for f, v in below.node.items if f.symbol == below.node.owner)
+            below,
+            node=replace(node, input=below.node, items=items, owner=visible),
+            equal=equal,
+            nullable=nullable,
+            sides=None,
         )
 
     def _aggregate(self, node: nodes.Aggregate) -> Owned:
         below = self._must(node.input)
-        keys = [f.symbol for f, v in node.keys if isinstance(v, Column) and v.symbol in below.equal]
+        keys = [f.symbol for f, v in node.keys if below.holds_owner(v)]
         if not keys:
             raise _lost(
                 node.place,
@@ -268,7 +293,11 @@ class Ownership:
                 "Group by the owner inside FROM (GROUP BY uid), and aggregate over owners in the private SELECT.",
             )
         return replace(
-            below, node=replace(node, input=below.node, owner=keys[0]), equal=frozenset(keys), nullable=frozenset()
+            below,
+            node=replace(node, input=below.node, owner=keys[0]),
+            equal=frozenset(keys),
+            nullable=frozenset(),
+            sides=None,
         )
 
     def _distinct(self, node: nodes.Distinct) -> Owned:
@@ -344,7 +373,7 @@ class Ownership:
 
     def _owned_owned(self, node: nodes.Join, left: Owned, right: Owned, given: tuple[Expression, ...]) -> Owned:
         conditions = (*_conjuncts(node.condition), *(given if node.kind == "inner" else ()))
-        matches = any(_equates(c, left.equal, right.equal) for c in conditions)
+        matches = any(_equates(c, left, right) for c in conditions)
         same = _owner_type(left) == _owner_type(right) and left.kind == right.kind
         if not matches or not same:
             if node.from_subquery:
@@ -365,14 +394,21 @@ class Ownership:
             case "inner":
                 nullable = left.nullable | right.nullable
                 return Owned(
-                    replace(joined, owner=left.node.owner), left.equal | right.equal, nullable, left.kind, names
+                    replace(joined, owner=left.node.owner),
+                    left.equal | right.equal,
+                    nullable,
+                    left.kind,
+                    names,
+                    left.sides or right.sides,
                 )
             case "left":
                 nullable = left.nullable | right.equal | right.nullable
-                return Owned(replace(joined, owner=left.node.owner), left.equal, nullable, left.kind, names)
+                return Owned(replace(joined, owner=left.node.owner), left.equal, nullable, left.kind, names, left.sides)
             case "right":
                 nullable = right.nullable | left.equal | left.nullable
-                return Owned(replace(joined, owner=right.node.owner), right.equal, nullable, left.kind, names)
+                return Owned(
+                    replace(joined, owner=right.node.owner), right.equal, nullable, left.kind, names, right.sides
+                )
         return self._full(joined, left, right)
 
     def _full(self, joined: nodes.Join, left: Owned, right: Owned) -> Owned:
@@ -389,6 +425,7 @@ class Ownership:
             nullable,
             left.kind,
             left.names | right.names,
+            (left, right),
         )
 
 
@@ -416,14 +453,12 @@ def _conjuncts(condition: Expression) -> tuple[Expression, ...]:
     return (condition,)
 
 
-def _equates(condition: Expression, left: frozenset[str], right: frozenset[str]) -> bool:
+def _equates(condition: Expression, left: Owned, right: Owned) -> bool:
     """Whether a condition is owner = owner, of raw columns."""
     if not isinstance(condition, Call) or condition.function != "equal":
         return False
     a, b = condition.arguments
-    if not isinstance(a, Column) or not isinstance(b, Column):
-        return False
-    return (a.symbol in left and b.symbol in right) or (a.symbol in right and b.symbol in left)
+    return (left.holds_owner(a) and right.holds_owner(b)) or (left.holds_owner(b) and right.holds_owner(a))
 
 
 def _only(node: Node, wanted: tuple[Field, ...]) -> Node:

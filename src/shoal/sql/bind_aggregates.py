@@ -249,7 +249,7 @@ class AggregateBinder:
         value = self._argument(call, node)
         if name == "COUNT_DISTINCT":
             if call.filter is None and self._is_owner(value):
-                return CountOwners()
+                return CountOwners(value)
             if value.type.kind in {Kind.UNSUPPORTED, Kind.NULL, Kind.INTERVAL}:
                 raise _unsupported(call, f"COUNT(DISTINCT) of a value of type {value.type} is not supported.", None)
             return CountDistinct(value, rows)
