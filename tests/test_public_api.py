@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from importlib.metadata import version
+
+import pytest
 
 import shoal
 
@@ -42,5 +45,55 @@ def test_the_version_is_the_installed_one():
     assert reported.stdout.strip() == f"shoal {version('shoal')}"
 
 
-def test_the_package_says_what_it_is():
-    assert shoal.__doc__
+def test_the_public_list_is_this_one():
+    assert sorted(shoal.__all__) == [
+        "Catalog",
+        "Explanation",
+        "InternalError",
+        "Result",
+        "Session",
+        "ShoalError",
+        "__version__",
+        "audit",
+        "connect",
+        "risk",
+    ]
+
+
+@pytest.mark.parametrize("name", shoal.__all__)
+def test_every_public_name_is_there_and_says_what_it_is(name):
+    thing = getattr(shoal, name)
+    assert name == "__version__" or inspect.getdoc(thing)
+
+
+def test_a_name_that_is_not_public_is_not_there():
+    with pytest.raises(AttributeError, match="no attribute 'connectt'"):
+        _ = shoal.connectt
+
+
+def test_connect_takes_what_the_documentation_says():
+    assert list(inspect.signature(shoal.connect).parameters) == [
+        "source",
+        "catalog",
+        "budget",
+        "ledger",
+        "accountant",
+        "user",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("Session", ["query", "plan", "explain", "epsilon_for", "spent", "remaining", "tables", "close"]),
+        ("Result", ["to_arrow", "to_pandas", "to_polars", "to_dicts", "intervals", "plot", "_repr_html_"]),
+        ("Explanation", ["to_dict", "__str__"]),
+        ("Catalog", ["from_toml", "from_dict"]),
+    ],
+)
+def test_what_users_call_is_there(kind, names):
+    assert [name for name in names if not hasattr(getattr(shoal, kind), name)] == []
+
+
+def test_the_version_of_the_package_is_the_one_in_the_metadata():
+    assert shoal.__version__ == version("shoal")

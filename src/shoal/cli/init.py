@@ -151,12 +151,18 @@ def table_text(name: str, columns: Mapping[str, str], owner: str | None) -> str:
         head.append(f"owner = {text(owner)}    # GUESS by its name{also}")
     else:
         head.append('public = true    # GUESS NEEDED: nobody\'s data, or owner = "…"; then remove the leading #')
-    lines = [
-        *head,
-        f"[tables.{key(name)}.columns]",
-        *(f"{key(column)} = {{ type = {text(type_name)} }}" for column, type_name in columns.items()),
-    ]
+    lines = [*head, f"[tables.{key(name)}.columns]", *(column_text(*column) for column in columns.items())]
     return "".join(f"{line}\n" if owner is not None else f"# {line}\n" for line in lines)
+
+
+def column_text(name: str, type_name: str) -> str:
+    """One column with its type; a type that no query can speak of is left to the data."""
+    from shoal.plan.types import Kind
+    from shoal.sql.functions import type_of
+
+    if type_of(type_name).kind is Kind.UNSUPPORTED:
+        return f"{key(name)} = {{}}    # queries cannot use this type"
+    return f"{key(name)} = {{ type = {text(type_name)} }}"
 
 
 def key(name: str) -> str:

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import json
 import tomllib
+from decimal import Decimal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from shoal.catalog import Catalog
 from shoal.cli.init import catalog_text, guess_owners, owner_candidates
+from shoal.session import connect
 
 pytestmark = pytest.mark.usefixtures("in_shop")
 
@@ -65,6 +69,29 @@ def test_init_leaves_a_catalog_that_is_there_alone_unless_forced(shoal, in_shop)
     assert "exists" in done.err
     assert (in_shop / "mine.toml").read_text(encoding="utf-8") == "# mine\n"
     assert shoal("init", "data/", "-o", "mine.toml", "--force").status == 0
+
+
+def test_a_catalog_over_every_type_of_column_opens(shoal, in_shop):
+    folder = in_shop / "odd"
+    folder.mkdir()
+    odd = pa.table(
+        {
+            "user_id": pa.array([1, 2]),
+            "list": pa.array([[1], [2]]),
+            "struct": pa.array([{"a": 1}, {"a": 2}]),
+            "bytes": pa.array([b"a", b"b"]),
+            "amount": pa.array([Decimal("1.50"), None]),
+            "when": pa.array([0, 1], pa.timestamp("us")),
+            "zoned": pa.array([0, 1], pa.timestamp("us", tz="UTC")),
+            "flag": pa.array([True, None]),
+            "small": pa.array([1, 2], pa.uint8()),
+            "label": pa.array(["x", "y"]).dictionary_encode(),
+        }
+    )
+    pq.write_table(odd, folder / "odd.parquet")
+    assert shoal("init", "odd/", "-o", "odd.toml").status == 0
+    with connect("odd/", catalog="odd.toml") as session:
+        assert set(session.tables()["odd"]["columns"]) == set(odd.column_names)
 
 
 def test_init_tells_machines_what_it_found(shoal):
