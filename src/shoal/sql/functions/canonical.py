@@ -9,7 +9,8 @@ tie-break.
 | integer, boolean | its low 62 bits in two's complement |
 | date, timestamp, time | days, microseconds, microseconds since midnight, as an integer |
 | text | the low 62 bits of the MD5 of its UTF-8 bytes, read little-endian |
-| double, decimal | the same for its shortest (double) or fixed-scale (decimal) decimal digits |
+| decimal | the same for its fixed-scale decimal digits |
+| double | its 64 IEEE bits b, folded: the low 62 bits of b ⊕ ⌊b / 2³²⌋ |
 | NULL | a constant |
 """
 
@@ -62,6 +63,13 @@ def _days(value: exp.Expr) -> exp.Expr:
     return _low_bits(builtin("-", value, forms.cast(forms.text("1970-01-01"), "DATE")))
 
 
+def _folded_bits(value: exp.Expr) -> exp.Expr:
+    bits = forms.cast(forms.cast(value, "BIT"), "UBIGINT")
+    half = forms.cast(forms.number(32), "UBIGINT")
+    folded = forms.let(bits, lambda b: builtin("xor", b, builtin(">>", b.copy(), half)))
+    return forms.cast(builtin("&", folded, forms.cast(forms.number(MASK), "UBIGINT")), "BIGINT")
+
+
 _IN_ENGINE: dict[Kind, Callable[[exp.Expr], exp.Expr]] = {
     Kind.INTEGER: _low_bits,
     Kind.BOOLEAN: _low_bits,
@@ -69,7 +77,7 @@ _IN_ENGINE: dict[Kind, Callable[[exp.Expr], exp.Expr]] = {
     Kind.TIMESTAMP: lambda value: _low_bits(builtin("epoch_us", value)),
     Kind.TIME: lambda value: _low_bits(builtin("epoch_us", value)),
     Kind.TEXT: _digest,
-    Kind.DOUBLE: lambda value: _digest(forms.cast(value, "VARCHAR")),
+    Kind.DOUBLE: _folded_bits,
     Kind.DECIMAL: lambda value: _digest(forms.cast(value, "VARCHAR")),
 }
 
@@ -83,8 +91,10 @@ def canonical_integers(array: pa.Array | pa.ChunkedArray, type_: Type) -> NDArra
     plain = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     if pa.types.is_dictionary(plain.type):
         return _of_dictionary(plain, type_)
-    if type_.kind in {Kind.TEXT, Kind.DOUBLE, Kind.DECIMAL}:
-        encoded = pc.dictionary_encode(_canonical_real(plain, type_))
+    if type_.kind is Kind.DOUBLE:
+        return _of_doubles(plain)
+    if type_.kind in {Kind.TEXT, Kind.DECIMAL}:
+        encoded = pc.dictionary_encode(plain)
         return _of_codes(encoded, _digests(_written(encoded.dictionary, type_)))
     return _of_integers(plain, type_)
 
@@ -100,20 +110,26 @@ def _of_codes(array: Any, of_dictionary: NDArray[np.uint64]) -> NDArray[np.uint6
     return np.asarray(table[codes], dtype=np.uint64)
 
 
-def _canonical_real(array: Any, type_: Type) -> Any:
-    """−0.0 is 0.0 and NaN is NULL, as everywhere in a plan."""
-    if type_.kind is not Kind.DOUBLE:
-        return array
-    doubles = pc.add(array.cast(pa.float64()), 0.0)
-    return pc.if_else(pc.is_nan(doubles), None, doubles)
+def _of_doubles(array: Any) -> NDArray[np.uint64]:
+    """NULL becomes NaN on the way to NumPy, and NaN is NULL everywhere in a plan; −0.0 is 0.0."""
+    return folded_bits(array.cast(pa.float64()).to_numpy(zero_copy_only=False))
+
+
+def folded_bits(doubles: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """The canonical integers of doubles, NaN standing for NULL.
+
+    >>> folded_bits(np.array([1.0, -0.0, np.nan])).tolist()
+    [4607182419872710656, 0, 1983613069789375825]
+    """
+    bits = (doubles + 0.0).view(np.uint64)
+    folded = (bits ^ (bits >> np.uint64(32))) & np.uint64(MASK)
+    return np.where(np.isnan(doubles), np.uint64(NULL_INTEGER), folded)
 
 
 def _written(values: Any, type_: Type) -> Iterable[bytes]:
     """The bytes that are hashed, one entry for each distinct value."""
     if type_.kind is Kind.TEXT:
         return values.cast(pa.large_binary()).to_pylist() if len(values) else []
-    if type_.kind is Kind.DOUBLE:
-        return [repr(value).encode() for value in values.to_pylist()]
     return [_fixed(value, type_).encode() for value in values.to_pylist()]
 
 
