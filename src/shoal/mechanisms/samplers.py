@@ -5,6 +5,7 @@ batches, scales that a 64-bit draw or a binary float cannot hold, and seeded tes
 `inversion` and `rejection`, which is exact by the proofs written there. Both are tested against the closed form and
 against each other.
 
+    >>> from fractions import Fraction
     >>> from shoal.mechanisms.entropy import seeded_entropy
     >>> discrete_laplace(Fraction(3), 5, seeded_entropy(1)).dtype
     dtype('int64')
