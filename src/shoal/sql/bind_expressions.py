@@ -57,6 +57,8 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.ILike: "ilike",
 }
 
+_RANKS = {"rank", "dense_rank", "percent_rank", "cume_dist"}
+
 _TYPES: dict[str, Type] = {
     **dict.fromkeys(("BOOLEAN",), BOOLEAN),
     **dict.fromkeys(
@@ -217,13 +219,14 @@ class ExpressionBinder:
             raise InternalError("a window function without its window")
         if call.distinct or call.named or call.clamped or call.within_group is not None or call.order_by or call.filter:
             raise ShoalError("E_UNSUPPORTED", "A window function takes plain arguments only.", position=call.place)
-        arguments = tuple(self.bind(a) for a in call.arguments)
+        arguments = () if call.star else tuple(self.bind(a) for a in call.arguments)
         partition = tuple(self.bind(p) for p in over.args.get("partition_by") or [])
         order = tuple(self.ordered(o) for o in (over.args["order"].expressions if over.args.get("order") else []))
         name, arguments, type_ = functions.window_result(call.name, arguments, call.place)
-        return WindowCall(
-            name, arguments, partition, self._total(order), _frame(over.args.get("spec")), type_, call.place
-        )
+        frame = _frame(over.args.get("spec"))
+        if not _treats_ties_alike(name, frame):
+            order = self._total(order)
+        return WindowCall(name, arguments, partition, order, frame, type_, call.place)
 
     def _total(self, order: tuple[Order, ...]) -> tuple[Order, ...]:
         """An order without ties: all columns in sight decide at the end, so that physical order never does."""
@@ -352,6 +355,13 @@ def refuse_extras(call: FunctionCall) -> None:
     if what:
         code = "E_UNSUPPORTED" if functions.is_known(call.name) else "E_FUNCTION_NOT_ALLOWED"
         raise ShoalError(code, f"{what} cannot be used with the function {call.name}.", position=call.place)
+
+
+def _treats_ties_alike(function: str, frame: Frame | None) -> bool:
+    """Whether rows that tie get one answer, whichever is stored first: ranks, and aggregates unless their frame counts ROWS."""
+    if function in functions.WINDOW_FUNCTIONS:
+        return function in _RANKS
+    return frame is None or frame.unit != "ROWS"
 
 
 def _frame(spec: exp.WindowSpec | None) -> Frame | None:
