@@ -58,8 +58,10 @@ def table() -> list[str]:
     """The rows of the page."""
     session = sample_session()
     lines = [
-        "| aggregates | groups per owner | chosen | ± of a sum: even split | planner | gain "
-        "| owners for an even chance: even split | planner |",
+        (
+            "| aggregates | groups per owner | chosen | ± of a sum: even split | planner | gain "
+            "| owners for an even chance: even split | planner |"
+        ),
         "|---:|---:|---|---:|---:|---:|---:|---:|",
     ]
     for aggregates in AGGREGATES:
