@@ -14,6 +14,7 @@ from sqlglot import exp
 from shoal.errors import InternalError
 from shoal.plan import expressions as ex
 from shoal.plan import nodes
+from shoal.plan.types import Kind
 from shoal.sql import functions
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Compiler:
         if source is None:
             raise InternalError("a table without a source")
         items = [
-            aliased(functions.scan_form(column(original), f.type), f.symbol)
+            aliased(self._stored(original, f.type), f.symbol)
             for f, original in zip(node.fields, node.columns, strict=True)
         ]
         query = select(items, source.copy())
@@ -104,6 +105,11 @@ class Compiler:
             return query
         original = next(c for f, c in zip(node.fields, node.columns, strict=True) if f.symbol == node.owner)
         return query.where(exp.Not(this=exp.Is(this=column(original), expression=exp.Null())))
+
+    @staticmethod
+    def _stored(original: str, type_: Type) -> exp.Expr:
+        """A stored column; one of a type that no query can name is carried as NULL."""
+        return exp.Null() if type_.kind is Kind.UNSUPPORTED else functions.scan_form(column(original), type_)
 
     def _values(self, node: nodes.Values) -> exp.Query:
         rows = [

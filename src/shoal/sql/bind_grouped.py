@@ -154,6 +154,9 @@ class GroupedBinder(ExpressionBinder):
     def _key(self, node: exp.Expr) -> Field | None:
         if has_aggregate(node) or isinstance(node, (exp.Literal, exp.Boolean, exp.Null)):
             return None
+        if node.find(exp.Select) is not None:
+            # Binding it here and again as a whole would draw, and charge, a private subquery twice.
+            return None
         try:
             return self._keys.get(self._rows.bind(node))
         except ShoalError:

@@ -102,7 +102,6 @@ class PrivateBinder:
         self._check(unit)
         keys = self._keys()
         grouped = GroupedBinder(self._rows, keys, self._aggregate, self._raw)
-        number = len(self._context.selects)
         try:
             outputs, condition, order = self._over_groups(grouped)
         except ShoalError as error:
@@ -112,6 +111,8 @@ class PrivateBinder:
             self._context.late.append(error)
             outputs, condition, order = [], None, []
         fields = tuple(keys.values()) + tuple(c.field for c in self._calls.values())
+        # Private subqueries in the SELECT list or in HAVING were met first: they have the lower numbers, and run first.
+        number = len(self._context.selects)
         self._context.selects.append(self._select(keys))
         released: Node = nodes.Released(number, fields, place=position(self._tree))
         if condition is not None:
