@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 from function_forms import compiled
+from sqlglot import exp
 
 from shoal.errors import ShoalError
 from shoal.plan.expressions import Column, Expression, Literal, columns_of
@@ -132,6 +133,27 @@ def test_a_function_never_fails_and_no_row_sees_another(connection, name):
         for row_id in alone:
             one = f"SELECT * FROM ({grid(bound)}) WHERE row_id = {row_id}"
             assert outcome(connection, bound, one) == {row_id: together[row_id]}, bound
+
+
+@pytest.mark.parametrize("source", NASTY)
+@pytest.mark.parametrize("target", [*NASTY, decimal(5, 2), decimal(38, 38), decimal(1, 0)])
+def test_a_cast_never_fails(connection, source, target):
+    try:
+        bound = functions.resolve_cast(Column(SYMBOLS[source], source), target, None)
+    except ShoalError:
+        return
+    together = outcome(connection, bound, grid(bound))
+    assert not {"nan", "-0.0"} & set(together.values())
+
+
+@pytest.mark.parametrize("type_", NASTY)
+def test_keys_and_canonical_integers_never_fail(connection, type_):
+    column = functions.scan_form(exp.column(SYMBOLS[type_]), type_)
+    key = functions.key_form(column, type_).sql("duckdb")
+    integer = functions.canonical_integer(column, type_).sql("duckdb")
+    source = grid(Column(SYMBOLS[type_], type_))
+    rows = connection.sql(f"SELECT CAST({key} AS VARCHAR), {integer} FROM ({source})").fetchall()
+    assert all(0 <= n < 2**62 for _, n in rows)
 
 
 @pytest.mark.parametrize("name", sorted(set(functions.FUNCTIONS) - {"interval"}))

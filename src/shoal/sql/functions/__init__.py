@@ -83,7 +83,7 @@ __all__ = [
 ]
 
 SECTIONS: dict[str, tuple[Function, ...]] = {
-    "Numbers": arithmetic.FUNCTIONS,
+    "Numbers": (*shifts.SUMS, *arithmetic.FUNCTIONS),
     "Comparison and logic": logic.FUNCTIONS,
     "Text": text.FUNCTIONS,
     "Dates and times": (*temporal.FUNCTIONS, *shifts.FUNCTIONS),

@@ -20,6 +20,7 @@ from shoal.sql.functions import forms
 from shoal.sql.functions.forms import (
     builtin,
     canonical_double,
+    cast,
     compare,
     huge,
     let,
@@ -114,7 +115,7 @@ def _negate(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
     if call.type.kind is Kind.INTEGER:
         return _negated_integer(value)
     if call.type.kind is Kind.DECIMAL:
-        return forms.cast(builtin("-", value), f"DECIMAL({call.type.precision}, {call.type.scale})")
+        return cast(builtin("-", value), f"DECIMAL({call.type.precision}, {call.type.scale})")
     return forms.positive_zero(builtin("-", value))
 
 
@@ -122,8 +123,34 @@ def _quotient(a: exp.Expr, b: exp.Expr) -> exp.Expr:
     return canonical_double(builtin("/", a, not_zero(b)))
 
 
-def _whole_quotient(name: str) -> Body:
-    return lambda a, b: whole(builtin(name, huge(a), huge(not_zero(b))))
+def _whole_quotient(a: exp.Expr, b: exp.Expr) -> exp.Expr:
+    """Only -2⁶³ // -1 overflows; 64-bit division is ten times as fast as 128-bit."""
+    if _is_plain_divisor(b):
+        return builtin("//", cast(a, "BIGINT"), b)
+    return let_many(
+        [a, b],
+        lambda v, w: when(
+            compare(exp.EQ, w, number(-1)), _negated_integer(v), builtin("//", v.copy(), _divisor(w.copy()))
+        ),
+    )
+
+
+def _whole_remainder(a: exp.Expr, b: exp.Expr) -> exp.Expr:
+    """The remainder by -1 is that by 1."""
+    if _is_plain_divisor(b):
+        return builtin("%", cast(a, "BIGINT"), b)
+    return builtin(
+        "%", cast(a, "BIGINT"), let(b, lambda w: when(compare(exp.EQ, w, number(-1)), number(1), _divisor(w)))
+    )
+
+
+def _is_plain_divisor(value: exp.Expr) -> bool:
+    return isinstance(value, exp.Literal) and int(value.this) != 0
+
+
+def _divisor(value: exp.Expr) -> exp.Expr:
+    """Neither 0 nor -1."""
+    return when(exp.Not(this=exp.In(this=value, expressions=[number(0), number(-1)])), cast(value.copy(), "BIGINT"))
 
 
 def _double_remainder(a: exp.Expr, b: exp.Expr) -> exp.Expr:
@@ -198,12 +225,12 @@ def _rounding(name: str, meaning: str, *, digits: bool, aliases: tuple[str, ...]
 
 
 def _sign_of(value: exp.Expr) -> exp.Expr:
-    return forms.cast(builtin("sign", value), "BIGINT")
+    return cast(builtin("sign", value), "BIGINT")
 
 
-SUM = _pair("add", "+", "The sum; NULL when an integer sum does not fit 64 bits.", _integer_total("+"))
-DIFFERENCE = _pair("subtract", "-", "The difference; NULL when it does not fit.", _integer_total("-"))
-"""Both also move dates: temporal.py completes them."""
+SUM = _pair("add", "+", "The sum.", _integer_total("+"))
+DIFFERENCE = _pair("subtract", "-", "The difference.", _integer_total("-"))
+"""Both also move dates: shifts.py completes them."""
 
 NEGATE = Function("negate", "-x", "The number with the other sign.", _bind_negate, _negate, operator=True)
 
@@ -218,14 +245,14 @@ FUNCTIONS = (
             Overload((DOUBLE, DOUBLE), DOUBLE, _quotient),
         ),
         operator=True,
-        aliases=("safe_divide", "ieee_divide", "fdiv"),
+        aliases=("safe_divide", "fdiv"),
     ),
     replace(
         overloaded(
             "integer_divide",
             "a // b",
             "The whole quotient of two integers, rounded towards zero; NULL when b is 0.",
-            Overload((INTEGER, INTEGER), INTEGER, _whole_quotient("//")),
+            Overload((INTEGER, INTEGER), INTEGER, _whole_quotient),
         ),
         operator=True,
         aliases=("div",),
@@ -235,7 +262,7 @@ FUNCTIONS = (
             "modulo",
             "a % b",
             "The remainder, with the sign of a; NULL when b is 0.",
-            Overload((INTEGER, INTEGER), INTEGER, _whole_quotient("%")),
+            Overload((INTEGER, INTEGER), INTEGER, _whole_remainder),
             Overload((DOUBLE, DOUBLE), DOUBLE, _double_remainder),
         ),
         operator=True,

@@ -29,7 +29,7 @@ def _bind_comparison(function: Function, arguments: tuple[Expression, ...], plac
 
 
 def _comparison(name: str, sign: str, kind: type[exp.Expr]) -> Function:
-    meaning = f"Compare two values of one type: a {sign} b."
+    meaning = "Whether it is so; never NULL." if sign.startswith("IS") else "Whether it is so; NULL where one is NULL."
     return special(name, f"a {sign} b", meaning, _bind_comparison, _two_sided(kind), operator=True)
 
 

@@ -112,9 +112,20 @@ def _bind_shift(*, backwards: bool) -> Bind:
     return bind
 
 
+SUMS = (
+    replace(
+        arithmetic.SUM,
+        bind=_bind_sum,
+        meaning="The sum, NULL when it does not fit; a date and days, a date or timestamp and an interval.",
+    ),
+    replace(
+        arithmetic.DIFFERENCE,
+        bind=_bind_difference,
+        meaning="The difference, NULL when it does not fit; also of dates (days), and of a time and an interval.",
+    ),
+)
+
 FUNCTIONS = (
-    replace(arithmetic.SUM, bind=_bind_sum),
-    replace(arithmetic.DIFFERENCE, bind=_bind_difference),
     special(
         "interval",
         "INTERVAL n unit",

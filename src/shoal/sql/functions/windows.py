@@ -35,7 +35,6 @@ class WindowFunction:
     constants: int = 0  # how many constant integers may follow
     least: int = 0
     gives: Type | None = INTEGER  # None: the type of the value
-    framed: bool = False  # whether a frame changes it
 
 
 _ALL = (
@@ -47,9 +46,9 @@ _ALL = (
     WindowFunction("ntile", "NTILE(n)", "Which of n nearly equal parts.", constants=1, least=1),
     WindowFunction("lag", "LAG(x [, n [, default]])", "x, n rows before.", 1, 1, 1, None),
     WindowFunction("lead", "LEAD(x [, n [, default]])", "x, n rows after.", 1, 1, 1, None),
-    WindowFunction("first_value", "FIRST_VALUE(x)", "x in the first row of the frame.", 1, 0, 1, None, framed=True),
-    WindowFunction("last_value", "LAST_VALUE(x)", "x in the last row of the frame.", 1, 0, 1, None, framed=True),
-    WindowFunction("nth_value", "NTH_VALUE(x, n)", "x in the n-th row of the frame.", 1, 1, 2, None, framed=True),
+    WindowFunction("first_value", "FIRST_VALUE(x)", "x in the first row of the frame.", 1, 0, 1, None),
+    WindowFunction("last_value", "LAST_VALUE(x)", "x in the last row of the frame.", 1, 0, 1, None),
+    WindowFunction("nth_value", "NTH_VALUE(x, n)", "x in the n-th row of the frame.", 1, 1, 2, None),
 )
 WINDOW_FUNCTIONS = {function.name: function for function in _ALL}
 
