@@ -31,20 +31,24 @@ from shoal.plan.contributions import (
     Measurement,
     SamplingKey,
     Task,
-    row_grid_of,
+    is_centred,
+    task_of,
 )
-from shoal.plan.measures import Leaves, OwnerMean, RowCount, RowMoment, Steps
+from shoal.plan.measures import Leaves, RowCount
 from shoal.plan.releases import Inferred
-from shoal.plan.trees import rebuilt
+from shoal.plan.trees import rebuilt, with_relations
 from shoal.released import Released, answer_table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from shoal.accounting.accountants import Loss
     from shoal.accounting.events import AdditiveNoise
     from shoal.accounting.ledger import Ledger
     from shoal.engines.base import Engine
+    from shoal.plan.expressions import Expression
     from shoal.plan.measures import Measure
     from shoal.plan.nodes import Node
     from shoal.plan.releases import HistogramRelease, Release, SelectPlan, StatementPlan
@@ -108,9 +112,25 @@ def with_stored_rows(select: SelectPlan, released: dict[int, Released]) -> Selec
             return nodes.Values(tuple(tuple(row.values()) for row in table.to_pylist()), node.fields)
         return rebuilt(node, stored)
 
+    def value(expression: Expression) -> Expression:
+        return with_relations(expression, stored)
+
     asked = select.select
     groups_ = stored(asked.public_groups) if asked.public_groups is not None else None
-    return replace(select, select=replace(asked, input=stored(asked.input), public_groups=groups_))
+    keys = tuple((field, value(key)) for field, key in asked.keys)
+    return replace(
+        select,
+        select=replace(asked, input=stored(asked.input), public_groups=groups_, keys=keys),
+        releases=tuple(replace(r, measure=_with_argument(r.measure, value)) for r in select.releases),
+        histograms=tuple(
+            replace(r, histogram=replace(r.histogram, serves=_with_argument(r.histogram.serves, value)))
+            for r in select.histograms
+        ),
+    )
+
+
+def _with_argument(measure_: Measure, change: Callable[[Expression], Expression]) -> Measure:
+    return replace(measure_, argument=change(measure_.argument)) if measure_.argument is not None else measure_
 
 
 # ---- the exact half ----------------------------------------------------------------------------------------------
@@ -195,38 +215,29 @@ def resolve(release: Release, found: tuple[Bounds | None, ...]) -> tuple[Task | 
     """A release with its bounds filled in: the task for the engine, and the noise stretched to them."""
     measure_, noise = release.measure, release.noise
     if not isinstance(release.bounds, Inferred):
-        return _task(release, release.bounds, noise.grid), noise, release.bounds
+        return task_of(measure_, release.bounds, noise.grid), noise, release.bounds
     bounds = found[release.bounds.histogram]
     if bounds is None:
         if not isinstance(measure_, RowCount):
             return None, noise, None
         bounds = Bounds(Fraction(0), Fraction(1))
     if isinstance(measure_, Leaves):
-        return _task(release, bounds, noise.grid), noise, bounds
+        return task_of(measure_, bounds, noise.grid), noise, bounds
     unit = _unit(measure_, bounds)
     if unit == 0:
         still = LaplaceNoise(Shift(0, noise.shift.coordinates), Fraction(0))
-        return _task(release, bounds, Fraction(1)), still, bounds
-    task = _task(release, bounds, noise.grid * unit**measure_.power)
+        return task_of(measure_, bounds, Fraction(1)), still, bounds
+    task = task_of(measure_, bounds, noise.grid * unit**measure_.power)
     return task, shrunk(noise, task), bounds
 
 
 def _unit(measure_: Measure, bounds: Bounds) -> Fraction:
     """How many times larger than one unit the found bounds are: a power of two, so that the grid stays one."""
-    centred = isinstance(measure_, OwnerMean) or (isinstance(measure_, RowMoment) and measure_.centred)
-    size = (bounds.upper - bounds.lower) / 2 if centred else max(abs(bounds.lower), abs(bounds.upper))
+    size = (bounds.upper - bounds.lower) / 2 if is_centred(measure_) else max(abs(bounds.lower), abs(bounds.upper))
     if size == 0:
         return Fraction(0)
     below = power_of_two_below(size)
     return below if below == size else 2 * below
-
-
-def _task(release: Release, bounds: Bounds | None, grid: Fraction) -> Task:
-    measure_ = release.measure
-    row_grid = row_grid_of(measure_, grid)
-    clamps = bounds is not None and not isinstance(measure_, Leaves)
-    steps = Steps.outward(bounds, row_grid) if clamps and bounds is not None else None
-    return Task(measure_, grid, row_grid, steps, bounds)
 
 
 def shrunk(noise: AdditiveNoise, task: Task) -> AdditiveNoise:

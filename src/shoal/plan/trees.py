@@ -56,16 +56,22 @@ def is_owned(node: Node) -> bool:
     return any(isinstance(part, nodes.Scan) and part.owner is not None for part in all_nodes(node))
 
 
-def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
-    """A node with its inputs, and the relations inside its expressions, changed."""
+def with_relations(value: Expression, change: Callable[[Node], Node]) -> Expression:
+    """An expression with the relations inside it changed."""
 
     def inside(part: Expression) -> Expression:
         if isinstance(part, (InRelation, ExistsRelation, ScalarRelation)):
             return replace(part, relation=change(part.relation))
         return part
 
+    return transform(value, inside)
+
+
+def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    """A node with its inputs, and the relations inside its expressions, changed."""
+
     def expression(value: Expression) -> Expression:
-        return transform(value, inside)
+        return with_relations(value, change)
 
     match node:
         case nodes.Filter():
@@ -76,7 +82,21 @@ def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
             return replace(node, left=change(node.left), right=change(node.right), condition=expression(node.condition))
         case nodes.SetOperation():
             return replace(node, left=change(node.left), right=change(node.right))
-        case nodes.Aggregate() | nodes.Distinct() | nodes.Sort():
+        case nodes.Aggregate():
+            keys = tuple((f, expression(v)) for f, v in node.keys)
+            aggregates = tuple((f, _rebuilt_aggregate(a, expression)) for f, a in node.aggregates)
+            return replace(node, input=change(node.input), keys=keys, aggregates=aggregates)
+        case nodes.Sort():
+            order = tuple(replace(o, value=expression(o.value)) for o in node.order)
+            return replace(node, input=change(node.input), order=order)
+        case nodes.Distinct():
             return replace(node, input=change(node.input))
         case _:
             return node
+
+
+def _rebuilt_aggregate(
+    aggregate: nodes.RowAggregate, expression: Callable[[Expression], Expression]
+) -> nodes.RowAggregate:
+    condition = expression(aggregate.filter) if aggregate.filter is not None else None
+    return replace(aggregate, arguments=tuple(expression(a) for a in aggregate.arguments), filter=condition)
