@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from shoal.plan.measures import Leaves, Steps
+from shoal.plan.measures import Leaves, OwnerMean, RowMoment, Steps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,8 +61,9 @@ class Task:
 
     @property
     def delta(self) -> int:
-        """What one owner can add to one group, in steps of `grid`."""
-        return self.rescaled(self.measure.delta(self.steps))
+        """What one owner can add to one group, in steps of `grid`: rows that are summed are rounded one by one."""
+        rows = self.measure.rows if isinstance(self.measure, RowMoment) else 1
+        return rows * self.rescaled(self.measure.delta(self.steps) // rows)
 
     @property
     def stretch(self) -> int:
@@ -77,7 +78,7 @@ class Task:
         return ratio.numerator if ratio.denominator == 1 else 1
 
     def rescaled(self, value: int) -> int:
-        """One owner's value brought from row steps to steps, rounding halves up."""
+        """A value (of an owner, or of a row) brought from row steps to steps, rounding halves up."""
         return (
             (2 * value * self.stretch + self.shrink) // (2 * self.shrink) if self.shrink > 1 else value * self.stretch
         )
@@ -112,6 +113,23 @@ class Measurement:
     owners: NDArray[np.int64]
     totals: tuple[NDArray[Any] | LeafCounts, ...]
     histograms: tuple[dict[int, int], ...] = ()
+
+
+def task_of(measure: Measure, bounds: Bounds | None, grid: Fraction) -> Task:
+    """What an engine is asked for a measure on a grid, its bounds rounded outward to whole steps."""
+    row_grid = row_grid_of(measure, grid)
+    if bounds is None or isinstance(measure, Leaves):
+        return Task(measure, grid, row_grid, None, bounds)
+    steps = Steps.outward(bounds, row_grid)
+    if is_centred(measure) and bounds.lower == bounds.upper:
+        # Bounds without room leave nothing to say, also where they lie between two steps.
+        steps = Steps(steps.lower, steps.lower, steps.lower)
+    return Task(measure, grid, row_grid, steps, bounds)
+
+
+def is_centred(measure: Measure) -> bool:
+    """Whether the middle of the bounds counts as zero."""
+    return isinstance(measure, OwnerMean) or (isinstance(measure, RowMoment) and measure.centred)
 
 
 def row_grid_of(measure: Measure, grid: Fraction) -> Fraction:

@@ -5,17 +5,20 @@ The last act recomputes the loss from the finished plan and refuses a mismatch.
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.accountants import Loss, plan_loss
-from shoal.accounting.events import JointGaussian
+from shoal.accounting.events import JointGaussian, ThresholdSelection
 from shoal.errors import InternalError, ShoalError
 from shoal.plan import nodes
-from shoal.plan.releases import SelectPlan, StatementPlan
+from shoal.plan.contributions import task_of
+from shoal.plan.measures import OwnerCount
+from shoal.plan.releases import Inferred, SelectPlan, StatementPlan
 from shoal.plan.trees import is_owned
 from shoal.rewrite.assign_mechanisms import assign_mechanisms
-from shoal.rewrite.bound_contributions import bound_contributions
+from shoal.rewrite.bound_contributions import bound_contributions, coordinates_of, entries_of
 from shoal.rewrite.check_ownership import check_ownership
 from shoal.rewrite.compose_numerically import compose_numerically, holds
 from shoal.rewrite.infer_bounds import infer_bounds
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
     from shoal.catalog import Catalog
     from shoal.plan.nodes import Node
-    from shoal.plan.releases import PrivateSelect
+    from shoal.plan.releases import Contribution, PrivateSelect, Release
     from shoal.plan.types import Type
     from shoal.sql.parse import Statement
 
@@ -114,16 +117,49 @@ def verify(plan: StatementPlan) -> StatementPlan:
 
 
 def _verify_released(select: SelectPlan) -> None:
-    """Every noise that will be drawn must be charged."""
-    charged: list[object] = list(select.events)
+    """Every draw of noise must be charged, two equal ones twice, and cover all that one owner can move."""
+    charged: Counter[object] = Counter(select.events)
     for event in select.events:
         if isinstance(event, JointGaussian):
-            charged.extend(event.parts)
-    for noise in [r.noise for r in select.releases] + [h.noise for h in select.histograms]:
-        if noise.shift.l1 and noise not in charged:
-            raise InternalError("a release is not charged")
-    if select.selection is not None and select.selection not in charged:
+            charged.update(event.parts)
+    drawn = [r.noise for r in select.releases] + [h.noise for h in select.histograms]
+    selection = select.selection
+    if isinstance(selection, ThresholdSelection) and not selection.released:
+        drawn.append(selection.noise)
+    wanted: Counter[object] = Counter(noise for noise in drawn if noise.shift.l1)
+    if wanted - charged:
+        raise InternalError("a release is not charged")
+    if selection is not None and selection not in charged:
         raise InternalError("a selection is not charged")
+    _verify_shared(select)
+    for release in select.releases:
+        _verify_shift(release, select.contribution)
+    if any(histogram.noise.shift.l1 < 1 for histogram in select.histograms):
+        raise InternalError("a histogram does not cover the one value of an owner")
+
+
+def _verify_shared(select: SelectPlan) -> None:
+    """A noisy count that is both shown and compared with the threshold is one and the same."""
+    selection, shared = select.selection, select.shared_count
+    if (isinstance(selection, ThresholdSelection) and selection.released) != (shared is not None):
+        raise InternalError("a count that selects groups is shown exactly when the selection says so")
+    if shared is None or not isinstance(selection, ThresholdSelection):
+        return
+    release = select.releases[shared]
+    if release.noise != selection.noise or release.measure != OwnerCount():
+        raise InternalError("the count that selects groups is not the one that is shown")
+
+
+def _verify_shift(release: Release, contribution: Contribution) -> None:
+    """The declared shift covers what one owner really adds; bounds to be found are measured against it when they are."""
+    shift, measure = release.noise.shift, release.measure
+    touched = entries_of(measure, contribution) or coordinates_of(measure, contribution)
+    if shift.coordinates < coordinates_of(measure, contribution) or shift.touched < touched:
+        raise InternalError("a release moves more numbers than its noise covers")
+    if isinstance(release.bounds, Inferred):
+        return
+    if task_of(measure, release.bounds, release.noise.grid).delta > shift.per_coordinate:
+        raise InternalError("a release moves further than its noise covers")
 
 
 def _check_fanout(select: PrivateSelect, public_rows: Mapping[str, int]) -> None:
