@@ -115,7 +115,7 @@ class ClosedFormTable:
         return 1 + step - (-(owners - self.crossing) * epsilon).exp() * (1 + step - rising)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def keep_probabilities(selection: OptimalSelection) -> KeepTable:
     """The table of the probabilities really sampled, as a function of n = owners − (min_owners − 1)."""
     epsilon = selection.epsilon / selection.max_groups_per_owner

@@ -56,6 +56,13 @@ def test_the_laplace_scale_is_the_shift_over_epsilon_and_never_less():
     assert laplace_scale(Shift(0, 4), Fraction(1)) == 0
 
 
+def test_a_laplace_scale_five_percent_too_small_claims_more_than_its_epsilon():
+    for epsilon in (Fraction(1, 10), Fraction(1), Fraction(4)):
+        shift = Shift(3, 5)
+        small = LaplaceNoise(shift, laplace_scale(shift, epsilon) * Fraction(95, 100))
+        assert small.epsilon > epsilon
+
+
 def test_laplace_noise_without_a_budget_is_a_bug_of_ours():
     with pytest.raises(InternalError):
         laplace_scale(Shift(1), Fraction(0))
