@@ -213,10 +213,14 @@ def _read_defaults(raw: Any) -> Defaults:
         return value
 
     tiny, huge = Fraction(1, 10**10), Fraction(10**6)
-    return Defaults(
+    defaults = Defaults(
         number("epsilon", tiny, huge),
         number("delta", Fraction(0), Fraction(1, 10)),
         whole("max_groups_per_owner", MAX_GROUPS_PER_OWNER),
         whole("population", 10**12),
         number("max_epsilon_per_query", tiny, huge),
     )
+    limit = defaults.max_epsilon_per_query
+    if limit is not None and defaults.epsilon is not None and defaults.epsilon > limit:
+        raise _wrong("In the catalog, defaults.epsilon is above defaults.max_epsilon_per_query.")
+    return defaults

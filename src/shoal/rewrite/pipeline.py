@@ -60,6 +60,8 @@ def plan_query(
         raise error
     if is_owned(bound.root):
         raise no_clause(bound.root.place)
+    if epsilon is None:
+        _check_policy(owned, catalog.defaults.max_epsilon_per_query)
     for select in owned:
         _check_fanout(select, public_rows)
     selects = [_planned(select, composition) for select in owned]
@@ -160,6 +162,17 @@ def _verify_shift(release: Release, contribution: Contribution) -> None:
         return
     if task_of(measure, release.bounds, release.noise.grid).delta > shift.per_coordinate:
         raise InternalError("a release moves further than its noise covers")
+
+
+def _check_policy(selects: list[PrivateSelect], limit: Fraction | None) -> None:
+    """The catalog's limit holds for a whole query, however many private SELECTs it is cut into."""
+    if limit is not None and sum((s.options.epsilon for s in selects), Fraction(0)) > limit:
+        raise ShoalError(
+            "E_POLICY",
+            f"The catalog allows at most epsilon = {float(limit):g} for one query, and its private SELECTs add up to more.",
+            hint="Give each of them a smaller epsilon.",
+            position=selects[-1].place,
+        )
 
 
 def _check_fanout(select: PrivateSelect, public_rows: Mapping[str, int]) -> None:
