@@ -1,0 +1,240 @@
+"""Record and replay: freeze the noise, run a private query on two neighbours, compare what enters each mechanism.
+
+The stochastic tester sees outputs. This instrument sees inputs: every number that will get noise is recorded on both
+databases, and what one owner moved is held against the shift its mechanism declared. It needs no samples and misses no small
+δ; it says nothing about the noise itself. Beside the numbers nothing may differ: plan, charge, refusal, columns, types.
+
+    >>> tables = {"t": {"uid": [1, 1, 2], "x": [3.0, 4.0, 90.0]}}
+    >>> catalog = {"tables": {"t": {"owner": "uid"}}}
+    >>> sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) SUM(x, contribution_bounds_per_group => (0, 5)) FROM t"
+    >>> found = replay(sql, tables, without_owner(tables, catalog, 2), catalog)
+    >>> found.passed
+    True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.accounting.events import Shift
+from shoal.accounting.ledger import Ledger
+from shoal.catalog import Catalog
+from shoal.engines.sources import open_source
+from shoal.errors import ShoalError
+from shoal.execute import fresh_sampling_key, infer, measure, release, with_stored_rows
+from shoal.mechanisms.entropy import seeded_entropy
+from shoal.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from shoal.engines.base import Engine
+    from shoal.execute import Measured
+    from shoal.plan.contributions import ContributionQuery, Measurement, SamplingKey
+    from shoal.plan.releases import SelectPlan, StatementPlan
+    from shoal.released import Released
+
+Moves = dict[Any, int]
+"""Which entry of a vector moved by how many steps, where it moved at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How one owner moved what enters one mechanism, beside what the mechanism declared."""
+
+    mechanism: str
+    declared: Shift
+    l1: int
+    l2_squared: int
+    touched: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether the move is one the mechanism is calibrated for."""
+        return (
+            self.l1 <= self.declared.l1
+            and self.l2_squared <= self.declared.l2_squared
+            and self.touched <= self.declared.touched
+        )
+
+    def __str__(self) -> str:
+        declared = f"L1 {self.declared.l1}, L2² {self.declared.l2_squared}, entries {self.declared.touched}"
+        return (
+            f"{self.mechanism}: moved L1 {self.l1}, L2² {self.l2_squared}, entries {self.touched}; declared {declared}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A query on two neighbours: every mechanism's entry, and whatever else differed."""
+
+    sql: str
+    entries: tuple[Entry, ...]
+    differences: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every entry holds and nothing else differs."""
+        return not self.differences and all(entry.holds for entry in self.entries)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong, in sentences."""
+        return (*self.differences, *(str(entry) for entry in self.entries if not entry.holds))
+
+
+def without_owner(
+    tables: Mapping[str, Any], catalog: Catalog | Mapping[str, Any], owner: object
+) -> dict[str, pa.Table]:
+    """The same tables without any row of one owner; tables that the catalog does not own stay as they are."""
+    known = Catalog.load(catalog)
+    kept = {}
+    for name, data in tables.items():
+        table = data if isinstance(data, pa.Table) else pa.table(data)
+        column = known.tables[name].owner if name in known.tables else None
+        if column is not None:
+            keep = [value != owner for value in table.column(column).to_pylist()]
+            table = table.filter(pa.array(keep, pa.bool_()))
+        kept[name] = table
+    return kept
+
+
+def replay(
+    sql: str,
+    tables: Mapping[str, Any],
+    neighbour: Mapping[str, Any],
+    catalog: Catalog | Mapping[str, Any],
+    seed: int = 0,
+) -> Replay:
+    """Run a query on two neighbours with the same sampling key and the same noise, and compare all that differs."""
+    engines = _Recorder(open_source(dict(tables))), _Recorder(open_source(dict(neighbour)))
+    try:
+        return _compare(sql, engines, Catalog.load(catalog), seed)
+    finally:
+        for engine in engines:
+            engine.close()
+
+
+def _compare(sql: str, engines: tuple[_Recorder, _Recorder], catalog: Catalog, seed: int) -> Replay:
+    first, second = (Session(engine, catalog, Ledger.in_memory(None)) for engine in engines)
+    plan, other = _plan(first, sql), _plan(second, sql)
+    if plan != other:
+        return Replay(sql, (), ("the plan, or the refusal, depends on the data",))
+    if isinstance(plan, str):
+        return Replay(sql, (), ())
+    differences = tuple(_visible_differences(first, second, sql))
+    return Replay(sql, tuple(_entries(plan, *engines, seed)), differences)
+
+
+def _plan(session: Session, sql: str) -> StatementPlan | str:
+    try:
+        return session.plan(sql)
+    except ShoalError as error:
+        return str(error)
+
+
+def _visible_differences(first: Session, second: Session, sql: str) -> Iterator[str]:
+    """What an analyst could tell apart without looking at values."""
+    faces = _face(first, sql), _face(second, sql)
+    for name, one, other in zip(("status", "columns and types", "charge"), *faces, strict=True):
+        if one != other:
+            yield f"{name} differs: {one} and {other}"
+
+
+def _face(session: Session, sql: str) -> tuple[str, str, str]:
+    try:
+        answer = session.query(sql).to_arrow()
+    except ShoalError as error:
+        return str(error), "", str(session.spent)
+    return "answered", str(answer.schema.remove_metadata()), str(session.spent)
+
+
+class _Recorder:
+    """An engine that remembers the exact integers it answered with."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.answers: list[Measurement] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def measure(self, query: ContributionQuery, key: SamplingKey) -> Measurement:
+        """Ask, and remember."""
+        self.answers.append(self._engine.measure(query, key))
+        return self.answers[-1]
+
+
+def _entries(plan: StatementPlan, first: _Recorder, second: _Recorder, seed: int) -> Iterator[Entry]:
+    """All entries of all SELECTs; rows that a later SELECT reads are released once, from the first database."""
+    stored: dict[int, Released] = {}
+    for number, select in enumerate(plan.selects):
+        ready = with_stored_rows(select, stored)
+        key = fresh_sampling_key(seeded_entropy(seed))
+        yield from _histogram_entries(ready, first, second, key, seed)
+        found, _ = infer(ready, first, key, seeded_entropy(seed))
+        measured = [measure(ready, engine, key, seeded_entropy(seed), found) for engine in (first, second)]
+        yield from _select_entries(ready, measured[0], measured[1])
+        stored[number] = release(ready, measured[0], seeded_entropy(seed))
+
+
+def _histogram_entries(
+    plan: SelectPlan, first: _Recorder, second: _Recorder, key: SamplingKey, seed: int
+) -> Iterator[Entry]:
+    """Logarithmic histograms from which bounds are read."""
+    if not plan.histograms:
+        return
+    for engine in (first, second):
+        infer(plan, engine, key, seeded_entropy(seed))
+    counted = first.answers[-1].histograms, second.answers[-1].histograms
+    for item, one, other in zip(plan.histograms, *counted, strict=True):
+        yield _entry(f"bounds of {type(item.histogram.serves).__name__}", item.noise.shift, _moves(one, other))
+
+
+def _select_entries(plan: SelectPlan, first: Measured, second: Measured) -> Iterator[Entry]:
+    """Owners per group, then every release."""
+    groups = [_group_names(side.measurement) for side in (first, second)]
+    owners = [
+        dict(zip(n, s.measurement.owners.tolist(), strict=True)) for n, s in zip(groups, (first, second), strict=True)
+    ]
+    reach = Shift(1, plan.contribution.groups)
+    yield _entry("owners of a group", reach, _moves(owners[0], owners[1]))
+    appeared = set(groups[0]) ^ set(groups[1])
+    allowed = Shift(1, plan.contribution.groups) if plan.selection is not None else Shift(0)
+    yield _entry("groups that exist", allowed, dict.fromkeys(appeared, 1))
+    for index, (item, noise) in enumerate(zip(plan.releases, first.noises, strict=True)):
+        vectors = [
+            _vector(n, s.measurement.totals[index], item.measure) for n, s in zip(groups, (first, second), strict=True)
+        ]
+        yield _entry(type(item.measure).__name__, noise.shift, _moves(vectors[0], vectors[1]))
+
+
+def _group_names(measurement: Measurement) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in measurement.keys.to_pylist()] or [()] * len(measurement.owners)
+
+
+def _vector(groups: list[tuple[Any, ...]], total: Any, measured: Any) -> Moves:
+    """What a release adds noise to: a number a group, or a number for every node of every group's tree below its root."""
+    if not hasattr(total, "leaves"):
+        return {group: int(value) for group, value in zip(groups, total, strict=True)}
+    vector: Moves = {}
+    for group, leaf, count in zip(total.groups.tolist(), total.leaves.tolist(), total.counts.tolist(), strict=True):
+        for level in range(measured.height):
+            node = (groups[group], level, leaf // measured.branching**level)
+            vector[node] = vector.get(node, 0) + count
+    return vector
+
+
+def _moves(one: Moves, other: Moves) -> Moves:
+    """Entries that differ; what is absent counts as 0."""
+    differences = {place: one.get(place, 0) - other.get(place, 0) for place in one.keys() | other.keys()}
+    return {place: step for place, step in differences.items() if step}
+
+
+def _entry(mechanism: str, declared: Shift, moves: Moves) -> Entry:
+    steps = np.array([abs(step) for step in moves.values()], dtype=object)
+    return Entry(mechanism, declared, int(sum(steps)), int(sum(steps**2)), len(steps))
