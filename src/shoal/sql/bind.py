@@ -472,23 +472,20 @@ class Binder:
         if clause is None:
             return node
         binder = ExpressionBinder(scope, self.subquery(tables))
+        plain: list[Expression] = []
         for conjunct in conjuncts(clause.this):
-            semi = self._semi_join(conjunct, node, scope, tables)
-            node = (
-                semi if semi is not None else nodes.Filter(node, binder.condition(conjunct), place=position(conjunct))
-            )
-        return node
+            if not is_subquery_test(conjunct):
+                plain.append(binder.condition(conjunct))
+                continue
+            node = self._semi_join(conjunct, filtered(node, plain), scope, tables)
+            plain = []
+        return filtered(node, plain)
 
-    def _semi_join(self, conjunct: exp.Expr, node: Node, scope: Scope, tables: dict[str, CommonTable]) -> Node | None:
+    def _semi_join(self, conjunct: exp.Expr, node: Node, scope: Scope, tables: dict[str, CommonTable]) -> Node:
         """[NOT] EXISTS (…) and [NOT] IN (…) as semi and anti joins, when they look outside or at private rows."""
         negated = isinstance(conjunct, exp.Not)
         test = conjunct.this if negated else conjunct
-        if isinstance(test, exp.Exists):
-            query, value = test.this, None
-        elif isinstance(test, exp.In) and test.args.get("query") is not None:
-            query, value = test.args["query"], test.this
-        else:
-            return None
+        query, value = (test.this, None) if isinstance(test, exp.Exists) else (test.args["query"], test.this)
         query = query.this if isinstance(query, exp.Subquery) else query
         place = position(conjunct)
         inner, correlated, outputs = self._correlated(query, scope, tables)
@@ -500,7 +497,8 @@ class Binder:
                 raise ShoalError("E_PARSE", "IN (SELECT …) takes one column.", position=place)
             left = ExpressionBinder(scope, self.subquery(tables)).bind(value)
             equal = functions.resolve("equal", [left, outputs[0]], place)
-            if negated and not (isinstance(left, Column) and isinstance(outputs[0], Column)):
+            if negated and not (self._holds_owner(left) and self._holds_owner(outputs[0])):
+                # NOT IN is unknown, not true, where a value is missing; an owner never is.
                 unknown = functions.resolve("is_null", [equal], place)
                 equal = functions.resolve("or", [equal, unknown], place)
             conditions.append(equal)
@@ -508,6 +506,11 @@ class Binder:
         for other in conditions[1:]:
             condition = functions.resolve("and", [condition, other], place)
         return nodes.Join(node, inner, "anti" if negated else "semi", condition, from_subquery=True, place=place)
+
+    def _holds_owner(self, value: Expression) -> bool:
+        origin = self.context.symbols.origins.get(value.symbol) if isinstance(value, Column) else None
+        table = self.context.catalog.table(origin[0]) if origin is not None else None
+        return table is not None and table.owner is not None and origin is not None and fold(table.owner) == origin[1]
 
     def _public_test(
         self,
@@ -537,10 +540,9 @@ class Binder:
         self, query: exp.Expr, outer: Scope, tables: dict[str, CommonTable]
     ) -> tuple[Node, list[Expression], list[Expression]]:
         """A subquery split into its own relation, the conditions that look outside, and its output columns."""
-        plain = isinstance(query, exp.Select) and not any(
-            query.args.get(k) for k in ("group", "having", "distinct", "limit", "offset", "qualify", "with_", "hint")
-        )
-        if not plain:
+        clauses = ("group", "having", "distinct", "limit", "offset", "qualify", "with_", "hint")
+        plain = isinstance(query, exp.Select) and not any(query.args.get(k) for k in clauses)
+        if not plain or any(has_aggregate(item) for item in query.expressions):
             node = self.query(query, tables, None)
             return node, [], [Column(f.symbol, f.type) for f in node.fields]
         assert isinstance(query, exp.Select)  # noqa: S101 - narrowed above
@@ -548,21 +550,15 @@ class Binder:
         node = self._from(query, scope, tables)
         binder = ExpressionBinder(scope, self.subquery(tables))
         own = {f.symbol for f in node.fields}
-        correlated = []
+        inside: list[Expression] = []
+        correlated: list[Expression] = []
         for conjunct in conjuncts(query.args["where"].this) if query.args.get("where") is not None else []:
-            if any(isinstance(part, (exp.Exists, exp.In)) and part.find(exp.Select) for part in conjunct.walk()):
-                semi = self._semi_join(conjunct, node, scope, tables)
-                if semi is not None:
-                    node = semi
-                    continue
+            if is_subquery_test(conjunct):
+                node, inside = self._semi_join(conjunct, filtered(node, inside), scope, tables), []
+                continue
             condition = binder.condition(conjunct)
-            if columns_of(condition) <= own:
-                node = nodes.Filter(node, condition, place=position(conjunct))
-            else:
-                correlated.append(condition)
-        if any(has_aggregate(item) for item in query.expressions):
-            node = self.query(query, tables, None)
-            return node, [], [Column(f.symbol, f.type) for f in node.fields]
+            (inside if columns_of(condition) <= own else correlated).append(condition)
+        node = filtered(node, inside)
         outputs: list[Expression] = []
         for item in query.expressions:
             value = item.this if isinstance(item, exp.Alias) else item
@@ -605,6 +601,20 @@ class OutputBinder(ExpressionBinder):
                 "E_PARSE", f"ORDER BY {number} names no column of the SELECT list.", position=position(node)
             )
         return Column(self._shown[number - 1].symbol, self._shown[number - 1].type)
+
+
+def is_subquery_test(conjunct: exp.Expr) -> bool:
+    """Whether a condition is [NOT] EXISTS (SELECT …) or [NOT] IN (SELECT …)."""
+    test = conjunct.this if isinstance(conjunct, exp.Not) else conjunct
+    return isinstance(test, exp.Exists) or (isinstance(test, exp.In) and test.args.get("query") is not None)
+
+
+def filtered(node: Node, conditions: list[Expression]) -> Node:
+    """The rows for which all conditions hold: one filter, however long the chain of ANDs."""
+    if not conditions:
+        return node
+    whole = conditions[0] if len(conditions) == 1 else functions.resolve("and", conditions, conditions[0].place)
+    return nodes.Filter(node, whole, place=conditions[0].place)
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:
