@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import pytest
 
 from shoal.errors import ShoalError
@@ -209,6 +210,11 @@ def test_an_aggregate_that_depends_on_the_order_of_rows_is_refused(name):
     with pytest.raises(ShoalError) as caught:
         functions.owner_aggregate(name, [TEXT], PLACE)
     assert caught.value.code == "E_FUNCTION_NOT_ALLOWED"
+
+
+def test_every_aggregate_of_the_engine_is_known_as_one():
+    query = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'"
+    assert {name for (name,) in duckdb.sql(query).fetchall()} <= functions.AGGREGATE_NAMES
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ MONEY = decimal(12, 2)
 WIDE = decimal(38, 4)
 ROWS_OF_A_GRID = 3000
 ROWS_ALONE = 2
-CALLS_OF_A_FUNCTION = 60
+CALLS_OF_A_FUNCTION = 40
 
 NASTY: dict[Type, tuple[str, ...]] = {
     BOOLEAN: ("NULL", "true", "false"),

@@ -22,6 +22,13 @@ from shoal.sql import functions
 
 T = dt.datetime
 
+
+@pytest.fixture(scope="module")
+def connection():
+    with duckdb.connect() as con:
+        yield con
+
+
 SCANS = [
     ("TINYINT", "-128", INTEGER, -128),
     ("UINTEGER", "4294967295", INTEGER, 4294967295),
@@ -159,11 +166,9 @@ def test_a_constant_reaches_the_engine_unchanged(literal):
 
 @settings(max_examples=300, deadline=None)
 @given(value=st.floats(allow_nan=False))
-def test_every_double_reaches_the_engine_to_the_last_bit(value):
+def test_every_double_reaches_the_engine_to_the_last_bit(connection, value):
     form = functions.literal_form(Literal(value, DOUBLE)).sql("duckdb")
-    ((found,),) = duckdb.sql(f"SELECT {form}").fetchall()
-    assert found == value
-    assert duckdb.sql(f"SELECT typeof({form})").fetchall() == [("DOUBLE",)]
+    assert connection.sql(f"SELECT {form}, typeof({form})").fetchall() == [(value, "DOUBLE")]
 
 
 @pytest.mark.parametrize(
@@ -272,12 +277,11 @@ def test_canonical_integers_are_the_same_in_the_engine_and_in_memory(type_, arra
 
 @settings(max_examples=50, deadline=None)
 @given(values=st.lists(st.floats() | st.none(), min_size=1, max_size=50))
-def test_canonical_integers_of_doubles_are_the_same_everywhere(values):
+def test_canonical_integers_of_doubles_are_the_same_everywhere(connection, values):
     array = pa.array(values, pa.float64())
     form = functions.canonical_integer(functions.scan_form(exp.column("c"), DOUBLE), DOUBLE).sql("duckdb")
-    with duckdb.connect() as con:
-        con.register("t", pa.table({"n": range(len(values)), "c": array}))
-        rows = con.sql(f"SELECT {form} FROM t ORDER BY n").fetchall()
+    connection.register("t", pa.table({"n": range(len(values)), "c": array}))
+    rows = connection.sql(f"SELECT {form} FROM t ORDER BY n").fetchall()
     assert functions.canonical_integers(array, DOUBLE).tolist() == [value for (value,) in rows]
 
 

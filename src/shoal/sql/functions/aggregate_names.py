@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 AGGREGATE_NAMES = frozenset(
-    [
+    {
         "anon_avg",
         "anon_count",
         "anon_max",
@@ -32,8 +32,10 @@ AGGREGATE_NAMES = frozenset(
         "arbitrary",
         "arg_max",
         "arg_max_null",
+        "arg_max_nulls_last",
         "arg_min",
         "arg_min_null",
+        "arg_min_nulls_last",
         "argmax",
         "argmin",
         "array_agg",
@@ -48,6 +50,7 @@ AGGREGATE_NAMES = frozenset(
         "checksum",
         "collect_list",
         "collect_set",
+        "combine_aggr",
         "corr",
         "corr_s",
         "count",
@@ -56,6 +59,7 @@ AGGREGATE_NAMES = frozenset(
         "countif",
         "covar_pop",
         "covar_samp",
+        "decimal_average",
         "entropy",
         "every",
         "favg",
@@ -85,6 +89,7 @@ AGGREGATE_NAMES = frozenset(
         "listagg",
         "logical_and",
         "logical_or",
+        "lttb",
         "mad",
         "map_agg",
         "max",
@@ -130,8 +135,9 @@ AGGREGATE_NAMES = frozenset(
         "var_pop",
         "var_samp",
         "variance",
+        "variant_group_object",
         "wavg",
         "weighted_avg",
         "xmlagg",
-    ]
+    }
 )

@@ -11,6 +11,7 @@ level of nesting, so a value that is more than a column is bound once: `system.m
 from __future__ import annotations
 
 from contextvars import ContextVar
+from functools import cache
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -111,14 +112,24 @@ def null(engine_type: str) -> exp.Expr:
     return cast(exp.Null(), engine_type)
 
 
+@cache
+def _parsed_type(engine_type: str) -> exp.DataType:
+    return exp.DataType.build(engine_type, dialect="duckdb")
+
+
+def data_type(engine_type: str) -> exp.DataType:
+    """An engine type by name; reading the name anew for every cast would take most of the time of compiling."""
+    return _parsed_type(engine_type).copy()
+
+
 def cast(value: exp.Expr, engine_type: str) -> exp.Expr:
     """A cast that cannot fail."""
-    return exp.Cast(this=value, to=exp.DataType.build(engine_type, dialect="duckdb"))
+    return exp.Cast(this=value, to=data_type(engine_type))
 
 
 def try_cast(value: exp.Expr, engine_type: str) -> exp.Expr:
     """A cast that gives NULL where the value does not fit."""
-    return exp.TryCast(this=value, to=exp.DataType.build(engine_type, dialect="duckdb"), requires_string=False)
+    return exp.TryCast(this=value, to=data_type(engine_type), requires_string=False)
 
 
 def when(condition: exp.Expr, value: exp.Expr, otherwise: exp.Expr | None = None) -> exp.Expr:
