@@ -52,6 +52,14 @@ def select(items: Iterable[exp.Expr], source: exp.Expr | None = None) -> exp.Sel
     return query
 
 
+def by_bytes(value: exp.Expr, type_: Type) -> exp.Expr:
+    """A text that is compared, grouped and sorted by its bytes; other values as they are."""
+    if type_.kind is not Kind.TEXT:
+        return value
+    operand = value if isinstance(value, (exp.Cast, exp.Func)) else exp.Paren(this=value)
+    return exp.Collate(this=operand, expression=name("binary"))
+
+
 class Compiler:
     """Turns nodes into SELECTs for one statement; `tables` says what the engine calls each table of the catalog."""
 
@@ -115,7 +123,10 @@ class Compiler:
         rows = [
             select(
                 aliased(
-                    functions.cast_form(functions.literal_form(ex.Literal(value, f.type)), f.type, f.type), f.symbol
+                    by_bytes(
+                        functions.cast_form(functions.literal_form(ex.Literal(value, f.type)), f.type, f.type), f.type
+                    ),
+                    f.symbol,
                 )
                 for f, value in zip(node.fields, row, strict=True)
             )
@@ -185,12 +196,16 @@ class Compiler:
         return exp.Ordered(this=self.expression(item.value), desc=item.descending, nulls_first=item.nulls_first)
 
     def expression(self, expression: ex.Expression) -> exp.Expr:
-        """The total form of an expression."""
+        """The total form of an expression; texts compare by bytes, whatever collation the connection prefers."""
         match expression:
             case ex.Column():
                 return column(expression.symbol)
             case ex.Literal():
                 return functions.literal_form(expression)
+        return by_bytes(self._computed(expression), expression.type)
+
+    def _computed(self, expression: ex.Expression) -> exp.Expr:
+        match expression:
             case ex.Call():
                 return functions.safe_form(expression, [self.expression(a) for a in expression.arguments])
             case ex.Cast():
