@@ -23,7 +23,15 @@ LARGEST_FACTOR = Fraction(16)
 
 def compose_numerically(draft: Draft, basic: SelectPlan) -> SelectPlan:
     """The more accurate of the basic plan and the best stretched Laplace plan."""
-    if delta_of(draft.select.options) == 0 or draft.select.options.noise == "GAUSSIAN" or len(basic.events) < 2:
+    spread = any(
+        part.entries is not None for part in draft.parts
+    )  # moves whose loss distribution is not proven to be the worst
+    if (
+        delta_of(draft.select.options) == 0
+        or draft.select.options.noise == "GAUSSIAN"
+        or len(basic.events) < 2
+        or spread
+    ):
         return basic
     rules = [rule for rule in rules_of(draft) if rule != "GAUSSIAN_THRESHOLD"]
     stretched = [candidate for rule in rules if (candidate := _stretched(draft, rule)) is not None]
