@@ -14,7 +14,7 @@ from sqlglot import exp
 from shoal.catalog import fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.bounding import BIN, LEAF, OWNERS, Bounding, N, Statements
-from shoal.engines.compile import Compiler, name
+from shoal.engines.compile import Compiler, call, name, select
 from shoal.engines.grouping import match_groups
 from shoal.errors import ShoalError
 from shoal.plan.contributions import LeafCounts, Measurement
@@ -49,7 +49,7 @@ _OPERATORS: dict[type[exp.Expr], str] = {
 
 
 def render(tree: exp.Expr, *, qualify_operators: bool = False) -> str:
-    """The SQL text of a tree; operators by qualified name where somebody may have redefined them."""
+    """The SQL text of a tree; operators by qualified name, and orders in full, where somebody may have redefined them."""
     if qualify_operators:
         tree = tree.copy().transform(_qualified)
     return tree.sql(dialect="duckdb", normalize_functions=False, comments=False)
@@ -59,6 +59,10 @@ def _qualified(node: exp.Expr) -> exp.Expr:
     operator = _OPERATORS.get(type(node))
     if operator is not None:
         return exp.Anonymous(this=f'system.main."{operator}"', expressions=[node.this, node.expression])
+    if isinstance(node, exp.Ordered):
+        direction = "DESC" if node.args.get("desc") else "ASC"
+        nulls = "FIRST" if node.args.get("nulls_first") else "LAST"
+        return exp.Var(this=f"{render(node.this, qualify_operators=True)} {direction} NULLS {nulls}")
     if isinstance(node, exp.Neg):
         return exp.Anonymous(this='system.main."-"', expressions=[node.this])
     return node
@@ -120,7 +124,7 @@ class DuckDBEngine:
         """Sizes of public tables."""
         counts = {}
         for table in names:
-            query = exp.select("count(*)").from_(self._sources[fold(table)].copy())
+            query = select([call("count_star")], self._sources[fold(table)].copy())
             counts[fold(table)] = int(self._table(query).column(0)[0].as_py())
         return counts
 
