@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).parent.parent / "src" / "shoal"
 
 LAYERS = (
-    ("errors", "params", "exact"),
+    ("errors", "params", "exact", "stack"),
     ("mechanisms", "accounting"),
     ("catalog", "plan"),
     ("sql",),
@@ -30,7 +30,7 @@ SIDE_TOOLS = ("risk", "anonymity", "audit", "local", "policy", "knowledge", "dat
 SIDE_TOOLS_MAY_USE = {*LAYERS[0], *LAYERS[1], "catalog", "engines"}
 SIDE_TOOLS_MAY_ALSO_USE = {
     "audit.suite": {"session", "datasets"},
-    "audit.replay": {"session", "datasets"},
+    "audit.replay": {"session", "datasets", "execute", "plan"},
     "audit.attacks": {"session", "anonymity", "datasets"},
 }
 

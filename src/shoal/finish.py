@@ -23,6 +23,7 @@ from shoal.plan.nodes import Field, Node
 from shoal.plan.trees import all_nodes, rebuilt
 from shoal.plan.types import DOUBLE
 from shoal.released import Released, arrow_type, component
+from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,9 +68,8 @@ def finish(
 ) -> Finished:
     """The answer of a statement, its rows in random order unless ORDER BY says otherwise."""
     tables: dict[str, pa.Table] = {f"released_{n}": r.table for n, r in released.items()}
-    root = _with_public(plan.root, public, tables)
-    root, carried = carry(root, plan)
-    rows = _run(root, tables)
+    query, carried = on_its_own_stack(lambda: _compiled(plan, public, tables))
+    rows = _run(query, tables)
     if not (ordered or is_ordered(plan.root)):
         rows = rows.take(pa.array(entropy.permutation(rows.num_rows)))
     shown = plan.root.fields
@@ -81,6 +81,12 @@ def finish(
     by_place = {i: carried[f.symbol] for i, f in enumerate(shown) if f.symbol in carried}
     notes = tuple(note for r in released.values() for note in r.notes)
     return Finished(answer, rows.select(list(dict.fromkeys(extra))), by_place, released, notes)
+
+
+def _compiled(plan: StatementPlan, public: dict[str, pa.Table], tables: dict[str, pa.Table]) -> tuple[str, Carried]:
+    """The statement over stored rows; public tables that it reads are added to `tables`."""
+    root, carried = carry(_with_public(plan.root, public, tables), plan)
+    return render(Compiler({}).relation(root)), carried
 
 
 def is_ordered(node: Node) -> bool:
@@ -170,7 +176,7 @@ def _carry_project(node: nodes.Project, plan: StatementPlan) -> tuple[Node, Carr
     return replace(node, input=below, items=tuple(items)), kept
 
 
-def _run(root: Node, tables: dict[str, pa.Table]) -> pa.Table:
+def _run(query: str, tables: dict[str, pa.Table]) -> pa.Table:
     """The rows of a public relation; one thread, so that nothing depends on how work is split."""
     connection = duckdb.connect(":memory:", config={"threads": "1"})
     try:
@@ -178,6 +184,6 @@ def _run(root: Node, tables: dict[str, pa.Table]) -> pa.Table:
             connection.register(name, table)
         for statement in LOCKDOWN:
             connection.execute(statement)
-        return connection.sql(render(Compiler({}).relation(root))).to_arrow_table()
+        return connection.sql(query).to_arrow_table()
     finally:
         connection.close()

@@ -13,6 +13,7 @@ from shoal.result import Result, Rows
 from shoal.rewrite.pipeline import plan_query
 from shoal.schema import frozen_schemas
 from shoal.sql.parse import parse
+from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,7 +143,9 @@ class Session:
             raise ShoalError("E_USAGE", "composition is 'basic' or 'pld'.")
         statement = parse(sql)
         try:
-            plan = plan_query(statement, self._catalog, self._schemas, self._public_rows, epsilon, composition)
+            plan = on_its_own_stack(
+                lambda: plan_query(statement, self._catalog, self._schemas, self._public_rows, epsilon, composition)
+            )
         except ShoalError as error:
             raise error.located(sql) from None
         except RecursionError:

@@ -33,6 +33,7 @@ from shoal.plan.measures import (
 )
 from shoal.plan.types import DOUBLE, INTEGER, Kind, Type
 from shoal.sql import functions
+from shoal.sql.functions.forms import data_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,12 +61,12 @@ def integer(value: int) -> exp.Expr:
     literal: exp.Expr = exp.Literal.number(abs(value))
     if value < 0:
         literal = exp.Neg(this=literal)
-    return exp.Cast(this=literal, to=exp.DataType.build("HUGEINT", dialect="duckdb"))
+    return exp.Cast(this=literal, to=data_type("HUGEINT"))
 
 
 def wide(value: exp.Expr) -> exp.Expr:
     """A 128-bit integer."""
-    return exp.Cast(this=value, to=exp.DataType.build("HUGEINT", dialect="duckdb"))
+    return exp.Cast(this=value, to=data_type("HUGEINT"))
 
 
 def masked(value: exp.Expr) -> exp.Expr:
@@ -227,7 +228,7 @@ class Bounding:
         tables: list[tuple[str, exp.Query]] = [("rows_", self._rows())]
         source = "rows_"
         if self._query.public_groups is not None:
-            tables.append(("groups_", self._groups()))
+            tables.append(("groups_", self.groups()))
             tables.append(("listed_", self._listed()))
             source = "listed_"
         if self._query.contribution.max_rows is not None:
@@ -246,7 +247,7 @@ class Bounding:
             return "cut_"
         return "listed_" if self._query.public_groups is not None else "rows_"
 
-    def _groups(self) -> exp.Query:
+    def groups(self) -> exp.Query:
         """The public groups, canonical like the keys of the rows."""
         node = self._query.public_groups
         assert node is not None  # noqa: S101 - asked for only then
@@ -494,7 +495,7 @@ class Bounding:
         )
         last = functions.double_form(float(measure.leaf_count - 1))
         inside = call("least", call("greatest", call("floor", place), functions.double_form(0.0)), last)
-        return exp.Cast(this=inside, to=exp.DataType.build("BIGINT"))
+        return exp.Cast(this=inside, to=data_type("BIGINT"))
 
     def _leaves(self, task: Task) -> exp.Query:
         measure = task.measure
@@ -593,10 +594,8 @@ def log_bin(value: exp.Expr, top: int) -> exp.Expr:
     """0 for 0, else ±(1 + ⌊log₂|v|⌋), at most ±top: a float logarithm, mended where it rounds across a power of two."""
     size = call("least", call("abs", value), integer(2 ** (SATURATION_BITS + 30)))
     guess = exp.Cast(
-        this=call(
-            "floor", call("log2", exp.Cast(this=call("greatest", size, integer(1)), to=exp.DataType.build("DOUBLE")))
-        ),
-        to=exp.DataType.build("INT"),
+        this=call("floor", call("log2", exp.Cast(this=call("greatest", size, integer(1)), to=data_type("DOUBLE")))),
+        to=data_type("INT"),
     )
     low_power = exp.BitwiseLeftShift(this=integer(1), expression=exp.Paren(this=guess))
     too_high = exists(exp.GT(this=low_power, expression=size.copy()))

@@ -81,7 +81,7 @@ class Compiler:
             case nodes.Values():
                 return self._values(node)
             case nodes.Filter():
-                return self._from(node.input).where(self.expression(node.predicate))
+                return self._from(node.input).where(self.expression(node.predicate), copy=False)
             case nodes.Project():
                 items = [aliased(self.expression(value), f.symbol) for f, value in node.items]
                 return select(items, self.subquery(self.relation(node.input)))
@@ -90,7 +90,7 @@ class Compiler:
             case nodes.Aggregate():
                 return self._aggregate(node)
             case nodes.Distinct():
-                return self._from(node.input).distinct()
+                return self._from(node.input).distinct(copy=False)
             case nodes.SetOperation():
                 return self._set_operation(node)
             case nodes.Sort():
@@ -112,7 +112,7 @@ class Compiler:
         if node.owner is None:
             return query
         original = next(c for f, c in zip(node.fields, node.columns, strict=True) if f.symbol == node.owner)
-        return query.where(exp.Not(this=exp.Is(this=column(original), expression=exp.Null())))
+        return query.where(exp.Not(this=exp.Is(this=column(original), expression=exp.Null())), copy=False)
 
     @staticmethod
     def _stored(original: str, type_: Type) -> exp.Expr:
@@ -134,7 +134,7 @@ class Compiler:
         ]
         if not rows:
             nothing = select(aliased(functions.cast_form(exp.Null(), f.type, f.type), f.symbol) for f in node.fields)
-            return nothing.where(exp.false())
+            return nothing.where(exp.false(), copy=False)
         # A balanced tree: a list of ten thousand values must not nest ten thousand deep.
         while len(rows) > 1:
             rows = [
@@ -148,8 +148,8 @@ class Compiler:
         condition = self.expression(node.condition)
         query = select((column(f.symbol) for f in node.fields), left)
         if node.kind in {"semi", "anti"}:
-            exists = exp.Exists(this=select([exp.Literal.number(1)], right).where(condition))
-            return query.where(exists if node.kind == "semi" else exp.Not(this=exists))
+            exists = exp.Exists(this=select([exp.Literal.number(1)], right).where(condition, copy=False))
+            return query.where(exists if node.kind == "semi" else exp.Not(this=exists), copy=False)
         side = {"inner": None, "left": "LEFT", "right": "RIGHT", "full": "FULL"}[node.kind]
         query.append("joins", exp.Join(this=right, on=condition, side=side, kind=None if side else "INNER"))
         return query
@@ -188,8 +188,8 @@ class Compiler:
         if node.order:
             query.set("order", exp.Order(expressions=[self.order(o) for o in node.order]))
         if node.limit is not None:
-            query = query.limit(node.limit)
-        return query.offset(node.offset) if node.offset else query
+            query = query.limit(node.limit, copy=False)
+        return query.offset(node.offset, copy=False) if node.offset else query
 
     def order(self, item: ex.Order) -> exp.Ordered:
         """One item of ORDER BY; the place of NULLs is always written."""
@@ -219,7 +219,7 @@ class Compiler:
             case ex.ExistsRelation():
                 return exp.Exists(this=self.relation(expression.relation))
             case ex.ScalarRelation():
-                return exp.Subquery(this=self.relation(expression.relation).limit(1))
+                return exp.Subquery(this=self.relation(expression.relation).limit(1, copy=False))
         raise InternalError("an expression without SQL")
 
     def _bare(self, node: Node) -> exp.Subquery:

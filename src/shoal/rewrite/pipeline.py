@@ -19,6 +19,7 @@ from shoal.plan.releases import Inferred, SelectPlan, StatementPlan
 from shoal.plan.trees import is_owned
 from shoal.rewrite.assign_mechanisms import assign_mechanisms
 from shoal.rewrite.bound_contributions import bound_contributions, coordinates_of, entries_of
+from shoal.rewrite.check_limits import check_limits
 from shoal.rewrite.check_ownership import check_ownership
 from shoal.rewrite.compose_numerically import compose_numerically, holds
 from shoal.rewrite.infer_bounds import infer_bounds
@@ -55,6 +56,7 @@ def plan_query(
     """
     context = Context(catalog, schemas, epsilon=epsilon)
     bound = bind_in(context, statement)
+    check_limits(bound)
     owned = [check_ownership(select) for select in bound.selects]
     for error in context.late:
         raise error

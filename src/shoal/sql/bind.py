@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from shoal.plan.releases import PrivateSelect
 
 MAX_COLUMNS = 1000
+MAX_RELATIONS = 300
+"""SELECTs and tables of one statement, each use of a WITH table counted with all that lies under it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +67,27 @@ class Context:
     selects: list[PrivateSelect] = field(default_factory=list)
     late: list[ShoalError] = field(default_factory=list)
     epsilon: Fraction | None = None
+    relations: int = 0
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC).replace(tzinfo=None))
+
+    def count_relations(self, number: int, place: tuple[int, int] | None) -> None:
+        """Counts what a text stands for: doubling a WITH table thirty times must end here, not in memory."""
+        self.relations += number
+        if self.relations > MAX_RELATIONS:
+            raise ShoalError(
+                "E_LIMITS",
+                f"The query reads more than {MAX_RELATIONS} relations once WITH tables are written out.",
+                hint="Use each WITH table fewer times.",
+                position=place,
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class CommonTable:
-    """A WITH table: bound once, renamed at each use, so that a private SELECT in it is drawn once."""
+    """A WITH table: bound once, renamed at each use, so that a private SELECT in it is drawn once; `relations` in it."""
 
     node: Node
+    relations: int
 
 
 def bind(statement: Statement, catalog: Catalog, schemas: Mapping[str, tuple[tuple[str, Type], ...]]) -> BoundStatement:
@@ -118,9 +133,12 @@ class Binder:
             )
         tables = dict(tables)
         for part in clause.expressions:
+            before = self.context.relations
             node = self.query(part.this, tables, parent)
             names = [c.name for c in part.args["alias"].args.get("columns") or []]
-            tables[fold(part.alias)] = CommonTable(self._renamed(node, names, position(part)))
+            renamed = self._renamed(node, names, position(part))
+            tables[fold(part.alias)] = CommonTable(renamed, self.context.relations - before)
+            self.context.relations = before
         return tables
 
     def _renamed(self, node: Node, names: list[str], place: tuple[int, int] | None) -> Node:
@@ -202,6 +220,7 @@ class Binder:
     # ---- SELECT --------------------------------------------------------------------------------------------------
 
     def _select(self, tree: exp.Select, tables: dict[str, CommonTable], parent: Scope | None, *, top: bool) -> Node:
+        self.context.count_relations(1, position(tree))
         clause = privacy_clause(tree)
         unit = None
         options = None
@@ -345,10 +364,12 @@ class Binder:
         if not (part.args.get("db") or part.args.get("catalog")):
             common = tables.get(fold(text))
             if common is not None:
+                self.context.count_relations(common.relations, place)
                 fields = common.node.fields
                 return self.project(common.node, [(f.name, Column(f.symbol, f.type)) for f in fields if f.name]), text
             table = self.context.catalog.table(text)
             if table is not None:
+                self.context.count_relations(1, place)
                 return self._scan(table.name), text
         known = sorted([t.name for t in self.context.catalog.tables.values()] + list(tables))
         close = difflib.get_close_matches(text, known, n=1)

@@ -119,7 +119,8 @@ def _parsed_type(engine_type: str) -> exp.DataType:
 
 def data_type(engine_type: str) -> exp.DataType:
     """An engine type by name; reading the name anew for every cast would take most of the time of compiling."""
-    return _parsed_type(engine_type).copy()
+    known = _parsed_type(engine_type)
+    return known.copy() if known.expressions else exp.DataType(this=known.this, nested=False)
 
 
 def cast(value: exp.Expr, engine_type: str) -> exp.Expr:

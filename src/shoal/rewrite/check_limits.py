@@ -1,0 +1,109 @@
+"""How large a query may become: bounds on the plan itself, set before any data is read and independent of it.
+
+A short text can stand for a long plan (a WITH table used twice, twice, twice …), and a plan that is too deep or too large
+would fail, or take minutes, where failing is an answer already. The binder counts relations while it makes them
+(`sql/bind.MAX_RELATIONS`); here the finished tree is measured.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shoal.errors import ShoalError
+from shoal.plan import nodes
+from shoal.plan.expressions import Column, ExistsRelation, InRelation, Literal, ScalarRelation, children
+from shoal.plan.trees import expressions_of
+
+if TYPE_CHECKING:
+    from shoal.plan.expressions import Expression
+    from shoal.plan.nodes import Node
+    from shoal.plan.releases import PrivateSelect
+    from shoal.sql.bind import BoundStatement
+
+MAX_DEPTH = 100
+"""Relations inside relations."""
+
+MAX_WEIGHT = 20_000
+"""All expressions together: 1 for a column or a constant, `COMPUTED` for anything that is computed."""
+
+COMPUTED = 8
+
+
+def check_limits(bound: BoundStatement) -> None:
+    """Refuses a plan that is too deep or too large to be worth compiling."""
+    measured = Size()
+    trees = [bound.root, *(tree for select in bound.selects for tree in _trees(select))]
+    if max(map(measured.depth, trees)) > MAX_DEPTH:
+        raise ShoalError(
+            "E_LIMITS",
+            f"The query nests relations more than {MAX_DEPTH} levels deep.",
+            hint="Merge subqueries and WITH tables that only pass rows on.",
+        )
+    written = [value for select in bound.selects for value in _values(select)]
+    if sum(map(measured.weight_below, trees)) + sum(map(measured.weight, written)) > MAX_WEIGHT:
+        raise ShoalError(
+            "E_LIMITS",
+            "The expressions of the query are too many once aliases and WITH tables are written out.",
+            hint="Ask several smaller queries.",
+        )
+
+
+def _trees(select: PrivateSelect) -> list[Node]:
+    return [select.input, *([select.public_groups] if select.public_groups is not None else [])]
+
+
+def _values(select: PrivateSelect) -> list[Expression]:
+    arguments = (getattr(call.aggregate, "argument", None) for call in select.aggregates)
+    return [*(value for _, value in select.keys), *(a for a in arguments if a is not None)]
+
+
+class Size:
+    """Measures trees whose parts may be shared: each part once, however often it stands in the tree."""
+
+    def __init__(self) -> None:
+        self._depths: dict[int, int] = {}
+        self._weights: dict[int, int] = {}
+        self._weights_below: dict[int, int] = {}
+
+    def depth(self, node: Node) -> int:
+        """Levels of relations, those inside expressions included."""
+        if id(node) not in self._depths:
+            self._depths[id(node)] = 1 + max(map(self.depth, _below(node)), default=0)
+        return self._depths[id(node)]
+
+    def weight(self, expression: Expression) -> int:
+        """The weight of an expression, without the relations inside it."""
+        if isinstance(expression, (Column, Literal)):
+            return 1
+        if id(expression) not in self._weights:
+            self._weights[id(expression)] = COMPUTED + sum(map(self.weight, children(expression)))
+        return self._weights[id(expression)]
+
+    def weight_below(self, node: Node) -> int:
+        """The weight of all expressions of a tree."""
+        if id(node) not in self._weights_below:
+            cells = len(node.rows) * len(node.fields) if isinstance(node, nodes.Values) else 0
+            own = cells // COMPUTED + sum(map(self.weight, expressions_of(node)))
+            self._weights_below[id(node)] = own + sum(map(self.weight_below, _below(node)))
+        return self._weights_below[id(node)]
+
+
+def _below(node: Node) -> list[Node]:
+    inside = [part.relation for expression in expressions_of(node) for part in _relations_in(expression)]
+    return [*nodes.inputs(node), *inside]
+
+
+def _relations_in(expression: Expression) -> list[InRelation | ExistsRelation | ScalarRelation]:
+    """Relations inside an expression; shared parts are looked at once."""
+    found: list[InRelation | ExistsRelation | ScalarRelation] = []
+    seen: set[int] = set()
+    stack = [expression]
+    while stack:
+        current = stack.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if isinstance(current, (InRelation, ExistsRelation, ScalarRelation)):
+            found.append(current)
+        stack.extend(children(current))
+    return found
