@@ -267,7 +267,8 @@ def release(plan: SelectPlan, measured: Measured, entropy: Entropy = SYSTEM) -> 
     readings = tuple(
         _reading(plan, measured, index, order, noisy_owners, entropy) for index in range(len(plan.releases))
     )
-    table = answer_table(plan, measurement.keys.take(pa.array(order)), readings, measured.found, measured.outside)
+    keys = measurement.keys.take(pa.array(order))
+    table = answer_table(plan, keys, readings, len(order), measured.found, measured.outside)
     return Released(table, readings, notes_of(plan, measured))
 
 

@@ -60,10 +60,14 @@ def answer_table(
     plan: SelectPlan,
     keys: pa.Table,
     readings: Sequence[Reading],
+    groups: int,
     found: Sequence[Bounds | None] = (),
     outside: Sequence[float | None] = (),
 ) -> pa.Table:
-    """One row per group that is shown; dictionaries and statistics are made anew from these rows only."""
+    """One row per group that is shown (`groups` of them: a table of no keys has lost their number).
+
+    Dictionaries and statistics are made anew from these rows only.
+    """
     columns: dict[str, pa.Array] = {}
     for (field, _), column in zip(plan.select.keys, keys.columns, strict=True):
         columns[field.symbol] = column.combine_chunks().cast(arrow_type(field.type))
@@ -73,7 +77,7 @@ def answer_table(
         if isinstance(column_plan.call.aggregate, ApproxBounds):
             bounds = found[column_plan.histogram or 0]
             pair = [float(bounds.lower), float(bounds.upper)] if bounds is not None else None
-            columns[symbol] = pa.array([pair] * keys.num_rows, arrow_type(type_))
+            columns[symbol] = pa.array([pair] * groups, arrow_type(type_))
             continue
         values = column_plan.call.aggregate.finish(own)
         if column_plan.call.report is not None:
@@ -83,7 +87,7 @@ def answer_table(
             columns[symbol] = pa.array(plain(values), arrow_type(type_))
         for index, reading in enumerate(own):
             columns[component(symbol, index)] = pa.array(np.array(reading.values, dtype=np.float64), pa.float64())
-    return pa.table(columns) if columns else pa.table({"nothing": pa.nulls(keys.num_rows)})
+    return pa.table(columns) if columns else pa.table({"nothing": pa.nulls(groups)})
 
 
 def plain(values: NDArray[Any]) -> list[Any]:
