@@ -29,7 +29,8 @@ SELECT site, COUNT(DISTINCT uid) AS customers
 FROM visits GROUP BY site"""
 
 PRIVATE = """\
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6, max_groups_contributed=20)
+SELECT WITH DIFFERENTIAL_PRIVACY
+  OPTIONS(epsilon=1, delta=1e-6, max_groups_contributed=20)
   site, COUNT(DISTINCT uid) AS customers
 FROM visits GROUP BY site"""
 
@@ -45,7 +46,7 @@ class Story:
     seconds: float
     exact: dict[str, int]
     private: dict[str, tuple[int, float, float]]
-    explanation: str
+    selection: dict[str, Any]
     spent: tuple[float, float]
     remaining: tuple[float, float]
     refusal: str
@@ -88,7 +89,7 @@ def live_through(folder: Path) -> Story:
         seconds=seconds,
         exact=exact_customers_by_site(tables["visits"]),
         private=private,
-        explanation=str(session.explain(PRIVATE)),
+        selection=session.explain(PRIVATE).to_dict()["selects"][0]["selection"],
         spent=session.spent,
         remaining=session.remaining or BUDGET,
         refusal=refusal_of(session, GREEDY),
@@ -204,9 +205,10 @@ def tell_singled_out(story: Story, out: Console) -> None:
     out.print(
         f"The exact answer has a group of {customers}: whoever knows a customer of the"
         f" [yellow]{SINGLED_OUT_SITE}[/yellow] can now ask what that person spent."
-        " In the private answer the group is withheld. Not by a rule for small"
-        " numbers, which two queries can get around: a group of one would appear with a probability of at most 1 in a"
-        " million, and every answer is about as likely with that customer's rows as without them."
+        " In the private answer the group is withheld. Not by a rule for small numbers, which two queries can get around:"
+        f" a group of one owner appears with a probability of {story.selection['keep_probability']['1']:.0e}, one of"
+        f" {story.selection['owners_for_even_chance']:,} owners half of the time, and every answer is about as likely with"
+        " that customer's rows as without them."
     )
 
 
@@ -253,6 +255,7 @@ def as_data(story: Story) -> dict[str, Any]:
         "private": {
             site: {"customers": value, "low": low, "high": high} for site, (value, low, high) in story.private.items()
         },
+        "selection": story.selection,
         "withheld": [site for site in story.exact if site not in story.private],
         "spent": story.spent,
         "remaining": story.remaining,
