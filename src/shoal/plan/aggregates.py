@@ -208,7 +208,7 @@ class Average:
         assert total.steps is not None  # noqa: S101 - same
         middle = total.steps.middle * float(total.grid)
         means: NDArray[Any] = middle + sums / np.maximum(counts, 1.0)
-        return np.clip(means, float(total.bounds.lower), float(total.bounds.upper))
+        return np.asarray(np.clip(means, float(total.bounds.lower), float(total.bounds.upper)))
 
     def interval(self, readings: Sequence[Reading], level: float) -> Interval:
         """Conservative: both noises stay within their widths at once (union bound), the quotient at its extremes."""
