@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from shoal import params
-from shoal.errors import missing_extra
+from shoal.errors import ShoalError, missing_extra
 from shoal.released import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from shoal.finish import Finished
     from shoal.plan.releases import StatementPlan
 
@@ -57,6 +59,22 @@ class Rows:
         """One dict per row."""
         rows: list[dict[str, Any]] = self._table.to_pylist()
         return rows
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.to_dicts())
+
+    def __getitem__(self, name: str) -> list[Any]:
+        """The values of one column."""
+        if name not in self.columns:
+            raise ShoalError(
+                "E_USAGE", f"The answer has no column {name!r}.", hint=f"Columns: {', '.join(self.columns)}."
+            )
+        values: list[Any] = self._table.column(name).to_pylist()
+        return values
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Lets DuckDB, polars, pandas and others read the rows without copying."""
+        return self._table.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         return text_table(self.columns, [[shown(v) for v in row.values()] for row in self._shown()], len(self))
