@@ -5,12 +5,14 @@ Touches released rows and public tables only, on an embedded DuckDB of its own t
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 
+from shoal.engines.base import EngineFailure
 from shoal.engines.compile import Compiler
 from shoal.engines.duckdb import LOCKDOWN, render
 from shoal.errors import InternalError
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 
 PUBLIC = 1_000_000
 """Public tables are numbered from here among the released ones."""
+
+LONGEST_SECONDS = 30
+"""How long work on released rows may take: a product of ten tables of a thousand rows would never end."""
 
 Carried = dict[str, tuple[int, int, tuple[str, ...]]]
 """Symbol of an aggregate's copy → (SELECT, column, symbols of its noisy numbers)."""
@@ -179,11 +184,17 @@ def _carry_project(node: nodes.Project, plan: StatementPlan) -> tuple[Node, Carr
 def _run(query: str, tables: dict[str, pa.Table]) -> pa.Table:
     """The rows of a public relation; one thread, so that nothing depends on how work is split."""
     connection = duckdb.connect(":memory:", config={"threads": "1"})
+    patience = threading.Timer(LONGEST_SECONDS, connection.interrupt)
+    patience.daemon = True
+    patience.start()
     try:
         for name, table in tables.items():
             connection.register(name, table)
         for statement in LOCKDOWN:
             connection.execute(statement)
         return connection.sql(query).to_arrow_table()
+    except duckdb.Error:
+        raise EngineFailure from None
     finally:
+        patience.cancel()
         connection.close()

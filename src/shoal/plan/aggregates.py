@@ -324,7 +324,7 @@ class Quantile:
 
     def finish(self, readings: Sequence[Reading]) -> NDArray[Any]:
         """The place in [L, U]."""
-        return _places(readings[0], float(self.fraction))
+        return _place(readings[0], float(self.fraction))
 
     def interval(self, readings: Sequence[Reading], level: float) -> Interval:  # noqa: ARG002 - no honest one
         """None: a tree says nothing certain about its own rank error."""
@@ -352,7 +352,7 @@ class Quantiles:
         """Lists of places in [L, U], monotone."""
         if readings[0].bounds is None:
             return _nothing(len(readings[0].values))
-        cuts = np.stack([_places(readings[0], i / self.parts) for i in range(self.parts + 1)], axis=1)
+        cuts = _places(readings[0], [i / self.parts for i in range(self.parts + 1)])
         lists = np.empty(len(cuts), dtype=object)
         lists[:] = [row.tolist() for row in cuts]
         return lists
@@ -385,7 +385,7 @@ class Extreme:
 
     def finish(self, readings: Sequence[Reading]) -> NDArray[Any]:
         """The place in [L, U]."""
-        return _places(readings[0], 0.0 if self.side == "min" else 1.0)
+        return _place(readings[0], 0.0 if self.side == "min" else 1.0)
 
     def interval(self, readings: Sequence[Reading], level: float) -> Interval:  # noqa: ARG002 - no honest one
         """None: nothing bounds how far the true extreme lies."""
@@ -393,11 +393,17 @@ class Extreme:
         return _nothing(size), _nothing(size)
 
 
-def _places(reading: Reading, fraction: float) -> NDArray[Any]:
+def _place(reading: Reading, fraction: float) -> NDArray[Any]:
+    places: NDArray[Any] = _places(reading, [fraction])[:, 0]
+    return places
+
+
+def _places(reading: Reading, fractions: Sequence[float]) -> NDArray[Any]:
+    """Where these fractions lie in [L, U]: (groups, fractions); NULL where no bounds were found."""
     if reading.bounds is None or reading.forest is None:
-        return _nothing(len(reading.values))
+        return _nothing(len(reading.values) * len(fractions)).reshape(-1, len(fractions))
     low, high = float(reading.bounds.lower), float(reading.bounds.upper)
-    places: NDArray[Any] = low + (high - low) * reading.forest.quantiles([fraction])[:, 0]
+    places: NDArray[Any] = low + (high - low) * reading.forest.quantiles(fractions)
     return places
 
 
