@@ -153,8 +153,14 @@ def _refuse_forged(node: Node) -> None:
                 "E_UID_FORGED",
                 f"The column {f.name!r} bears the owner's name but does not hold the owner.",
                 hint="Give the computed column another name; the owner is carried along by itself.",
-                position=node.place,
+                position=_place_of(node, f),
             )
+
+
+def _place_of(node: nodes.Project | nodes.Aggregate, f: Field) -> Place:
+    """Where a column was written."""
+    items = node.items if isinstance(node, nodes.Project) else node.keys
+    return next((value.place for known, value in items if known == f), None) or node.place
 
 
 def _refuse_cross_owner(node: Node) -> None:
@@ -265,7 +271,7 @@ class Ownership:
         for f, _ in node.items:
             if f.name and fold(f.name) in below.names and f.symbol in nullable:
                 raise _lost(
-                    node.place,
+                    _place_of(node, f),
                     f"The column {f.name!r} comes from the side of an outer join that may be missing.",
                     "Take the owner from the preserved side of the join.",
                 )

@@ -1,0 +1,141 @@
+-- One count
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(*, contribution_bounds_per_group => (0, 3)) FROM customers
+--> release 0: RowCount() in [0, 3] + Laplace(scale 3, shift 3 × 1, grid 1)
+--> groups: all
+--> charge: epsilon 1 for Laplace(scale 3, shift 3 × 1, grid 1)
+--> note: Laplace noise is the more accurate here
+
+-- A sum of reals has a grid
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(income, contribution_bounds_per_group => (-3, 1000)) FROM customers
+--> release 0: OwnerSum(argument=c5, is_integer=False) in [-3, 1000] + Laplace(scale 2048000, shift 2048000 × 1, grid 1/2^11)
+--> groups: all
+--> charge: epsilon 1 for Laplace(scale 2048000, shift 2048000 × 1, grid 1/2^11)
+--> note: Laplace noise is the more accurate here
+
+-- A constant needs no noise
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(income, contribution_bounds_per_group => (0, 0)), COUNT(DISTINCT uid) FROM customers
+--> release 0: OwnerSum(argument=c5, is_integer=False) in [0, 0] + Laplace(scale 0, shift 0 × 1, grid 1)
+--> release 1: OwnerCount() in no bounds + Laplace(scale 2, shift 1 × 1, grid 1)
+--> groups: all
+--> charge: epsilon 1/2 for Laplace(scale 2, shift 1 × 1, grid 1)
+--> note: Laplace noise is the more accurate here
+
+-- AVG gives its sum more than its count
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) AVG(age) FROM customers
+--> release 0: OwnerMean(argument=c4) in [18, 100] + Laplace(scale 503124740389/2^18, shift 1343488 × 1, grid 1/2^15)
+--> release 1: OwnerCount(argument=c4) in no bounds + Laplace(scale 458129844907/2^37, shift 1 × 1, grid 1)
+--> groups: all
+--> charge: epsilon 352187318272/503124740389 for Laplace(scale 503124740389/2^18, shift 1343488 × 1, grid 1/2^15)
+--> charge: epsilon 137438953472/458129844907 for Laplace(scale 458129844907/2^37, shift 1 × 1, grid 1)
+--> note: Laplace noise is the more accurate here
+
+-- Few groups: Laplace noise
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(*) FROM visits GROUP BY site
+--> release 0: RowCount() in [0, 20] + Laplace(scale 40, shift 20 × 1, grid 1)
+--> groups: optimal selection, epsilon 1/2, delta ≈ 1e-06, groups 1, owners from 1
+--> charge: epsilon 1/2 for Laplace(scale 40, shift 20 × 1, grid 1)
+--> charge: optimal selection, epsilon 1/2, delta ≈ 1e-06, groups 1, owners from 1
+--> note: Each owner counts in one group only (max_groups_contributed was not given).
+--> note: Laplace noise is the more accurate here
+
+-- Many groups: Gaussian noise
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 50) site, COUNT(*), SUM(spend) FROM visits GROUP BY site
+--> release 0: RowCount() in [0, 20] + Gaussian(sigma ≈ 1058.29, shift 20 × 50, grid 1)
+--> release 1: OwnerSum(argument=c4, is_integer=False) in [0, 10000] + Gaussian(sigma ≈ 2.11658e+06, shift 40000 × 50, grid 1/4)
+--> groups: threshold 302 on Gaussian(sigma ≈ 52.9146, shift 1 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
+--> charge: epsilon 1, delta ≈ 6.25e-07 for 3 Gaussian parts together
+--> charge: threshold 302 on Gaussian(sigma ≈ 52.9146, shift 1 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
+--> note: Gaussian noise, calibrated jointly, is the more accurate here
+
+-- The count of owners that is shown decides
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(DISTINCT uid) FROM visits GROUP BY site
+--> release 0: OwnerCount() in no bounds + Laplace(scale 1, shift 1 × 1, grid 1)
+--> groups: threshold 15 on Laplace(scale 1, shift 1 × 1, grid 1), delta ≈ 1e-06, groups 1, owners from 1, the noisy count is shown
+--> release 0 decides which groups appear
+--> charge: epsilon 1 for Laplace(scale 1, shift 1 × 1, grid 1)
+--> charge: threshold 15 on Laplace(scale 1, shift 1 × 1, grid 1), delta ≈ 1e-06, groups 1, owners from 1, the noisy count is shown
+--> note: Each owner counts in one group only (max_groups_contributed was not given).
+--> note: Laplace noise is the more accurate here
+
+-- Each rule on request: OPTIMAL
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = OPTIMAL) site, COUNT(*) FROM visits GROUP BY site
+--> release 0: RowCount() in [0, 20] + Laplace(scale 40, shift 20 × 1, grid 1)
+--> groups: optimal selection, epsilon 1/2, delta ≈ 1e-06, groups 1, owners from 1
+--> charge: epsilon 1/2 for Laplace(scale 40, shift 20 × 1, grid 1)
+--> charge: optimal selection, epsilon 1/2, delta ≈ 1e-06, groups 1, owners from 1
+--> note: Each owner counts in one group only (max_groups_contributed was not given).
+--> note: Laplace noise is the more accurate here
+
+-- Each rule on request: LAPLACE_THRESHOLD
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = LAPLACE_THRESHOLD, noise = LAPLACE) site, COUNT(*) FROM visits GROUP BY site
+--> release 0: RowCount() in [0, 20] + Laplace(scale 40, shift 20 × 1, grid 1)
+--> groups: threshold 28 on Laplace(scale 2, shift 1 × 1, grid 1), delta ≈ 1e-06, groups 1, owners from 1
+--> charge: epsilon 1/2 for Laplace(scale 40, shift 20 × 1, grid 1)
+--> charge: epsilon 1/2 for Laplace(scale 2, shift 1 × 1, grid 1)
+--> charge: threshold 28 on Laplace(scale 2, shift 1 × 1, grid 1), delta ≈ 1e-06, groups 1, owners from 1
+--> note: Each owner counts in one group only (max_groups_contributed was not given).
+--> note: Laplace noise is the more accurate here
+
+-- Each rule on request: GAUSSIAN_THRESHOLD
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = GAUSSIAN_THRESHOLD, noise = GAUSSIAN) site, COUNT(*) FROM visits GROUP BY site
+--> release 0: RowCount() in [0, 20] + Gaussian(sigma ≈ 123.105, shift 20 × 1, grid 1)
+--> groups: threshold 32 on Gaussian(sigma ≈ 6.15527, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
+--> charge: epsilon 1, delta ≈ 5.63e-07 for 2 Gaussian parts together
+--> charge: threshold 32 on Gaussian(sigma ≈ 6.15527, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
+--> note: Each owner counts in one group only (max_groups_contributed was not given).
+--> note: Gaussian noise, calibrated jointly, is the more accurate here
+
+-- A minimum of owners
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, min_privacy_units_per_group = 10) site, COUNT(*) FROM visits GROUP BY site
+--> release 0: RowCount() in [0, 20] + Laplace(scale 40, shift 20 × 1, grid 1)
+--> groups: optimal selection, epsilon 1/2, delta ≈ 1e-06, groups 1, owners from 10
+--> charge: epsilon 1/2 for Laplace(scale 40, shift 20 × 1, grid 1)
+--> charge: optimal selection, epsilon 1/2, delta ≈ 1e-06, groups 1, owners from 10
+--> note: Each owner counts in one group only (max_groups_contributed was not given).
+--> note: Laplace noise is the more accurate here
+
+-- Bounds to be found take half
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPLACE) SUM(income) FROM customers
+--> release 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0 + Laplace(scale 1048576, shift 524288 × 1, grid 1/2^19)
+--> histogram 0: OwnerSum(argument=c5, is_integer=False) + Laplace(scale 2, shift 1 × 1, grid 1)
+--> groups: all
+--> charge: epsilon 1/2 for Laplace(scale 2, shift 1 × 1, grid 1)
+--> charge: epsilon 1/2 for Laplace(scale 1048576, shift 524288 × 1, grid 1/2^19)
+--> note: Laplace noise is the more accurate here
+
+-- An epsilon of one's own
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPLACE) SUM(age, epsilon => 0.75), COUNT(DISTINCT uid) FROM customers
+--> release 0: OwnerSum(argument=c4, is_integer=True) in [18, 100] + Laplace(scale 1145324612267/2^33, shift 100 × 1, grid 1)
+--> release 1: OwnerCount() in no bounds + Laplace(scale 4, shift 1 × 1, grid 1)
+--> groups: all
+--> charge: epsilon 858993459200/1145324612267 for Laplace(scale 1145324612267/2^33, shift 100 × 1, grid 1)
+--> charge: epsilon 1/4 for Laplace(scale 4, shift 1 × 1, grid 1)
+--> note: Laplace noise is the more accurate here
+
+-- Own epsilons that leave nothing
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPLACE) SUM(age, epsilon => 1), COUNT(DISTINCT uid) FROM customers
+--> E_OPTION_INVALID at (1, 1): The aggregates' own epsilons leave nothing of the query's epsilon for the rest.
+
+-- A quantile tree
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) MEDIAN(age), MIN(age) FROM customers
+--> release 0: Leaves(argument=c4, rows=1, branching=16, height=4) in [18, 100] + Laplace(scale 8, shift 1 × 4, grid 1)
+--> release 1: Leaves(argument=c4, rows=1, extreme=min, branching=16, height=4) in [18, 100] + Laplace(scale 8, shift 1 × 4, grid 1)
+--> groups: all
+--> charge: epsilon 1/2 for Laplace(scale 8, shift 1 × 4, grid 1)
+--> charge: epsilon 1/2 for Laplace(scale 8, shift 1 × 4, grid 1)
+--> note: Laplace noise is the more accurate here
+
+-- Rows instead of groups
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_rows_contributed = 10, noise = LAPLACE) site, COUNT(*), SUM(spend) FROM visits GROUP BY site
+--> release 0: RowMoment(power=0, rows=10, centred=True, is_integer=False) in no bounds + Laplace(scale 30, shift 10 × 1 over 10, grid 1)
+--> release 1: RowMoment(argument=c4, power=1, rows=10, centred=False, is_integer=False) in [0, 500] + Laplace(scale 1920000, shift 640000 × 1 over 10, grid 1/2^7)
+--> groups: threshold 207 on Gaussian(sigma ≈ 38.1913, shift 1 × 10, grid 1), delta ≈ 3.75e-07, groups 10, owners from 1
+--> charge: epsilon 1/3 for Laplace(scale 30, shift 10 × 1 over 10, grid 1)
+--> charge: epsilon 1/3 for Laplace(scale 1920000, shift 640000 × 1 over 10, grid 1/2^7)
+--> charge: epsilon 1/3, delta ≈ 6.25e-07 for 1 Gaussian parts together
+--> charge: threshold 207 on Gaussian(sigma ≈ 38.1913, shift 1 × 10, grid 1), delta ≈ 3.75e-07, groups 10, owners from 1
+--> note: Laplace noise is the more accurate here
+
+-- Gaussian noise without delta
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, noise = GAUSSIAN) COUNT(*) FROM customers
+--> E_OPTION_INVALID at (1, 1): Gaussian noise needs delta > 0.
