@@ -6,6 +6,7 @@ of clamping, of dropped groups, or of the group having been kept.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
@@ -72,6 +73,10 @@ class Reading:
             return 0.0
         return noise_quantile(self.noise, level) * float(self.grid)
 
+    def whole_half_width(self, level: float) -> float:
+        """The same for an answer that is rounded to a whole number: a draw within q ends within ⌊q + ½⌋."""
+        return float(math.floor(self.half_width(level) + 0.5))
+
 
 def _nothing(size: int) -> NDArray[Any]:
     return np.full(size, None, dtype=object)
@@ -109,7 +114,7 @@ class CountOwners:
 
     def interval(self, readings: Sequence[Reading], level: float) -> Interval:
         """Exact quantiles of the noise."""
-        return _around(self.finish(readings), readings[0].half_width(level))
+        return _around(self.finish(readings), readings[0].whole_half_width(level))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +138,7 @@ class CountRows:
 
     def interval(self, readings: Sequence[Reading], level: float) -> Interval:
         """Exact quantiles of the noise."""
-        return _around(self.finish(readings), readings[0].half_width(level))
+        return _around(self.finish(readings), readings[0].whole_half_width(level))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +178,8 @@ class Sum:
         finished = self.finish(readings)
         if readings[0].bounds is None:
             return finished, finished
-        return _around(finished, readings[0].half_width(level))
+        width = readings[0].whole_half_width(level) if self.is_integer else readings[0].half_width(level)
+        return _around(finished, width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +434,7 @@ class CountDistinct:
 
     def interval(self, readings: Sequence[Reading], level: float) -> Interval:
         """Exact quantiles of the noise."""
-        return _around(self.finish(readings), readings[0].half_width(level))
+        return _around(self.finish(readings), readings[0].whole_half_width(level))
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,10 +216,11 @@ class Histogram:
         return tuple(range(first, self.top_bin + 1))
 
     def edges(self, bin_number: int) -> tuple[Fraction, Fraction]:
-        """The interval of values of one bin."""
+        """The interval of values of one bin; whole numbers end at 2^(j+1) − 1, so that rows counted once stay at one."""
         if bin_number == 0:
             return Fraction(0), Fraction(0)
-        inner, outer = self.grid * 2 ** (abs(bin_number) - 1), self.grid * 2 ** abs(bin_number)
+        inner = self.grid * 2 ** (abs(bin_number) - 1)
+        outer = self.grid * (2 ** abs(bin_number) - (1 if self.grid == 1 else 0))
         return (inner, outer) if bin_number > 0 else (-outer, -inner)
 
 
