@@ -1,4 +1,4 @@
-"""Rows of a private SELECT without GROUP BY: always exactly one, whatever it asks for."""
+"""What a private SELECT without GROUP BY gives: always exactly one row, and sums over those who have something to add."""
 
 from __future__ import annotations
 
@@ -24,3 +24,11 @@ def test_a_select_without_groups_has_one_row(session, items):
 def test_bounds_are_the_outer_edges_of_filled_bins(session):
     (row,) = session.query(f"{CLAUSE} APPROX_BOUNDS(spend) AS b FROM visits").to_dicts()
     assert row["b"] == [0.0, 8.0]
+
+
+@pytest.mark.parametrize("bounds", ["(100, 200)", "(-200, -100)"])
+def test_an_owner_without_a_value_adds_nothing_to_a_sum(session, bounds):
+    """Also where the bounds leave out 0, so that clamping nothing would make something of it."""
+    total = f"SUM(spend, contribution_bounds_per_group => {bounds}) FILTER (WHERE uid < 10) AS total"
+    (row,) = session.query(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1e6) {total} FROM visits").to_dicts()
+    assert abs(row["total"]) == pytest.approx(10 * 100, abs=0.1)

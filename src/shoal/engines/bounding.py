@@ -396,13 +396,15 @@ class Bounding:
         if isinstance(measure, RowCount):
             rows = wide(column(f"{symbol}_n" if symbol else N))
             return self._rescaled(clamped(rows, task.steps.lower, task.steps.upper), task)
+        # An owner without a value adds nothing, also where the bounds leave out 0.
+        present = exp.GT(this=column(f"{symbol}_n"), expression=exp.Literal.number(0))
         if isinstance(measure, OwnerSum):
             total = exp.Coalesce(this=column(f"{symbol}_sum"), expressions=[integer(0)])
-            return self._rescaled(clamped(total, task.steps.lower, task.steps.upper), task)
-        mean = clamped(self._mean(str(symbol)), task.steps.lower, task.steps.upper)
-        centred = exp.Sub(this=exp.Paren(this=mean), expression=integer(task.steps.middle))
-        present = exp.GT(this=column(f"{symbol}_n"), expression=exp.Literal.number(0))
-        return exp.Case(ifs=[exp.If(this=present, true=centred)], default=integer(0))
+            value = self._rescaled(clamped(total, task.steps.lower, task.steps.upper), task)
+        else:
+            mean = clamped(self._mean(str(symbol)), task.steps.lower, task.steps.upper)
+            value = exp.Sub(this=exp.Paren(this=mean), expression=integer(task.steps.middle))
+        return exp.Case(ifs=[exp.If(this=present, true=value)], default=integer(0))
 
     @staticmethod
     def _mean(symbol: str) -> exp.Expr:
