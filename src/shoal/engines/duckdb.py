@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -12,14 +13,19 @@ import sqlglot
 from sqlglot import exp
 
 from shoal.catalog import fold
+from shoal.engines import memory
 from shoal.engines.base import EngineFailure
 from shoal.engines.bounding import BIN, LEAF, OWNERS, Bounding, N, Statements
 from shoal.engines.compile import Compiler, call, name, select
 from shoal.engines.grouping import match_groups
+from shoal.engines.owned_rows import rows_statement
 from shoal.errors import ShoalError
 from shoal.plan.contributions import LeafCounts, Measurement
+from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from numpy.typing import NDArray
 
     from shoal.plan.contributions import ContributionQuery, SamplingKey
@@ -33,6 +39,10 @@ LOCKDOWN = (
     "SET enable_progress_bar = false",
     "SET lock_configuration = true",
 )
+
+BATCH_ROWS = 1 << 20
+ROOM_SHARE = 4
+"""Rows may fill a quarter of the engine's memory limit; sorting them needs about as much again."""
 
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
@@ -50,9 +60,13 @@ _OPERATORS: dict[type[exp.Expr], str] = {
 
 def render(tree: exp.Expr, *, qualify_operators: bool = False) -> str:
     """The SQL text of a tree; operators by qualified name, and orders in full, where somebody may have redefined them."""
+    return on_its_own_stack(lambda: _rendered(tree, qualify_operators=qualify_operators))
+
+
+def _rendered(tree: exp.Expr, *, qualify_operators: bool) -> str:
     if qualify_operators:
         tree = tree.copy().transform(_qualified)
-    return tree.sql(dialect="duckdb", normalize_functions=False, comments=False)
+    return tree.sql(dialect="duckdb", normalize_functions=False, comments=False, copy=False)
 
 
 def _qualified(node: exp.Expr) -> exp.Expr:
@@ -62,7 +76,7 @@ def _qualified(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Ordered):
         direction = "DESC" if node.args.get("desc") else "ASC"
         nulls = "FIRST" if node.args.get("nulls_first") else "LAST"
-        return exp.Var(this=f"{render(node.this, qualify_operators=True)} {direction} NULLS {nulls}")
+        return exp.Var(this=f"{_rendered(node.this, qualify_operators=True)} {direction} NULLS {nulls}")
     if isinstance(node, exp.Neg):
         return exp.Anonymous(this='system.main."-"', expressions=[node.this])
     return node
@@ -135,12 +149,58 @@ class DuckDBEngine:
 
     def fetch(self, node: Node) -> pa.Table:
         """The rows of a public relation."""
-        return self._table(Compiler(self._sources).relation(node))
+        return self._table(on_its_own_stack(lambda: Compiler(self._sources).relation(node)))
 
     def measure(self, query: ContributionQuery, key: SamplingKey) -> Measurement:
+        """The exact integers of a contribution query: in memory where rows fit and can be handled, else by SQL."""
+        if memory.is_handled(query):
+            try:
+                return self.measure_in_memory(query, key)
+            except memory.NEEDS_SQL:
+                pass
+        return self.measure_by_sql(query, key)
+
+    def measure_by_sql(self, query: ContributionQuery, key: SamplingKey) -> Measurement:
         """Runs the statements of a contribution query and lines their groups up."""
-        statements = Bounding(query, key, self._sources).statements()
-        return self._measured(query, statements)
+        return self._measured(query, on_its_own_stack(lambda: Bounding(query, key, self._sources).statements()))
+
+    def measure_in_memory(self, query: ContributionQuery, key: SamplingKey) -> Measurement:
+        """Reads the rows as Arrow columns and bounds them here; the same integers as by SQL."""
+        listed = None
+        if query.public_groups is not None:
+            listed = self._table(on_its_own_stack(lambda: Bounding(query, key, self._sources).groups()))
+        rows = self._rows(on_its_own_stack(lambda: rows_statement(query, self._sources)))
+        return memory.measure_in_memory(query, key, rows, listed)
+
+    def _rows(self, tree: exp.Expr) -> pa.Table:
+        """Rows as Arrow columns; MemoryError when they pass their share of the engine's memory limit."""
+        room = self._memory_limit() // ROOM_SHARE
+        read: list[pa.RecordBatch] = []
+        with closing(self._batches(tree)) as batches:
+            for batch in batches:
+                read.append(batch)
+                room -= batch.nbytes
+                if room < 0:
+                    raise MemoryError
+        return pa.Table.from_batches(read)
+
+    def _batches(self, tree: exp.Expr) -> Generator[pa.RecordBatch]:
+        """The rows of one statement as they come, one empty batch at least."""
+        try:
+            with self._lock:
+                reader = self._connection.sql(render(tree, qualify_operators=not self._ours)).to_arrow_reader(
+                    BATCH_ROWS
+                )
+                yield pa.RecordBatch.from_pylist([], reader.schema)
+                yield from reader
+        except Exception:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
+            raise EngineFailure from None
+
+    def _memory_limit(self) -> int:
+        """The engine's memory limit in bytes."""
+        written = self._connection.sql("SELECT system.main.current_setting('memory_limit')").fetchall()[0][0]
+        number, unit = written.split()
+        return int(float(number) * 1024 ** ("B", "KiB", "MiB", "GiB", "TiB", "PiB").index(unit.replace("bytes", "B")))
 
     def _table(self, tree: exp.Expr) -> pa.Table:
         """Runs one statement; whatever goes wrong, nothing of it is told."""

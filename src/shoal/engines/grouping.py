@@ -19,13 +19,22 @@ def match_groups(groups: pa.Table, table: pa.Table) -> NDArray[np.int64]:
     >>> match_groups(pa.table({"k": ["a", None, "b"]}), pa.table({"k": [None, "a"]})).tolist()
     [1, 0]
     """
-    codes = _codes(pa.concat_tables([groups, table]))
-    known, wanted = codes[: groups.num_rows], codes[groups.num_rows :]
-    order = np.argsort(known, kind="stable")
-    place = np.searchsorted(known[order], wanted)
-    if wanted.size and (place.max(initial=0) >= known.size or (known[order][place] != wanted).any()):
+    places = find_groups(groups, table)
+    if (places < 0).any():
         raise InternalError("an answer speaks of a group that is not there")
-    return order[place].astype(np.int64)
+    return places
+
+
+def find_groups(groups: pa.Table, table: pa.Table) -> NDArray[np.int64]:
+    """The same for keys that may be missing in `groups`: their row number is −1.
+
+    >>> find_groups(pa.table({"k": ["a", "b"]}), pa.table({"k": ["b", "c"]})).tolist()
+    [1, -1]
+    """
+    codes = _codes(pa.concat_tables([groups, table]))
+    row_of = np.full(int(codes.max(initial=-1)) + 1, -1, dtype=np.int64)
+    row_of[codes[: groups.num_rows]] = np.arange(groups.num_rows)
+    return row_of[codes[groups.num_rows :]]
 
 
 def _codes(table: pa.Table) -> NDArray[np.int64]:

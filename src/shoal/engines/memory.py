@@ -1,0 +1,119 @@
+"""The in-memory path: the same exact integers as the statements of `bounding`, from Arrow columns by sorting machine words.
+
+It gives up, and the engine runs SQL instead, where rows are bounded per owner, a number may need more than 64 bits, or two keyed
+picks are equal. Which path was taken shows in nothing but the time.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.engines.bounded import Bounded, Packed, Picks
+from shoal.engines.bounding import ONE, OWNER
+from shoal.engines.coding import Groups, Owners
+from shoal.engines.grouping import find_groups
+from shoal.engines.owned_rows import Argument, TooWide, arguments_of
+from shoal.engines.segments import EqualPicks
+from shoal.engines.tallies import DistinctTally, GroupTally, HistogramTally, LeafTally, MomentTally
+from shoal.plan.contributions import Measurement, Task
+from shoal.plan.measures import DistinctValues, Leaves, OwnerCount, RowMoment
+from shoal.plan.nodes import field_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shoal.engines.tallies import Tally
+    from shoal.plan.contributions import ContributionQuery, SamplingKey
+    from shoal.plan.expressions import Expression
+
+NEEDS_SQL = (TooWide, EqualPicks, MemoryError)
+"""What the in-memory path raises where SQL must answer."""
+
+MOST_THREADS = 8
+
+
+def is_handled(query: ContributionQuery) -> bool:
+    """Whether the in-memory path can try: owners are bounded by groups, not by rows."""
+    return query.contribution.max_rows is None
+
+
+def measure_in_memory(
+    query: ContributionQuery, key: SamplingKey, rows: pa.Table, listed: pa.Table | None
+) -> Measurement:
+    """The answer from the rows of `owned_rows.rows_statement`; `listed` are the public groups, if there are any."""
+    arguments = arguments_of(query)
+    owners = Owners.of(rows.column(OWNER), field_of(query.input, query.input.owner or "").type)
+    groups = Groups.of(rows, tuple(field.type for field, _ in query.keys))
+    values = tuple(Argument.of(rows, number, argument.type) for number, argument in enumerate(arguments))
+    tallies = [
+        GroupTally(Task(OwnerCount(), ONE, ONE, None), (), groups.size, rows.num_rows),
+        *(_tally(task, arguments, groups.size, rows.num_rows) for task in query.tasks),
+    ]
+    histograms = [HistogramTally(histogram, arguments) for histogram in query.histograms]
+    place = _places(groups, listed) if listed is not None else None
+    packed = Packed.of(owners, groups, None if place is None else place >= 0)
+    most = query.contribution.max_groups if query.keys else None
+    _run(packed, Picks.of(key, owners, groups), values, most, [*tallies, *histograms])
+    if place is None or listed is None:
+        place, listed = _found(query, groups, tallies[0])
+    owner_count, *totals = (_spread(tally, place, listed.num_rows if query.keys else 1) for tally in tallies)
+    return Measurement(listed, owner_count, tuple(totals), tuple(histogram.bins for histogram in histograms))
+
+
+def _tally(task: Task, arguments: tuple[Expression, ...], groups: int, rows: int) -> Any:
+    if isinstance(task.measure, Leaves):
+        return LeafTally(task, arguments)
+    if isinstance(task.measure, DistinctValues):
+        return DistinctTally(task, arguments, groups)
+    kind = MomentTally if isinstance(task.measure, RowMoment) else GroupTally
+    return kind(task, arguments, groups, rows)
+
+
+def _run(packed: Packed, picks: Picks, arguments: tuple[Argument, ...], most: int | None, tallies: list[Tally]) -> None:
+    """Reads all slices, as many at a time as there are processors, and adds them up."""
+
+    def read(words: NDArray[np.uint64]) -> list[Any]:
+        bounded = Bounded.of(packed.pairs(words), picks, arguments, most)
+        return [tally.of(bounded) for tally in tallies]
+
+    with ThreadPoolExecutor(min(MOST_THREADS, _processors())) as pool:
+        for parts in pool.map(read, packed.slices()):
+            for tally, part in zip(tallies, parts, strict=True):
+                tally.add(part)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _places(groups: Groups, listed: pa.Table) -> NDArray[np.int64]:
+    """For every group code, its row among the public groups, or −1."""
+    place = np.full(groups.size, -1, dtype=np.int64)
+    existing = groups.existing()
+    place[existing] = find_groups(listed, groups.keys(existing))
+    return place
+
+
+def _found(query: ContributionQuery, groups: Groups, owners: GroupTally) -> tuple[NDArray[np.int64], pa.Table]:
+    """Groups that an owner was kept in, numbered; without keys there is one group, with or without rows."""
+    if not query.keys:
+        return np.zeros(1, dtype=np.int64), pa.table({})
+    found = np.flatnonzero(owners.totals)
+    place = np.full(groups.size, -1, dtype=np.int64)
+    place[found] = np.arange(len(found))
+    return place, groups.keys(found)
+
+
+def _spread(tally: Any, place: NDArray[np.int64], count: int) -> Any:
+    """What a tally found, by rows of the answer; groups without owners have 0."""
+    if isinstance(tally, LeafTally):
+        return tally.counts(place)
+    values = np.zeros(count, dtype=np.int64)
+    known = np.flatnonzero(place >= 0)
+    values[place[known]] = tally.totals[known]
+    return values

@@ -1,0 +1,286 @@
+"""The in-memory path and the SQL path give the same integers for the same question, rows and sampling key."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from functools import cache
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from shoal.engines import memory
+from shoal.execute import fresh_sampling_key, measure
+from shoal.mechanisms.entropy import SeededEntropy
+from shoal.plan.contributions import LeafCounts, SamplingKey
+from shoal.session import connect
+
+ROWS = 1500
+CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = {kappa}) "
+
+
+def drawn(rng, values, size=ROWS):
+    """Values with a skewed chance each, NULL among them where it is listed."""
+    chances = 1 / np.arange(1, len(values) + 1)
+    return [values[i] for i in rng.choice(len(values), size, p=chances / chances.sum())]
+
+
+@cache
+def nasty_table():
+    rng = np.random.default_rng(1)
+    day = dt.date(2026, 3, 1)
+    return pa.table(
+        {
+            "uid": rng.integers(1, 100, ROWS),
+            "name": [f"owner {i}" for i in rng.zipf(1.4, ROWS) % 200],
+            "wide_id": [int(i) * 0x9E3779B97F4A7C15 % 2**63 for i in rng.integers(0, 200, ROWS)],
+            "huge_id": pa.array([Decimal(int(i)) * 10**30 for i in rng.integers(0, 200, ROWS)], pa.decimal128(38, 0)),
+            "site": drawn(rng, [None, "", "a", "A", "é", "日本", "b" * 300, *map(str, range(40))]),
+            "number": pa.array(drawn(rng, [0, None, -1, 7, *range(100, 130)]), pa.int64()),
+            "far": drawn(rng, [2**62 - 3, -(2**62), 5, -7, 2**61 + 1, 0, 12, 99]),
+            "day": drawn(rng, [None, *(day + dt.timedelta(i) for i in range(20))]),
+            "moment": drawn(
+                rng, [None, *(dt.datetime.fromisoformat(f"2026-01-01 05:04:03.{i:06}") for i in range(20))]
+            ),
+            "flag": drawn(rng, [True, None, False]),
+            "ratio": drawn(rng, [0.0, None, -0.0, 0.5, math.nan, math.inf, -math.inf, 1e-300, -2.25]),
+            "spend": drawn(rng, [None, math.nan, -0.0, 0.125, -3.0, *rng.lognormal(2, 1, 300).tolist()]),
+            "wild": drawn(rng, [1.0, None, math.inf, -math.inf, 1e300, -1e300, 5e-324, 2.5, -2.5]),
+            "price": pa.array(
+                drawn(rng, [None, *(Decimal(int(i)) / 100 for i in rng.integers(-500, 90000, 100))]),
+                pa.decimal128(9, 2),
+            ),
+            "tiny": pa.array(drawn(rng, [3, None, -100, 100, 0]), pa.int8()),
+            "same": [4.5] * ROWS,
+        }
+    )
+
+
+class BothPaths:
+    """Asks both paths and compares; remembers whether memory sufficed."""
+
+    def __init__(self, engine):
+        self.engine = engine
+        self.in_memory = []
+
+    def measure(self, query, key):
+        by_sql = self.engine.measure_by_sql(query, key)
+        try:
+            here = self.engine.measure_in_memory(query, key)
+        except memory.NEEDS_SQL:
+            self.in_memory.append(False)
+            here = self.engine.measure(query, key)
+        else:
+            self.in_memory.append(True)
+        assert by_keys(here) == by_keys(by_sql)
+        assert here.keys.schema.types == by_sql.keys.schema.types
+        return by_sql
+
+
+def by_keys(measurement):
+    """All integers of a measurement, by group: the order of groups means nothing."""
+    keys = [tuple(row.values()) for row in measurement.keys.to_pylist()] or [()] * len(measurement.owners)
+    plain = {key: [int(measurement.owners[i])] for i, key in enumerate(keys)}
+    leaves = []
+    for total in measurement.totals:
+        if isinstance(total, LeafCounts):
+            cells = zip(total.groups.tolist(), total.leaves.tolist(), total.counts.tolist(), strict=True)
+            leaves.append({(keys[group], leaf): count for group, leaf, count in cells})
+        else:
+            for i, key in enumerate(keys):
+                plain[key].append(int(total[i]))
+    return plain, leaves, measurement.histograms
+
+
+def compare(select, *, kappa=3, owner="uid", table=None, columns=None, seed=5):
+    """Runs one private SELECT both ways; True when memory sufficed throughout."""
+    rows = nasty_table() if table is None else table
+    session = connect({"t": rows}, {"tables": {"t": {"owner": owner, "columns": columns or {}}}})
+    with session:
+        plan = session.plan(CLAUSE.format(kappa=kappa) + select)
+        both = BothPaths(session._engine)
+        entropy = SeededEntropy(seed)
+        for part in plan.selects:
+            measure(part, both, fresh_sampling_key(entropy), entropy)
+    assert both.in_memory
+    return all(both.in_memory)
+
+
+AGGREGATES = [
+    "COUNT(*)",
+    "COUNT(*, contribution_bounds_per_group => (0, 3))",
+    "COUNT(spend, contribution_bounds_per_group => (0, 2))",
+    "COUNT(DISTINCT uid)",
+    "SUM(spend, contribution_bounds_per_group => (-5, 20))",
+    "SUM(spend)",
+    "SUM(number, contribution_bounds_per_group => (-10, 200))",
+    "SUM(number)",
+    "SUM(tiny)",
+    "SUM(price, contribution_bounds_per_group => (0, 500.5))",
+    "SUM(price)",
+    "AVG(spend, contribution_bounds_per_group => (0, 20))",
+    "AVG(spend)",
+    "AVG(number, contribution_bounds_per_group => (-3, 120))",
+    "AVG(price)",
+    "VAR_POP(spend, contribution_bounds_per_row => (0, 30))",
+    "VARIANCE(number, contribution_bounds_per_row => (0, 130), max_contributions_per_group => 4)",
+    "STDDEV(price)",
+    "MEDIAN(spend, contribution_bounds_per_row => (0, 30))",
+    "MEDIAN(price, contribution_bounds_per_row => (0, 900), max_contributions_per_group => 3)",
+    "PERCENTILE_CONT(number, 0.9)",
+    "MIN(spend, contribution_bounds_per_row => (-10, 50))",
+    "MAX(price)",
+    "MAX(number)",
+    "COUNT(DISTINCT number, max_contributions_per_group => 2)",
+    "COUNT(DISTINCT spend, max_contributions_per_group => 3)",
+    "COUNT(DISTINCT site)",
+    "COUNT(DISTINCT day, max_contributions_per_group => 5)",
+    "MEDIAN(wild, contribution_bounds_per_row => (-1, 2), max_contributions_per_group => 2)",
+    "MAX(wild, contribution_bounds_per_row => (1, 1))",
+    "VAR_POP(wild, contribution_bounds_per_row => (-1, 2))",
+    "MEDIAN(same, contribution_bounds_per_row => (0, 9), max_contributions_per_group => 2)",
+]
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+@pytest.mark.parametrize("kappa", [1, 4])
+def test_every_measure_is_the_same_by_group(aggregate, kappa):
+    assert compare(f"site, {aggregate} FROM t GROUP BY site", kappa=kappa)
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES[::3])
+def test_every_measure_is_the_same_without_groups(aggregate):
+    assert compare(f"{aggregate} FROM t")
+
+
+@pytest.mark.parametrize("key", ["site", "number", "far % 3", "day", "moment", "flag", "ratio", "price", "tiny"])
+def test_groups_of_every_type_are_the_same(key):
+    assert compare(f"{key} AS k, COUNT(*), SUM(spend, contribution_bounds_per_group => (0, 9)) FROM t GROUP BY 1")
+
+
+@pytest.mark.parametrize("owner", ["uid", "name", "wide_id", "huge_id", "site", "day"])
+def test_owners_of_every_type_are_the_same(owner):
+    assert compare(
+        "number, COUNT(*), MEDIAN(spend, contribution_bounds_per_row => (0, 9)) FROM t GROUP BY 1", owner=owner
+    )
+
+
+def test_many_aggregates_and_many_keys_at_once_are_the_same():
+    assert compare(
+        "site, number, day, flag, COUNT(*), SUM(spend), AVG(price), VARIANCE(spend, contribution_bounds_per_row => (0, 9)), "
+        "MEDIAN(spend, contribution_bounds_per_row => (0, 9)) FROM t GROUP BY 1, 2, 3, 4",
+        kappa=6,
+    )
+
+
+def test_keys_with_more_combinations_than_a_machine_word_are_the_same():
+    keys = ", ".join(f"uid * {7919 + i} + number % 3 AS k{i}" for i in range(8))
+    places = ", ".join(str(i + 1) for i in range(8))
+    assert compare(f"{keys}, COUNT(*) FROM t GROUP BY {places}")
+
+
+def test_public_groups_drop_other_rows_before_sampling_on_both_paths():
+    columns = {"number": {"values": [0, 7, None, 100, 101, 555]}}
+    assert compare(
+        "number, COUNT(*), MEDIAN(spend, contribution_bounds_per_row => (0, 9)) FROM t GROUP BY number",
+        kappa=2,
+        columns=columns,
+    )
+
+
+def test_filters_joins_and_subqueries_are_the_same():
+    assert compare(
+        "k, SUM(n, contribution_bounds_per_group => (0, 50)) FROM (SELECT uid, site AS k, COUNT(*) AS n FROM t "
+        "WHERE spend > 1 OR number IS NULL GROUP BY uid, site) GROUP BY k"
+    )
+
+
+def test_an_empty_table_is_the_same():
+    empty = nasty_table().slice(0, 0)
+    assert compare("COUNT(*), SUM(spend, contribution_bounds_per_group => (0, 1)) FROM t", table=empty)
+    assert compare(
+        "site, day, COUNT(*), MEDIAN(spend, contribution_bounds_per_row => (0, 1)) FROM t GROUP BY 1, 2", table=empty
+    )
+    assert compare("number, MAX(price) FROM t GROUP BY 1", table=empty, columns={"number": {"values": [1, 2]}})
+
+
+def test_a_table_without_any_owner_is_the_same():
+    ownerless = nasty_table().set_column(0, "uid", pa.nulls(ROWS, pa.int64()))
+    assert compare("site, COUNT(*) FROM t GROUP BY site", table=ownerless)
+
+
+def test_one_owner_with_all_rows_is_the_same():
+    one = nasty_table().set_column(0, "uid", pa.array([7] * ROWS))
+    assert compare(
+        "site, COUNT(*), VAR_POP(spend, contribution_bounds_per_row => (0, 9)) FROM t GROUP BY site", table=one
+    )
+
+
+def test_numbers_beyond_64_bits_are_left_to_sql():
+    assert not compare("site, SUM(wild, contribution_bounds_per_group => (-1, 1)) FROM t GROUP BY site")
+    assert not compare("site, AVG(wild) FROM t GROUP BY site")
+    assert not compare("site, SUM(far) FROM t GROUP BY site")
+
+
+def test_equal_picks_of_different_groups_are_left_to_sql():
+    table = pa.table({"uid": [1] * 4, "far": [5 + i * 2**62 for i in (-2, -1, 0, 1)]})
+    assert not compare("far, COUNT(*) FROM t GROUP BY far", table=table, kappa=2)
+
+
+def test_equal_picks_of_different_rows_are_left_to_sql():
+    table = pa.table({"uid": [1, 1], "far": [5, 5 - 2**62]})
+    assert not compare("MEDIAN(far, contribution_bounds_per_row => (0, 9)) FROM t", table=table)
+
+
+@pytest.mark.parametrize("slice_rows", [1, 16, 700])
+def test_slices_of_any_size_are_the_same(slice_rows, monkeypatch):
+    monkeypatch.setattr("shoal.engines.bounded.SLICE_ROWS", slice_rows)
+    assert compare("site, COUNT(*), AVG(spend), COUNT(DISTINCT number) FROM t GROUP BY site")
+
+
+def test_owners_groups_and_rows_too_wide_for_one_word_are_the_same(monkeypatch):
+    monkeypatch.setattr("shoal.engines.bounded.WORD_FOR_ROWS", 20)
+    assert compare("site, COUNT(*), AVG(spend), COUNT(DISTINCT number) FROM t GROUP BY site")
+
+
+def test_picks_that_share_their_leading_bits_are_decided_by_all_bits():
+    key = SamplingKey((1,) * 160)
+    session = connect({"t": nasty_table()}, {"tables": {"t": {"owner": "uid"}}})
+    with session:
+        plan = session.plan(CLAUSE.format(kappa=3) + "number, COUNT(*) FROM t GROUP BY number")
+        both = BothPaths(session._engine)
+        measure(plan.selects[0], both, key, SeededEntropy(1))
+
+
+@pytest.mark.slow
+def test_data_larger_than_memory_is_left_to_sql_with_the_same_answer(tmp_path):
+    path = str(tmp_path / "big.duckdb")
+    with duckdb.connect(path) as making:
+        making.execute(
+            "CREATE TABLE t AS SELECT range % 50000 AS uid, range % 997 AS site, (range % 1000) / 8 AS spend FROM range(1500000)"
+        )
+    select = "site, COUNT(*), SUM(spend, contribution_bounds_per_group => (0, 9)) FROM t GROUP BY site"
+    answers = []
+    for limit in ("50MB", "8GB"):
+        with duckdb.connect(path, read_only=True, config={"memory_limit": limit, "threads": 2}) as connection:
+            session = connect(connection, {"tables": {"t": {"owner": "uid"}}})
+            plan = session.plan(CLAUSE.format(kappa=3) + select)
+            engine = session._engine
+            key = SamplingKey(tuple(range(1, 161)))
+            answers.append(by_keys(measure(plan.selects[0], engine, key, SeededEntropy(1)).measurement))
+            if limit == "50MB":
+                with pytest.raises(MemoryError):
+                    engine._rows(_row_statement(engine, plan))
+    assert answers[0] == answers[1]
+
+
+def _row_statement(engine, plan):
+    from shoal.engines.owned_rows import rows_statement
+    from shoal.plan.contributions import ContributionQuery
+
+    select = plan.selects[0]
+    query = ContributionQuery(select.select.input, select.select.keys, (), (), select.contribution, None)
+    return rows_statement(query, engine._sources)
