@@ -116,6 +116,8 @@ AGGREGATES = [
     "COUNT(DISTINCT uid)",
     "SUM(spend, contribution_bounds_per_group => (-5, 20))",
     "SUM(spend)",
+    "SUM(spend, contribution_bounds_per_group => (2, 20))",
+    "SUM(number, contribution_bounds_per_group => (-9, -2))",
     "SUM(number, contribution_bounds_per_group => (-10, 200))",
     "SUM(number)",
     "SUM(tiny)",
