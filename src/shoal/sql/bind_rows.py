@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from shoal.catalog import fold
 from shoal.errors import ShoalError
 from shoal.plan import nodes
-from shoal.plan.expressions import Column, Expression, Order, WindowCall, walk
+from shoal.plan.expressions import Column, Expression, Order, WindowCall, transform, walk
+from shoal.plan.types import Kind
 from shoal.sql import functions
 from shoal.sql.bind_expressions import ExpressionBinder
 from shoal.sql.bind_grouped import GroupedBinder, KeyResolver, has_aggregate, output_name, select_items
@@ -51,6 +53,13 @@ class RowsBinder:
             or any(has_aggregate(v) for _, v in self._items)
             or (tree.args.get("having") is not None)
         )
+        if tree.args.get("qualify") is not None and (grouped or tree.args.get("distinct") is not None):
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                "QUALIFY beside DISTINCT, GROUP BY or an aggregate is not supported.",
+                hint="Group in a subquery, and filter by the window around it.",
+                position=position(tree.args["qualify"]),
+            )
         return self._grouped() if grouped else self._plain()
 
     def _plain(self) -> Node:
@@ -74,9 +83,6 @@ class RowsBinder:
         return found
 
     def _star(self, value: exp.Expr) -> list[tuple[str, Expression]]:
-        from shoal.catalog import fold
-        from shoal.plan.types import Kind
-
         table = value.table if isinstance(value, exp.Column) else ""
         found: list[tuple[str, Expression]] = []
         for alias, f in self._scope.visible():
@@ -88,20 +94,21 @@ class RowsBinder:
         return found
 
     def _qualified(self, items: list[tuple[str, Expression]]) -> Node:
-        condition = self._rows.condition(self._tree.args["qualify"].this)
-        windows = {part for part in walk(condition) if isinstance(part, WindowCall)}
-        everything = self._binder.project(
-            self._node,
-            [(f.name, Column(f.symbol, f.type)) for f in self._node.fields]
-            + [(n, v) for n, v in items]
-            + [("", w) for w in windows],
-        )
-        renamed: dict[Expression, Expression] = {value: Column(f.symbol, f.type) for f, value in everything.items}
-        from shoal.plan.expressions import transform
+        """All windows are computed beside the columns of FROM, rows are filtered by them, then the SELECT list is made."""
+        clause = self._tree.args["qualify"]
+        condition = AliasBinder(self._rows, items).condition(clause.this)
+        parts = (part for value in (condition, *(v for _, v in items)) for part in walk(value))
+        windows = dict.fromkeys(part for part in parts if isinstance(part, WindowCall))
+        fields = {window: self._binder.context.symbols.field("", window.type) for window in windows}
+        copies = tuple((f, Column(f.symbol, f.type)) for f in self._node.fields)
+        everything = nodes.Project(self._node, (*copies, *((f, window) for window, f in fields.items())))
 
-        predicate = transform(condition, lambda part: renamed.get(part, part))
-        filtered = nodes.Filter(everything, predicate, place=position(self._tree.args["qualify"]))
-        outputs = [(n, renamed[v]) for n, v in items]
+        def computed(part: Expression) -> Expression:
+            found = fields.get(part) if isinstance(part, WindowCall) else None
+            return part if found is None else Column(found.symbol, found.type)
+
+        filtered = nodes.Filter(everything, transform(condition, computed), place=position(clause))
+        outputs = [(name, transform(value, computed)) for name, value in items]
         return self._binder.tail(self._tree, filtered, outputs, self._scope, self._tables)
 
     # ---- GROUP BY ------------------------------------------------------------------------------------------------
@@ -130,8 +137,6 @@ class RowsBinder:
                     position=position(value),
                 )
             outputs.append((output_name(alias, value, index), grouped.bind(value)))
-        from shoal.catalog import fold
-
         grouped.aliases = {fold(n): v for n, v in outputs}
         having = self._tree.args.get("having")
         condition = grouped.condition(having.this) if having is not None else None
@@ -177,6 +182,24 @@ class RowsBinder:
             self._aggregates[aggregate] = self._binder.context.symbols.field("", result)
         found = self._aggregates[aggregate]
         return Column(found.symbol, found.type, call.place)
+
+
+class AliasBinder(ExpressionBinder):
+    """QUALIFY: columns of FROM first, then names that the SELECT list gives."""
+
+    def __init__(self, rows: ExpressionBinder, items: list[tuple[str, Expression]]) -> None:
+        super().__init__(rows.scope, rows._subquery)  # noqa: SLF001 - the same binder, with names added
+        self._named = {fold(name): value for name, value in items}
+
+    def bind(self, node: exp.Expr) -> Expression:
+        """A column, else an alias, or any expression over them."""
+        try:
+            return super().bind(node)
+        except ShoalError as error:
+            plain = isinstance(node, exp.Column) and not node.table and fold(node.name) in self._named
+            if error.code != "E_UNKNOWN_COLUMN" or not plain:
+                raise
+            return self._named[fold(node.name)]
 
 
 def ordered(grouped: GroupedBinder, item: exp.Expr, outputs: list[tuple[str, Expression]]) -> Order:
