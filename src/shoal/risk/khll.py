@@ -25,7 +25,7 @@ from shoal.risk import measures
 from shoal.risk.arrays import as_arrow, encode_owners
 from shoal.risk.candidates import Candidates, find_candidates, places_of
 from shoal.risk.encoding import ColumnEncoder, Encoded, combine
-from shoal.risk.estimate import Estimate, exactly
+from shoal.risk.estimate import Estimate, exactly, share_of_trials
 from shoal.risk.format import COLUMN_REGISTERS, SketchFields
 from shoal.risk.hashing import PROCESS_KEY, Key, KeyLike, as_key
 from shoal.risk.owners import OwnerBatch, OwnerSets
@@ -264,6 +264,14 @@ class Sketch:
         if self.owned_by == OwnedBy.ROWS:
             return exactly(self.rows)
         return measures.owners_of_one_set(self.owners_of_column)
+
+    def uniqueness(self) -> Estimate:
+        """The share of values that single one owner out: `share_below(2)`, without estimating larger sets."""
+        alone = self.rows_of_value if self.owned_by == OwnedBy.ROWS else self.owners_of_value.list_lengths()
+        hits, kept = float((alone == 1).sum()), len(self.hashes)
+        if self.fraction() is None:
+            return exactly(hits / kept if kept else 0)
+        return share_of_trials(hits, kept)
 
     def share_below(self, k: int, of: measures.Whole = "values") -> Estimate:
         """The share of values with fewer than k owners, or of the owners or rows that dropping these loses."""

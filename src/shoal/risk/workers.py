@@ -79,10 +79,9 @@ def serve(commands: IO[bytes], answers: IO[bytes]) -> None:
 
 def _work(command: Task, sketcher: TableSketcher, answers: IO[bytes]) -> None:
     letter, payload = command
-    if letter == b"S":
-        batches = read_shard(json.loads(payload), sketcher.plan.columns)
-    else:
-        batches = iter(pa.ipc.open_stream(payload))
+    batches = (
+        read_shard(json.loads(payload), sketcher.plan.columns) if letter == b"S" else iter(pa.ipc.open_stream(payload))
+    )
     for batch in batches:
         sketcher.take(batch)
         _send(answers, b"R", struct.pack("<Q", batch.num_rows))
