@@ -324,7 +324,7 @@ class Binder:
                 raise ShoalError(
                     "E_TABLE_FUNCTION",
                     "Table functions cannot be used.",
-                    hint="Query the tables of the catalog; ask the custodian to add what is missing.",
+                    hint="Query the tables of the catalog; a list of constants is written (VALUES ('a'), ('b')) AS t(name).",
                     position=place,
                 )
             if part.args.get("sample"):

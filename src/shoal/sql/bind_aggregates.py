@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from shoal.catalog import ColumnFacts
     from shoal.plan.aggregates import Aggregate
+    from shoal.plan.types import Type
     from shoal.sql.bind_expressions import ExpressionBinder
     from shoal.sql.parse import FunctionCall
 
@@ -74,7 +75,7 @@ _SAME = {"COUNT_IF": "COUNTIF", "MEAN": "AVG", "APPROX_COUNT_DISTINCT": "COUNT_D
 _ONLY_ANON = {"NTILE", "QUANTILES", "VAR"}
 _SUPPORTED = (
     "COUNT, SUM, AVG, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, MEDIAN, PERCENTILE_CONT, PERCENTILE_DISC, "
-    "APPROX_QUANTILES, COUNT(DISTINCT x), APPROX_COUNT_DISTINCT"
+    "APPROX_QUANTILES, COUNT(DISTINCT x), APPROX_COUNT_DISTINCT, COUNTIF, APPROX_BOUNDS"
 )
 
 
@@ -255,7 +256,7 @@ class AggregateBinder:
             return CountDistinct(value, rows)
         if value.type.kind not in {Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL}:
             raise _unsupported(
-                call, f"{call.name} takes numbers, and this is of type {value.type}.", "Cast it, or use CASE."
+                call, f"{call.name} takes numbers, and this is of type {value.type}.", _as_number(value.type)
             )
         limit = self._row_limit
         match name:
@@ -309,6 +310,13 @@ class AggregateBinder:
             # Facts about one value, times how many values an owner has in a group, bound the owner's sum.
             lower, upper = min(lower, lower * self._most_rows), max(upper, upper * self._most_rows)
         return Bounds(lower, upper), "catalog"
+
+
+def _as_number(type_: Type) -> str:
+    """What to write instead of a value that is no number."""
+    if type_.kind in {Kind.DATE, Kind.TIMESTAMP}:
+        return "Count days: DATE_DIFF('day', DATE '2025-01-01', x)."
+    return "Count rows where it holds: COUNTIF(x)." if type_.kind is Kind.BOOLEAN else "Cast it, or use CASE."
 
 
 def _unsupported(call: FunctionCall, message: str, hint: str | None) -> ShoalError:

@@ -110,7 +110,7 @@ def resolve(name: str, arguments: Sequence[Expression], place: Place = None) -> 
 
 def _not_allowed(name: str, place: Place) -> ShoalError:
     shown = "".join(c for c in name if c.isprintable())[:60]
-    near = get_close_matches(name.lower(), [n for n in _BY_NAME if n not in OPERATORS], n=3)
+    near = get_close_matches(name.lower(), [n for n in _BY_NAME if n not in OPERATORS], n=3, cutoff=0.7)
     known = f"Did you mean {', '.join(near).upper()}? " if near else ""
     return ShoalError(
         "E_FUNCTION_NOT_ALLOWED",
