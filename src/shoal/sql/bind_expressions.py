@@ -176,7 +176,12 @@ class ExpressionBinder:
                 hint="Leave out schema and database.",
                 position=place,
             )
-        found = self.scope.resolve(node.table or None, node.name, place)
+        try:
+            found = self.scope.resolve(node.table or None, node.name, place)
+        except ShoalError as error:
+            if error.code == "E_UNKNOWN_COLUMN" and node.this.args.get("quoted"):
+                error.hint = f"Quoted like this it is a name; a text stands in single quotes. {error.hint}"
+            raise
         return replace(found, place=place)
 
     def call(self, call: FunctionCall) -> Expression:
