@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from shoal.catalog import fold
 from shoal.errors import ShoalError
 from shoal.plan import nodes
-from shoal.plan.aggregates import CountOwners
+from shoal.plan.aggregates import CountDistinct, CountOwners
 from shoal.plan.expressions import Call, Cast, Column, Expression, WindowCall, walk
 from shoal.plan.nodes import Field, Node, field_of
 from shoal.plan.trees import is_owned
@@ -80,9 +80,12 @@ def check_ownership(select: PrivateSelect) -> PrivateSelect:
 
 def _counting_owners(call: AggregateCall, owned: Owned) -> AggregateCall:
     """COUNT(DISTINCT owner) counts everybody; of a side that may be missing, those who are there."""
-    if not isinstance(call.aggregate, CountOwners) or call.aggregate.argument is None:
+    counted = call.aggregate
+    if not isinstance(counted, (CountOwners, CountDistinct)) or counted.argument is None:
         return call
-    return replace(call, aggregate=CountOwners()) if owned.holds_owner(call.aggregate.argument) else call
+    if not owned.holds_owner_or_null(counted.argument):
+        return call
+    return replace(call, aggregate=CountOwners(None if owned.holds_owner(counted.argument) else counted.argument))
 
 
 def _owned_relations(node: Node) -> int:

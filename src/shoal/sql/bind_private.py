@@ -10,7 +10,7 @@ from sqlglot import exp
 from shoal.catalog import ColumnFacts, fold
 from shoal.errors import ShoalError
 from shoal.plan import nodes
-from shoal.plan.expressions import Column, Expression, Order
+from shoal.plan.expressions import Call, Column, Expression, Order
 from shoal.plan.releases import AggregateCall, Options, PrivateSelect
 from shoal.plan.trees import is_owned
 from shoal.plan.types import TEXT, Kind
@@ -83,7 +83,9 @@ class PrivateBinder:
         return table.facts(origin[1]) if table is not None and origin else ColumnFacts()
 
     def _is_owner(self, value: Expression) -> bool:
-        """Whether a column is a copy of some table's owner column (lineage, not name)."""
+        """Whether a value is a copy of some table's owner column (lineage, not name), or what USING makes of two of them."""
+        if isinstance(value, Call):
+            return value.function == "coalesce" and all(map(self._is_owner, value.arguments))
         origin = self._context.symbols.origins.get(value.symbol) if isinstance(value, Column) else None
         table = self._context.catalog.table(origin[0]) if origin else None
         return table is not None and table.owner is not None and origin is not None and fold(table.owner) == origin[1]
