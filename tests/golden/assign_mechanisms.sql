@@ -78,10 +78,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_select
 
 -- Each rule on request: GAUSSIAN_THRESHOLD
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = GAUSSIAN_THRESHOLD, noise = GAUSSIAN) site, COUNT(*) FROM visits GROUP BY site
---> release 0: RowCount() in [0, 20] + Gaussian(sigma ≈ 123.105, shift 20 × 1, grid 1)
---> groups: threshold 32 on Gaussian(sigma ≈ 6.15527, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
+--> release 0: RowCount() in [0, 20] + Gaussian(sigma ≈ 106.465, shift 20 × 1, grid 1)
+--> groups: threshold 39 on Gaussian(sigma ≈ 7.52824, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
 --> charge: epsilon 1, delta ≈ 5.63e-07 for 2 Gaussian parts together
---> charge: threshold 32 on Gaussian(sigma ≈ 6.15527, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
+--> charge: threshold 39 on Gaussian(sigma ≈ 7.52824, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
 --> note: Gaussian noise, calibrated jointly, is the more accurate here
 

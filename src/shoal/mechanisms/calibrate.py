@@ -36,6 +36,8 @@ __all__ = [
     "Enclosure",
     "GaussianThreshold",
     "approx_bounds_threshold",
+    "approximate_norm",
+    "best_delta_split",
     "delta_per_group",
     "gaussian_sigma",
     "gaussian_tail",
@@ -188,19 +190,22 @@ def gaussian_threshold_split(
 
     Floats choose the split; scales and threshold are then certified for it.
     """
-    share = float(weights[owner_count]) / sum(float(w) for s, w in zip(shifts, weights, strict=True) if s.l1)
-    unit = math.sqrt(shifts[owner_count].l2_squared / share)
-
-    def height(split: Fraction) -> float:
-        sigma = unit / approximate_norm(float(epsilon), float(delta * split))
-        return sigma * _normal_point(math.log(float(delta * (1 - split)) / max_groups_per_owner))
-
-    split = min(SPLITS, key=height)
-    delta_noise = delta * split
+    delta_noise = delta * best_delta_split(max_groups_per_owner, epsilon, delta)
     sigmas = joint_gaussian_sigmas(shifts, weights, epsilon, delta_noise)
     noise = GaussianNoise(shifts[owner_count], sigmas[owner_count])
     threshold = threshold_for(noise, max_groups_per_owner, delta - delta_noise)
     return GaussianThreshold(sigmas, threshold, delta_noise, delta - delta_noise)
+
+
+@lru_cache(maxsize=1024)
+def best_delta_split(max_groups_per_owner: int, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The part of δ for Gaussian noise that makes the threshold smallest, whatever share of the norm the count has."""
+
+    def height(split: Fraction) -> float:
+        point = _normal_point(math.log(float(delta * (1 - split)) / max_groups_per_owner))
+        return point / approximate_norm(float(epsilon), float(delta * split))
+
+    return min(SPLITS, key=height)
 
 
 def approx_bounds_threshold(noise: AdditiveNoise, bins: int, probability: Fraction) -> int:

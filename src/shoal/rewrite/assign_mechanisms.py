@@ -27,6 +27,7 @@ from shoal.mechanisms import calibrate, groups
 from shoal.plan.releases import Column, HistogramRelease, Release, SelectPlan
 from shoal.rewrite.select_groups import delta_of
 from shoal.rewrite.sizing import Sized, reach, sized
+from shoal.rewrite.weights import joint_weights, weights_by_epsilon
 
 if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise, Event, Selection
@@ -71,10 +72,13 @@ def _width(noise: AdditiveNoise) -> float:
 def assign_mechanisms(draft: Draft) -> SelectPlan:
     """The finished plan of one private SELECT."""
     candidates = _candidates(draft, Budget(draft))
-    # A count that also selects saves the share of ε that the even split keeps for the selection.
-    spare = (len(draft.units) + 1) / len(draft.units) if draft.shared_unit is not None else 1.0
-    fair = [candidates[0], *(c for c in candidates[1:] if _nowhere_worse(c, candidates[0], spare))]
+    fair = [candidates[0], *(c for c in candidates[1:] if _nowhere_worse(c, candidates[0], spare_of(draft)))]
     return finished(draft, min(fair, key=Candidate.score))
+
+
+def spare_of(draft: Draft) -> float:
+    """A count that also selects saves the share of ε that the even split keeps for the selection."""
+    return (len(draft.units) + 1) / len(draft.units) if draft.shared_unit is not None else 1.0
 
 
 def _nowhere_worse(candidate: Candidate, baseline: Candidate, spare: float) -> bool:
@@ -230,7 +234,7 @@ def _with_gaussian(draft: Draft, budget: Budget, rule: str) -> Candidate:
     )
     epsilon = budget.epsilon - budget.selection if apart else budget.epsilon
     delta = budget.delta / 2 if apart else budget.delta
-    weights = _weights(draft, budget, own_count=own_count)
+    weights = _weights(draft, budget, rule, epsilon, delta, own_count=own_count)
     shifts_of, grids = _gaussian_sizes(draft, weights, epsilon, delta)
     shifts = [*shifts_of, *[_BINS] * len(draft.histograms), *([_count_shift(draft)] if own_count else [])]
     kappa, k = draft.contribution.groups, draft.select.options.min_owners
@@ -268,20 +272,15 @@ def _shared_part(draft: Draft) -> int | None:
     return draft.units[draft.shared_unit].parts[0] if draft.shared_unit is not None else None
 
 
-def _weights(draft: Draft, budget: Budget, *, own_count: bool) -> list[Fraction]:
-    """Shares of the squared norm: even over units (or by their own ε squared), split inside as the aggregates say."""
-    parts = [Fraction(0)] * len(draft.parts)
-    histograms = [Fraction(0)] * len(draft.histograms)
-    for unit, epsilon in zip(draft.units, budget.units, strict=True):
-        weight = Fraction(1) if budget.is_even else epsilon**2
-        if unit.histogram is not None:
-            histograms[unit.histogram] += weight / 2 if unit.parts else weight
-            weight /= 2
-        for index, share in zip(unit.parts, unit.shares, strict=True):
-            parts[index] += weight * share
-    count = [Fraction(1) if budget.is_even else budget.selection**2] if own_count else []
-    weights = [*parts, *histograms, *count]
-    return [w or Fraction(1) for w in weights]
+def _weights(
+    draft: Draft, budget: Budget, rule: str, epsilon: Fraction, delta: Fraction, *, own_count: bool
+) -> list[Fraction]:
+    """Shares of the squared norm: by the aggregates' own ε squared, or leaning towards what an even split would give."""
+    if not budget.is_even:
+        return weights_by_epsilon(draft, budget.units, budget.selection if own_count else None)
+    split = calibrate.best_delta_split(draft.contribution.groups, epsilon, delta) if rule == "GAUSSIAN_THRESHOLD" else 1
+    norm = calibrate.approximate_norm(float(epsilon), float(delta * split))
+    return joint_weights(draft, norm, spare_of(draft), own_count=own_count)
 
 
 def _gaussian_sizes(

@@ -1,0 +1,91 @@
+"""Uneven weights: no number and no group fares worse than under the even Laplace split ε/(N + 1)."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.accounting.events import LaplaceNoise, OptimalSelection, Shift, ThresholdSelection
+from shoal.mechanisms.calibrate import laplace_scale, threshold_for
+from shoal.mechanisms.groups import half_point
+from shoal.rewrite.weights import leaning_shares
+from shoal.session import connect
+
+AGGREGATES = (
+    "COUNT(*, contribution_bounds_per_group => (0, 4))",
+    "SUM(spend, contribution_bounds_per_group => (0, 64))",
+    "SUM(spend + 1, contribution_bounds_per_group => (-16, 64))",
+    "COUNT(spend, contribution_bounds_per_group => (0, 2))",
+)
+
+
+@pytest.fixture(scope="module")
+def session():
+    rows = pa.table({"uid": [1], "site": ["a"], "spend": [1.0]})
+    with connect({"visits": rows}, {"tables": {"visits": {"owner": "uid"}}}) as opened:
+        yield opened
+
+
+def planned(session, count, epsilon, delta, kappa):
+    options = f"epsilon = {epsilon}, delta = {delta}, max_groups_contributed = {kappa}"
+    sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) site, {', '.join(AGGREGATES[:count])} FROM visits GROUP BY 1"
+    return session.plan(sql).selects[0]
+
+
+def median(noise):
+    scale = math.log(2) * noise.scale if isinstance(noise, LaplaceNoise) else 0.67448975 * float(noise.sigma)
+    return float(scale) * float(noise.grid)
+
+
+def half_width(noise):
+    scale = math.log(20) * noise.scale if isinstance(noise, LaplaceNoise) else 1.96 * float(noise.sigma)
+    return float(scale) * float(noise.grid)
+
+
+def even_scales(plan, epsilon):
+    """The Laplace scales of the even split, in the analyst's units."""
+    share = Fraction(epsilon) / (len(plan.releases) + 1)
+    return [float(r.noise.shift.l1 * r.noise.grid / share) for r in plan.releases]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("kappa", [1, 2, 5, 20, 100])
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("0.1", "1e-9"), ("8", "1e-5")])
+def test_no_number_and_no_group_fares_worse_than_under_the_even_split(session, count, kappa, epsilon, delta):
+    plan = planned(session, count, epsilon, delta, kappa)
+    for release, scale in zip(plan.releases, even_scales(plan, epsilon), strict=True):
+        assert half_width(release.noise) <= math.log(20) * scale * 1.0001
+    share = Fraction(epsilon) / (count + 1)
+    optimal = OptimalSelection(share, Fraction(delta), kappa)
+    noise = LaplaceNoise(Shift(1, kappa), laplace_scale(Shift(1, kappa), share))
+    threshold = ThresholdSelection(noise, threshold_for(noise, kappa, Fraction(delta)), Fraction(delta), kappa)
+    assert half_point(plan.selection) <= min(half_point(optimal), half_point(threshold))
+
+
+def test_with_room_to_spare_the_typical_error_is_no_larger_either_and_groups_need_far_fewer_owners(session):
+    plan = planned(session, 2, "1", "1e-6", 5)
+    for release, scale in zip(plan.releases, even_scales(plan, "1"), strict=True):
+        assert median(release.noise) <= math.log(2) * scale
+    noise = LaplaceNoise(Shift(1, 5), Fraction(15))
+    assert 1.8 * half_point(plan.selection) < threshold_for(noise, 5, Fraction(1, 10**6))
+
+
+@given(
+    needed=st.lists(st.floats(0, 2), min_size=1, max_size=6),
+    selecting=st.sampled_from([0.0, 1.0]),
+)
+def test_shares_add_up_and_lean_no_further_than_allowed(needed, selecting):
+    reaches = [(1.0, 2.0)] * len(needed)
+    shares = leaning_shares(needed, reaches, selecting)
+    rest = 1 - sum(shares)
+    assert rest > -1e-9
+    if selecting:
+        assert all(rest * 0.999 <= share <= rest * 2.001 for share in shares)
+    else:
+        assert rest < 1e-9
+        assert max(shares) <= 2.001 * min(shares)
