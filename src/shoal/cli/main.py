@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from shoal.cli import attack
+from shoal.cli import attack, risk
 from shoal.cli.budget import budget
 from shoal.cli.demo import demo
 from shoal.cli.explain import explain
@@ -31,8 +31,7 @@ app = typer.Typer(
 )
 for verb in (demo, query, explain, budget, init):
     app.command()(verb)
-if find_spec("shoal.cli.risk"):
-    app.add_typer(import_module("shoal.cli.risk").app, name="risk")
+app.add_typer(risk.app, name="risk")
 if find_spec("shoal.cli.audit"):
     app.command()(import_module("shoal.cli.audit").audit)
 app.add_typer(attack.app, name="attack")

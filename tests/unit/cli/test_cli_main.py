@@ -9,12 +9,21 @@ from shoal.cli import main
 from shoal.errors import InternalError, ShoalError
 
 VERBS = ("demo", "query", "explain", "budget", "init")
+GROUPS = {"risk": ("scan", "join", "check"), "attack": ("differencing", "reconstruction", "averaging")}
 
 
 def test_without_a_verb_the_help_is_shown(shoal):
     done = shoal()
-    for verb in VERBS:
+    for verb in (*VERBS, *GROUPS):
         assert verb in done.out + done.err
+
+
+@pytest.mark.parametrize(("group", "verb"), [(group, verb) for group, verbs in GROUPS.items() for verb in verbs])
+def test_every_verb_of_a_group_has_help_with_an_example_and_json(shoal, group, verb):
+    done = shoal(group, verb, "--help")
+    assert done.status == 0
+    assert f"shoal {group} {verb}" in done.out
+    assert "--json" in done.out
 
 
 @pytest.mark.parametrize("verb", VERBS)
