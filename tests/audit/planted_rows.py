@@ -1,0 +1,571 @@
+"""Planted bugs on the way from rows to noise, and around a query: owners, clamps, sampling, errors, options, the ledger."""
+
+import os
+import sys
+import warnings
+from dataclasses import replace
+from fractions import Fraction
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from planted import (
+    ALIKE,
+    INVARIANT,
+    OWNERS,
+    REFUSAL,
+    REPLAY,
+    ROWS,
+    TABLES,
+    TOTAL,
+    WHOLE,
+    by_sql,
+    is_not_refused,
+    looks_different,
+    moves_too_far,
+    planted,
+    private,
+    session,
+    totals_of,
+    with_changed_question,
+)
+from sqlglot import exp
+
+from shoal import execute, params
+from shoal.accounting.accountants import Spent
+from shoal.accounting.ledger import Ledger
+from shoal.audit.replay import without_owner
+from shoal.catalog import Catalog
+from shoal.engines import bounding
+from shoal.engines import duckdb as engine
+from shoal.engines.bounding import OWNER, Bounding
+from shoal.engines.compile import Compiler, call, column
+from shoal.engines.duckdb import DuckDBEngine
+from shoal.errors import ShoalError
+from shoal.mechanisms.entropy import SYSTEM, SystemEntropy, seeded_entropy
+from shoal.params import Budget
+from shoal.plan.aggregates import Average
+from shoal.plan.expressions import Call, Literal
+from shoal.plan.measures import Steps
+from shoal.rewrite import check_ownership
+from shoal.session import Session
+from shoal.sql import options
+from shoal.sql.functions import values
+
+OWNERS_OF_SITES = private(OWNERS)
+
+# ---- what one owner adds -----------------------------------------------------------------------------------------
+
+
+@planted("L0 ignored", "an owner counts in every group it has", REPLAY, moves_too_far(OWNERS_OF_SITES))
+def owners_in_all_of_their_groups(patch):
+    with_changed_question(patch, lambda q: replace(q, contribution=replace(q.contribution, max_groups=1000)))
+
+
+def _unclamped(query):
+    wide = Steps(-(2**60), 2**60, 0)
+    return replace(query, tasks=tuple(replace(t, steps=wide if t.steps else None) for t in query.tasks))
+
+
+@planted("Linf ignored", "what an owner adds is not clamped", REPLAY, moves_too_far(private(TOTAL, **WHOLE)))
+def owners_without_a_clamp(patch):
+    with_changed_question(patch, _unclamped)
+
+
+@planted(
+    "clamp before the expression",
+    "single rows are clamped, and their sum is not",
+    REPLAY,
+    moves_too_far(private("SUM(steps, contribution_bounds_per_group => (0, 50)) AS total", **WHOLE)),
+)
+def rows_clamped_instead_of_owners(patch):
+    def clamped_rows(query):
+        tasks = []
+        for task in _unclamped(query).tasks:
+            argument = task.measure.argument
+            least = Call("least", (argument, Literal(50, argument.type)), argument.type)
+            tasks.append(replace(task, measure=replace(task.measure, argument=least)))
+        return replace(query, tasks=tuple(tasks))
+
+    with_changed_question(patch, clamped_rows)
+
+
+@planted(
+    "bounding before a fan-out join",
+    "rows are bounded first, and then joined with three public rows each",
+    REPLAY,
+    moves_too_far(private(ROWS, source="visits CROSS JOIN regions", group="part")),
+)
+def bounded_before_the_join(patch):
+    def fanned_out(query):
+        return replace(query, tasks=tuple(replace(t, steps=Steps(0, 3 * t.steps.upper, 0)) for t in query.tasks))
+
+    with_changed_question(patch, fanned_out)
+
+
+WIDE = private("SUM(big, contribution_bounds_per_group => (0, 4611686018427387904)) AS total", source="wide", **WHOLE)
+WIDE_TABLES = {"wide": pa.table({"uid": [1, 2], "big": [2**62, 2**62]})}
+WIDE_CATALOG = {"tables": {"wide": {"owner": "uid"}}}
+
+
+@planted(
+    "integer wrap-around",
+    "sums over owners are kept in 64 bits",
+    REPLAY,
+    moves_too_far(WIDE, WIDE_TABLES, owner=2, catalog=WIDE_CATALOG),
+)
+def totals_in_64_bits(patch):
+    honest = DuckDBEngine.measure
+
+    def narrow(self, query, key):
+        exact = honest(self, query, key)
+        wrapped = tuple(np.array([(int(v) + 2**63) % 2**64 - 2**63 for v in t], dtype=object) for t in exact.totals)
+        return replace(exact, totals=wrapped)
+
+    patch.setattr(DuckDBEngine, "measure", narrow)
+
+
+NAN_TABLES = {"visits": pa.table({"uid": [1, 2], "site": ["a", "a"], "spend": [1.0, float("nan")], "steps": [1, 1]})}
+NAN_CATALOG = {"tables": {"visits": {"owner": "uid"}}}
+
+
+@planted(
+    "NaN through the clamp",
+    "NaN is neither NULL at the scan nor saturated on the grid",
+    ALIKE,
+    looks_different(private(TOTAL, **WHOLE), NAN_TABLES, without_owner(NAN_TABLES, NAN_CATALOG, 2), NAN_CATALOG),
+)
+def nan_reaches_the_clamp(patch):
+    by_sql(patch)
+    patch.setattr(values, "canonical_double", lambda value: value)
+
+    def unsaturated(value, type_, row_grid):
+        return bounding.wide(call("floor", bounding.times(value, exp.Literal.number(int(1 / row_grid)))))
+
+    patch.setattr(bounding, "on_grid", unsaturated)
+
+
+# ---- which rows are kept -----------------------------------------------------------------------------------------
+
+
+@planted(
+    "sampling by the database's rand()",
+    "the groups of an owner are chosen by random(), anew for each database",
+    REPLAY,
+    moves_too_far(private(OWNERS, options="epsilon=1, delta=0.01, max_groups_contributed=1")),
+)
+def picks_of_the_database(patch):
+    by_sql(patch)
+    patch.setattr(
+        Bounding, "_pick", lambda _self: bounding.wide(bounding.times(call("random"), bounding.integer(10**9)))
+    )
+
+
+@planted(
+    "rare groups first",
+    "the groups of an owner are chosen by how many other owners they have",
+    REPLAY,
+    moves_too_far(
+        private(OWNERS, options="epsilon=1, delta=0.01, max_groups_contributed=1", source="names"), owner="b"
+    ),
+)
+def picks_that_look_at_others(patch):
+    by_sql(patch)
+
+    def rarest(self):
+        return exp.Window(this=call("count", exp.Star()), partition_by=[column(k) for k in self._keys])
+
+    patch.setattr(Bounding, "_pick", rarest)
+
+
+@planted(
+    "the sampling key from the query's text",
+    "two runs of a query keep the same groups of every owner",
+    INVARIANT,
+    lambda: execute.fresh_sampling_key() == execute.fresh_sampling_key(),
+)
+def the_same_key_every_time(patch):
+    fixed = execute.fresh_sampling_key(seeded_entropy(0))
+    patch.setattr(execute, "fresh_sampling_key", lambda _entropy=None: fixed)
+
+
+@planted(
+    "case-folded owner ids",
+    "the owners 'a' and 'A' are one",
+    REPLAY,
+    moves_too_far(
+        private(OWNERS, options="epsilon=1, delta=0.01, max_groups_contributed=1", source="names"),
+        owner="A",
+        sampling_keys=4,
+    ),
+)
+def owners_without_case(patch):
+    by_sql(patch)
+    honest = bounding.aliased
+    patch.setattr(
+        bounding,
+        "aliased",
+        lambda value, symbol: honest(call("lower", value) if symbol == OWNER else value, symbol),
+    )
+
+
+ORPHANS = {
+    **TABLES,
+    "customers": pa.table({"uid": pa.array([*range(9), None, None], pa.int64()), "region": ["north"] * 11}),
+}
+
+
+def _counts_orphans():
+    kept = {**TABLES, "customers": ORPHANS["customers"].slice(0, 9)}
+    sql = private(OWNERS, source="customers", group="region")
+    return totals_of(ORPHANS, sql) != totals_of(kept, sql)
+
+
+@planted("NULL owner as many owners", "rows without an owner are kept", INVARIANT, _counts_orphans)
+def rows_of_nobody(patch):
+    by_sql(patch)
+    honest = Compiler._scan
+    patch.setattr(Compiler, "_scan", lambda self, node: honest(self, replace(node, owner=None)))
+    patch.setattr(bounding, "not_null", lambda _value: exp.true())
+
+
+def _depends_on_row_order():
+    small, large = [0.1, 0.2, 0.3] * 40, [1e15, -1e15]
+    rows = {"uid": [1] * 122, "site": ["a"] * 122, "steps": [1] * 122}
+    forward = {**TABLES, "visits": pa.table({**rows, "spend": [*large, *small]})}
+    backward = {**TABLES, "visits": pa.table({**rows, "spend": [large[0], *small, large[1]]})}
+    sql = private(TOTAL, **WHOLE)
+    return totals_of(forward, sql) != totals_of(backward, sql)
+
+
+@planted("float sums depending on order", "rows are summed as doubles", INVARIANT, _depends_on_row_order)
+def sums_of_doubles(patch):
+    by_sql(patch)
+
+    def as_doubles(value, type_, row_grid):
+        return bounding.times(value, exp.Literal.number(int(1 / row_grid)))
+
+    patch.setattr(bounding, "on_grid", as_doubles)
+
+
+def _minds_a_macro():
+    answers = []
+    for macro in ("", "CREATE MACRO sum(x) AS 7; CREATE MACRO count(x) AS 7"):
+        connection = duckdb.connect(":memory:")
+        connection.execute(f"CREATE TABLE visits AS SELECT 1 AS uid, 'a' AS site, 5 AS steps; {macro}")
+        asked = Session(DuckDBEngine(connection, ours=False), Catalog.load(NAN_CATALOG), Ledger.in_memory())
+        plan = asked.plan(private("SUM(steps, contribution_bounds_per_group => (0, 9)) AS n", **WHOLE)).selects[0]
+        exact = execute.measure(plan, asked._engine, execute.fresh_sampling_key(seeded_entropy(0)))
+        answers.append(exact.measurement.totals[0].tolist())
+        connection.close()
+    return answers[0] != answers[1]
+
+
+@planted("a macro named sum", "built-ins are called by their short names", INVARIANT, _minds_a_macro)
+def built_ins_by_short_names(patch):
+    by_sql(patch)
+    patch.setattr(bounding, "call", lambda name, *arguments: exp.Anonymous(this=name, expressions=list(arguments)))
+
+
+# ---- whose rows they are -----------------------------------------------------------------------------------------
+
+
+@planted(
+    "owner from the nullable side of an outer join",
+    "the side of a left join that may be missing names the owner",
+    REFUSAL,
+    is_not_refused(
+        "E_UID_LOST",
+        private(
+            ROWS,
+            source="(SELECT c.uid AS uid, v.site AS site FROM visits v LEFT JOIN customers c ON v.uid = c.uid) AS j",
+        ),
+    ),
+)
+def owner_of_the_missing_side(patch):
+    honest = check_ownership.Ownership._owned_owned
+
+    def trusting(self, node, left, right, given):
+        owned = honest(self, node, left, right, given)
+        return replace(owned, equal=owned.equal | owned.nullable, nullable=frozenset())
+
+    patch.setattr(check_ownership.Ownership, "_owned_owned", trusting)
+
+
+@planted(
+    "owner forged by an alias",
+    "another column may be called like the owner",
+    REFUSAL,
+    is_not_refused("E_UID_FORGED", private(ROWS, source="(SELECT steps AS uid, site FROM visits) AS forged")),
+)
+def a_forged_owner(patch):
+    patch.setattr(check_ownership, "_refuse_forged", lambda _node: None)
+
+
+@planted(
+    "union columns out of position",
+    "the owner of the left side stands for both",
+    REFUSAL,
+    is_not_refused(
+        "E_SETOP_UID",
+        private(
+            ROWS, source="(SELECT uid, steps, site FROM visits UNION ALL SELECT steps, uid, site FROM visits) AS u"
+        ),
+    ),
+)
+def a_union_by_position(patch):
+    def careless(self, node):
+        left, right = self._must(node.left), self._must(node.right)
+        place = next(i for i, f in enumerate(node.left.fields) if f.symbol in left.equal)
+        owner = node.fields[place].symbol
+        return replace(
+            left, node=replace(node, left=left.node, right=right.node, owner=owner), equal=frozenset({owner})
+        )
+
+    patch.setattr(check_ownership.Ownership, "_set_operation", careless)
+
+
+@planted(
+    "a window over all owners",
+    "a window need not go by owner",
+    REFUSAL,
+    is_not_refused(
+        "E_CROSS_USER",
+        private(ROWS, source="(SELECT uid, SUM(steps) OVER (PARTITION BY site) AS site FROM visits) AS w"),
+    ),
+)
+def windows_over_all_owners(patch):
+    patch.setattr(check_ownership, "_refuse_cross_owner", lambda _node: None)
+    patch.setattr(check_ownership, "_refuse_missing_partition", lambda _node, _below: None)
+
+
+# ---- errors ------------------------------------------------------------------------------------------------------
+
+WORDS = {"words": pa.table({"uid": [1, 2, 3], "word": ["4", "5", "secret"]})}
+STRICT = {"tables": {"strict": {"owner": "uid", "view": "SELECT uid, CAST(word AS INTEGER) AS x FROM words"}}}
+STRICT_QUERY = private("SUM(x, contribution_bounds_per_group => (0, 9)) AS total", source="strict", **WHOLE)
+
+
+def _tells_a_value():
+    with session(WORDS, STRICT) as asked:
+        try:
+            asked.query(STRICT_QUERY)
+        except Exception as error:  # noqa: BLE001 - whatever an analyst would see
+            return "secret" in str(error)
+    raise AssertionError("a view that cannot be computed must fail")
+
+
+@planted("engine errors passed through", "the message of the database reaches the analyst", INVARIANT, _tells_a_value)
+def the_message_of_the_database(patch):
+    class Telling(engine.EngineFailure):
+        def __init__(self):
+            super().__init__(str(sys.exception()))
+
+    def open_hearted(plan, engine_, ledger, user):
+        reservation = ledger.reserve(execute.charge_of(plan), user=user, description=plan.sql)
+        finished = execute._run(plan, engine_, SYSTEM)
+        reservation.commit()
+        return finished
+
+    patch.setattr(engine, "EngineFailure", Telling)
+    patch.setattr(execute, "execute", open_hearted)
+
+
+@planted(
+    "an error on empty input",
+    "AVG divides by the exact number of owners, and finds none",
+    ALIKE,
+    looks_different(
+        private("AVG(spend, contribution_bounds_per_group => (0, 50)) AS mean", **WHOLE),
+        {"visits": NAN_TABLES["visits"].slice(0, 1)},
+        {"visits": NAN_TABLES["visits"].slice(0, 0)},
+        NAN_CATALOG,
+    ),
+)
+def a_mean_of_nothing(patch):
+    honest = execute.release
+
+    def dividing(plan, exact, entropy):
+        if any(isinstance(c.call.aggregate, Average) for c in plan.columns):
+            _ = 1 / int(exact.measurement.owners.sum())
+        return honest(plan, exact, entropy)
+
+    patch.setattr(execute, "release", dividing)
+
+
+# ---- randomness --------------------------------------------------------------------------------------------------
+
+
+def _shared_after_a_fork():
+    reader, writer = os.pipe()
+    SYSTEM.bytes(8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        os.write(writer, SYSTEM.bytes(32))
+        os._exit(0)
+    mine = SYSTEM.bytes(32)
+    os.waitpid(child, 0)
+    other = os.read(reader, 32)
+    os.close(reader)
+    os.close(writer)
+    return other == mine
+
+
+@planted(
+    "generator state shared after fork", "random bytes come from a generator in memory", INVARIANT, _shared_after_a_fork
+)
+def a_generator_in_memory(patch):
+    generator = np.random.default_rng(1)
+    patch.setattr(SystemEntropy, "bytes", lambda _self, count: generator.bytes(count))
+
+
+# ---- options -----------------------------------------------------------------------------------------------------
+
+
+@planted(
+    "`2.7` groups truncated to 2",
+    "counts are cut to whole numbers",
+    REFUSAL,
+    is_not_refused("E_OPTION_INVALID", private(ROWS, options="epsilon=1, delta=0.01, max_groups_contributed=2.7")),
+)
+def truncated_groups(patch):
+    patch.setattr(params, "max_groups_per_owner", lambda value, **_: int(value))
+
+
+@planted(
+    "duplicate option, last wins",
+    "an option may be given twice",
+    REFUSAL,
+    is_not_refused("E_OPTION_INVALID", private(ROWS, options="epsilon=1, delta=0.01, epsilon=9")),
+)
+def the_last_option_wins(patch):
+    patch.setattr(options, "_by_name", lambda clause: {name: value for name, value, _ in clause.options})
+
+
+@planted(
+    "unknown option ignored",
+    "a misspelt option is skipped",
+    REFUSAL,
+    is_not_refused("E_OPTION_UNKNOWN", private(ROWS, options="epsilon=1, delta=0.01, max_group_contributed=1")),
+)
+def unknown_options_skipped(patch):
+    def skipping(clause):
+        known = options.KNOWN[clause.kind]
+        return {name: value for name, value, _ in clause.options if name in known}
+
+    patch.setattr(options, "_by_name", skipping)
+
+
+# ---- the ledger --------------------------------------------------------------------------------------------------
+
+
+class _Unwritten:
+    """A reservation that writes nothing, or only when the answer is there."""
+
+    def __init__(self, charge=None):
+        self._charge = charge
+
+    def commit(self, answer=None):
+        if self._charge is not None:
+            self._charge().commit(answer)
+
+    def fail(self):
+        """Nothing is written."""
+
+
+def _fails_for_free():
+    with session(WORDS, STRICT) as asked:
+        try:
+            asked.query(STRICT_QUERY)
+        except ShoalError:
+            return asked.spent[0] != 1
+    raise AssertionError("a view that cannot be computed must fail")
+
+
+@planted("refunds after failure", "a query that fails is not charged", INVARIANT, _fails_for_free)
+def refunds(patch):
+    honest = Ledger.reserve
+    patch.setattr(Ledger, "reserve", lambda self, loss, **facts: _Unwritten(lambda: honest(self, loss, **facts)))
+
+
+def _reads_before_it_charges():
+    with session() as asked:
+        spent = []
+        honest = asked._engine.measure
+        asked._engine.measure = lambda query, key: spent.append(asked.spent[0]) or honest(query, key)
+        asked.query(private(TOTAL, **WHOLE))
+    return spent != [1.0]
+
+
+@planted("charging after answering", "data is read before the charge is written", INVARIANT, _reads_before_it_charges)
+def charges_afterwards(patch):
+    honest = execute._run
+
+    def late(plan, engine_, ledger, user):
+        finished = honest(plan, engine_, SYSTEM)
+        ledger.reserve(execute.charge_of(plan), user=user, description=plan.sql).commit()
+        return finished
+
+    patch.setattr(execute, "execute", late)
+
+
+def _repeats_are_free():
+    """At ε = 10⁻⁶ two draws agree by chance once in a million runs."""
+    with session() as asked:
+        sql = private(OWNERS, options="epsilon=1e-6", group=None)
+        first, second = (asked.query(sql).to_arrow() for _ in range(2))
+        return first != second and asked.spent[0] != 2e-6
+
+
+@planted(
+    "fresh noise for a repeated query at no charge",
+    "the ledger remembers the text of a query and charges it once",
+    INVARIANT,
+    _repeats_are_free,
+)
+def repeats_for_free(patch):
+    honest = Ledger.reserve
+    seen = set()
+
+    def once(self, loss, *, description="", **facts):
+        if description in seen:
+            return _Unwritten()
+        seen.add(description)
+        return honest(self, loss, description=description, **facts)
+
+    patch.setattr(Ledger, "reserve", once)
+
+
+def _adds_up_wrongly():
+    with session(budget=Budget(Fraction(1), Fraction(0))) as asked:
+        for _ in range(10):
+            asked.query(private(OWNERS, options="epsilon=0.1", group=None))
+        return asked.ledger.spent[0] != 1
+
+
+@planted("float ledger", "charges are added up as floats", INVARIANT, _adds_up_wrongly)
+def a_ledger_of_floats(patch):
+    honest = Spent.plus
+
+    def rounded(self, loss):
+        exact = honest(self, loss)
+        return replace(exact, epsilon=Fraction(float(self.epsilon) + float(loss.epsilon)))
+
+    patch.setattr(Spent, "plus", rounded)
+
+
+def _overspends():
+    with session(budget=Budget(Fraction(1), Fraction(0))) as asked:
+        try:
+            for _ in range(3):
+                asked.query(private(OWNERS, options="epsilon=0.5", group=None))
+        except ShoalError:
+            return False
+    return True
+
+
+@planted("check, then act", "the budget is looked at when a session opens, and not again", INVARIANT, _overspends)
+def a_budget_nobody_looks_at(patch):
+    patch.setattr(Ledger, "_require_fit", lambda _self, _spent, _request: None)
