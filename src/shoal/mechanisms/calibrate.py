@@ -36,6 +36,7 @@ __all__ = [
     "Enclosure",
     "GaussianThreshold",
     "approx_bounds_threshold",
+    "approximate_gaussian_threshold",
     "approximate_norm",
     "best_delta_split",
     "delta_per_group",
@@ -68,6 +69,7 @@ def laplace_scale(shift: Shift, epsilon: Fraction) -> Fraction:
     return round_scale_up(shift.l1 / epsilon)
 
 
+@lru_cache(maxsize=1024)
 def delta_per_group(delta: Fraction, max_groups_per_owner: int) -> Fraction:
     """δ₁ = 1 − (1−δ)^{1/κ}, rounded down to 64 binary digits: κ independent chances of δ₁ make at most δ.
 
@@ -202,10 +204,20 @@ def best_delta_split(max_groups_per_owner: int, epsilon: Fraction, delta: Fracti
     """The part of δ for Gaussian noise that makes the threshold smallest, whatever share of the norm the count has."""
 
     def height(split: Fraction) -> float:
-        point = _normal_point(math.log(float(delta * (1 - split)) / max_groups_per_owner))
-        return point / approximate_norm(float(epsilon), float(delta * split))
+        return _threshold_at(split, max_groups_per_owner, epsilon, delta)
 
     return min(SPLITS, key=height)
+
+
+def _threshold_at(split: Fraction, max_groups_per_owner: int, epsilon: Fraction, delta: Fraction) -> float:
+    point = _normal_point(math.log(float(delta * (1 - split)) / max_groups_per_owner))
+    return point * math.sqrt(max_groups_per_owner) / approximate_norm(float(epsilon), float(delta * split))
+
+
+def approximate_gaussian_threshold(max_groups_per_owner: int, epsilon: Fraction, delta: Fraction) -> float:
+    """About the threshold of a Gaussian owner count that has (ε, δ) to itself; nothing is proven by it."""
+    split = best_delta_split(max_groups_per_owner, epsilon, delta)
+    return 1 + _threshold_at(split, max_groups_per_owner, epsilon, delta)
 
 
 def approx_bounds_threshold(noise: AdditiveNoise, bins: int, probability: Fraction) -> int:

@@ -124,10 +124,15 @@ def _continuous_factor(
             float(epsilon), float(delta)
         )
     high *= (norm / lowered) ** 2
-    for _ in range(60):
+    spans, most = [(float(shift.l2_squared), unit**2) for shift, unit in moved], lowered**2
+    while high - low > 1e-15 * high:
         middle = (low + high) / 2
-        spent = sum(shift.l2_squared / max(middle * unit**2 - variance, 1e-300) for shift, unit in moved)
-        low, high = (middle, high) if spent > lowered**2 else (low, middle)
+        if middle in {low, high}:
+            break
+        spent = 0.0
+        for square, unit_squared in spans:
+            spent += square / max(middle * unit_squared - variance, 1e-300)
+        low, high = (middle, high) if spent > most else (low, middle)
     return math.sqrt(high)
 
 

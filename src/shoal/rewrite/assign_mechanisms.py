@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 from shoal.accounting.events import (
@@ -30,6 +31,8 @@ from shoal.rewrite.sizing import Sized, reach, sized
 from shoal.rewrite.weights import joint_weights, weights_by_epsilon
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shoal.accounting.events import AdditiveNoise, Event, Selection
     from shoal.rewrite.draft import Draft, Part
 
@@ -61,6 +64,14 @@ class Candidate:
         """Mean logarithm of what should be small."""
         logs = [math.log(max(w, 1e-300)) for w in self.widths()]
         return sum(logs, math.log(self.half_point())) / (len(logs) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """What should be small: half-widths of the released numbers, and the owners that a group needs."""
+
+    widths: tuple[float, ...]
+    owners: float
 
 
 def _width(noise: AdditiveNoise) -> float:
@@ -116,25 +127,66 @@ class Budget:
 
 
 def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
-    """All assignments the options allow; the first is the even split."""
-    options = draft.select.options
-    found: list[Candidate] = []
-    laplace, gaussian = options.noise in {"AUTO", "LAPLACE"}, options.noise in {"AUTO", "GAUSSIAN"}
-    rules = rules_of(draft)
-    if laplace:
-        found.extend(with_laplace(draft, budget, rule) for rule in rules)
+    """All assignments the options allow, without those that another surpasses; the first is the even split."""
+    noise = draft.select.options.noise
     moves = any(part_moves(p) for p in draft.parts) or draft.histograms or draft.needs_selection
-    if gaussian and moves and (budget.is_even or options.noise == "GAUSSIAN"):
-        if budget.delta > 0:
-            found.extend(_with_gaussian(draft, budget, rule) for rule in rules)
-        elif options.noise == "GAUSSIAN":
-            raise ShoalError(
-                "E_OPTION_INVALID",
-                "Gaussian noise needs delta > 0.",
-                hint="Write delta = 1e-6, or noise = LAPLACE.",
-                position=draft.select.place,
-            )
-    return found or [with_laplace(draft, budget, rule) for rule in rules]
+    rules = rules_of(draft)
+    if "OPTIMAL" in rules and len(rules) > 1:
+        # No rule with the same (ε, δ) keeps any group with a higher chance than the optimal one.
+        rules.remove("LAPLACE_THRESHOLD")
+    found: list[Candidate] = []
+    if noise != "GAUSSIAN" or not moves:
+        found.append(with_laplace(draft, budget, rules[0]))
+    if noise == "GAUSSIAN" and moves and budget.delta == 0:
+        raise ShoalError(
+            "E_OPTION_INVALID",
+            "Gaussian noise needs delta > 0.",
+            hint="Write delta = 1e-6, or noise = LAPLACE.",
+            position=draft.select.place,
+        )
+    if moves and budget.delta > 0 and (noise == "GAUSSIAN" or (noise == "AUTO" and budget.is_even)):
+        for rule in reversed(rules):  # the joint threshold first: it often surpasses a selection apart
+            if not _surpassed(draft, found, partial(_least_beside, draft, budget, rule)):
+                found.append(_with_gaussian(draft, budget, rule))
+    if noise != "GAUSSIAN":
+        for rule in rules[1:]:
+            if not _surpassed(draft, found, partial(_least_with_gaussian_count, draft, budget, found[0])):
+                found.append(with_laplace(draft, budget, rule))
+    return found
+
+
+def _surpassed(draft: Draft, found: list[Candidate], least: Callable[[], Errors | None]) -> bool:
+    """Whether a candidate is at least as good in everything as another one can be."""
+    fair = [c for c in found[1:] if _nowhere_worse(c, found[0], spare_of(draft))]
+    estimate = least() if fair and draft.needs_selection and draft.shared_unit is None else None
+    return estimate is not None and any(
+        c.half_point() <= estimate.owners and all(a <= b for a, b in zip(c.widths(), estimate.widths, strict=True))
+        for c in fair
+    )
+
+
+def _least_with_gaussian_count(draft: Draft, budget: Budget, even: Candidate) -> Errors:
+    """About the errors of the even split's noise beside a Gaussian threshold, rounded down."""
+    owners = calibrate.approximate_gaussian_threshold(draft.contribution.groups, budget.selection, budget.delta)
+    return Errors(even.widths(), owners - 2)
+
+
+def _least_beside(draft: Draft, budget: Budget, rule: str) -> Errors | None:
+    """About the errors of joint noise beside an optimal selection, rounded down."""
+    if rule != "OPTIMAL":
+        return None
+    delta = budget.delta / 2
+    epsilon = budget.epsilon - budget.selection
+    weights = _weights(draft, budget, rule, epsilon, delta, own_count=False)
+    norm = calibrate.approximate_norm(float(epsilon), float(delta))
+    total = float(sum(weights))
+    widths = tuple(
+        0.999 * GAUSSIAN_95 * float(reach(part)) * math.sqrt(part.coordinates * total / float(weight)) / norm
+        for part, weight in zip(draft.parts, weights, strict=False)
+        if part_moves(part)
+    )
+    selection = OptimalSelection(budget.selection, delta, draft.contribution.groups, draft.select.options.min_owners)
+    return Errors(widths, float(groups.half_point(selection)))
 
 
 def part_moves(part: Part) -> bool:
@@ -288,7 +340,7 @@ def _gaussian_sizes(
 ) -> tuple[list[Shift], list[Fraction]]:
     """Grids from the unrounded scale: the analytic σ of each part for its share of the norm."""
     total = sum(weights, Fraction(0))
-    unit_sigma = calibrate.gaussian_sigma(1, epsilon, delta)
+    unit_sigma = Fraction(1 / calibrate.approximate_norm(float(epsilon), float(delta)))
     shifts, grids = [], []
     for part, weight in zip(draft.parts, weights, strict=False):
         spread = Fraction(math.sqrt(part.coordinates * total / weight)).limit_denominator(10**6)
