@@ -51,20 +51,23 @@ class Entry:
     l1: int
     l2_squared: int
     touched: int
+    largest: int = 0
 
     @property
     def holds(self) -> bool:
         """Whether the move is one the mechanism is calibrated for."""
         return (
-            self.l1 <= self.declared.l1
+            self.largest <= self.declared.per_coordinate
+            and self.l1 <= self.declared.l1
             and self.l2_squared <= self.declared.l2_squared
             and self.touched <= self.declared.touched
         )
 
     def __str__(self) -> str:
-        declared = f"L1 {self.declared.l1}, L2² {self.declared.l2_squared}, entries {self.declared.touched}"
+        allowed = self.declared
         return (
-            f"{self.mechanism}: moved L1 {self.l1}, L2² {self.l2_squared}, entries {self.touched}; declared {declared}"
+            f"{self.mechanism}: moved L1 {self.l1}, L2² {self.l2_squared}, entries {self.touched}, one by {self.largest}; "
+            f"declared L1 {allowed.l1}, L2² {allowed.l2_squared}, entries {allowed.touched}, one by {allowed.per_coordinate}"
         )
 
 
@@ -111,23 +114,37 @@ def replay(
     seed: int = 0,
 ) -> Replay:
     """Run a query on two neighbours with the same sampling key and the same noise, and compare all that differs."""
-    engines = _Recorder(open_source(dict(tables))), _Recorder(open_source(dict(neighbour)))
-    try:
-        return _compare(sql, engines, Catalog.load(catalog), seed)
-    finally:
-        for engine in engines:
+    with Neighbours(tables, neighbour, catalog) as pair:
+        return pair.replay(sql, seed)
+
+
+class Neighbours:
+    """Two databases that differ by one owner, opened once; any number of queries can be replayed on them."""
+
+    def __init__(
+        self, tables: Mapping[str, Any], neighbour: Mapping[str, Any], catalog: Catalog | Mapping[str, Any]
+    ) -> None:
+        known = Catalog.load(catalog)
+        self._engines = _Recorder(open_source(dict(tables))), _Recorder(open_source(dict(neighbour)))
+        self._sessions = [Session(engine, known, Ledger.in_memory(None)) for engine in self._engines]
+
+    def __enter__(self) -> Neighbours:  # noqa: PYI034 - not subclassed
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for engine in self._engines:
             engine.close()
 
-
-def _compare(sql: str, engines: tuple[_Recorder, _Recorder], catalog: Catalog, seed: int) -> Replay:
-    first, second = (Session(engine, catalog, Ledger.in_memory(None)) for engine in engines)
-    plan, other = _plan(first, sql), _plan(second, sql)
-    if plan != other:
-        return Replay(sql, (), ("the plan, or the refusal, depends on the data",))
-    if isinstance(plan, str):
-        return Replay(sql, (), ())
-    differences = tuple(_visible_differences(first, second, sql))
-    return Replay(sql, tuple(_entries(plan, *engines, seed)), differences)
+    def replay(self, sql: str, seed: int = 0, *, ask: bool = True) -> Replay:
+        """Compare plans, then (`ask`) whole answers, then what enters every mechanism."""
+        first, second = self._sessions
+        plan, other = _plan(first, sql), _plan(second, sql)
+        if plan != other:
+            return Replay(sql, (), ("the plan, or the refusal, depends on the data",))
+        if isinstance(plan, str):
+            return Replay(sql, (), ())
+        differences = tuple(_visible_differences(first, second, sql)) if ask else ()
+        return Replay(sql, tuple(_entries(plan, *self._engines, seed)), differences)
 
 
 def _plan(session: Session, sql: str) -> StatementPlan | str:
@@ -140,17 +157,21 @@ def _plan(session: Session, sql: str) -> StatementPlan | str:
 def _visible_differences(first: Session, second: Session, sql: str) -> Iterator[str]:
     """What an analyst could tell apart without looking at values."""
     faces = _face(first, sql), _face(second, sql)
+    if any(status.startswith("E_EXECUTION") for status, _, _ in faces):
+        yield "the query fails after data was read"
     for name, one, other in zip(("status", "columns and types", "charge"), *faces, strict=True):
         if one != other:
             yield f"{name} differs: {one} and {other}"
 
 
 def _face(session: Session, sql: str) -> tuple[str, str, str]:
+    before = session.spent
+    status, schema = "answered", ""
     try:
-        answer = session.query(sql).to_arrow()
+        schema = str(session.query(sql).to_arrow().schema.remove_metadata())
     except ShoalError as error:
-        return str(error), "", str(session.spent)
-    return "answered", str(answer.schema.remove_metadata()), str(session.spent)
+        status = str(error)
+    return status, schema, str(tuple(after - start for after, start in zip(session.spent, before, strict=True)))
 
 
 class _Recorder:
@@ -175,21 +196,18 @@ def _entries(plan: StatementPlan, first: _Recorder, second: _Recorder, seed: int
     for number, select in enumerate(plan.selects):
         ready = with_stored_rows(select, stored)
         key = fresh_sampling_key(seeded_entropy(seed))
-        yield from _histogram_entries(ready, first, second, key, seed)
         found, _ = infer(ready, first, key, seeded_entropy(seed))
+        infer(ready, second, key, seeded_entropy(seed))
+        yield from _histogram_entries(ready, first, second)
         measured = [measure(ready, engine, key, seeded_entropy(seed), found) for engine in (first, second)]
         yield from _select_entries(ready, measured[0], measured[1])
         stored[number] = release(ready, measured[0], seeded_entropy(seed))
 
 
-def _histogram_entries(
-    plan: SelectPlan, first: _Recorder, second: _Recorder, key: SamplingKey, seed: int
-) -> Iterator[Entry]:
-    """Logarithmic histograms from which bounds are read."""
+def _histogram_entries(plan: SelectPlan, first: _Recorder, second: _Recorder) -> Iterator[Entry]:
+    """Logarithmic histograms from which bounds are read, as they were just counted."""
     if not plan.histograms:
         return
-    for engine in (first, second):
-        infer(plan, engine, key, seeded_entropy(seed))
     counted = first.answers[-1].histograms, second.answers[-1].histograms
     for item, one, other in zip(plan.histograms, *counted, strict=True):
         yield _entry(f"bounds of {type(item.histogram.serves).__name__}", item.noise.shift, _moves(one, other))
@@ -237,4 +255,4 @@ def _moves(one: Moves, other: Moves) -> Moves:
 
 def _entry(mechanism: str, declared: Shift, moves: Moves) -> Entry:
     steps = np.array([abs(step) for step in moves.values()], dtype=object)
-    return Entry(mechanism, declared, int(sum(steps)), int(sum(steps**2)), len(steps))
+    return Entry(mechanism, declared, int(sum(steps)), int(sum(steps**2)), len(steps), int(max(steps, default=0)))
