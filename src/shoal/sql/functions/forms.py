@@ -87,8 +87,12 @@ def is_atom(value: exp.Expr) -> bool:
 
 
 def operand(value: exp.Expr) -> exp.Expr:
-    """The value, in parentheses where an operator beside it could tear it apart."""
-    return value if isinstance(value, _CLOSED) else exp.Paren(this=value)
+    """The value, in parentheses where an operator beside it could tear it apart.
+
+    To sqlglot AND and OR are functions too, and are written between their operands all the same.
+    """
+    closed = isinstance(value, _CLOSED) and not isinstance(value, exp.Binary)
+    return value if closed else exp.Paren(this=value)
 
 
 def number(value: float) -> exp.Expr:
@@ -145,7 +149,7 @@ def compare(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
 
 def connected(kind: type[exp.Expr], conditions: tuple[exp.Expr, ...]) -> exp.Expr:
     """Conditions joined by AND or by OR."""
-    whole, *others = (operand(condition) for condition in conditions)
+    whole, *others = (c if isinstance(c, kind) else operand(c) for c in conditions)
     for condition in others:
         whole = kind(this=whole, expression=condition)
     return whole
