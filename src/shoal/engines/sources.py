@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shoal.catalog import fold
+from shoal.engines.csv_files import csv_relation, quoted, text
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -38,13 +40,13 @@ def open_source(source: Any) -> Engine:
     raise ShoalError("E_SOURCE", "This is not a source of data.", hint=_WHAT_WORKS)
 
 
-def _open_path(text: str) -> Engine:
-    if re.match(r"[A-Za-z][A-Za-z0-9+]+://", text):
+def _open_path(place: str) -> Engine:
+    if re.match(r"[A-Za-z][A-Za-z0-9+]+://", place):
         raise ShoalError("E_SOURCE", "Databases behind a URL are not supported yet.", hint=_WHAT_WORKS)
-    path = Path(text)
+    path = Path(place)
     if path.is_file() and path.suffix.lower() in {".duckdb", ".db", ".ddb"}:
         return _open_database(path)
-    return _open_files(data_files(text))
+    return _open_files(data_files(place))
 
 
 def _open_database(path: Path) -> Engine:
@@ -62,21 +64,37 @@ def _open_database(path: Path) -> Engine:
         ) from None
 
 
-def data_files(text: str) -> dict[str, list[Path]]:
+def data_files(place: str) -> dict[str, list[Path]]:
     """Table name → files, for a file, a folder or a glob; a folder inside a folder is one table of many files."""
-    path = Path(text)
+    path = Path(place)
+    found: dict[str, list[Path]] = {}
     if path.is_dir():
-        found = {p.stem: [p] for p in sorted(path.iterdir()) if p.is_file() and p.suffix.lower() in SUFFIXES}
-        for inner in sorted(p for p in path.iterdir() if p.is_dir()):
-            parts = sorted(p for p in inner.rglob("*") if p.suffix.lower() in SUFFIXES)
-            if parts:
-                found.setdefault(inner.name, parts)
+        for entry in sorted(path.iterdir()):
+            name = entry.name if entry.is_dir() else entry.stem
+            inside = sorted(entry.rglob("*")) if entry.is_dir() else [entry]
+            found.setdefault(name, []).extend(p for p in inside if p.is_file() and p.suffix.lower() in SUFFIXES)
     else:
-        names = [text] if path.is_file() else sorted(glob.glob(text, recursive=True))  # noqa: PTH207 - patterns may be absolute
-        found = {Path(n).stem: [Path(n)] for n in names if Path(n).suffix.lower() in SUFFIXES}
-    if not found:
-        raise ShoalError("E_SOURCE", f"No parquet or CSV file was found at {text!r}.", hint=_WHAT_WORKS)
-    return found
+        names = [place] if path.is_file() else sorted(glob.glob(place, recursive=True))  # noqa: PTH207 - patterns may be absolute
+        for file in (Path(n) for n in names if Path(n).suffix.lower() in SUFFIXES):
+            found.setdefault(file.stem, []).append(file)
+    tables = {name: files for name, files in found.items() if files}
+    if not tables:
+        raise ShoalError("E_SOURCE", f"No parquet or CSV file was found at {place!r}.", hint=_WHAT_WORKS)
+    _refuse_clashes(tables)
+    return tables
+
+
+def _refuse_clashes(tables: dict[str, list[Path]]) -> None:
+    """Two names that differ in case, or files of two kinds, would make it unclear what a table holds."""
+    folded: set[str] = set()
+    for name, files in tables.items():
+        if fold(name) in folded or len({SUFFIXES[p.suffix.lower()] for p in files}) > 1:
+            raise ShoalError(
+                "E_SOURCE",
+                f"Several files would be the table {name!r}.",
+                hint="File names (without their ending, ignoring case) become table names: rename or move one of them.",
+            )
+        folded.add(fold(name))
 
 
 def _open_files(files: dict[str, list[Path]]) -> Engine:
@@ -88,8 +106,8 @@ def _open_files(files: dict[str, list[Path]]) -> Engine:
     folders = sorted({str(p.resolve().parent) for parts in files.values() for p in parts})
     try:
         for table, parts in files.items():
-            connection.execute(f"CREATE VIEW {_quoted(table)} AS {_reader(connection, parts)}")
-        listed = ", ".join(_text(f) for f in folders)
+            connection.execute(f"CREATE VIEW {quoted(table)} AS {_reader(connection, parts)}")
+        listed = ", ".join(text(f) for f in folders)
         connection.execute(f"SET allowed_directories = [{listed}]")
     except duckdb.Error:
         raise ShoalError(
@@ -99,14 +117,11 @@ def _open_files(files: dict[str, list[Path]]) -> Engine:
 
 
 def _reader(connection: duckdb.DuckDBPyConnection, parts: list[Path]) -> str:
-    """SELECT over files of one kind. CSV is read as text and try-cast: a value that does not parse is NULL, not an error."""
-    listed = ", ".join(_text(str(p.resolve())) for p in parts)
-    if SUFFIXES[parts[0].suffix.lower()] == "parquet":
-        return f"SELECT * FROM read_parquet([{listed}], union_by_name = true)"
-    columns = connection.execute(f"DESCRIBE SELECT * FROM read_csv([{listed}])").fetchall()
-    items = ", ".join(f"TRY_CAST({_quoted(c[0])} AS {c[1]}) AS {_quoted(c[0])}" for c in columns)
-    options = "all_varchar = true, ignore_errors = true, null_padding = true, header = true"
-    return f"SELECT {items} FROM read_csv([{listed}], {options})"
+    """SELECT over files of one kind."""
+    if SUFFIXES[parts[0].suffix.lower()] == "csv":
+        return csv_relation(connection, parts)
+    listed = ", ".join(text(str(p.resolve())) for p in parts)
+    return f"SELECT * FROM read_parquet([{listed}], union_by_name = true)"
 
 
 def _open_frames(frames: dict[str, Any]) -> Engine:
@@ -115,6 +130,8 @@ def _open_frames(frames: dict[str, Any]) -> Engine:
     from shoal.engines.duckdb import DuckDBEngine
 
     connection = duckdb.connect(":memory:")
+    if len({fold(name) if isinstance(name, str) else name for name in frames}) < len(frames):
+        raise ShoalError("E_SOURCE", "Two data frames have the same name (names ignore case).")
     for table, frame in frames.items():
         if not isinstance(table, str):
             raise ShoalError("E_SOURCE", "Data frames come as a dict of name → frame.", hint=_WHAT_WORKS)
@@ -142,11 +159,3 @@ def as_arrow(frame: Any) -> Any:
     except (pa.ArrowException, TypeError, ValueError):
         raise ShoalError("E_SOURCE", "A data frame cannot be turned into an Arrow table.", hint=_WHAT_WORKS) from None
     raise ShoalError("E_SOURCE", "Only Arrow, pandas and polars tables can be registered.", hint=_WHAT_WORKS)
-
-
-def _quoted(identifier: str) -> str:
-    return '"' + identifier.replace('"', '""') + '"'
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
