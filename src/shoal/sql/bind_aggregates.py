@@ -135,6 +135,7 @@ class AggregateBinder:
                 position=strategy.place,
             )
         aggregate = self._aggregate(call, name, value, extras, self._row_limit or rows)
+        _check_count_bounds(call, aggregate, bounds)
         bounds, source = self._bounds_or_catalog(aggregate, bounds)
         return BoundAggregate(aggregate, bounds, source, epsilon, report)
 
@@ -317,6 +318,23 @@ def _as_number(type_: Type) -> str:
     if type_.kind in {Kind.DATE, Kind.TIMESTAMP}:
         return "Count days: DATE_DIFF('day', DATE '2025-01-01', x)."
     return "Count rows where it holds: COUNTIF(x)." if type_.kind is Kind.BOOLEAN else "Cast it, or use CASE."
+
+
+def _check_count_bounds(call: FunctionCall, aggregate: Aggregate, bounds: Bounds | None) -> None:
+    """Bounds that a count cannot obey are refused, never dropped."""
+    if not isinstance(aggregate, CountRows) or bounds is None:
+        return
+    if aggregate.rows is not None:
+        raise ShoalError(
+            "E_BOUNDS_INVALID",
+            "With max_rows_contributed rows are counted one by one, and a count takes no bounds.",
+            hint="Drop the bounds, or use max_groups_contributed.",
+            position=call.place,
+        )
+    if bounds.upper < 0:
+        raise ShoalError(
+            "E_BOUNDS_INVALID", "A count is never negative.", hint="Write bounds such as (0, 10).", position=call.place
+        )
 
 
 def _unsupported(call: FunctionCall, message: str, hint: str | None) -> ShoalError:

@@ -18,7 +18,7 @@ from shoal.sql.bind_aggregates import AggregateBinder, BoundAggregate
 from shoal.sql.bind_expressions import ExpressionBinder
 from shoal.sql.bind_grouped import GroupedBinder, KeyResolver, output_name, select_items
 from shoal.sql.bind_rows import ordered, value_name
-from shoal.sql.parse import position
+from shoal.sql.parse import function_call, position
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,6 +180,7 @@ class PrivateBinder:
         for index, (alias, value) in enumerate(self._items):
             if value.is_star and isinstance(value, (exp.Star, exp.Column)):
                 raise self._raw(value)
+            _refuse_counting_over(value)
             outputs.append((output_name(alias, value, index), grouped.bind(value)))
         grouped.aliases = {fold(n): v for n, v in outputs}
         having = self._tree.args.get("having")
@@ -279,6 +280,19 @@ class PrivateBinder:
         for step in reversed(path):
             node = nodes.Filter(node, step.predicate, place=step.place)
         return node, nodes.Distinct(groups)
+
+
+def _refuse_counting_over(node: exp.Expr) -> None:
+    """COUNT(*) OVER (…) beside private aggregates reads as if it counted rows, and would count released groups."""
+    for part in node.walk(prune=lambda n: isinstance(n, exp.Select)):
+        call = function_call(part)
+        if call is not None and call.over is not None and call.star:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                f"{call.name}(*) OVER (…) in a private SELECT is not supported.",
+                hint="Count the released groups in an outer query.",
+                position=call.place,
+            )
 
 
 class OwnerAwareKeys(KeyResolver):
