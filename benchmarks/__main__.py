@@ -1,0 +1,37 @@
+"""The one entry point: `python -m benchmarks NAME [OPTIONS]`. A benchmark is a module with `main(argv)`, imported when named."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+
+BENCHMARKS = {
+    "jobs": "four queries over ten million rows: plain SQL, hand-written bounding and shoal side by side",
+    "scale": "the same queries over 1, 10 and 50 million rows",
+    "noise": "draws per second of the samplers, ours and OpenDP's",
+    "utility": "what the planner gains over an even split, from closed forms",
+    "tpch": "published errors on TPC-H data, reproduced",
+    "figures": "published figures, drawn again",
+    "risk": "risk analysis of large tables",
+    "peers": "other libraries on the same jobs, in an environment of their own",
+}
+
+
+def usage() -> str:
+    """What can be run."""
+    known = [f"  {name:<9}{what}" for name, what in BENCHMARKS.items() if find_spec(f"benchmarks.{name}")]
+    return "\n".join(["usage: python -m benchmarks NAME [OPTIONS]", "", *known])
+
+
+def main(argv: list[str]) -> int:
+    """Runs the benchmark that is named first."""
+    name, *rest = argv or ["--help"]
+    if name not in BENCHMARKS or not find_spec(f"benchmarks.{name}"):
+        print(usage())
+        return 0 if name in {"-h", "--help"} else 2
+    return import_module(f"benchmarks.{name}").main(rest) or 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

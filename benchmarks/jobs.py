@@ -1,0 +1,282 @@
+"""Four queries over ten million rows: plain SQL, hand-written bounding in SQL, and shoal, side by side in one run.
+
+    python -m benchmarks jobs [--rows N] [--runs N]
+
+Prints medians and ratios, what the answers are worth beside an even Laplace split of the same (ε, δ), how long planning takes
+and how much memory J1 needs; writes benchmarks/results/jobs-DATE.json. Ratios count, times are the machine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+
+from benchmarks import visits
+from benchmarks.records import FOLDER, write_record
+from shoal.execute import fresh_sampling_key, measure, release
+from shoal.session import Session, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROWS, RUNS = 10_000_000, 5
+ROWS_PER_OWNER, SPEND_PER_OWNER, TOP = 10, 100, 100
+KAPPA = 5
+OPTIONS = f"epsilon = {{epsilon}}, delta = 1e-6, max_groups_contributed = {KAPPA}"
+EVEN = ", noise = LAPLACE, group_selection_strategy = LAPLACE_THRESHOLD"
+CATALOG = {
+    "tables": {
+        "visits": {
+            "owner": "uid",
+            "columns": {
+                "day": {"values": [str(visits.FIRST_DAY + i) for i in range(visits.DAYS)]},
+                "spend": {"bounds": [0, SPEND_PER_OWNER]},
+            },
+        }
+    }
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One question, asked three ways."""
+
+    name: str
+    title: str
+    plain: str
+    by_hand: str
+    private: str
+    target: float
+
+    def private_sql(self, epsilon: float = 1, more: str = "") -> str:
+        """The question for shoal."""
+        return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({OPTIONS.format(epsilon=epsilon)}{more}) {self.private}"
+
+
+def by_hand(group: str, partial: str, total: str) -> str:
+    """GROUP BY owner and group; five random groups of each owner by a window; clamp; GROUP BY group."""
+    return (
+        f"WITH partials AS (SELECT uid, {group}, {partial} FROM visits GROUP BY uid, {group}), "
+        "picked AS (SELECT *, random() AS pick FROM partials), "
+        "ranked AS (SELECT *, row_number() OVER (PARTITION BY uid ORDER BY pick) AS rank FROM picked) "
+        f"SELECT {group}, {total} FROM ranked WHERE rank <= {KAPPA} GROUP BY {group}"
+    )
+
+
+def clamped(value: str) -> str:
+    """The value within the bounds."""
+    return f"least(greatest({value}, 0), {SPEND_PER_OWNER})"
+
+
+JOBS = (
+    Job(
+        "J1",
+        "site: COUNT(*), SUM(spend), unknown groups",
+        "SELECT site, count(*), sum(spend) FROM visits GROUP BY site",
+        by_hand(
+            "site",
+            "count(*) AS n, sum(spend) AS s",
+            f"count(*), sum(least(n, {ROWS_PER_OWNER})), sum({clamped('s')})",
+        ),
+        f"site, COUNT(*, contribution_bounds_per_group => (0, {ROWS_PER_OWNER})) AS n, SUM(spend) AS s "
+        "FROM visits GROUP BY site",
+        0.5,
+    ),
+    Job(
+        "J2",
+        "site: COUNT(DISTINCT uid), unknown groups",
+        "SELECT site, count(DISTINCT uid) FROM visits GROUP BY site",
+        by_hand("site", "1 AS one", "count(*)"),
+        "site, COUNT(DISTINCT uid) AS n FROM visits GROUP BY site",
+        0.5,
+    ),
+    Job(
+        "J3",
+        "day: MEDIAN, P95 of spend, public groups",
+        "SELECT day, quantile_cont(spend, [0.5, 0.95]) FROM visits GROUP BY day",
+        by_hand("day", "any_value(spend) AS x", f"quantile_cont({clamped('x')}, [0.5, 0.95])"),
+        "day, MEDIAN(spend) AS median, PERCENTILE_CONT(spend, 0.95) AS p95 FROM visits GROUP BY day",
+        1.0,
+    ),
+    Job(
+        "J4",
+        "day: AVG, VAR of spend, public groups",
+        "SELECT day, avg(spend), var_samp(spend) FROM visits GROUP BY day",
+        by_hand("day", "avg(spend) AS a, any_value(spend) AS x", f"avg({clamped('a')}), var_samp({clamped('x')})"),
+        "day, AVG(spend) AS mean, VARIANCE(spend) AS variance FROM visits GROUP BY day",
+        1.0,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Median seconds of the three sides, and planning in milliseconds."""
+
+    job: str
+    plain: float
+    by_hand: float
+    shoal: float
+    planning_ms: float
+    target: float
+
+    @property
+    def ratio(self) -> float:
+        """Shoal over hand-written SQL."""
+        return self.shoal / self.by_hand
+
+
+@dataclass(frozen=True)
+class Utility:
+    """What the answers are worth, beside an even Laplace split of the same (ε, δ)."""
+
+    job: str
+    sites: float
+    even_sites: float
+    error: float
+    even_error: float
+
+    @property
+    def gain(self) -> float:
+        """Sites released, over those of the even split."""
+        return self.sites / max(self.even_sites, 1)
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """How long it takes."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def timing(job: Job, connection: duckdb.DuckDBPyConnection, session: Session, runs: int) -> Timing:
+    """All sides in turn, so that a busy machine disturbs them alike."""
+    sides = {
+        "plain": lambda: connection.sql(job.plain).to_arrow_table(),
+        "by_hand": lambda: connection.sql(job.by_hand).to_arrow_table(),
+        "shoal": lambda: session.query(job.private_sql()),
+    }
+    taken: dict[str, list[float]] = {side: [] for side in sides}
+    for _ in range(runs):
+        for side, action in sides.items():
+            taken[side].append(seconds(action))
+    # parameters that were not planned before: nothing is remembered but what every plan shares
+    planning = [seconds(lambda i=i: session.plan(job.private_sql(1 + i / 97))) for i in range(1, 8)]
+    medians = {side: statistics.median(times) for side, times in taken.items()}
+    return Timing(job.name, **medians, planning_ms=1000 * statistics.median(planning), target=job.target)
+
+
+def utility(job: Job, session: Session, runs: int) -> Utility:
+    """Sites and the median relative error of the first aggregate on the largest sites, against the bounded truth."""
+    ours = [answered(session, job.private_sql()) for _ in range(runs)]
+    even = [answered(session, job.private_sql(more=EVEN)) for _ in range(runs)]
+    middle = [[statistics.median(column) for column in zip(*side, strict=True)] for side in (ours, even)]
+    return Utility(job.name, middle[0][0], middle[1][0], middle[0][1], middle[1][1])
+
+
+def answered(session: Session, sql: str) -> tuple[int, float]:
+    """One run, looked at from inside: how many sites, and how far off the largest are."""
+    (plan,) = session.plan(sql).selects
+    measured = measure(plan, session._engine, fresh_sampling_key())  # noqa: SLF001 - the bounded truth is not public
+    answer = release(plan, measured).table
+    exact = measured.measurement
+    truth = dict(zip(exact.keys.column(0).to_pylist(), np.asarray(exact.totals[0]).tolist(), strict=True))
+    key, count = plan.select.keys[0][0].symbol, plan.select.aggregates[0].field.symbol
+    noisy = dict(zip(answer.column(key).to_pylist(), answer.column(count).to_pylist(), strict=True))
+    largest = sorted(truth, key=lambda site: -truth[site])[:TOP]
+    errors = [abs(noisy[site] - truth[site]) / truth[site] for site in largest if site in noisy]
+    return len(noisy), statistics.median(errors) if errors else float("nan")
+
+
+def peak_memory(rows: int, data: Path) -> float:
+    """Gigabytes that a process of its own needs at most to answer J1."""
+    command = [sys.executable, "-m", "benchmarks", "jobs", "--rows", str(rows), "--data", str(data), "--peak"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent.parent)
+    return float(done.stdout)
+
+
+def answer_once(path: Path) -> float:
+    """Answers J1 and tells the largest resident size so far, in gigabytes."""
+    with connect(path, CATALOG) as session:
+        session.query(JOBS[0].private_sql())
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kilobytes / (1e9 if sys.platform == "darwin" else 1e6)
+
+
+def report(timings: list[Timing], utilities: list[Utility], peak: float) -> list[str]:
+    """Tables in Markdown."""
+    titles = {job.name: job.title for job in JOBS}
+    lines = [
+        "| job | plain DuckDB | hand-written SQL | shoal | shoal / hand-written | goal | planning |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {t.job} {titles[t.job]} | {t.plain:.2f} s | {t.by_hand:.2f} s | {t.shoal:.2f} s "
+        f"| **{t.ratio:.2f}×** | ≤ {t.target:g}× | {t.planning_ms:.0f} ms |"
+        for t in timings
+    ]
+    lines += [
+        "",
+        f"| job | sites released | even Laplace split | gain | median error of the top {TOP} | even Laplace split |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {u.job} | {u.sites:,.0f} | {u.even_sites:,.0f} | **{u.gain:.2f}×** | {u.error:.3%} | {u.even_error:.3%} |"
+        for u in utilities
+    ]
+    return [*lines, "", f"Peak memory of J1: {peak:.2f} GB."]
+
+
+def measured_jobs(rows: int, runs: int, data: Path, names: list[str]) -> tuple[list[Timing], list[Utility]]:
+    """Timings of all jobs, utility of those with unknown groups."""
+    path = visits.database(rows, data)
+    chosen = [job for job in JOBS if job.name in names]
+    with duckdb.connect(str(path), read_only=True) as connection, connect(path, CATALOG) as session:
+        timings = [timing(job, connection, session, runs) for job in chosen]
+        utilities = [utility(job, session, runs) for job in chosen if "unknown groups" in job.title]
+    return timings, utilities
+
+
+def options(argv: list[str]) -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks jobs", description=__doc__)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--jobs", nargs="+", default=[job.name for job in JOBS], metavar="J")
+    parser.add_argument("--data", type=Path, default=visits.DATA, help="where the table is kept")
+    parser.add_argument("--results", type=Path, default=FOLDER, help="where the JSON file goes")
+    parser.add_argument("--peak", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str]) -> int:
+    """Runs the jobs, prints tables, writes the record."""
+    asked = options(argv)
+    if asked.peak:
+        print(answer_once(visits.database(asked.rows, asked.data)))
+        return 0
+    load = os.getloadavg()
+    timings, utilities = measured_jobs(asked.rows, asked.runs, asked.data, asked.jobs)
+    peak = peak_memory(asked.rows, asked.data)
+    print("\n".join(report(timings, utilities, peak)))
+    numbers: dict[str, Any] = {
+        "rows": asked.rows,
+        "runs": asked.runs,
+        "load_before": load,
+        "jobs": [{**asdict(t), "ratio": t.ratio} for t in timings],
+        "utility": [{**asdict(u), "gain": u.gain} for u in utilities],
+        "peak_memory_gb": peak,
+    }
+    print(f"\n{write_record('jobs', numbers, asked.results)}")
+    return 0

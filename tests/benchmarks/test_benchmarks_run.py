@@ -1,0 +1,73 @@
+"""Every benchmark runs to its end on a tiny table, prints its table and writes its record. No time is asserted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def run(*words):
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", *map(str, words)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def record(folder):
+    (path,) = folder.glob("*.json")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert {"benchmark", "date", "machine", "versions"} <= set(found)
+    return found
+
+
+def test_jobs_put_three_sides_and_the_even_split_beside_each_other(tmp_path):
+    shown = run("jobs", "--rows", 40_000, "--runs", 1, "--data", tmp_path, "--results", tmp_path / "results")
+    found = record(tmp_path / "results")
+    assert [job["job"] for job in found["jobs"]] == ["J1", "J2", "J3", "J4"]
+    assert all(min(job["plain"], job["by_hand"], job["shoal"], job["planning_ms"]) > 0 for job in found["jobs"])
+    assert [job["job"] for job in found["utility"]] == ["J1", "J2"]
+    assert all(job["sites"] >= 0 and job["even_sites"] >= 0 for job in found["utility"])
+    assert found["peak_memory_gb"] > 0
+    assert "shoal / hand-written" in shown
+
+
+def test_the_table_of_visits_is_as_uneven_as_it_should_be(tmp_path):
+    run("jobs", "--rows", 40_000, "--runs", 1, "--jobs", "J2", "--data", tmp_path, "--results", tmp_path / "results")
+    (path,) = tmp_path.glob("*.duckdb")
+    with duckdb.connect(str(path), read_only=True) as connection:
+        counts = "SELECT count(*), count(DISTINCT uid), count(DISTINCT day), min(spend) > 0 FROM visits"
+        rows, owners, days, positive = connection.sql(counts).fetchall()[0]
+        heaviest = connection.sql("SELECT max(n) FROM (SELECT count(*) AS n FROM visits GROUP BY uid)").fetchall()[0][0]
+    assert (rows, days, positive) == (40_000, 30, True)
+    assert 3_000 < owners <= 4_000
+    assert heaviest > 20 * rows / owners
+
+
+def test_scale_compares_sizes(tmp_path):
+    shown = run("scale", "--rows", 10_000, 20_000, "--runs", 1, "--data", tmp_path, "--results", tmp_path / "results")
+    found = record(tmp_path / "results")
+    assert set(found["seconds"]) == {"10000", "20000"}
+    assert all(len(steps) == 1 for steps in found["growth_per_row"].values())
+    assert "| J4" in shown
+
+
+def test_noise_compares_samplers(tmp_path):
+    run("noise", "--draws", 2_000, "--results", tmp_path)
+    assert all(row["ours"] > 0 and row["opendp"] > 0 for row in record(tmp_path)["rates"])
+
+
+@pytest.mark.parametrize(("words", "status"), [(("--help",), 0), ((), 0), (("nothing",), 2)])
+def test_an_unknown_benchmark_is_answered_with_the_list(words, status):
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status
+    assert "jobs" in done.stdout
