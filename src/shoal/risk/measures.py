@@ -39,6 +39,8 @@ THRESHOLDS = (2, 5, 10, 50, 100)
 EDGES = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 100_000, 1_000_000, 10_000_000)
 """Where the bins of a histogram of owners per value begin."""
 
+_EVERYTHING = 1 << 62  # more owners than a value can have
+
 Amounts = npt.NDArray[np.float64] | npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
@@ -88,8 +90,8 @@ def share_below(sample: Sample, k: int, of: Whole = "values") -> Estimate:
     if of == "values":
         return _share_of_values(sample, int(k))
     if of == "rows":
-        return clipped(divided(_total_below(sample, sample.rows_of_value, int(k)), exactly(sample.rows)))
-    return clipped(divided(_total_below(sample, sample.owners_of_value, int(k)), sample.owners))
+        return _share_of_total(sample, sample.rows_of_value, exactly(sample.rows), int(k))
+    return _share_of_total(sample, sample.owners_of_value, sample.owners, int(k))
 
 
 def _share_of_values(sample: Sample, k: int) -> Estimate:
@@ -98,6 +100,21 @@ def _share_of_values(sample: Sample, k: int) -> Estimate:
     if sample.fraction is None:
         return Estimate(value / count, surely / count, possibly / count)
     return share_of_trials(value, count, surely, possibly)
+
+
+def _share_of_total(sample: Sample, amounts: Amounts, total: Estimate, k: int) -> Estimate:
+    """Σ amounts below k over a total that is known better than the sample tells.
+
+    Where the whole sample adds up to that total, no large value was missed and the share within the sample is the better
+    value; the interval stays the one of the sum.
+    """
+    share = clipped(divided(_total_below(sample, amounts, k), total))
+    everything = _total_below(sample, amounts, _EVERYTHING)
+    slack = math.hypot(everything.error, total.error)
+    if sample.fraction is None or abs(everything.value - total.value) > slack or slack > 0.1 * total.value:
+        return share
+    within = float(amounts[sample.below(k)[0]].sum() / amounts.sum())
+    return Estimate(within, min(share.low, within), max(share.high, within))
 
 
 def _total_below(sample: Sample, amounts: Amounts, k: int) -> Estimate:
@@ -193,7 +210,7 @@ def measure(sample: Sample) -> Measures:
         maximum=round(owners.max()) if kept else 0,
         shares={k: {of: share_below(sample, k, of) for of in WHOLES} for k in THRESHOLDS},
         curve=tuple(_point(sample, k) for k in _edges_up_to(max(THRESHOLDS[-1], owners.max() if kept else 1))),
-        total=_point(sample, 1 << 62),
+        total=_point(sample, _EVERYTHING),
     )
 
 

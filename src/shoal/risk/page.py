@@ -84,7 +84,7 @@ def badge(grade: Grade) -> str:
 
 def share(estimate: Estimate) -> str:
     """A share with how far it may be off."""
-    off = "" if estimate.exact else f'<span class="off">±{100 * estimate.error:.1f}</span>'
+    off = "" if estimate.error < 0.0005 else f'<span class="off">±{100 * estimate.error:.1f}</span>'
     return f"{escape(percent(estimate.value))}{off}"
 
 

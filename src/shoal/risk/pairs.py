@@ -77,9 +77,10 @@ class Pair:
         """One sentence."""
         inner, outer = (self.a, self.b) if self.a_in_b.value >= self.b_in_a.value else (self.b, self.a)
         share = percent(max(self.a_in_b.value, self.b_in_a.value))
-        alone = percent(min(self.a_uniqueness.value, self.b_uniqueness.value))
+        alone = min(self.a_uniqueness.value, self.b_uniqueness.value)
+        values = "all" if alone == 1 else f"at least {percent(alone)}"
         link = " It links identified owners to pseudonymous ones." if self.links_identified else ""
-        return f"{share} of {inner} is in {outer}; at least {alone} of their values single one owner out.{link}"
+        return f"{share} of {inner} is in {outer}; {values} of their values single one owner out.{link}"
 
     def to_dict(self) -> dict[str, object]:
         """All of it, for machines."""

@@ -42,7 +42,7 @@ def as_text(renderable: RenderableType) -> str:
 
 def with_error(estimate: Estimate) -> str:
     """A share and how far it may be off: `12% ±1.4`."""
-    if estimate.exact:
+    if estimate.error < 0.0005:
         return percent(estimate.value)
     return f"{percent(estimate.value)} ±{100 * estimate.error:.1f}"
 
