@@ -28,10 +28,14 @@ LAYERS = (
 )
 SIDE_TOOLS = ("risk", "anonymity", "audit", "local", "policy", "knowledge", "datasets")
 SIDE_TOOLS_MAY_USE = {*LAYERS[0], *LAYERS[1], "catalog", "engines"}
+THE_ROAD = {name for layer in LAYERS[:-1] for name in layer}
 SIDE_TOOLS_MAY_ALSO_USE = {
-    "audit.suite": {"session", "datasets"},
-    "audit.replay": {"session", "datasets", "execute", "plan"},
-    "audit.attacks": {"session", "anonymity", "datasets"},
+    # The instruments that are turned on our own queries walk the road itself.
+    "audit.suite": THE_ROAD | {"datasets"},
+    "audit.suite_queries": THE_ROAD | {"datasets"},
+    "audit.sampled_query": THE_ROAD | {"datasets"},
+    "audit.replay": THE_ROAD | {"datasets"},
+    "audit.attacks": THE_ROAD | {"anonymity", "datasets"},
 }
 
 DOORS = {

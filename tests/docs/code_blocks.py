@@ -15,6 +15,8 @@ from shoal.errors import ShoalError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from shoal.session import Session
+
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>[\w+-]*)[^\n]*\n(?P<text>.*?)^(?P=indent)```[ ]*$", re.MULTILINE | re.DOTALL
 )
@@ -52,6 +54,7 @@ class PageRun:
 
     def __init__(self) -> None:
         self.namespace: dict[str, Any] = {"__name__": "__page__"}
+        self.session: tuple[str, Session] | None = None
 
     def run(self, block: Block) -> None:
         if "file" in block.directives:
@@ -71,13 +74,20 @@ class PageRun:
             exec(code, self.namespace)  # noqa: S102 - running the page is the test
 
     def run_sql(self, block: Block) -> None:
-        from shoal.session import connect
-
-        session = connect("data/", catalog="shoal.toml")
+        session = self.session_over_the_shop()
         for statement in re.split(r";[ ]*$", block.text, flags=re.MULTILINE):
             if statement.strip():
                 with refused(block):
                     assert session.query(statement).to_arrow().num_columns > 0
+
+    def session_over_the_shop(self) -> Session:
+        """One session serves the page, until a block writes another catalog."""
+        from shoal.session import connect
+
+        catalog = Path("shoal.toml").read_text(encoding="utf-8")
+        if self.session is None or self.session[0] != catalog:
+            self.session = catalog, connect("data/", catalog="shoal.toml")
+        return self.session[1]
 
     def run_sh(self, block: Block) -> None:
         if any(line.lstrip().startswith(NOT_RUN) for line in block.text.splitlines()):
