@@ -24,6 +24,8 @@ MOST_GROUP_CODES = 1 << 22
 MOST_OWNER_CODES = 1 << 40
 """Integers are coded by their distance from the smallest one while there are at most so many codes; else by a dictionary."""
 
+BLOCK_ROWS = 1 << 16
+
 _COUNTED = {Kind.INTEGER, Kind.BOOLEAN, Kind.DATE}
 _WORD = 1 << 64
 
@@ -111,9 +113,7 @@ class Groups:
         for column, type_ in zip(columns, types, strict=True):
             coded = encode(column, type_, MOST_GROUP_CODES)
             codes, size = _combined(codes, size, coded) if size > 1 else (coded.codes, coded.size)
-        example = np.full(size, -1, dtype=np.int64)
-        example[codes] = np.arange(rows.num_rows, dtype=np.int64)
-        return cls(codes, size, example, columns, types)
+        return cls(codes, size, _examples(codes, size), columns, types)
 
     def existing(self) -> NDArray[np.int64]:
         """Codes that rows have."""
@@ -133,6 +133,15 @@ class Groups:
         """The keys of some groups that have rows."""
         rows = pa.array(self.example[codes])
         return pa.table({f"k{i}": column.take(rows) for i, column in enumerate(self.columns)})
+
+
+def _examples(codes: Codes, size: int) -> NDArray[np.int64]:
+    """A row of every code, −1 for codes without; in blocks that stay in the processor's caches."""
+    example = np.full(size, -1, dtype=np.int64)
+    for start in range(0, len(codes), BLOCK_ROWS):
+        block = codes[start : start + BLOCK_ROWS]
+        example[block] = np.arange(start, start + len(block), dtype=np.int64)
+    return example
 
 
 def _combined(codes: Codes, size: int, other: Coded) -> tuple[Codes, int]:
