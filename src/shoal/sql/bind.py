@@ -437,7 +437,7 @@ class Binder:
         if names:
             condition = self._using(names, before, added, scope, how, place)
         elif join.args.get("on") is not None:
-            condition = ExpressionBinder(scope, self.subquery(tables)).condition(join.args["on"])
+            condition = ConditionBinder(scope, self, tables).condition(join.args["on"])
         else:
             condition = Literal(True, BOOLEAN)
         if how in {"semi", "anti"}:
@@ -472,6 +472,7 @@ class Binder:
         for name in names:
             a = Scope(before, scope.merged, parent=None).resolve(None, name, place)
             b = Scope(added).resolve(None, name, place)
+            self.refuse_different_owners(a, b, place)
             conditions.append(functions.resolve("equal", [a, b], place))
             if how == "full":
                 merged[fold(name)] = functions.resolve("coalesce", [a, b], place)
@@ -492,7 +493,7 @@ class Binder:
         clause = tree.args.get("where")
         if clause is None:
             return node
-        binder = ExpressionBinder(scope, self.subquery(tables))
+        binder = ConditionBinder(scope, self, tables)
         plain: list[Expression] = []
         for conjunct in conjuncts(clause.this):
             if not is_subquery_test(conjunct):
@@ -527,6 +528,16 @@ class Binder:
         for other in conditions[1:]:
             condition = functions.resolve("and", [condition, other], place)
         return nodes.Join(node, inner, "anti" if negated else "semi", condition, from_subquery=True, place=place)
+
+    def refuse_different_owners(self, left: Expression, right: Expression, place: tuple[int, int] | None) -> None:
+        """Owners of two types cannot be joined, whatever a cast would make of them."""
+        if self._holds_owner(left) and self._holds_owner(right) and common_type([left.type, right.type]) is None:
+            raise ShoalError(
+                "E_JOIN_NOT_ON_UID",
+                f"The owner columns of this join are of different types, {left.type} and {right.type}.",
+                hint="Ask the custodian for a view in which they are of one type.",
+                position=place,
+            )
 
     def _holds_owner(self, value: Expression) -> bool:
         origin = self.context.symbols.origins.get(value.symbol) if isinstance(value, Column) else None
@@ -569,7 +580,7 @@ class Binder:
         assert isinstance(query, exp.Select)  # noqa: S101 - narrowed above
         scope = Scope(parent=outer)
         node = self._from(query, scope, tables)
-        binder = ExpressionBinder(scope, self.subquery(tables))
+        binder = ConditionBinder(scope, self, tables)
         own = {f.symbol for f in node.fields}
         inside: list[Expression] = []
         correlated: list[Expression] = []
@@ -596,6 +607,21 @@ class Binder:
             return self.query(tree, tables, None)
 
         return bound
+
+
+class ConditionBinder(ExpressionBinder):
+    """WHERE and ON: owners of different types are refused as such."""
+
+    def __init__(self, scope: Scope, binder: Binder, tables: dict[str, CommonTable]) -> None:
+        super().__init__(scope, binder.subquery(tables))
+        self._binder = binder
+
+    def bind(self, node: exp.Expr) -> Expression:
+        """An expression; a comparison of two columns is looked at first."""
+        if isinstance(node, exp.EQ) and isinstance(node.this, exp.Column) and isinstance(node.expression, exp.Column):
+            place = position(node)
+            self._binder.refuse_different_owners(super().bind(node.this), super().bind(node.expression), place)
+        return super().bind(node)
 
 
 class OutputBinder(ExpressionBinder):
