@@ -1,0 +1,213 @@
+"""A private query as a mechanism for the tester: the engine is asked once for each data set, the noise is drawn many times.
+
+The exact integers of a data set are copied n times, as if n copies of every group had been asked for at once, and released
+together: each copy has draws of its own, so the copies are n independent answers. The sampling key is fixed (any fixed key is
+private). Bounds that must be found are found anew for every answer, and the engine is asked once for each that comes up.
+
+    >>> tables = {"two owners": {"t": {"uid": [1, 2], "x": [3, 4]}}, "one owner": {"t": {"uid": [1], "x": [3]}}}
+    >>> sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) SUM(x, contribution_bounds_per_group => (0, 5)) FROM t"
+    >>> with SampledQuery(sql, {"tables": {"t": {"owner": "uid"}}}, tables) as query:
+    ...     query("two owners", 1000).shape
+    (1000, 1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.accounting.ledger import Ledger
+from shoal.catalog import Catalog
+from shoal.engines.sources import open_source
+from shoal.errors import InternalError
+from shoal.execute import fresh_sampling_key, infer, measure, release
+from shoal.mechanisms.entropy import SYSTEM, SystemEntropy, seeded_entropy
+from shoal.plan.contributions import LeafCounts
+from shoal.plan.expressions import Literal
+from shoal.plan.nodes import Field
+from shoal.plan.types import INTEGER
+from shoal.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from shoal.execute import Measured
+    from shoal.params import Bounds
+    from shoal.plan.contributions import ContributionQuery, Measurement, SamplingKey
+    from shoal.plan.releases import SelectPlan
+
+    Found = tuple[Bounds | None, ...]
+    Group = tuple[Any, ...]
+
+MOST_COPIES = 50_000
+_COPY = Field("", "copy_", INTEGER)
+
+
+class _ForManyDraws(SystemEntropy):
+    """Bits of the operating system, for the vectorised sampler only: small batches of vetted draws take long."""
+
+    safe = False
+
+
+_MANY = _ForManyDraws()
+
+
+@dataclass(frozen=True)
+class _Remembered:
+    """An engine that has been asked: it answers the same again."""
+
+    answer: Measurement
+
+    def measure(self, _query: ContributionQuery, _key: SamplingKey) -> Measurement:
+        """What was answered."""
+        return self.answer
+
+
+@dataclass
+class _Recorder:
+    """An engine whose last answer is kept."""
+
+    engine: Any
+    answer: Measurement | None = None
+
+    def measure(self, query: ContributionQuery, key: SamplingKey) -> Measurement:
+        """Ask, and remember."""
+        self.answer = self.engine.measure(query, key)
+        return self.answer
+
+
+@dataclass
+class _DataSet:
+    """One database: its exact integers, for every set of bounds that was found so far."""
+
+    plan: SelectPlan
+    engine: Any
+    key: SamplingKey
+    histograms: Any = None
+    measured: dict[Found, Measured] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.plan.histograms:
+            recorder: Any = _Recorder(self.engine)
+            infer(self.plan, recorder, self.key, SYSTEM)
+            self.histograms = _Remembered(recorder.answer)
+        else:
+            self.integers(())
+
+    def found(self) -> Found:
+        """Bounds, found anew."""
+        return infer(self.plan, self.histograms, self.key, _MANY)[0] if self.plan.histograms else ()
+
+    def integers(self, found: Found) -> Measured:
+        """What enters the mechanisms under these bounds."""
+        if found not in self.measured:
+            self.measured[found] = measure(self.plan, self.engine, self.key, SYSTEM, found)
+        return self.measured[found]
+
+
+class SampledQuery:
+    """`query(name, n)` draws n independent answers to one private SELECT on one of several small databases.
+
+    An answer is a row of numbers: the bounds that were found, then for every group of any of the databases whether it is shown
+    (where groups are selected) and its aggregates; NaN stands for NULL and for a group that is not shown. Order is left out: it
+    is drawn apart from everything else. So is what follows a release: it cannot tell more than the release does.
+    """
+
+    def __init__(
+        self, sql: str, catalog: Mapping[str, Any], databases: Mapping[str, Mapping[str, Any]], seed: int = 0
+    ) -> None:
+        known = Catalog.load(catalog)
+        self._sessions = {
+            name: Session(open_source(dict(tables)), known, Ledger.in_memory(None))
+            for name, tables in databases.items()
+        }
+        plans = [session.plan(sql) for session in self._sessions.values()]
+        if any(plan != plans[0] or len(plan.selects) != 1 for plan in plans):
+            raise InternalError("one private SELECT, planned alike for every database")
+        self.epsilon, self.delta = float(plans[0].epsilon), float(plans[0].loss.delta and plans[0].delta)
+        self._plan = plans[0].selects[0]
+        key = fresh_sampling_key(seeded_entropy(seed))
+        self._data = {name: _DataSet(self._plan, s._engine, key) for name, s in self._sessions.items()}  # noqa: SLF001 - the session's own engine
+        self._groups = self._all_groups()
+
+    def __enter__(self) -> SampledQuery:  # noqa: PYI034 - not subclassed
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for session in self._sessions.values():
+            session.close()
+
+    def __call__(self, name: str, samples: int) -> NDArray[np.float64]:
+        """That many answers on the database of this name: (samples, numbers)."""
+        data = self._data[name]
+        if not self._plan.histograms:
+            return self._answers(data.integers(()), samples)
+        found = [data.found() for _ in range(samples)]
+        distinct = list(dict.fromkeys(found))
+        which = np.array([distinct.index(each) for each in found])
+        rows: NDArray[np.float64] | None = None
+        for number, bounds in enumerate(distinct):
+            here = np.flatnonzero(which == number)
+            answers = self._answers(data.integers(bounds), len(here))
+            edges = np.array([edge for b in bounds for edge in ([np.nan] * 2 if b is None else [b.lower, b.upper])])
+            whole = np.hstack((np.tile(edges.astype(np.float64), (len(here), 1)), answers))
+            rows = np.empty((samples, whole.shape[1])) if rows is None else rows
+            rows[here] = whole
+        assert rows is not None  # noqa: S101 - there is at least one sample
+        return rows
+
+    def _all_groups(self) -> list[Group]:
+        """Every group of any database, in a fixed order."""
+        integers = [data.integers(data.found()) for data in self._data.values()]
+        groups = {group for measured in integers for group in group_names(measured.measurement)}
+        return sorted(groups, key=repr)
+
+    def _answers(self, measured: Measured, samples: int) -> NDArray[np.float64]:
+        parts = [
+            self._released(measured, min(MOST_COPIES, samples - start)) for start in range(0, samples, MOST_COPIES)
+        ]
+        return np.concatenate(parts) if parts else self._released(measured, 0)
+
+    def _released(self, measured: Measured, copies: int) -> NDArray[np.float64]:
+        names = group_names(measured.measurement)
+        plan = replace(self._plan, select=replace(self._plan.select, keys=((_COPY, Literal(0, INTEGER)),)))
+        table = release(plan, copied(measured, copies)).table
+        copy, group = np.divmod(table.column(_COPY.symbol).to_numpy(), max(len(names), 1))
+        place = np.array([self._groups.index(name) for name in names], dtype=np.int64)[group]
+        answers = np.full((copies, len(self._groups), 1 + len(plan.columns)), np.nan)
+        answers[:, :, 0] = 0
+        answers[copy, place, 0] = 1
+        for number, column in enumerate(plan.columns, start=1):
+            values = table.column(column.call.field.symbol).cast(pa.float64(), safe=False)
+            answers[copy, place, number] = values.to_numpy(zero_copy_only=False)
+        if plan.selection is None:
+            answers = answers[:, :, 1:]
+        return answers.reshape(copies, -1)
+
+
+def group_names(measurement: Measurement) -> list[Group]:
+    """The keys of every group; one empty key without GROUP BY."""
+    return [tuple(row.values()) for row in measurement.keys.to_pylist()] or [()] * len(measurement.owners)
+
+
+def copied(measured: Measured, copies: int) -> Measured:
+    """The exact integers of every group so many times, each copy a group of its own with a number for a key."""
+    exact = measured.measurement
+    size = len(exact.owners)
+    keys = pa.table({_COPY.symbol: pa.array(np.arange(copies * size, dtype=np.int64))})
+    totals = tuple(
+        _copied_leaves(t, size, copies) if isinstance(t, LeafCounts) else np.tile(t, copies) for t in exact.totals
+    )
+    return replace(measured, measurement=replace(exact, keys=keys, owners=np.tile(exact.owners, copies), totals=totals))
+
+
+def _copied_leaves(counts: LeafCounts, size: int, copies: int) -> LeafCounts:
+    shift = np.repeat(np.arange(copies, dtype=np.int64) * size, len(counts.groups))
+    return LeafCounts(
+        np.tile(counts.groups, copies) + shift, np.tile(counts.leaves, copies), np.tile(counts.counts, copies)
+    )

@@ -1,0 +1,99 @@
+"""`shoal audit`: put shoal's own mechanisms before its own tester."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.output import check_writable, console, write_json, write_text
+from shoal.errors import ShoalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shoal.audit.suite import Report, Row
+
+
+def audit(
+    *,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="A million samples a database instead of 100,000: sees smaller violations.")
+    ] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="FAMILY", help="Check one family only; may be given several times.")
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1000, max=10_000_000, help="How many samples a database, instead of the default.")
+    ] = None,
+    processes: Annotated[int, typer.Option(min=1, max=64, help="How many checks run at once.")] = 2,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as a web page.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="The table for machines.")] = False,
+) -> None:
+    """Check every sampler, aggregate, selection rule and kind of query of this installation.
+
+    Exit status 1 when a check fails. False alarms: at most one run in a million.
+
+    [bold]Example[/bold]
+
+        shoal audit --only selection --html audit.html
+    """
+    from shoal.audit import suite
+    from shoal.audit.suite_page import page
+
+    check_writable(html)
+    unknown = sorted(set(only or ()) - set(suite.families()))
+    if unknown:
+        raise ShoalError(
+            "E_USAGE", f"There is no family of checks {unknown[0]!r}.", hint=f"Families: {', '.join(suite.families())}."
+        )
+    depth = samples or (suite.DEEP_SAMPLES if deep else suite.DEFAULT_SAMPLES)
+    report = suite.run(depth, tuple(only or ()), processes, _progress())
+    if html is not None:
+        write_text(page(report), html)
+    if json:
+        write_json(report.to_dict())
+    else:
+        show(report)
+    if not report.passed:
+        raise typer.Exit(1)
+
+
+def _progress() -> Callable[[int, int, Row], None] | None:
+    """One line on stderr that is written over, on a terminal only."""
+    if not sys.stderr.isatty():
+        return None
+
+    def tell(done: int, of: int, row: Row) -> None:
+        sys.stderr.write(f"\r\x1b[K{done} of {of}: {row.name}" if done < of else "\r\x1b[K")
+        sys.stderr.flush()
+
+    return tell
+
+
+def show(report: Report) -> None:
+    """The table for people."""
+    from rich import box
+    from rich.table import Table
+
+    from shoal.audit.suite_page import HEADINGS, cells, lead
+
+    out = console()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in HEADINGS[:-1]:
+        table.add_column(
+            name, justify="right" if name in {"ε", "δ", "true ε ≥", "seen from ε =", "samples"} else "left"
+        )
+    family = ""
+    for row in report.rows:
+        if row.family != family:
+            family = row.family
+            table.add_row(family.upper(), *[""] * (len(HEADINGS) - 2))
+        table.add_row(*cells(row)[:-1], style=None if row.passed else "bold red")
+    out.print(table)
+    for row in report.rows:
+        if row.note and (not row.passed or row.method == "exact"):
+            out.print(f"{row.name}, ε = {row.epsilon:.3g}: {row.note}", markup=False)
+    out.print(lead(report), markup=False)
