@@ -157,6 +157,11 @@ def _verify_shared(select: SelectPlan) -> None:
 def _verify_shift(release: Release, contribution: Contribution) -> None:
     """The declared shift covers what one owner really adds; bounds to be found are measured against it when they are."""
     shift, measure = release.noise.shift, release.measure
+    if shift.l1 == 0 and not isinstance(release.bounds, Inferred):
+        # Bounds without room: a constant, in however many numbers.
+        if task_of(measure, release.bounds, release.noise.grid).delta:
+            raise InternalError("a release without noise can be moved")
+        return
     touched = entries_of(measure, contribution) or coordinates_of(measure, contribution)
     if shift.coordinates < coordinates_of(measure, contribution) or shift.touched < touched:
         raise InternalError("a release moves more numbers than its noise covers")
