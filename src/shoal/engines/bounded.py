@@ -115,7 +115,7 @@ def _grouped(owners: NDArray[np.uint64], groups: Codes, rows: NDArray[np.int64])
 
 @dataclass(frozen=True)
 class Picks:
-    """The keyed numbers of owners and groups: ((a·u + b) | 1)·(Σ mᵢ·gᵢ + d) mod 2⁶², in words that wrap around."""
+    """The keyed numbers of owners and groups: ((a·u + b) | 1)·mixed(Σ mᵢ·gᵢ + d) mod 2⁶², in words that wrap around."""
 
     key: SamplingKey
     owners: Owners
@@ -127,7 +127,7 @@ class Picks:
         hashed = np.full(groups.size, key.number(2), dtype=np.uint64)
         for index, integers in enumerate(groups.canonical()):
             hashed += integers * np.uint64(key.odd(3 + index))
-        return cls(key, owners, hashed)
+        return cls(key, owners, mixed(hashed))
 
     def of_pairs(self, pairs: Pairs, runs: Segments) -> NDArray[np.uint64]:
         """One pick for each pair; `runs` are the runs of pairs of one owner."""
@@ -141,7 +141,13 @@ class Picks:
         """One pick for each row, from the pick of its owner and group, its value and its duplicate number."""
         content = np.uint64(self.key.number(20)) + canonical * np.uint64(self.key.odd(21))
         content += duplicates * np.uint64(self.key.odd(19))
-        return ((pairs | _ONE) * content) & _LOW_62
+        return ((pairs | _ONE) * mixed(content)) & _LOW_62
+
+
+def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """x·(⌊x/2³¹⌋ | 1) mod 2⁶² of the low 62 bits."""
+    low = numbers & _LOW_62
+    return (low * ((low >> np.uint64(31)) | _ONE)) & _LOW_62
 
 
 @dataclass(frozen=True)

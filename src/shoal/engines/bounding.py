@@ -74,6 +74,12 @@ def masked(value: exp.Expr) -> exp.Expr:
     return exp.BitwiseAnd(this=exp.Paren(this=value), expression=integer(MASK))
 
 
+def mixed(value: exp.Expr) -> exp.Expr:
+    """x·(⌊x/2³¹⌋ | 1) mod 2⁶²: keys in a row, such as days, stand in a row no longer, or the outer ones would be picked more."""
+    high = exp.IntDiv(this=exp.Paren(this=value.copy()), expression=integer(2**31))
+    return masked(times(value, exp.BitwiseOr(this=exp.Paren(this=high), expression=integer(1))))
+
+
 def times(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """Left · right."""
     return exp.Mul(this=exp.Paren(this=left), expression=exp.Paren(this=right))
@@ -166,7 +172,7 @@ class Bounding:
     # ---- picks ---------------------------------------------------------------------------------------------------
 
     def _pick(self) -> exp.Expr:
-        """((a·u + b) | 1)·(Σ mᵢ·gᵢ + d) mod 2⁶²."""
+        """((a·u + b) | 1)·mixed(Σ mᵢ·gᵢ + d) mod 2⁶²."""
         owner_field = next(f for f in self._query.input.fields if f.symbol == self._query.input.owner)
         owner = functions.canonical_integer(column(OWNER), owner_field.type)
         keyed_owner = masked(plus(times(wide(owner), integer(self._key.odd(0))), integer(self._key.number(1))))
@@ -175,7 +181,7 @@ class Bounding:
         for index, ((field, _), symbol) in enumerate(zip(self._query.keys, self._keys, strict=True)):
             value = functions.canonical_integer(column(symbol), field.type)
             group = plus(group, masked(times(wide(value), integer(self._key.odd(3 + index)))))
-        return masked(times(odd_owner, masked(group)))
+        return masked(times(odd_owner, mixed(masked(group))))
 
     def _row_pick(self, symbols: list[str], duplicate: str) -> exp.Expr:
         """A keyed number of (pick, row content, duplicate index)."""
@@ -186,7 +192,7 @@ class Bounding:
             content = plus(content, masked(times(value, integer(self._key.odd(21 + index)))))
         content = plus(content, masked(times(wide(column(duplicate)), integer(self._key.odd(19)))))
         odd_pick = exp.BitwiseOr(this=exp.Paren(this=wide(column(PICK))), expression=integer(1))
-        return masked(times(odd_pick, masked(content)))
+        return masked(times(odd_pick, mixed(masked(content))))
 
     def _canonical(self, symbol: str) -> exp.Expr:
         return wide(functions.canonical_integer(column(symbol), self._type_of(symbol)))

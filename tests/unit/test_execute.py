@@ -1,0 +1,285 @@
+"""The meeting point: what enters the mechanisms, what leaves them, and that neither is more than was charged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import shoal
+from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, Shift
+from shoal.errors import InternalError
+from shoal.execute import charge_of, fresh_sampling_key, infer, measure, release, resolve, shrunk
+from shoal.mechanisms.calibrate import joint_gaussian_holds
+from shoal.mechanisms.entropy import SYSTEM, seeded_entropy
+from shoal.params import Bounds, bounds
+from shoal.plan.contributions import task_of
+from shoal.plan.measures import OwnerSum
+from shoal.plan.releases import Inferred
+
+CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
+ALL = "COUNT(*), SUM(spend), SUM(items), AVG(spend), VAR_POP(spend), MEDIAN(spend)"
+
+
+# ---- bounds that are found -----------------------------------------------------------------------------------------
+
+
+def inferred_plan(session: shoal.Session, options: str, items: str = ALL):
+    return session.plan(f"{CLAUSE}(delta = 1e-6, {options}) site, {items} FROM visits GROUP BY site").selects[0]
+
+
+OPTIONS = [
+    "epsilon = 1, noise = LAPLACE, max_groups_contributed = 3",
+    "epsilon = 0.001, noise = LAPLACE, max_groups_contributed = 50",
+    "epsilon = 100000, noise = LAPLACE",
+    "epsilon = 1, noise = GAUSSIAN, max_groups_contributed = 3",
+    "epsilon = 0.01, noise = GAUSSIAN, max_groups_contributed = 100",
+    "epsilon = 20, noise = GAUSSIAN",
+    "epsilon = 1, noise = LAPLACE, max_rows_contributed = 20",
+    "epsilon = 0.4, noise = LAPLACE, max_rows_contributed = 1000000",
+]
+
+
+@pytest.fixture(scope="module")
+def plans(shop_tables):
+    with shoal.connect(shop_tables, catalog={"tables": {"visits": {"owner": "uid"}}}) as session:
+        return [inferred_plan(session, options) for options in OPTIONS]
+
+
+def found_bounds(plan, draw) -> tuple[Bounds | None, ...]:
+    """Bounds that the histograms of a plan could find: outer edges of any two bins, or none."""
+    found = []
+    for histogram in (h.histogram for h in plan.histograms):
+        low, high = sorted(draw(st.tuples(*[st.integers(0, len(histogram.bins) - 1)] * 2)))
+        lower, upper = histogram.edges(histogram.bins[low])[0], histogram.edges(histogram.bins[high])[1]
+        found.append(Bounds(lower, max(lower, upper)))
+    return tuple(found)
+
+
+@pytest.mark.parametrize("number", range(len(OPTIONS)), ids=OPTIONS)
+@given(data=st.data())
+@settings(deadline=None)
+def test_noise_for_bounds_that_were_found_never_loses_more_than_planned(plans, number, data):
+    plan = plans[number]
+    found = found_bounds(plan, data.draw)
+    for planned in plan.releases:
+        task, noise, _ = resolve(planned, found)
+        assert task is not None
+        assert task.delta <= noise.shift.per_coordinate
+        assert (noise.shift.coordinates, noise.shift.entries) == (
+            planned.noise.shift.coordinates,
+            planned.noise.shift.entries,
+        )
+        if isinstance(noise, LaplaceNoise):
+            assert noise.epsilon <= planned.noise.epsilon
+        else:
+            assert noise.rho <= planned.noise.rho
+
+
+@pytest.mark.parametrize("number", [i for i, options in enumerate(OPTIONS) if "GAUSSIAN" in options])
+def test_gaussian_noise_for_bounds_that_were_found_passes_the_certificate_of_the_plan(plans, number):
+    """The joint claim (ε, δ) is checked again, with the noise that would really be drawn."""
+    plan = plans[number]
+    (joint,) = [event for event in plan.events if isinstance(event, JointGaussian)]
+    draw = np.random.default_rng(number)
+    for _ in range(4):
+        found = []
+        for histogram in (h.histogram for h in plan.histograms):
+            low, high = sorted(draw.integers(0, len(histogram.bins), 2).tolist())
+            edges = histogram.edges(histogram.bins[low])[0], histogram.edges(histogram.bins[high])[1]
+            found.append(Bounds(edges[0], max(edges)))
+        drawn = {planned.noise: resolve(planned, tuple(found))[1] for planned in plan.releases}
+        really = tuple(noise for part in joint.parts if (noise := drawn.get(part, part)).shift.l1)
+        assert all(isinstance(part, GaussianNoise) for part in really)
+        assert joint_gaussian_holds(really, joint.epsilon, joint.delta)
+
+
+@given(delta=st.integers(1, 2**22), planned=st.integers(1, 2**22), scale=st.integers(1, 2**40), gaussian=st.booleans())
+def test_shrinking_keeps_the_ratio_of_shift_and_scale(delta, planned, scale, gaussian):
+    task = task_of(OwnerSum(None, is_integer=True), bounds(0, delta), Fraction(1))
+    noise = (GaussianNoise if gaussian else LaplaceNoise)(Shift(planned, 3), Fraction(scale, 7))
+    if delta > planned:
+        with pytest.raises(InternalError):
+            shrunk(noise, task)
+        return
+    smaller = shrunk(noise, task)
+    assert smaller.shift == Shift(delta, 3)
+    if gaussian:
+        assert smaller.rho <= noise.rho
+        assert smaller.sigma <= noise.sigma
+    else:
+        assert smaller.epsilon == noise.epsilon
+
+
+def test_where_no_bin_stands_out_count_uses_one_and_other_cells_are_null_with_a_note(open_shop):
+    table = pa.table({"uid": [1, 2], "x": [1.0, 2.0]})
+    session = open_shop({"tables": {"t": {"owner": "uid"}}}, {"t": table})
+    result = session.query(f"{CLAUSE}(epsilon = 0.01) COUNT(*) AS n, SUM(x) AS s, AVG(x) AS a, MEDIAN(x) AS m FROM t")
+    (row,) = result.to_dicts()
+    assert row["n"] is not None
+    assert (row["s"], row["a"], row["m"]) == (None, None, None)
+    assert sum("no bound" in note for note in result.notes) == 4
+    assert session.spent == (0.01, 0.0)
+    (ends,) = result.intervals().to_dicts()
+    assert ends["n_low"] < ends["n"] < ends["n_high"]
+    assert ends["s_low"] is None
+
+
+def test_bounds_that_are_found_hold_most_values_and_are_told(open_shop):
+    table = pa.table({"uid": range(2000), "x": [float(i % 100 - 50) for i in range(2000)]})
+    session = open_shop({"tables": {"t": {"owner": "uid"}}}, {"t": table})
+    result = session.query(f"{CLAUSE}(epsilon = 10) SUM(x) AS s FROM t")
+    assert any("[-64, 64]" in note for note in result.notes)
+    plan = session.plan(f"{CLAUSE}(epsilon = 10) SUM(x) AS s FROM t").selects[0]
+    found, _ = infer(plan, session._engine, fresh_sampling_key(), SYSTEM)
+    assert found == (bounds(-64, 64),)
+
+
+# ---- what enters ---------------------------------------------------------------------------------------------------
+
+
+def test_an_owner_is_kept_in_as_many_groups_as_allowed_and_in_no_more(open_shop):
+    table = pa.table({"uid": np.repeat(np.arange(50), 40), "g": np.tile(np.arange(40), 50)})
+    session = open_shop({"tables": {"t": {"owner": "uid"}}}, {"t": table})
+    for kappa in (1, 3, 39, 40, 100):
+        sql = f"{CLAUSE}(epsilon = 1, delta = 1e-6, max_groups_contributed = {kappa}) g, COUNT(DISTINCT uid) FROM t GROUP BY g"
+        measured = measure(session.plan(sql).selects[0], session._engine, fresh_sampling_key())
+        assert int(measured.measurement.owners.sum()) == 50 * min(kappa, 40)
+
+
+@pytest.mark.parametrize("kind", ["whole numbers in a row", "texts", "dates"])
+def test_groups_of_an_owner_are_chosen_evenly_and_anew_for_every_query(open_shop, kind):
+    """2,000 owners choose 1 of 5 groups, 6 times: each mean is within 6σ = 44 of 400 (false alarm below 1e-7)."""
+    number = np.tile(np.arange(5), 2000)
+    keys = {"texts": [f"g{i}" for i in number], "dates": pa.array(number, pa.int32()).cast(pa.date32())}.get(
+        kind, number
+    )
+    session = open_shop(
+        {"tables": {"t": {"owner": "uid"}}}, {"t": pa.table({"uid": np.repeat(np.arange(2000), 5), "g": keys})}
+    )
+    plan = session.plan(f"{CLAUSE}(epsilon = 1, delta = 1e-6) g, COUNT(DISTINCT uid) FROM t GROUP BY g").selects[0]
+    draws = [measure(plan, session._engine, fresh_sampling_key()).measurement for _ in range(6)]
+    counts = [dict(zip(d.keys.column(0).to_pylist(), d.owners.tolist(), strict=True)) for d in draws]
+    assert all(abs(sum(count[key] for count in counts) / 6 - 400) < 44 for key in counts[0])
+    assert len({str(sorted(count.items(), key=str)) for count in counts}) > 1
+
+
+@pytest.mark.parametrize("scale", [1, 0.25], ids=["whole numbers", "reals"])
+def test_rows_of_an_owner_are_chosen_evenly(open_shop, scale):
+    """2,000 owners choose 1 of 10 rows, 6 times: each mean is within 6σ = 33 of 200 (false alarm below 1e-7)."""
+    values = np.tile(np.arange(10), 2000) * scale
+    session = open_shop(
+        {"tables": {"t": {"owner": "uid"}}}, {"t": pa.table({"uid": np.repeat(np.arange(2000), 10), "x": values})}
+    )
+    plan = session.plan(f"{CLAUSE}(epsilon = 1) MEDIAN(x, contribution_bounds_per_row => (0, 16)) FROM t").selects[0]
+    chosen: Counter = Counter()
+    for _ in range(6):
+        leaves = measure(plan, session._engine, fresh_sampling_key()).measurement.totals[0]
+        chosen.update(dict(zip(leaves.leaves.tolist(), leaves.counts.tolist(), strict=True)))
+    assert len(chosen) == 10
+    assert all(abs(count / 6 - 200) < 33 for count in chosen.values())
+
+
+def test_one_owner_with_very_many_rows_moves_a_group_by_the_bound_and_no_more(open_shop):
+    heavy = pa.table({"uid": np.concatenate([np.zeros(100_000, int), np.arange(1, 101)]), "x": np.ones(100_100)})
+    session = open_shop({"tables": {"t": {"owner": "uid"}}}, {"t": heavy})
+    count, total = (
+        "COUNT(*, contribution_bounds_per_group => (0, 7))",
+        "SUM(x, contribution_bounds_per_group => (-3, 5))",
+    )
+    (row,) = session.query(f"{CLAUSE}(epsilon = 1000000) {count} AS n, {total} AS s FROM t").to_dicts()
+    assert row["n"] == 100 + 7
+    assert row["s"] == pytest.approx(100 + 5, abs=0.01)
+
+
+def test_one_owner_with_a_row_in_each_of_very_many_groups_is_seen_in_as_many_as_allowed(open_shop):
+    table = pa.table({"uid": np.zeros(10_000, int), "g": np.arange(10_000)})
+    session = open_shop({"tables": {"t": {"owner": "uid"}}}, {"t": table})
+    sql = f"{CLAUSE}(epsilon = 1000000, delta = 0.01, max_groups_contributed = 4) g, COUNT(*) AS n FROM t GROUP BY g"
+    measured = measure(session.plan(sql).selects[0], session._engine, fresh_sampling_key(), found=(bounds(0, 1),))
+    assert int(measured.measurement.owners.sum()) == 4
+
+
+def test_rows_of_groups_that_are_not_listed_are_dropped_before_an_owners_groups_are_chosen(open_shop):
+    table = pa.table({"uid": np.repeat(np.arange(30), 20), "g": np.tile(np.arange(20), 30)})
+    session = open_shop({"tables": {"t": {"owner": "uid", "columns": {"g": {"values": [3, 777]}}}}}, {"t": table})
+    plan = session.plan(
+        f"{CLAUSE}(epsilon = 1, max_groups_contributed = 1) g, COUNT(DISTINCT uid) FROM t GROUP BY g"
+    ).selects[0]
+    measured = measure(plan, session._engine, fresh_sampling_key()).measurement
+    assert sorted(zip(measured.keys.column(0).to_pylist(), measured.owners.tolist(), strict=True)) == [
+        (3, 30),
+        (777, 0),
+    ]
+
+
+def by_site(options: str) -> str:
+    return f"{CLAUSE}({options}) site, COUNT(DISTINCT uid) AS n FROM visits GROUP BY site"
+
+
+# ---- what leaves ---------------------------------------------------------------------------------------------------
+
+
+def test_every_released_real_is_a_multiple_of_its_grid(shop):
+    for noise in ("LAPLACE", "GAUSSIAN"):
+        options = f"epsilon = 1, delta = 1e-6, max_groups_contributed = 4, noise = {noise}"
+        asked = f"{CLAUSE}({options}) site, SUM(spend, contribution_bounds_per_group => (0, 100)) AS s FROM visits GROUP BY site"
+        grid = float(shop.plan(asked).selects[0].releases[0].noise.grid)
+        rows = shop.query(asked).to_dicts()
+        assert rows
+        assert all((row["s"] / grid).is_integer() for row in rows)
+
+
+def test_a_seed_makes_an_answer_repeatable_and_the_operating_system_does_not(shop):
+    plan = shop.plan(by_site("epsilon = 0.1, delta = 0.01, max_groups_contributed = 4")).selects[0]
+    measured = measure(plan, shop._engine, fresh_sampling_key())
+    same = [release(plan, measured, seeded_entropy(3)).table.to_pylist() for _ in range(2)]
+    fresh = [release(plan, measured, SYSTEM).table.to_pylist() for _ in range(4)]
+    assert same[0] == same[1]
+    assert len({str(rows) for rows in fresh}) > 1
+
+
+def test_the_order_of_released_rows_is_drawn(shop):
+    """Four groups come in 24 orders; that 40 answers all have the same one has a chance of 24⁻³⁹."""
+    plan = shop.plan(by_site("epsilon = 100000, delta = 0.01, max_groups_contributed = 4")).selects[0]
+    measured = measure(plan, shop._engine, fresh_sampling_key())
+    orders = Counter(tuple(release(plan, measured).table.column(0).to_pylist()) for _ in range(40))
+    assert len(orders) > 1
+
+
+def test_a_group_below_the_minimum_of_owners_never_appears(open_shop):
+    table = pa.table({"uid": np.arange(105), "g": ["many"] * 100 + ["few"] * 5})
+    session = open_shop({"tables": {"t": {"owner": "uid"}}}, {"t": table})
+    for strategy in ("OPTIMAL", "LAPLACE_THRESHOLD", "GAUSSIAN_THRESHOLD"):
+        options = (
+            f"epsilon = 1000, delta = 0.09, min_privacy_units_per_group = 6, group_selection_strategy = {strategy}"
+        )
+        plan = session.plan(f"{CLAUSE}({options}) g, COUNT(DISTINCT uid) AS n FROM t GROUP BY g").selects[0]
+        measured = measure(plan, session._engine, fresh_sampling_key())
+        for _ in range(30):
+            assert release(plan, measured).table.column(0).to_pylist() == ["many"]
+
+
+def test_what_the_ledger_is_asked_for_is_what_was_asked_and_delta_only_where_it_is_used(shop):
+    plan = shop.plan(f"{CLAUSE}(epsilon = 3, delta = 1e-6, noise = LAPLACE) COUNT(DISTINCT uid) FROM visits")
+    assert (charge_of(plan).epsilon, charge_of(plan).delta) == (3, 0)
+    grouped = shop.plan(f"{CLAUSE}(epsilon = 3, delta = 1e-6) site, COUNT(DISTINCT uid) FROM visits GROUP BY site")
+    assert (charge_of(grouped).epsilon, charge_of(grouped).delta) == (3, Fraction(1, 10**6))
+
+
+def test_sampling_keys_are_fresh():
+    assert len({fresh_sampling_key().seeds for _ in range(5)}) == 5
+    assert fresh_sampling_key(seeded_entropy(1)) == fresh_sampling_key(seeded_entropy(1))
+
+
+def test_found_bounds_wider_than_planned_are_a_bug_and_not_a_release(plans):
+    planned = next(r for r in plans[0].releases if isinstance(r.bounds, Inferred) and isinstance(r.measure, OwnerSum))
+    narrow = replace(planned, noise=replace(planned.noise, shift=Shift(1, planned.noise.shift.coordinates)))
+    with pytest.raises(InternalError):
+        resolve(narrow, tuple(bounds(-64, 64) for _ in plans[0].histograms))
