@@ -7,14 +7,13 @@ Exit status: 0 done, 1 a check failed, 2 wrong usage or refused. Verbs import wh
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from importlib.abc import MetaPathFinder
-from importlib.util import find_spec
 from typing import Annotated, NoReturn
 
 import typer
 
 from shoal.cli import attack, risk
+from shoal.cli.audit import audit
 from shoal.cli.budget import budget
 from shoal.cli.demo import demo
 from shoal.cli.explain import explain
@@ -29,12 +28,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, query, explain, budget, init):
+for verb in (demo, query, explain, budget, init, audit):
     app.command()(verb)
-app.add_typer(risk.app, name="risk")
-if find_spec("shoal.cli.audit"):
-    app.command()(import_module("shoal.cli.audit").audit)
-app.add_typer(attack.app, name="attack")
+for group in (risk.app, attack.app):
+    app.add_typer(group)
 
 
 def show_version(wanted: bool) -> None:

@@ -8,7 +8,7 @@ import pytest
 from shoal.cli import main
 from shoal.errors import InternalError, ShoalError
 
-VERBS = ("demo", "query", "explain", "budget", "init")
+VERBS = ("demo", "query", "explain", "budget", "init", "audit")
 GROUPS = {"risk": ("scan", "join", "check"), "attack": ("differencing", "reconstruction", "averaging")}
 
 
