@@ -25,13 +25,14 @@ import numpy as np
 from benchmarks import visits
 from benchmarks.records import FOLDER, write_record
 from shoal.execute import fresh_sampling_key, measure, release
+from shoal.mechanisms.noise import add_noise
 from shoal.session import Session, connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROWS, RUNS = 10_000_000, 5
-ROWS_PER_OWNER, SPEND_PER_OWNER, TOP = 10, 100, 100
+ROWS_PER_OWNER, SPEND_PER_OWNER, TOP, DRAWS = 10, 100, 100, 200
 KAPPA = 5
 OPTIONS = f"epsilon = {{epsilon}}, delta = 1e-6, max_groups_contributed = {KAPPA}"
 EVEN = ", noise = LAPLACE, group_selection_strategy = LAPLACE_THRESHOLD"
@@ -179,24 +180,21 @@ def timing(job: Job, connection: duckdb.DuckDBPyConnection, session: Session, ru
 
 def utility(job: Job, session: Session, runs: int) -> Utility:
     """Sites and the median relative error of the first aggregate on the largest sites, against the bounded truth."""
-    ours = [answered(session, job.private_sql()) for _ in range(runs)]
-    even = [answered(session, job.private_sql(more=EVEN)) for _ in range(runs)]
-    middle = [[statistics.median(column) for column in zip(*side, strict=True)] for side in (ours, even)]
-    return Utility(job.name, middle[0][0], middle[1][0], middle[0][1], middle[1][1])
+    ours, even = ([answered(session, job.private_sql(more=more)) for _ in range(runs)] for more in ("", EVEN))
+    sites, even_sites = (statistics.median(count for count, _ in side) for side in (ours, even))
+    error, even_error = (float(np.median(np.concatenate([errors for _, errors in side]))) for side in (ours, even))
+    return Utility(job.name, sites, even_sites, error, even_error)
 
 
-def answered(session: Session, sql: str) -> tuple[int, float]:
-    """One run, looked at from inside: how many sites, and how far off the largest are."""
+def answered(session: Session, sql: str) -> tuple[int, np.ndarray]:
+    """One run, looked at from inside: how many sites, and how far off the largest are, their noise drawn many times."""
     (plan,) = session.plan(sql).selects
     measured = measure(plan, session._engine, fresh_sampling_key())  # noqa: SLF001 - the bounded truth is not public
-    answer = release(plan, measured).table
-    exact = measured.measurement
-    truth = dict(zip(exact.keys.column(0).to_pylist(), np.asarray(exact.totals[0]).tolist(), strict=True))
-    key, count = plan.select.keys[0][0].symbol, plan.select.aggregates[0].field.symbol
-    noisy = dict(zip(answer.column(key).to_pylist(), answer.column(count).to_pylist(), strict=True))
-    largest = sorted(truth, key=lambda site: -truth[site])[:TOP]
-    errors = [abs(noisy[site] - truth[site]) / truth[site] for site in largest if site in noisy]
-    return len(noisy), statistics.median(errors) if errors else float("nan")
+    sites = release(plan, measured).table.num_rows
+    truth = np.sort(np.asarray(measured.measurement.totals[0], dtype=np.int64))[-TOP:]
+    largest = np.tile(truth, DRAWS)
+    noisy = add_noise(measured.noises[0], largest)
+    return sites, np.abs(noisy - largest).astype(np.float64) / largest
 
 
 def peak_memory(rows: int, data: Path) -> float:
@@ -210,8 +208,10 @@ def answer_once(path: Path) -> float:
     """Answers J1 and tells the largest resident size so far, in gigabytes."""
     with connect(path, CATALOG) as session:
         session.query(JOBS[0].private_sql())
-    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return kilobytes / (1e9 if sys.platform == "darwin" else 1e6)
+    status = Path("/proc/self/status")
+    if status.exists():  # ru_maxrss would include the process that started this one
+        return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) / 1e6
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if sys.platform == "darwin" else 1e6)
 
 
 def report(timings: list[Timing], utilities: list[Utility], peak: float) -> list[str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GAUSSIAN_MEDIAN, LAPLACE_MEDIAN = 0.6745, math.log(2)
 """The median of |X| for noise of scale 1."""
 
-MARGIN = 1.02
+MARGIN = 1.05
 """Discrete noise needs a little more than the analytic scale."""
 
 STEPS = 60
