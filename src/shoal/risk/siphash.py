@@ -46,13 +46,14 @@ class SipHash:
     def of_words(self, words: list[Hashes], last: Hashes) -> Hashes:
         """Hashes of n messages of equal length: full 8-byte blocks, then the block with the length in its top byte."""
         out = np.empty(len(last), dtype=np.uint64)
+        states = _State(self._start, min(len(last), _CHUNK))
         for begin in range(0, len(last), _CHUNK):
             part = slice(begin, begin + _CHUNK)
-            state = _State(self._start, len(out[part]))
+            state = states.begin(len(out[part]))
             for word in words:
                 state.take(word[part])
             state.take(last[part])
-            out[part] = state.finish()
+            state.finish(out[part])
         return out
 
     def of_texts(self, data: Bytes, starts: Positions, lengths: Positions, ending: int) -> Hashes:
@@ -61,9 +62,10 @@ class SipHash:
         `data` must have 8 readable bytes beyond the end of every stretch.
         """
         out = np.empty(len(starts), dtype=np.uint64)
+        states = _State(self._start, min(len(starts), _CHUNK))
         for begin in range(0, len(starts), _CHUNK):
             part = slice(begin, begin + _CHUNK)
-            out[part] = self._chunk_of_texts(data, starts[part], lengths[part], ending)
+            self._chunk_of_texts(states, data, starts[part], lengths[part], ending, out[part])
         return out
 
     def of_bytes(self, message: bytes) -> np.uint64:
@@ -71,21 +73,28 @@ class SipHash:
         data = np.frombuffer(message + bytes(8), dtype=np.uint8)
         return self.of_texts(data, np.zeros(1, np.int64), np.array([len(message) - 1]), message[-1])[0]  # type: ignore[no-any-return]
 
-    def _chunk_of_texts(self, data: Bytes, starts: Positions, lengths: Positions, ending: int) -> Hashes:
+    def _chunk_of_texts(
+        self, states: _State, data: Bytes, starts: Positions, lengths: Positions, ending: int, out: Hashes
+    ) -> None:
         """Longest messages first, so that those with a next block are always a prefix."""
         blocks = (lengths + 1) >> 3  # full blocks of a message, which is one byte longer than its text
-        order = np.argsort(-blocks, kind="stable")
-        starts, lengths, blocks = starts[order], lengths[order], blocks[order]
+        most = int(blocks.max())
+        order = np.argsort((most - blocks).astype(np.uint16), kind="stable") if int(blocks.min()) < most else None
+        if order is not None:
+            starts, lengths, blocks = starts[order], lengths[order], blocks[order]
         # an unaligned view: entry i holds bytes i to i + 7
         windows = np.ndarray((max(len(data) - 7, 0),), dtype="<u8", buffer=data, strides=(1,))
-        state = _State(self._start, len(starts))
-        longer = np.searchsorted(-blocks, -np.arange(int(blocks[0]) if len(blocks) else 0), side="left")
+        state = states.begin(len(starts))
+        longer = np.searchsorted(-blocks, -np.arange(most), side="left")
         for block, count in enumerate(longer):
             state.first(int(count)).take(_block(windows, starts[:count], lengths[:count], 8 * block, ending))
         state.take(_last_block(windows, starts, lengths, blocks, ending))
-        out = np.empty(len(starts), dtype=np.uint64)
-        out[order] = state.finish()
-        return out
+        if order is None:
+            state.finish(out)
+        else:
+            hashes = np.empty(len(starts), dtype=np.uint64)
+            state.finish(hashes)
+            out[order] = hashes
 
 
 def _block(windows: Hashes, starts: Positions, lengths: Positions, offset: int, ending: int) -> Hashes:
@@ -111,35 +120,45 @@ class _State:
     """Four words of SipHash state for each of n messages."""
 
     def __init__(self, start: list[np.uint64], count: int) -> None:
-        self._v = [np.full(count, word, dtype=np.uint64) for word in start]
+        self._start = start
+        self.words = [np.empty(count, dtype=np.uint64) for _ in start]
         self._spare = np.empty(count, dtype=np.uint64)
+
+    def begin(self, count: int) -> _State:
+        """The states of `count` new messages, in the same memory."""
+        view = self.first(count)
+        for word, value in zip(view.words, self._start, strict=True):
+            word.fill(value)
+        return view
 
     def first(self, count: int) -> _State:
         """The states of the first messages, in place."""
         view = object.__new__(_State)
-        view._v = [word[:count] for word in self._v]
+        view._start = self._start
+        view.words = [word[:count] for word in self.words]
         view._spare = self._spare[:count]
         return view
 
     def take(self, block: Hashes) -> None:
         """Two rounds for a block."""
-        v0, v3 = self._v[0], self._v[3]
+        v0, v3 = self.words[0], self.words[3]
         np.bitwise_xor(v3, block, out=v3)
         self._round()
         self._round()
         np.bitwise_xor(v0, block, out=v0)
 
-    def finish(self) -> Hashes:
+    def finish(self, out: Hashes) -> None:
         """Four rounds at the end."""
-        v0, v1, v2, v3 = self._v
+        v0, v1, v2, v3 = self.words
         np.bitwise_xor(v2, _U(255), out=v2)
         for _ in range(4):
             self._round()
-        result: Hashes = v0 ^ v1 ^ v2 ^ v3
-        return result
+        np.bitwise_xor(v0, v1, out=out)
+        np.bitwise_xor(out, v2, out=out)
+        np.bitwise_xor(out, v3, out=out)
 
     def _round(self) -> None:
-        v0, v1, v2, v3 = self._v
+        v0, v1, v2, v3 = self.words
         np.add(v0, v1, out=v0)
         np.add(v2, v3, out=v2)
         self._rotate(v1, 13)
