@@ -115,7 +115,7 @@ def _grouped(owners: NDArray[np.uint64], groups: Codes, rows: NDArray[np.int64])
 
 @dataclass(frozen=True)
 class Picks:
-    """The keyed numbers of owners and groups: ((a·u + b) | 1)·mixed(Σ mᵢ·gᵢ + d) mod 2⁶², in words that wrap around."""
+    """The keyed numbers of owners and groups: (mixed(a·u + b) | 1)·mixed(Σ mᵢ·gᵢ + d) mod 2⁶², in words that wrap around."""
 
     key: SamplingKey
     owners: Owners
@@ -132,7 +132,7 @@ class Picks:
     def of_pairs(self, pairs: Pairs, runs: Segments) -> NDArray[np.uint64]:
         """One pick for each pair; `runs` are the runs of pairs of one owner."""
         canonical = self.owners.canonical(pairs.owners[runs.starts])
-        odd = (canonical * np.uint64(self.key.odd(0)) + np.uint64(self.key.number(1))) | _ONE
+        odd = mixed(canonical * np.uint64(self.key.odd(0)) + np.uint64(self.key.number(1))) | _ONE
         return (runs.spread(odd) * self.groups[pairs.groups]) & _LOW_62
 
     def of_rows(

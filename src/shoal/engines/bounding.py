@@ -172,11 +172,11 @@ class Bounding:
     # ---- picks ---------------------------------------------------------------------------------------------------
 
     def _pick(self) -> exp.Expr:
-        """((a·u + b) | 1)·mixed(Σ mᵢ·gᵢ + d) mod 2⁶²."""
+        """(mixed(a·u + b) | 1)·mixed(Σ mᵢ·gᵢ + d) mod 2⁶²."""
         owner_field = next(f for f in self._query.input.fields if f.symbol == self._query.input.owner)
         owner = functions.canonical_integer(column(OWNER), owner_field.type)
         keyed_owner = masked(plus(times(wide(owner), integer(self._key.odd(0))), integer(self._key.number(1))))
-        odd_owner = exp.BitwiseOr(this=exp.Paren(this=keyed_owner), expression=integer(1))
+        odd_owner = exp.BitwiseOr(this=exp.Paren(this=mixed(keyed_owner)), expression=integer(1))
         group: exp.Expr = integer(self._key.number(2))
         for index, ((field, _), symbol) in enumerate(zip(self._query.keys, self._keys, strict=True)):
             value = functions.canonical_integer(column(symbol), field.type)
