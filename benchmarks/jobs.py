@@ -24,6 +24,7 @@ import numpy as np
 
 from benchmarks import visits
 from benchmarks.records import FOLDER, write_record
+from benchmarks.showing import shown
 from shoal.execute import fresh_sampling_key, measure, release
 from shoal.mechanisms.noise import add_noise
 from shoal.session import Session, connect
@@ -256,6 +257,7 @@ def options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", nargs="+", default=[job.name for job in JOBS], metavar="J")
     parser.add_argument("--data", type=Path, default=visits.DATA, help="where the table is kept")
     parser.add_argument("--results", type=Path, default=FOLDER, help="where the JSON file goes")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/reference/benchmarks.md")
     parser.add_argument("--peak", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
@@ -269,7 +271,7 @@ def main(argv: list[str]) -> int:
     load = os.getloadavg()
     timings, utilities = measured_jobs(asked.rows, asked.runs, asked.data, asked.jobs)
     peak = peak_memory(asked.rows, asked.data)
-    print("\n".join(report(timings, utilities, peak)))
+    shown(report(timings, utilities, peak), "jobs", write=asked.write)
     numbers: dict[str, Any] = {
         "rows": asked.rows,
         "runs": asked.runs,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.records import FOLDER, write_record
+from benchmarks.showing import shown
 from shoal.mechanisms import vectorised, vetted
 from shoal.mechanisms.entropy import SYSTEM
 
@@ -57,11 +58,15 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks noise", description=__doc__)
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--results", type=Path, default=FOLDER, help="where the JSON file goes")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/benchmarks.md")
     asked = parser.parse_args(argv)
     load = os.getloadavg()
     found = [rates(name, scale, asked.draws) for name in OURS for scale in SCALES]
-    print("| noise | scale | ours, draws per second | OpenDP | goal |\n|---|---:|---:|---:|---:|")
-    for row in found:
-        print(f"| {row['noise']} | {row['scale']:g} | {row['ours']:,.0f} | {row['opendp']:,.0f} | {row['goal']:,} |")
+    lines = ["| noise | scale | ours, draws per second | OpenDP | goal |", "|---|---:|---:|---:|---:|"]
+    lines += [
+        f"| {row['noise']} | {row['scale']:g} | {row['ours']:,.0f} | {row['opendp']:,.0f} | {row['goal']:,} |"
+        for row in found
+    ]
+    shown(lines, "noise", write=asked.write)
     print(f"\n{write_record('noise', {'draws': asked.draws, 'load_before': load, 'rates': found}, asked.results)}")
     return 0

@@ -22,11 +22,21 @@ def machine() -> dict[str, Any]:
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
     return {
         "system": platform.system(),
-        "processor": platform.machine(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "memory_gb": round(pages / 1e9, 1),
         "python": platform.python_version(),
     }
+
+
+def processor() -> str:
+    """The processor by its name, where the system tells it."""
+    facts = Path("/proc/cpuinfo")
+    if facts.exists():
+        for line in facts.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
 
 
 def versions() -> dict[str, str]:

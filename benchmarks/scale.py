@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks import visits
 from benchmarks.jobs import CATALOG, JOBS, seconds
 from benchmarks.records import FOLDER, write_record
+from benchmarks.showing import shown
 from shoal.session import connect
 
 ROWS, RUNS = (1_000_000, 10_000_000, 50_000_000), 3
@@ -59,10 +60,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--data", type=Path, default=visits.DATA, help="where the tables are kept")
     parser.add_argument("--results", type=Path, default=FOLDER, help="where the JSON file goes")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/benchmarks.md")
     asked = parser.parse_args(argv)
     load = os.getloadavg()
     taken = [timings(rows, asked.runs, asked.data) for rows in asked.rows]
-    print("\n".join(report(asked.rows, taken)))
+    shown(report(asked.rows, taken), "scale", write=asked.write)
     numbers = {
         "runs": asked.runs,
         "load_before": load,
