@@ -1,7 +1,7 @@
 """Numbers that know how wrong they can be.
 
 >>> share_of_trials(10, 100)
-Estimate(value=0.1, low=0.0552, high=0.1744)
+Estimate(value=0.1, low=0.05523, high=0.1744)
 """
 
 from __future__ import annotations
