@@ -17,6 +17,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shoal.engines.csv_files import csv_relation, quoted, text
 from shoal.errors import ShoalError
 
 BATCH_ROWS = 1 << 17
@@ -138,7 +139,7 @@ def _of_files(grouped: dict[str, list[Path]]) -> list[Table]:
 
 def _of_shards(name: str, files: list[Path]) -> Table:
     extensions = {_extension(file) for file in files}
-    for known, reader in ((_PARQUET, _of_parquet), (_CSV, _of_text("read_csv")), (_JSON_LINES, _of_text("read_json"))):
+    for known, reader in ((_PARQUET, _of_parquet), (_CSV, _of_csv), (_JSON_LINES, _of_json_lines)):
         if extensions <= known:
             return reader(name, files)
     what = "mixes file formats and" if extensions <= _DATA else "is of an unknown format and"
@@ -205,21 +206,35 @@ def _batch_rows(rows: int, size: int) -> int:
     return max(1024, min(BATCH_ROWS, _BATCH_BYTES * rows // max(size, 1)))
 
 
-def _of_text(function: str) -> Any:
-    """A reader for CSV or JSON lines, through DuckDB."""
-    options = ", union_by_name = true" + (", format = 'newline_delimited'" if function == "read_json" else "")
+def _of_csv(name: str, files: list[Path]) -> Table:
+    """CSV with the types that queries would see: those of nearly all values; digits with leading zeros are text."""
+    if any(_extension(file).endswith(".gz") for file in files):
+        return _of_duckdb_reader(name, files, "read_csv", "")
+    connection = duckdb.connect()
+    try:
+        relation = connection.sql(csv_relation(connection, files))
+    except duckdb.Error:
+        raise unreadable(f"The table {name!r}") from None
+    return _of_relation(name, relation, _total_size(files), connection)
 
-    def reader(name: str, files: list[Path]) -> Table:
-        connection = duckdb.connect()
-        listed = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
-        size = sum(file.stat().st_size for file in files)
-        try:
-            relation = connection.sql(f"SELECT * FROM {function}([{listed}]{options})")
-        except duckdb.Error:
-            raise unreadable(f"The table {name!r}") from None
-        return _of_relation(name, relation, size, connection)
 
-    return reader
+def _of_json_lines(name: str, files: list[Path]) -> Table:
+    """JSON lines; types are those of all rows."""
+    return _of_duckdb_reader(name, files, "read_json", ", format = 'newline_delimited', sample_size = -1")
+
+
+def _of_duckdb_reader(name: str, files: list[Path], function: str, options: str) -> Table:
+    connection = duckdb.connect()
+    listed = ", ".join(text(str(file)) for file in files)
+    try:
+        relation = connection.sql(f"SELECT * FROM {function}([{listed}], union_by_name = true{options})")
+    except duckdb.Error:
+        raise unreadable(f"The table {name!r}") from None
+    return _of_relation(name, relation, _total_size(files), connection)
+
+
+def _total_size(files: list[Path]) -> int:
+    return sum(file.stat().st_size for file in files)
 
 
 # databases
@@ -239,8 +254,7 @@ def _of_database(connection: duckdb.DuckDBPyConnection) -> list[Table]:
     ).fetchall()
     tables = []
     for (name,) in names:
-        quoted = '"' + name.replace('"', '""') + '"'
-        relation = connection.sql(f"SELECT * FROM {quoted}")
+        relation = connection.sql(f"SELECT * FROM {quoted(name)}")
         tables.append(_of_relation(name, relation, None, connection))
     return tables
 
@@ -251,9 +265,9 @@ class _RelationRows:
     connection: duckdb.DuckDBPyConnection | None  # kept open
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        quoted = ", ".join('"' + column.replace('"', '""') + '"' for column in columns)
+        listed = ", ".join(quoted(column) for column in columns)
         try:
-            yield from self.relation.select(quoted).to_arrow_reader(BATCH_ROWS)
+            yield from self.relation.select(listed).to_arrow_reader(BATCH_ROWS)
         except (duckdb.Error, OSError, pa.ArrowException):
             raise unreadable("A part of the table") from None
 

@@ -317,3 +317,21 @@ def test_csv_with_leading_zeros_stays_text(tmp_path):
     sketch = Sketch(key=KEY)
     sketch.update(["01234", "99999"])
     assert scan(tmp_path / "t.csv", key=KEY).sketches["zip"].to_bytes() == sketch.to_bytes()
+
+
+def test_odd_values_in_csv_and_json_lines_do_not_stop_a_scan(tmp_path):
+    (tmp_path / "t.csv").write_text("n,m\n" + "".join(f"{n},x\n" for n in range(30_000)) + "oops,y\n")
+    report = scan(tmp_path / "t.csv", key=KEY)
+    assert report.datasets[0].rows >= 30_000
+    assert 0.9 < report.sketches["n"].distinct_values().value / 30_001 < 1.1
+    rows = [{"n": n} for n in range(25_000)] + [{"n": "odd"}, {"other": [1]}]
+    (tmp_path / "t.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    assert scan(tmp_path / "t.jsonl", key=KEY).datasets[0].rows == 25_002
+
+
+def test_compressed_csv_is_read(tmp_path):
+    import gzip
+
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"n\n1\n2\n"))
+    assert scan(tmp_path / "t.csv.gz", key=KEY).datasets[0].name == "t"
+    assert scan(tmp_path, key=KEY).sketches["n"].distinct_values().value == 2
