@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.accounting.events import LaplaceNoise, OptimalSelection, Shift, ThresholdSelection
@@ -75,6 +75,7 @@ def test_with_room_to_spare_the_typical_error_is_no_larger_either_and_groups_nee
     assert 1.8 * half_point(plan.selection) < threshold_for(noise, 5, Fraction(1, 10**6))
 
 
+@settings(deadline=None)
 @given(
     needed=st.lists(st.floats(0, 2), min_size=1, max_size=6),
     selecting=st.sampled_from([0.0, 1.0]),
