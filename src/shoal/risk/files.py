@@ -78,7 +78,7 @@ def pack_dataset(dataset: SketchedDataset) -> bytes:
 
 def unpack_dataset(data: bytes) -> SketchedDataset:
     """The dataset in these bytes, or E_SKETCH."""
-    body = unsealed(bytes(data), MAGIC, VERSION)
+    body = unsealed(data, MAGIC, VERSION)
     if len(body) < _HEAD.size:
         raise damaged("it ends within its header")
     _, _, nothing, length = _HEAD.unpack_from(body)

@@ -76,6 +76,9 @@ def sealed(body: bytes) -> bytes:
 
 def unsealed(data: bytes, magic: bytes, version: int) -> bytes:
     """The bytes under an intact seal, with the right magic and version."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise damaged("it is not bytes")
+    data = bytes(data)
     if len(data) < len(magic) + 2 + DIGEST_BYTES or data[: len(magic)] != magic:
         raise damaged("it does not begin like one")
     found = int.from_bytes(data[len(magic) : len(magic) + 2], "little")
@@ -129,7 +132,7 @@ class _Reader:
 
 def unpack_sketch(data: bytes) -> SketchFields:
     """The sketch in these bytes, or E_SKETCH."""
-    body = unsealed(bytes(data), MAGIC, VERSION)
+    body = unsealed(data, MAGIC, VERSION)
     if len(body) < _HEADER.size:
         raise damaged("it ends within its header")
     (_, _, owned_by, bits, k, keyed, width, key_id, rows, kept, dense, listed, column_listed, column_dense) = (

@@ -175,6 +175,8 @@ class Sketch:
         return self
 
     def _check_fits(self, other: Sketch) -> None:
+        if not isinstance(other, Sketch):
+            raise ShoalError("E_USAGE", "Only a sketch can be merged into a sketch.")
         if self.key_id != other.key_id:
             raise ShoalError(
                 "E_SKETCH", "The two sketches have different keys.", hint="Make both with the same key=… or --key FILE."

@@ -8,6 +8,7 @@ Estimate(value=0.5, low=0.5, high=0.5)
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
@@ -228,6 +229,8 @@ def _batch_tasks(table: Table, plan: Plan) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _cores() -> int:
+    if not sys.executable:  # embedded in another program: nothing to start workers with
+        return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import resource
 import struct
 import tracemalloc
 
@@ -79,6 +80,12 @@ def test_every_single_bit_that_flips_is_noticed():
 def test_what_is_no_sketch_at_all_is_refused(data):
     with pytest.raises(ShoalError, match="not a readable sketch"):
         Sketch.from_bytes(data[:50])
+
+
+@pytest.mark.parametrize("data", ["text", 10**12, None, [1, 2]], ids=str)
+def test_what_is_not_even_bytes_is_refused(data):
+    with pytest.raises(ShoalError, match="not bytes"):
+        Sketch.from_bytes(data)
 
 
 def test_another_version_is_named():
@@ -172,7 +179,7 @@ def test_a_hundred_thousand_mutations_are_read_safely():
     rng = np.random.default_rng(42)
     sources = [(Sketch.from_bytes, sketch.to_bytes()) for sketch in SKETCHES.values()]
     sources.append((unpack_dataset, pack_dataset(DATASET)))
-    survived = 0
+    survived, memory = 0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(100_000):
         read, packed = sources[number % len(sources)]
         body = mutated(packed[:-DIGEST_BYTES], rng)
@@ -182,6 +189,7 @@ def test_a_hundred_thousand_mutations_are_read_safely():
             intact = hashlib.blake2b(body, digest_size=DIGEST_BYTES).digest() == packed[-DIGEST_BYTES:]
             assert attempt(read, body + packed[-DIGEST_BYTES:]) <= intact
     assert survived < 50_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 100_000  # KiB
 
 
 def test_a_few_mutations_are_read_safely_every_time():

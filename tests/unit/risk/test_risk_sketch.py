@@ -160,6 +160,11 @@ def test_without_a_key_the_process_has_one():
     assert first.merge(second).distinct_values().value == 1
 
 
+def test_only_sketches_merge():
+    with pytest.raises(ShoalError):
+        sketch_of([1], [1]).merge(b"not a sketch")
+
+
 def test_sketches_under_different_keys_refuse_to_merge():
     with pytest.raises(ShoalError) as caught:
         sketch_of([1], [1]).merge(Sketch(key=b"another key"))
