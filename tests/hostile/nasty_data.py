@@ -268,6 +268,19 @@ def groups_of_one() -> Tables:
     )
 
 
+def everything_at_once() -> Tables:
+    """A little of every trap, for queries that nobody wrote by hand."""
+    people, trips = ordinary()
+    doubles = [float("nan"), float("inf"), float("-inf"), -0.0, 0.1, 1e308, -1e308, 5e-324, 2.0**53, None]
+    keys = [None, "", " ", "7", "2026-01-15", "e\u0301", "é", "north", "s1", "%"]
+    for place, (value, key) in enumerate(zip(doubles, keys, strict=True)):
+        for uid in (OWNER, 100 + place, 101 + place):
+            people.append((uid, key, (None, 0, -(2**31), 2**31 - 1, 7)[place % 5], value))
+            trips.append((uid, key, None if place % 3 == 0 else FIRST_DAY, value))
+    trips += [(OWNER, f"t{i % 25}", FIRST_DAY + dt.timedelta(days=i % 40), i / 3) for i in range(60)]
+    return built([*people, people[0], (None, "north", 1, 1.0)], trips + trips[:20] + [(None, "s1", None, None)])
+
+
 DATA_SETS: dict[str, Callable[[], Tables]] = {
     made.__name__: made
     for made in (
@@ -296,6 +309,7 @@ DATA_SETS: dict[str, Callable[[], Tables]] = {
         dictionary_columns,
         owners_in_one_table_only,
         groups_of_one,
+        everything_at_once,
     )
 }
 

@@ -1,0 +1,420 @@
+"""Random queries over the whole surface, from a seed: most are well formed, many are answered, some are cut to pieces.
+
+A relation is text with typed columns; expressions are drawn by the type they must have. Nothing here knows what is allowed:
+that is for the engine to say.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import corpus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NUMBER, TEXT, FLAG, DAY, OWNER = "number", "text", "flag", "day", "owner"
+Columns = tuple[tuple[str, str], ...]
+
+CUSTOMERS: Columns = (("uid", OWNER), ("region", TEXT), ("age", NUMBER), ("income", NUMBER))
+VISITS: Columns = (("uid", OWNER), ("site", TEXT), ("day", DAY), ("spend", NUMBER))
+REGIONS: Columns = (("region", TEXT), ("continent", TEXT))
+
+
+def forms(text: str) -> tuple[str, ...]:
+    """Forms between semicolons; {n}, {t}, {f}, {d}, {o} are holes for expressions of a type, {c} for a constant text."""
+    return tuple(part.strip() for part in text.split(";"))
+
+
+NUMBERS = ("0", "1", "-1", "7", "2.5", "1e300", "-1e-300", "9223372036854775807", "0.1", "NULL", "100", "3")
+TEXTS = ("'north'", "'s1'", "''", "' '", "'é'", "NULL", "'2026-01-15'", "'7'", "'%'", "'a%_'")
+DAYS = ("DATE '2026-01-15'", "DATE '0001-01-01'", "DATE '9999-12-31'", "CAST(NULL AS DATE)", "CURRENT_DATE")
+
+EXPRESSIONS: dict[str, tuple[str, ...]] = {
+    NUMBER: forms(
+        """
+        {n} + {n} ; {n} - {n} ; {n} * {n} ; {n} / {n} ; {n} % {n} ; -({n}) ; abs({n}) ; sqrt({n}) ; ln({n}) ;
+        exp({n}) ; floor({n}) ; ceil({n}) ; round({n}, 2) ; pow({n}, {n}) ; sign({n}) ; greatest({n}, {n}) ;
+        least({n}, {n}) ; CAST({n} AS INTEGER) ; CAST({n} AS DECIMAL(9, 2)) ; CAST({t} AS BIGINT) ;
+        CAST({t} AS DOUBLE) ; length({t}) ; COALESCE({n}, {n}) ; NULLIF({n}, {n}) ;
+        CASE WHEN {f} THEN {n} ELSE {n} END ; CASE WHEN {f} THEN {n} END ; CASE {n} WHEN {n} THEN {n} ELSE {n} END ;
+        EXTRACT(YEAR FROM {d}) ; EXTRACT(DOW FROM {d}) ; date_diff('day', {d}, {d}) ; mod({n}, {n}) ;
+        CAST({f} AS INTEGER) ; position({t} IN {t}) ; log({n}) ; trunc({n}) ; ({n}) ; strpos({t}, {t})
+        """
+    ),
+    TEXT: forms(
+        """
+        upper({t}) ; lower({t}) ; trim({t}) ; {t} || {t} ; substring({t}, 1, 2) ; substring({t}, {n}, {n}) ;
+        left({t}, 2) ; CAST({n} AS VARCHAR) ; CAST({d} AS VARCHAR) ; COALESCE({t}, {t}) ;
+        CASE WHEN {f} THEN {t} ELSE {t} END ; replace({t}, 'a', {t}) ; concat({t}, {t}) ; reverse({t}) ;
+        NULLIF({t}, {t}) ; lpad({t}, 5, 'x') ; split_part({t}, 'o', 1)
+        """
+    ),
+    FLAG: forms(
+        """
+        {n} > {n} ; {n} <= {n} ; {n} = {n} ; {n} <> {n} ; {t} = {t} ; {t} LIKE {c} ; {t} IN ({c}, {c}) ;
+        {n} IN (1, 2, {n}) ; {n} BETWEEN {n} AND {n} ; {d} > {d} ; {n} IS NULL ; {t} IS NOT NULL ; NOT ({f}) ;
+        ({f} AND {f}) ; ({f} OR {f}) ; {f} AND {f} ; {f} OR {f} ; {o} = 7 ; {o} % 3 = 1 ; {o} IN (1, 7, 9) ;
+        {t} IS DISTINCT FROM {t} ; TRUE ; FALSE ; {n} NOT BETWEEN {n} AND {n} ; starts_with({t}, {t}) ;
+        regexp_matches({t}, '^[a-n]') ; {t} NOT LIKE {c} ; ({f}) IS TRUE ; {t} < {t}
+        """
+    ),
+    DAY: forms(
+        """
+        {d} + INTERVAL 1 DAY ; {d} - INTERVAL 2 MONTH ; date_trunc('month', {d}) ; CAST({t} AS DATE) ;
+        COALESCE({d}, {d}) ; {d} + 3
+        """
+    ),
+}
+
+WINDOWS = forms(
+    """
+    ROW_NUMBER() ; RANK() ; LAG({n}) ; SUM({n}) ; AVG({n}) ; COUNT(*) ; FIRST_VALUE({n}) ; MAX({n}) ; NTILE(3)
+    """
+)
+ROW_AGGREGATES = forms(
+    """
+    COUNT(*) ; SUM({n}) ; AVG({n}) ; MIN({n}) ; MAX({n}) ; COUNT({t}) ; COUNT(DISTINCT {t}) ; STDDEV({n}) ;
+    MEDIAN({n})
+    """
+)
+PRIVATE_AGGREGATES = forms(
+    """
+    COUNT(*{group}) ; COUNT({n}{group}) ; COUNT(DISTINCT {o}) ; SUM({n}{group}) ; AVG({n}{group}) ;
+    COUNT(DISTINCT {t}{most}) ; VAR_POP({n}{row}{most}) ; STDDEV({n}{row}) ; VARIANCE({n}{row}) ;
+    MEDIAN({n}{row}{most}) ; MIN({n}{row}) ; MAX({n}{row}) ; PERCENTILE_CONT({n}, 0.9{row}) ;
+    APPROX_QUANTILES({n}, 4{row}) ; APPROX_COUNT_DISTINCT({n}) ; COUNTIF({f}) ;
+    SUM({n}{group}) FILTER (WHERE {f}) ; COUNT(*) FILTER (WHERE {f}) ;
+    SUM(CASE WHEN {f} THEN {n} ELSE 0 END{group})
+    """
+)
+OLD_AGGREGATES = forms(
+    """
+    ANON_COUNT(*) ; ANON_SUM({n}, 0, 100) ; ANON_AVG({n} CLAMPED BETWEEN -5 AND 90) ; ANON_VAR({n}, 0, 10) ;
+    ANON_NTILE({n}, 0.25, 0, 9) ; ANON_COUNT(DISTINCT uid) ; ANON_MEDIAN({n} CLAMPED BETWEEN 0 AND 50) ;
+    ANON_STDDEV({n}) ; ANON_MAX({n}, 0, 10)
+    """
+)
+BOUNDS = (
+    "(0, 1)",
+    "(0, 100)",
+    "(-5, 50)",
+    "(10, 20)",
+    "(-20, -10)",
+    "(0, 0)",
+    "(3, 3)",
+    "(0, 1e6)",
+    "(-0.5, 0.25)",
+    "(0, 1e-9)",
+    "(9, 1)",
+)
+NASTY = (
+    "NULL",
+    "''",
+    "0",
+    "-1",
+    "1e400",
+    "9" * 30,
+    "'\\'",
+    ";",
+    "--",
+    "/*",
+    "*/",
+    "(",
+    ")",
+    ",",
+    "uid",
+    "OVER ()",
+    "LIMIT 1",
+    "rowid",
+    "::INT",
+)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Something that can stand in FROM."""
+
+    sql: str
+    columns: Columns
+
+
+class Grammar:
+    """One random query after another, replayable from the seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self._names = 0
+
+    def query(self) -> str:
+        """Any query: generated, a mutation of one, or a mutation of the corpus."""
+        kind = self.dice.random()
+        if kind < 0.1:
+            return self.mutated(self.dice.choice(corpus.CASES).sql)
+        if kind < 0.2:
+            return self.mutated(self.statement())
+        return self.statement()
+
+    # ---- statements ----------------------------------------------------------------------------------------------
+
+    def statement(self) -> str:
+        """A private SELECT, alone or with something around it."""
+        kind = self.dice.random()
+        inner = self.private()
+        if kind < 0.7:
+            return inner
+        if kind < 0.78:
+            return f"SELECT * FROM ({inner}) AS p ORDER BY 1 LIMIT {self.dice.randint(0, 5)}"
+        if kind < 0.84:
+            return f"WITH p AS ({inner}) SELECT COUNT(*) AS rows_seen FROM p a CROSS JOIN p b"
+        if kind < 0.9:
+            common = self.subquery(2)
+            inner, _, name = common.sql.rpartition(" AS ")
+            columns = tuple((column.replace(f"{name}.", "w."), kind) for column, kind in common.columns)
+            return f"WITH w AS {inner} {self.private(Relation('w', columns))}"
+        if kind < 0.95:
+            return f"SELECT r.region, p.* FROM regions r LEFT JOIN ({inner}) AS p ON TRUE"
+        return f"{self.private(total=True)} UNION ALL {self.private(total=True)}"
+
+    def private(self, source: Relation | None = None, *, total: bool = False) -> str:
+        """A SELECT with one of the clauses; `total` asks for one number and nothing after it."""
+        source = source or self.relation(3)
+        old = self.dice.random() < 0.1
+        count = 0 if total else self.dice.choice((0, 0, 1, 1, 1, 2, 3))
+        key_list = [
+            self.expression(self.dice.choice((TEXT, TEXT, NUMBER, FLAG, DAY)), source.columns, 1) for _ in range(count)
+        ]
+        forms = OLD_AGGREGATES if old else PRIVATE_AGGREGATES
+        wanted = 1 if total else self.dice.choice((0, 1, 1, 1, 2, 3)) if count else self.dice.randint(1, 3)
+        values = [self.filled(self.dice.choice(forms), source.columns, 1) for _ in range(wanted)]
+        items = [f"{k} AS k{i}" for i, k in enumerate(key_list)] + [f"{v} AS v{i}" for i, v in enumerate(values)]
+        clause = "ANONYMIZATION" if old else "DIFFERENTIAL_PRIVACY"
+        where = f" WHERE {self.expression(FLAG, source.columns, 2)}" if self.dice.random() < 0.4 else ""
+        tail = f" GROUP BY {', '.join(str(i + 1) for i in range(count))}" if count else ""
+        if total:
+            return f"SELECT WITH {clause} OPTIONS({self.options(old=old)}) {items[0]} FROM {source.sql}{where}"
+        if values and self.dice.random() < 0.15:
+            tail += f" HAVING {self.dice.choice(values)} > {self.dice.choice(NUMBERS)}"
+        if self.dice.random() < 0.2:
+            tail += f" ORDER BY {self.dice.randint(1, max(1, len(items)))} DESC"
+        if self.dice.random() < 0.1:
+            tail += f" LIMIT {self.dice.randint(0, 9)}"
+        return (
+            f"SELECT WITH {clause} OPTIONS({self.options(old=old)}) {', '.join(items)} FROM {source.sql}{where}{tail}"
+        )
+
+    def options(self, *, old: bool) -> str:
+        """Mostly sensible."""
+        chosen = [f"epsilon={self.dice.choice(('1', '0.5', '3', '10', '1e-3', '1000'))}"]
+        if self.dice.random() < 0.95:
+            chosen.append(f"delta={self.dice.choice(('1e-6', '1e-9', '0.01'))}")
+        bound = self.dice.random()
+        if bound < 0.6:
+            chosen.append(f"max_groups_contributed={self.dice.choice((1, 2, 3, 10))}")
+        elif bound < 0.75 and not old:
+            chosen.append(f"max_rows_contributed={self.dice.choice((1, 2, 5))}")
+        extras = (
+            "noise=GAUSSIAN",
+            "noise=LAPLACE",
+            "group_selection_strategy=OPTIMAL",
+            "group_selection_strategy=LAPLACE_THRESHOLD",
+        )
+        extras += (
+            ("k_threshold=3",)
+            if old
+            else ("min_privacy_units_per_group=3", "group_selection_strategy=GAUSSIAN_THRESHOLD")
+        )
+        if self.dice.random() < 0.3:
+            chosen.append(self.dice.choice(extras))
+        self.dice.shuffle(chosen)
+        return ", ".join(chosen)
+
+    # ---- relations -----------------------------------------------------------------------------------------------
+
+    def relation(self, depth: int) -> Relation:
+        """Something in which every row has an owner, usually."""
+        if depth <= 0 or self.dice.random() < 0.3:
+            return self.table()
+        ways = (self.subquery, self.joined, self.subquery, self.joined, self.with_public, self.per_owner)
+        made: Callable[[int], Relation] = self.dice.choice((*ways, self.united, self.windowed, self.semi))
+        return made(depth - 1)
+
+    def table(self) -> Relation:
+        """A table under a fresh name."""
+        name = self.fresh()
+        table, columns = self.dice.choice((("customers", CUSTOMERS), ("visits", VISITS)))
+        return Relation(f"{table} AS {name}", self.named(name, columns))
+
+    def subquery(self, depth: int) -> Relation:
+        """Projection and filter, sometimes DISTINCT."""
+        below = self.relation(depth)
+        owner = self.owner_of(below)
+        outputs = [(f"x{i}", kind, self.expression(kind, below.columns, 1)) for i, kind in enumerate(self.kinds())]
+        items = ([f"{owner} AS uid"] if self.dice.random() < 0.85 else []) + [f"{e} AS {n}" for n, _, e in outputs]
+        distinct = "DISTINCT " if self.dice.random() < 0.15 else ""
+        where = f" WHERE {self.expression(FLAG, below.columns, 2)}" if self.dice.random() < 0.4 else ""
+        return self.derived(
+            f"SELECT {distinct}{', '.join(items)} FROM {below.sql}{where}", [(n, k) for n, k, _ in outputs]
+        )
+
+    def per_owner(self, depth: int) -> Relation:
+        """GROUP BY the owner inside FROM."""
+        below = self.relation(depth)
+        owner = self.owner_of(below)
+        values = [
+            self.filled(self.dice.choice(ROW_AGGREGATES), below.columns, 1) for _ in range(self.dice.randint(1, 2))
+        ]
+        keys = [owner, *(self.expression(TEXT, below.columns, 0) for _ in range(self.dice.choice((0, 0, 1))))]
+        items = [f"{owner} AS uid", *(f"{v} AS x{i}" for i, v in enumerate(values))]
+        having = f" HAVING {self.dice.choice(values)} IS NOT NULL" if self.dice.random() < 0.2 else ""
+        sql = f"SELECT {', '.join(items)} FROM {below.sql} GROUP BY {', '.join(keys)}{having}"
+        return self.derived(sql, [(f"x{i}", NUMBER) for i in range(len(values))])
+
+    def windowed(self, depth: int) -> Relation:
+        """A window over one owner's rows (now and then over everybody's)."""
+        below = self.relation(depth)
+        owner = self.owner_of(below)
+        partition = f"PARTITION BY {owner}" if self.dice.random() < 0.9 else ""
+        order = f" ORDER BY {self.expression(NUMBER, below.columns, 0)}"
+        frame = self.dice.choice(
+            ("", "", " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", " RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW")
+        )
+        window = self.filled(self.dice.choice(WINDOWS), below.columns, 0)
+        text = self.expression(TEXT, below.columns, 0)
+        sql = f"SELECT {owner} AS uid, {text} AS t, {window} OVER ({partition}{order}{frame}) AS w FROM {below.sql}"
+        return self.derived(sql, [("t", TEXT), ("w", NUMBER)])
+
+    def joined(self, depth: int) -> Relation:
+        """Two owned relations, on the owner nearly always."""
+        left, right = self.relation(depth), self.relation(depth - 1)
+        a, b = self.owner_of(left), self.owner_of(right)
+        columns = left.columns + right.columns
+        kind = self.dice.choice(("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
+        condition = f"{a} = {b}" if self.dice.random() < 0.95 else self.expression(FLAG, columns, 1)
+        if self.dice.random() < 0.4:
+            condition += f" AND {self.expression(FLAG, columns, 2)}"
+        if self.dice.random() < 0.1:
+            return Relation(f"{left.sql}, {right.sql}", columns)
+        nested = f"({right.sql})" if " ON " in right.sql and not right.sql.startswith("(") else right.sql
+        return Relation(f"{left.sql} {kind} {nested} ON {condition}", columns)
+
+    def with_public(self, depth: int) -> Relation:
+        """An owned relation beside a public one."""
+        left, name = self.relation(depth), self.fresh()
+        columns = left.columns + self.named(name, REGIONS)
+        kind = self.dice.choice(("JOIN", "LEFT JOIN", "LEFT JOIN", "CROSS JOIN", "RIGHT JOIN"))
+        on = "" if kind == "CROSS JOIN" else f" ON {self.expression(FLAG, columns, 2)}"
+        return Relation(f"{left.sql} {kind} regions AS {name}{on}", columns)
+
+    def united(self, depth: int) -> Relation:
+        """UNION ALL and its relatives."""
+        kinds = self.kinds()
+        sides = []
+        for _ in range(2):
+            below = self.relation(depth)
+            items = [
+                f"{self.owner_of(below)} AS uid",
+                *(f"{self.expression(k, below.columns, 1)} AS x{i}" for i, k in enumerate(kinds)),
+            ]
+            sides.append(f"SELECT {', '.join(items)} FROM {below.sql}")
+        operator = self.dice.choice(("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT"))
+        return self.derived(f" {operator} ".join(sides), [(f"x{i}", k) for i, k in enumerate(kinds)])
+
+    def semi(self, depth: int) -> Relation:
+        """EXISTS and IN, tied to the owner nearly always."""
+        outer, inner = self.relation(depth), self.table()
+        a, b = self.owner_of(outer), self.owner_of(inner)
+        tie = f"{a} = {b}" if self.dice.random() < 0.9 else "TRUE"
+        extra = f" AND {self.expression(FLAG, inner.columns, 1)}" if self.dice.random() < 0.5 else ""
+        negation = self.dice.choice(("", "NOT "))
+        test = f"{negation}EXISTS (SELECT 1 FROM {inner.sql} WHERE {tie}{extra})"
+        if self.dice.random() < 0.3:
+            test = f"{a} {negation}IN (SELECT {b} FROM {inner.sql})"
+        items = [f"{a} AS uid", f"{self.expression(NUMBER, outer.columns, 1)} AS x0"]
+        return self.derived(f"SELECT {', '.join(items)} FROM {outer.sql} WHERE {test}", [("x0", NUMBER)])
+
+    def derived(self, sql: str, columns: list[tuple[str, str]]) -> Relation:
+        """(sql) AS fresh."""
+        name = self.fresh()
+        return Relation(f"({sql}) AS {name}", self.named(name, (("uid", OWNER), *columns)))
+
+    # ---- expressions ---------------------------------------------------------------------------------------------
+
+    def expression(self, kind: str, columns: Columns, depth: int) -> str:
+        """An expression of a type; columns and constants at the end."""
+        if depth <= 0 or self.dice.random() < 0.4:
+            return self.leaf(kind, columns)
+        return self.filled(self.dice.choice(EXPRESSIONS[kind]), columns, depth - 1)
+
+    def leaf(self, kind: str, columns: Columns) -> str:
+        """A column of the type, or a constant."""
+        named = [name for name, k in columns if k == kind]
+        if named and self.dice.random() < 0.8:
+            return self.dice.choice(named)
+        if kind == FLAG:
+            return self.filled(self.dice.choice(EXPRESSIONS[FLAG][:12]), columns, 0)
+        return self.dice.choice({NUMBER: NUMBERS, TEXT: TEXTS, DAY: DAYS}[kind])
+
+    def filled(self, form: str, columns: Columns, depth: int) -> str:
+        """A form with its holes filled."""
+        kinds = {"n": NUMBER, "t": TEXT, "f": FLAG, "d": DAY}
+
+        def hole(match: re.Match[str]) -> str:
+            what = match[1]
+            if what in kinds:
+                return self.expression(kinds[what], columns, depth)
+            if what == "o":
+                return self.dice.choice([name for name, kind in columns if kind == OWNER])
+            if what == "c":
+                return self.dice.choice(TEXTS)
+            named = {"group": "contribution_bounds_per_group", "row": "contribution_bounds_per_row"}
+            if self.dice.random() < 0.4:
+                return ""
+            if what == "most":
+                return f", max_contributions_per_group => {self.dice.randint(1, 4)}"
+            return f", {named[what]} => {self.dice.choice(BOUNDS)}"
+
+        return re.sub(r"\{(\w+)\}", hole, form)
+
+    def kinds(self) -> list[str]:
+        return [self.dice.choice((NUMBER, NUMBER, TEXT, DAY)) for _ in range(self.dice.randint(1, 3))]
+
+    def owner_of(self, relation: Relation) -> str:
+        return self.dice.choice([name for name, kind in relation.columns if kind == OWNER])
+
+    def named(self, name: str, columns: Columns) -> Columns:
+        return tuple((f"{name}.{column}", kind) for column, kind in columns)
+
+    def fresh(self) -> str:
+        self._names += 1
+        return f"q{self._names}"
+
+    # ---- cutting to pieces ---------------------------------------------------------------------------------------
+
+    def mutated(self, sql: str) -> str:
+        """A text with some of its words dropped, doubled, swapped, taken from another text, or replaced by something nasty."""
+        words = re.findall(r"\w+|'[^']*'|\s+|[^\w\s]", sql)
+        for _ in range(self.dice.randint(1, 4)):
+            place = self.dice.randrange(len(words) + 1)
+            other = self.dice.randrange(len(words) + 1)
+            change = self.dice.randrange(6)
+            if change == 0:
+                del words[place : place + self.dice.randint(1, 3)]
+            elif change == 1:
+                words[place:place] = words[place : place + self.dice.randint(1, 6)]
+            elif change == 2 and place < len(words) and other < len(words):
+                words[place], words[other] = words[other], words[place]
+            elif change == 3:
+                words.insert(place, self.dice.choice(NASTY))
+            elif change == 4:
+                donor = re.findall(r"\w+|'[^']*'|\s+|[^\w\s]", self.dice.choice(corpus.CASES).sql)
+                start = self.dice.randrange(len(donor))
+                words[place:place] = donor[start : start + self.dice.randint(1, 12)]
+            elif place < len(words):
+                words[place] = chr(self.dice.choice((0, 9, 34, 39, 92, 96, 160, 0x200B, 0x202E, 0xD800, 0x1F986)))
+            if not words:
+                return ""
+        return "".join(words)
