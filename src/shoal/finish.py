@@ -24,7 +24,7 @@ from shoal.plan.expressions import (
 from shoal.plan.nodes import Field, Node
 from shoal.plan.trees import all_nodes, rebuilt
 from shoal.plan.types import DOUBLE
-from shoal.released import Released, arrow_type, component
+from shoal.released import Released, arrow_type, component, distinct_names
 from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def finish(
     shown = plan.root.fields
     columns = [rows.column(f.symbol).combine_chunks() for f in shown]
     answer = pa.Table.from_arrays(
-        [_typed(c, f) for c, f in zip(columns, shown, strict=True)], names=[f.name for f in shown]
+        [_typed(c, f) for c, f in zip(columns, shown, strict=True)], names=distinct_names([f.name for f in shown])
     )
     extra = [s for _, _, symbols in carried.values() for s in symbols]
     by_place = {i: carried[f.symbol] for i, f in enumerate(shown) if f.symbol in carried}

@@ -51,6 +51,23 @@ def arrow_type(type_: Type) -> pa.DataType:
     return _ARROW[type_.kind]
 
 
+def distinct_names(names: list[str]) -> list[str]:
+    """The names, with a number behind those that stand there already: of two columns of one name, most tables lose one.
+
+    >>> distinct_names(["n", "n", "n_2", "n"])
+    ['n', 'n_3', 'n_2', 'n_4']
+    """
+    taken: set[str] = set()
+    found = []
+    for name in names:
+        spelled, number = name, 2
+        while spelled in taken or (spelled != name and spelled in names):
+            spelled, number = f"{name}_{number}", number + 1
+        taken.add(spelled)
+        found.append(spelled)
+    return found
+
+
 def component(symbol: str, index: int) -> str:
     """The column that carries the noisy number behind an aggregate."""
     return f"{symbol}_r{index}"

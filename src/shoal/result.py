@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from shoal import params
 from shoal.errors import ShoalError, missing_extra
-from shoal.released import plain
+from shoal.released import distinct_names, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,15 +114,18 @@ class Result(Rows):
         and expressions over aggregates are not covered (those have no interval).
         """
         exact = float(params.confidence_level(self.level if level is None else level))
-        columns: dict[str, pa.ChunkedArray | pa.Array] = {}
+        wanted = [f"{name}_{end}" for name in self.columns for end in ("low", "high")]
+        # A column that the analyst named keeps its name, whatever the ends of another would be called.
+        end_names = iter(distinct_names(self.columns + wanted)[len(self.columns) :])
+        names: list[str] = []
+        columns: list[pa.ChunkedArray | pa.Array] = []
         for index, name in enumerate(self.columns):
-            columns[name] = self._table.column(index)
+            low_and_high = (next(end_names), next(end_names))
             ends = self._interval(index, exact)
-            if ends is not None:
-                low, high = ends
-                columns[f"{name}_low"] = pa.array(plain(low), pa.float64())
-                columns[f"{name}_high"] = pa.array(plain(high), pa.float64())
-        return Rows(pa.Table.from_arrays(list(columns.values()), names=list(columns)))
+            names += [name, *low_and_high] if ends is not None else [name]
+            columns.append(self._table.column(index))
+            columns += [pa.array(plain(end), pa.float64()) for end in ends or ()]
+        return Rows(pa.Table.from_arrays(columns, names=names))
 
     def _interval(self, index: int, level: float) -> tuple[Any, Any] | None:
         """(low, high) of an output column that is a plain copy of a private aggregate."""

@@ -304,3 +304,14 @@ def test_values_are_written_for_people():
     assert text_table([], [], 0) == "(no columns)"
     assert text_table(["a"], [], 0).splitlines()[0] == "a"
     assert "<td>1</td>" in html_table(["a"], [["1"]], 1)
+
+
+def test_columns_of_one_name_are_told_apart(shop):
+    items = "COUNT(DISTINCT uid), COUNT(DISTINCT age), COUNT(DISTINCT vip) AS count_low, 7 AS x, 8 AS x"
+    result = shop.query(f"{CLAUSE}({SURE}) {items} FROM customers")
+    assert result.columns == ["count", "count_2", "count_low", "x", "x_2"]
+    assert len(result.to_dicts()[0]) == len(result.to_polars().columns) == 5
+    ends = result.intervals()
+    assert ends.columns[:4] == ["count", "count_low_2", "count_high", "count_2"]
+    assert len(ends.to_dicts()[0]) == 11
+    assert "count_2" in repr(result)
