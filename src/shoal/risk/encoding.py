@@ -132,13 +132,8 @@ class ColumnEncoder:
         return self._of_dictionary
 
     def _same_dictionary(self, dictionary: pa.Array) -> bool:
-        return self._dictionary is not None and _address(self._dictionary) == _address(dictionary)
-
-
-def _address(array: pa.Array) -> tuple[object, ...]:
-    """Where an array lies in memory; while we hold it nothing else can lie there."""
-    places = (None if buffer is None else (buffer.address, buffer.size) for buffer in array.buffers())
-    return (len(array), array.offset, str(array.type), *places)
+        known = self._dictionary
+        return known is not None and len(known) == len(dictionary) and dictionary.equals(known)
 
 
 def _repeats(array: pa.Array) -> bool:

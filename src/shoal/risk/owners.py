@@ -52,8 +52,7 @@ class OwnerBatch:
         """All owners of the batch in a single set."""
         if self._one_set is None:
             self._one_set = OwnerSets(registers, count=1)
-            self._one_set.add(np.zeros(len(self.hashes), np.int64), self)
-            self._one_set.settle()
+            self._one_set.fill(self)
         return self._one_set
 
     def take(self, chosen: Positions) -> OwnerBatch:
@@ -86,6 +85,14 @@ class OwnerSets:
         if len(listed):
             everything = len(listed) == len(rows)
             self._wait(sets if everything else sets[listed], owners.hashes if everything else owners.hashes[listed])
+
+    def fill(self, owners: OwnerBatch) -> None:
+        """Put owners into a single empty set; where the first of them make it registers, none is ever listed."""
+        look = owners.hashes[: 8 * self.longest_list]
+        if len(np.unique(look)) > self.longest_list:
+            self._make_dense(np.zeros(1, np.int64))
+        self.add(np.zeros(len(owners), np.int64), owners)
+        self.settle()
 
     def _wait(self, sets: Positions, owners: Hashes) -> None:
         self._waiting.append((sets, owners))

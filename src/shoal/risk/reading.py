@@ -179,7 +179,9 @@ def read_shard(shard: Shard, columns: list[str]) -> Iterator[pa.RecordBatch]:
     """The rows of one row group; text whose values repeat stays encoded by the file's own dictionary."""
     try:
         group = pq.read_metadata(shard["path"]).row_group(shard["row_group"])
-        with pq.ParquetFile(shard["path"], read_dictionary=_dictionaries(group), memory_map=True) as file:
+        with pq.ParquetFile(
+            shard["path"], read_dictionary=_dictionaries(group), memory_map=True, pre_buffer=False
+        ) as file:
             yield from file.iter_batches(
                 batch_size=_batch_rows(group.num_rows, group.total_byte_size),
                 row_groups=[shard["row_group"]],
