@@ -167,7 +167,10 @@ def _read_table(name: str, raw: Any) -> Table:
     if rows is not None and (not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows <= 2**40):
         raise _wrong(f"In the catalog, {where}: max_rows_per_owner_and_group is a whole number from 1.")
     columns = {}
-    for column, facts in raw.get("columns", {}).items():
+    described = raw.get("columns", {})
+    if not isinstance(described, dict):
+        raise _wrong(f"In the catalog, the columns of {where} must be a section with keys.")
+    for column, facts in described.items():
         columns[fold(column)] = _read_column(f"column {column!r} of {where}", facts)
     return Table(name, owner, kind or (fold(owner) if owner else None), view, rows, columns)
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.catalog import Catalog, Table, fold
 from shoal.errors import ShoalError
 from shoal.plan.types import Kind, Type
 from shoal.sql.functions import type_of
+from shoal.sql.functions.coerce import parsed_temporal
 
 if TYPE_CHECKING:
     from shoal.engines.base import Engine
@@ -55,10 +59,16 @@ def _type(table: Table, column: str, stored: str) -> Type:
 
 def _check_table(table: Table, schema: Schema) -> None:
     names = {fold(name): type_ for name, type_ in schema}
-    for column in table.columns:
+    for column, facts in table.columns.items():
         if column not in names:
             raise ShoalError(
                 "E_CATALOG", f"The catalog describes a column {column!r} that {table.name!r} does not have."
+            )
+        if not all(_fits(value, names[column]) for value in facts.values or ()):
+            raise ShoalError(
+                "E_CATALOG",
+                f"The catalog lists values of the column {column!r} of {table.name!r} that do not fit its type.",
+                hint=f"The column is of type {names[column]}.",
             )
     if table.owner is None:
         return
@@ -71,6 +81,29 @@ def _check_table(table: Table, schema: Schema) -> None:
             f"The owner column of {table.name!r} must be a whole number or text.",
             hint="Floating-point owners can be equal and look different; offer a view that casts them.",
         )
+
+
+def _fits(value: Any, type_: Type) -> bool:
+    """Whether a listed value can be a key of a column: dates and times may be written as text."""
+    match type_.kind:
+        case _ if value is None:
+            return True
+        case Kind.BOOLEAN:
+            return isinstance(value, bool)
+        case Kind.TEXT:
+            return isinstance(value, str)
+        case Kind.INTEGER:
+            return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+        case Kind.DOUBLE | Kind.DECIMAL:
+            number = isinstance(value, (int, float, Decimal, Fraction)) and not isinstance(value, bool)
+            return number and -math.inf < value < math.inf
+        case Kind.DATE | Kind.TIMESTAMP | Kind.TIME:
+            if isinstance(value, str):
+                return parsed_temporal(value, type_.kind) is not None
+            if type_.kind is Kind.DATE and isinstance(value, dt.datetime):
+                return False
+            return isinstance(value, dt.time if type_.kind is Kind.TIME else dt.date)
+    return False
 
 
 def _from_facts(table: Table) -> Schema:
