@@ -19,7 +19,7 @@ from shoal.plan.contributions import LeafCounts, SamplingKey
 from shoal.session import connect
 
 ROWS = 1500
-CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = {kappa}) "
+CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, {limit}) "
 
 
 def drawn(rng, values, size=ROWS):
@@ -95,12 +95,12 @@ def by_keys(measurement):
     return plain, leaves, measurement.histograms
 
 
-def compare(select, *, kappa=3, owner="uid", table=None, columns=None, seed=5):
+def compare(select, *, kappa=3, limit=None, owner="uid", table=None, columns=None, seed=5):
     """Runs one private SELECT both ways; True when memory sufficed throughout."""
     rows = nasty_table() if table is None else table
     session = connect({"t": rows}, {"tables": {"t": {"owner": owner, "columns": columns or {}}}})
     with session:
-        plan = session.plan(CLAUSE.format(kappa=kappa) + select)
+        plan = session.plan(CLAUSE.format(limit=limit or f"max_groups_contributed = {kappa}") + select)
         both = BothPaths(session._engine)
         entropy = SeededEntropy(seed)
         for part in plan.selects:
@@ -156,6 +156,25 @@ def test_every_measure_is_the_same_by_group(aggregate, kappa):
 @pytest.mark.parametrize("aggregate", AGGREGATES[::3])
 def test_every_measure_is_the_same_without_groups(aggregate):
     assert compare(f"{aggregate} FROM t")
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+@pytest.mark.parametrize(
+    "aggregate",
+    [
+        "COUNT(*)",
+        "COUNT(spend)",
+        "COUNT(DISTINCT uid)",
+        "SUM(spend, contribution_bounds_per_group => (0, 9))",
+        "SUM(number), AVG(price)",
+        "AVG(wild, contribution_bounds_per_group => (-1, 2)), MEDIAN(same, contribution_bounds_per_row => (0, 9))",
+        "VAR_POP(spend), COUNT(DISTINCT site, max_contributions_per_group => 2)",
+        "MIN(price), MAX(number, contribution_bounds_per_row => (0, 9))",
+    ],
+)
+def test_rows_bounded_per_owner_are_the_same(aggregate, rows):
+    assert compare(f"day, {aggregate} FROM t GROUP BY day", limit=f"max_rows_contributed = {rows}")
+    assert compare(f"{aggregate} FROM t", limit=f"max_rows_contributed = {rows}")
 
 
 @pytest.mark.parametrize("key", ["site", "number", "far % 3", "day", "moment", "flag", "ratio", "price", "tiny"])
@@ -252,7 +271,9 @@ def test_picks_that_share_their_leading_bits_are_decided_by_all_bits():
     key = SamplingKey((1,) * 160)
     session = connect({"t": nasty_table()}, {"tables": {"t": {"owner": "uid"}}})
     with session:
-        plan = session.plan(CLAUSE.format(kappa=3) + "number, COUNT(*) FROM t GROUP BY number")
+        plan = session.plan(
+            CLAUSE.format(limit="max_groups_contributed = 3") + "number, COUNT(*) FROM t GROUP BY number"
+        )
         both = BothPaths(session._engine)
         measure(plan.selects[0], both, key, SeededEntropy(1))
 
@@ -269,7 +290,7 @@ def test_data_larger_than_memory_is_left_to_sql_with_the_same_answer(tmp_path):
     for limit in ("50MB", "8GB"):
         with duckdb.connect(path, read_only=True, config={"memory_limit": limit, "threads": 2}) as connection:
             session = connect(connection, {"tables": {"t": {"owner": "uid"}}})
-            plan = session.plan(CLAUSE.format(kappa=3) + select)
+            plan = session.plan(CLAUSE.format(limit="max_groups_contributed = 3") + select)
             engine = session._engine
             key = SamplingKey(tuple(range(1, 161)))
             answers.append(by_keys(measure(plan.selects[0], engine, key, SeededEntropy(1)).measurement))

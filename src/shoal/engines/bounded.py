@@ -136,11 +136,12 @@ class Picks:
         return (runs.spread(odd) * self.groups[pairs.groups]) & _LOW_62
 
     def of_rows(
-        self, pairs: NDArray[np.uint64], canonical: NDArray[np.uint64], duplicates: NDArray[np.uint64]
+        self, pairs: NDArray[np.uint64], canonical: list[NDArray[np.uint64]], duplicates: NDArray[np.uint64]
     ) -> NDArray[np.uint64]:
-        """One pick for each row, from the pick of its owner and group, its value and its duplicate number."""
-        content = np.uint64(self.key.number(20)) + canonical * np.uint64(self.key.odd(21))
-        content += duplicates * np.uint64(self.key.odd(19))
+        """One pick for each row, from the pick of its owner and group, its values and its duplicate number."""
+        content = np.uint64(self.key.number(20)) + duplicates * np.uint64(self.key.odd(19))
+        for index, integers in enumerate(canonical):
+            content += integers * np.uint64(self.key.odd(21 + index))
         return ((pairs | _ONE) * mixed(content)) & _LOW_62
 
 
@@ -157,6 +158,7 @@ class Bounded:
     pairs: Pairs
     picks: Picks
     arguments: tuple[Argument, ...]
+    rows_are_cut: bool = False
     _taken: dict[int, Argument] = field(default_factory=dict)
     _samples: dict[tuple[int, int, bool], tuple[NDArray[np.int64], Argument]] = field(default_factory=dict)
 
@@ -225,13 +227,13 @@ class Bounded:
 
     def _sampled(self, number: int, most: int, *, first_pairs_only: bool) -> tuple[NDArray[np.int64], Argument]:
         pairs, argument = self._with_value(number, first_pairs_only=first_pairs_only)
-        if not len(pairs):
+        if not len(pairs) or (self.rows_are_cut and not first_pairs_only):
             return pairs, argument
         segments = Segments.of_runs(pairs)
         if not (segments.lengths > most).any():
             return pairs, argument
         duplicates = duplicate_numbers(argument.identities(), segments)
-        picks = self.picks.of_rows(self.pair_picks[pairs], argument.canonical(), duplicates)
+        picks = self.picks.of_rows(self.pair_picks[pairs], [argument.canonical()], duplicates)
         chosen = np.flatnonzero(keep_smallest(picks, segments, most))
         return pairs[chosen], argument.take(chosen)
 
@@ -242,6 +244,6 @@ class Bounded:
             return pairs, argument
         first = np.flatnonzero(first_of_kind(argument.identities(), Segments.of_runs(pairs)))
         pairs, argument = pairs[first], argument.take(first)
-        picks = self.picks.of_rows(self.pair_picks[pairs], argument.canonical(), np.ones(len(pairs), dtype=np.uint64))
+        picks = self.picks.of_rows(self.pair_picks[pairs], [argument.canonical()], np.ones(len(pairs), dtype=np.uint64))
         chosen = np.flatnonzero(keep_smallest(picks, Segments.of_runs(pairs), most))
         return pairs[chosen], argument.take(chosen)

@@ -153,12 +153,10 @@ class DuckDBEngine:
 
     def measure(self, query: ContributionQuery, key: SamplingKey) -> Measurement:
         """The exact integers of a contribution query: in memory where rows fit and can be handled, else by SQL."""
-        if memory.is_handled(query):
-            try:
-                return self.measure_in_memory(query, key)
-            except memory.NEEDS_SQL:
-                pass
-        return self.measure_by_sql(query, key)
+        try:
+            return self.measure_in_memory(query, key)
+        except memory.NEEDS_SQL:
+            return self.measure_by_sql(query, key)
 
     def measure_by_sql(self, query: ContributionQuery, key: SamplingKey) -> Measurement:
         """Runs the statements of a contribution query and lines their groups up."""

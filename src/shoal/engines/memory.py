@@ -1,7 +1,7 @@
 """The in-memory path: the same exact integers as the statements of `bounding`, from Arrow columns by sorting machine words.
 
-It gives up, and the engine runs SQL instead, where rows are bounded per owner, a number may need more than 64 bits, or two keyed
-picks are equal. Which path was taken shows in nothing but the time.
+It gives up, and the engine runs SQL instead, where a number may need more than 64 bits, or two keyed picks are equal. Which path
+was taken shows in nothing but the time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow as pa
 from shoal.engines.bounded import Bounded, Packed, Picks
 from shoal.engines.bounding import ONE, OWNER
 from shoal.engines.coding import Groups, Owners
+from shoal.engines.cutting import contents_of, cut_to_rows
 from shoal.engines.grouping import find_groups
 from shoal.engines.owned_rows import Argument, TooWide, arguments_of
 from shoal.engines.segments import EqualPicks
@@ -25,8 +26,11 @@ from shoal.plan.measures import DistinctValues, Leaves, OwnerCount, RowMoment
 from shoal.plan.nodes import field_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    from shoal.engines.bounded import Pairs
     from shoal.engines.tallies import Tally
     from shoal.plan.contributions import ContributionQuery, SamplingKey
     from shoal.plan.expressions import Expression
@@ -35,11 +39,6 @@ NEEDS_SQL = (TooWide, EqualPicks, MemoryError)
 """What the in-memory path raises where SQL must answer."""
 
 MOST_THREADS = 8
-
-
-def is_handled(query: ContributionQuery) -> bool:
-    """Whether the in-memory path can try: owners are bounded by groups, not by rows."""
-    return query.contribution.max_rows is None
 
 
 def measure_in_memory(
@@ -57,8 +56,7 @@ def measure_in_memory(
     histograms = [HistogramTally(histogram, arguments) for histogram in query.histograms]
     place = _places(groups, listed) if listed is not None else None
     packed = Packed.of(owners, groups, None if place is None else place >= 0)
-    most = query.contribution.max_groups if query.keys else None
-    _run(packed, Picks.of(key, owners, groups), values, most, [*tallies, *histograms])
+    _run(packed, _bounder(query, Picks.of(key, owners, groups), values), [*tallies, *histograms])
     if place is None or listed is None:
         place, listed = _found(query, groups, tallies[0])
     owner_count, *totals = (_spread(tally, place, listed.num_rows if query.keys else 1) for tally in tallies)
@@ -74,11 +72,24 @@ def _tally(task: Task, arguments: tuple[Expression, ...], groups: int, rows: int
     return kind(task, arguments, groups, rows)
 
 
-def _run(packed: Packed, picks: Picks, arguments: tuple[Argument, ...], most: int | None, tallies: list[Tally]) -> None:
+def _bounder(query: ContributionQuery, picks: Picks, arguments: tuple[Argument, ...]) -> Callable[[Pairs], Bounded]:
+    """How one slice is bounded: R rows of each owner, or κ groups, or neither where there is one group for all."""
+    most_rows, most_groups = query.contribution.max_rows, query.contribution.max_groups
+    contents = contents_of(query, arguments_of(query))
+
+    def bounded(pairs: Pairs) -> Bounded:
+        if most_rows is None:
+            return Bounded.of(pairs, picks, arguments, most_groups if query.keys else None)
+        return Bounded(cut_to_rows(pairs, picks, arguments, contents, most_rows), picks, arguments, rows_are_cut=True)
+
+    return bounded
+
+
+def _run(packed: Packed, bounder: Callable[[Pairs], Bounded], tallies: list[Tally]) -> None:
     """Reads all slices, as many at a time as there are processors, and adds them up."""
 
     def read(words: NDArray[np.uint64]) -> list[Any]:
-        bounded = Bounded.of(packed.pairs(words), picks, arguments, most)
+        bounded = bounder(packed.pairs(words))
         return [tally.of(bounded) for tally in tallies]
 
     with ThreadPoolExecutor(min(MOST_THREADS, _processors())) as pool:

@@ -106,7 +106,8 @@ class MomentTally(GroupTally):
         """What every sampled row adds."""
         measure, task = self._task.measure, self._task
         assert isinstance(measure, RowMoment)  # noqa: S101 - chosen by tally_of
-        assert self._argument is not None  # noqa: S101 - only bounded rows count without one
+        if self._argument is None:
+            return bounded.groups, bounded.counts(None)
         pairs, argument = bounded.sample(self._argument, measure.rows)
         groups = bounded.groups[pairs]
         if measure.power == 0:
