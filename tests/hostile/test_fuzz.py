@@ -19,7 +19,7 @@ from oracles import assert_every_column_is_paid_for, face_of
 from sqlglot import exp
 
 from shoal.accounting.ledger import Ledger
-from shoal.audit.replay import Neighbours
+from shoal.audit.replay import Neighbours, only_owner
 from shoal.catalog import Catalog
 from shoal.engines.compile import Compiler
 from shoal.engines.duckdb import DuckDBEngine, render
@@ -64,7 +64,8 @@ def world():
     catalog = Catalog.load(nasty_data.CATALOG)
     engines = [engine_with(t, 1) for t in (tables, neighbour)] + [engine_with(nasty_data.shuffled(tables), 2)]
     sessions = [Session(engine, catalog, Ledger.in_memory(None)) for engine in engines[:2]]
-    with Neighbours(tables, neighbour, catalog) as pair:
+    alone = only_owner(tables, catalog, nasty_data.OWNER)
+    with Neighbours(tables, neighbour, catalog, alone) as pair:
         yield World(sessions[0], sessions[1], pair, engines[0], engines[2])
     for engine in engines:
         engine.close()

@@ -3,6 +3,8 @@
 The stochastic tester sees outputs. This instrument sees inputs: every number that will get noise is recorded on both
 databases, and what one owner moved is held against the shift its mechanism declared. It needs no samples and misses no small
 δ; it says nothing about the noise itself. Beside the numbers nothing may differ: plan, charge, refusal, columns, types.
+With a third database that holds the owner alone, the move must be exactly what that owner adds by itself: nobody else's part
+may change by one step (but for counts of different values, where owners stand in for each other).
 
     >>> tables = {"t": {"uid": [1, 1, 2], "x": [3.0, 4.0, 90.0]}}
     >>> catalog = {"tables": {"t": {"owner": "uid"}}}
@@ -27,6 +29,7 @@ from shoal.engines.sources import open_source
 from shoal.errors import ShoalError
 from shoal.execute import fresh_sampling_key, infer, measure, release, with_stored_rows
 from shoal.mechanisms.entropy import seeded_entropy
+from shoal.plan.measures import DistinctValues
 from shoal.session import Session
 
 if TYPE_CHECKING:
@@ -106,6 +109,20 @@ def without_owner(
     return kept
 
 
+def only_owner(tables: Mapping[str, Any], catalog: Catalog | Mapping[str, Any], owner: object) -> dict[str, pa.Table]:
+    """The same tables with the rows of one owner alone; tables that the catalog does not own stay as they are."""
+    known = Catalog.load(catalog)
+    kept = {}
+    for name, data in tables.items():
+        table = data if isinstance(data, pa.Table) else pa.table(data)
+        column = known.tables[name].owner if name in known.tables else None
+        if column is not None:
+            keep = [value == owner for value in table.column(column).to_pylist()]
+            table = table.filter(pa.array(keep, pa.bool_()))
+        kept[name] = table
+    return kept
+
+
 def replay(
     sql: str,
     tables: Mapping[str, Any],
@@ -119,14 +136,27 @@ def replay(
 
 
 class Neighbours:
-    """Two databases that differ by one owner, opened once; any number of queries can be replayed on them."""
+    """Two databases that differ by one owner, opened once; any number of queries can be replayed on them.
+
+    `alone` is the owner by itself, to see that nobody else's part moves.
+    """
 
     def __init__(
-        self, tables: Mapping[str, Any], neighbour: Mapping[str, Any], catalog: Catalog | Mapping[str, Any]
+        self,
+        tables: Mapping[str, Any],
+        neighbour: Mapping[str, Any],
+        catalog: Catalog | Mapping[str, Any],
+        alone: Mapping[str, Any] | None = None,
     ) -> None:
         known = Catalog.load(catalog)
-        self._engines = _Recorder(open_source(dict(tables))), _Recorder(open_source(dict(neighbour)))
+        sources = [tables, neighbour, *([alone] if alone is not None else [])]
+        self._engines = [_Recorder(open_source(dict(source))) for source in sources]
         self._sessions = [Session(engine, known, Ledger.in_memory(None)) for engine in self._engines]
+
+    @classmethod
+    def of(cls, tables: Mapping[str, Any], catalog: Catalog | Mapping[str, Any], owner: object) -> Neighbours:
+        """All three databases, from one and an owner in it."""
+        return cls(tables, without_owner(tables, catalog, owner), catalog, only_owner(tables, catalog, owner))
 
     def __enter__(self) -> Neighbours:  # noqa: PYI034 - not subclassed
         return self
@@ -137,14 +167,14 @@ class Neighbours:
 
     def replay(self, sql: str, seed: int = 0, *, ask: bool = True) -> Replay:
         """Compare plans, then (`ask`) whole answers, then what enters every mechanism."""
-        first, second = self._sessions
+        first, second = self._sessions[:2]
         plan, other = _plan(first, sql), _plan(second, sql)
         if plan != other:
             return Replay(sql, (), ("the plan, or the refusal, depends on the data",))
         if isinstance(plan, str):
             return Replay(sql, (), ())
         differences = tuple(_visible_differences(first, second, sql)) if ask else ()
-        return Replay(sql, tuple(_entries(plan, *self._engines, seed)), differences)
+        return Replay(sql, tuple(_entries(plan, self._engines, seed)), differences)
 
 
 def _plan(session: Session, sql: str) -> StatementPlan | str:
@@ -190,45 +220,52 @@ class _Recorder:
         return self.answers[-1]
 
 
-def _entries(plan: StatementPlan, first: _Recorder, second: _Recorder, seed: int) -> Iterator[Entry]:
+def _entries(plan: StatementPlan, engines: list[_Recorder], seed: int) -> Iterator[Entry]:
     """All entries of all SELECTs; rows that a later SELECT reads are released once, from the first database."""
     stored: dict[int, Released] = {}
     for number, select in enumerate(plan.selects):
         ready = with_stored_rows(select, stored)
         key = fresh_sampling_key(seeded_entropy(seed))
-        found, _ = infer(ready, first, key, seeded_entropy(seed))
-        infer(ready, second, key, seeded_entropy(seed))
-        yield from _histogram_entries(ready, first, second)
-        measured = [measure(ready, engine, key, seeded_entropy(seed), found) for engine in (first, second)]
-        yield from _select_entries(ready, measured[0], measured[1])
+        found, *_ = (infer(ready, engine, key, seeded_entropy(seed))[0] for engine in engines)
+        yield from _histogram_entries(ready, engines)
+        measured = [measure(ready, engine, key, seeded_entropy(seed), found) for engine in engines]
+        yield from _select_entries(ready, measured)
         stored[number] = release(ready, measured[0], seeded_entropy(seed))
 
 
-def _histogram_entries(plan: SelectPlan, first: _Recorder, second: _Recorder) -> Iterator[Entry]:
+def _histogram_entries(plan: SelectPlan, engines: list[_Recorder]) -> Iterator[Entry]:
     """Logarithmic histograms from which bounds are read, as they were just counted."""
-    if not plan.histograms:
-        return
-    counted = first.answers[-1].histograms, second.answers[-1].histograms
-    for item, one, other in zip(plan.histograms, *counted, strict=True):
-        yield _entry(f"bounds of {type(item.histogram.serves).__name__}", item.noise.shift, _moves(one, other))
+    for index, item in enumerate(plan.histograms):
+        counted: list[Moves] = [dict(engine.answers[-1].histograms[index]) for engine in engines]
+        yield from _compared(f"bounds of {type(item.histogram.serves).__name__}", item.noise.shift, counted)
 
 
-def _select_entries(plan: SelectPlan, first: Measured, second: Measured) -> Iterator[Entry]:
+def _select_entries(plan: SelectPlan, measured: list[Measured]) -> Iterator[Entry]:
     """Owners per group, then every release."""
-    groups = [_group_names(side.measurement) for side in (first, second)]
-    owners = [
-        dict(zip(n, s.measurement.owners.tolist(), strict=True)) for n, s in zip(groups, (first, second), strict=True)
+    groups = [_group_names(side.measurement) for side in measured]
+    owners: list[Moves] = [
+        dict(zip(names, side.measurement.owners.tolist(), strict=True))
+        for names, side in zip(groups, measured, strict=True)
     ]
     reach = Shift(1, plan.contribution.groups)
-    yield _entry("owners of a group", reach, _moves(owners[0], owners[1]))
+    yield from _compared("owners of a group", reach, owners)
     appeared = set(groups[0]) ^ set(groups[1])
-    allowed = Shift(1, plan.contribution.groups) if plan.selection is not None else Shift(0)
-    yield _entry("groups that exist", allowed, dict.fromkeys(appeared, 1))
-    for index, (item, noise) in enumerate(zip(plan.releases, first.noises, strict=True)):
+    yield _entry("groups that exist", reach if plan.selection is not None else Shift(0), dict.fromkeys(appeared, 1))
+    for index, (item, noise) in enumerate(zip(plan.releases, measured[0].noises, strict=True)):
         vectors = [
-            _vector(n, s.measurement.totals[index], item.measure) for n, s in zip(groups, (first, second), strict=True)
+            _vector(names, side.measurement.totals[index], item.measure)
+            for names, side in zip(groups, measured, strict=True)
         ]
-        yield _entry(type(item.measure).__name__, noise.shift, _moves(vectors[0], vectors[1]))
+        additive = not isinstance(item.measure, DistinctValues)
+        yield from _compared(type(item.measure).__name__, noise.shift, vectors if additive else vectors[:2])
+
+
+def _compared(mechanism: str, declared: Shift, vectors: list[Moves]) -> Iterator[Entry]:
+    """What the owner moved; and, where the owner was measured alone, what is left of the move without the owner's own part."""
+    moves = _moves(vectors[0], vectors[1])
+    yield _entry(mechanism, declared, moves)
+    for alone in vectors[2:]:
+        yield _entry(f"{mechanism}, part of the other owners", Shift(0), _moves(moves, alone))
 
 
 def _group_names(measurement: Measurement) -> list[tuple[Any, ...]]:

@@ -153,7 +153,7 @@ def literal_form(literal: Literal) -> exp.Expr:
         written = value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
         return forms.cast(forms.text(written), engine_type(type_))
     if type_.kind is Kind.DECIMAL:
-        return forms.cast(forms.text(_digits(Fraction(value), type_.scale)), engine_type(type_))
+        return forms.try_cast(forms.text(_digits(Fraction(value), type_.scale)), engine_type(type_))
     if type_.kind is Kind.DOUBLE:
         return forms.number(nearest_double(value))
     return forms.number(value)
