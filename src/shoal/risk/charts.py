@@ -105,7 +105,7 @@ def histogram(measures: Measures) -> str:
                 f'<rect class="bar {of}" x="{x:.1f}" y="{y:.1f}" width="{width * 0.9:.1f}" '
                 f'height="{_y(0) - y:.1f}"><title>{escape(title)}</title></rect>'
             )
-        if len(bins) <= 12 or place % 2 == 0:
+        if len(bins) <= 8 or place % 2 == 0:
             parts.append(f'<text class="tick" x="{middle:.1f}" y="{_HEIGHT - 18}" text-anchor="middle">{label}</text>')
     return "".join([*parts, _axis_title("owners per value"), "</svg>"])
 

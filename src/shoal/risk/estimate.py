@@ -9,6 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LEVEL = 0.95
 """An interval holds the truth in at least about this share of scans."""
@@ -26,6 +30,9 @@ class Estimate:
 
     def __repr__(self) -> str:
         return f"Estimate(value={self.value:.4g}, low={self.low:.4g}, high={self.high:.4g})"
+
+    def __iter__(self) -> Iterator[float]:
+        return iter((self.value, self.low, self.high))
 
     @property
     def exact(self) -> bool:

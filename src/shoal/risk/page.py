@@ -100,7 +100,8 @@ def heads(headings: tuple[tuple[str, bool], ...]) -> str:
 def risk_page(datasets: tuple[DatasetRisk, ...], key_ids: list[str]) -> str:
     """The page of a scan."""
     columns = [column for dataset in datasets for column in dataset.columns]
-    grades = [column.graded.grade for column in columns if not column.is_owner]
+    owned = [column for column in columns if not column.measures.counts_rows] or columns
+    grades = [column.graded.grade for column in owned if not column.is_owner]
     tiles = [
         tile(counted(sum(dataset.rows for dataset in datasets)), "rows scanned"),
         tile(str(sum(len(column.subject) == 1 for column in columns)), f"columns in {_datasets(len(datasets))}"),
