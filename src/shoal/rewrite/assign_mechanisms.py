@@ -128,7 +128,7 @@ class Budget:
 
 def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
     """All assignments the options allow, without those that another surpasses; the first is the even split."""
-    noise = draft.select.options.noise
+    noise = _noise_asked(draft)
     moves = any(part_moves(p) for p in draft.parts) or draft.histograms or draft.needs_selection
     rules = rules_of(draft)
     if "OPTIMAL" in rules and len(rules) > 1:
@@ -153,6 +153,14 @@ def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
             if not _surpassed(draft, found, partial(_least_with_gaussian_count, draft, budget, found[0])):
                 found.append(with_laplace(draft, budget, rule))
     return found
+
+
+def _noise_asked(draft: Draft) -> str:
+    """The noise that was asked for; a threshold that reads a released count asks for the kind of its own name."""
+    options = draft.select.options
+    if options.noise != "AUTO" or draft.shared_unit is None:
+        return options.noise
+    return {"LAPLACE_THRESHOLD": "LAPLACE", "GAUSSIAN_THRESHOLD": "GAUSSIAN"}.get(options.strategy, "AUTO")
 
 
 def _surpassed(draft: Draft, found: list[Candidate], least: Callable[[], Errors | None]) -> bool:

@@ -29,9 +29,15 @@ def select_groups(draft: Draft) -> Draft:
         ),
         None,
     )
-    if select.options.strategy == "OPTIMAL" or select.options.selection_epsilon is not None:
+    if select.options.selection_epsilon is not None or not _may_share(select.options):
         shared = None
     return replace(draft, needs_selection=True, shared_unit=shared)
+
+
+def _may_share(options: Options) -> bool:
+    """Whether the rule that was asked for can read a released count: its noise must be of the kind that was asked for."""
+    contradictions = {("LAPLACE_THRESHOLD", "GAUSSIAN"), ("GAUSSIAN_THRESHOLD", "LAPLACE")}
+    return options.strategy != "OPTIMAL" and (options.strategy, options.noise) not in contradictions
 
 
 def _require_delta(options: Options, place: tuple[int, int] | None) -> None:

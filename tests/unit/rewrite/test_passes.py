@@ -119,6 +119,7 @@ def test_every_rule_goes_with_every_noise_on_request(quiet_shop, strategy, noise
             assert isinstance(plan.selection, OptimalSelection)
         else:
             assert isinstance(plan.selection, ThresholdSelection)
+            assert isinstance(plan.selection.noise, LaplaceNoise if strategy == "LAPLACE_THRESHOLD" else GaussianNoise)
         if noise != "AUTO":
             wanted = LaplaceNoise if noise == "LAPLACE" else GaussianNoise
             assert all(isinstance(r.noise, wanted) for r in plan.releases)

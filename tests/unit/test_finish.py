@@ -1,0 +1,121 @@
+"""Post-processing: expressions, HAVING, ORDER BY, LIMIT and outer queries touch released rows and public tables only."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+from shoal.errors import InternalError
+from shoal.finish import finish, is_ordered, public_rows
+from shoal.plan import nodes
+from shoal.plan.trees import all_nodes
+
+CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
+SURE = "epsilon = 100000, delta = 0.01, max_groups_contributed = 4"
+COUNT = "COUNT(*, contribution_bounds_per_group => (0, 5)) AS n"
+SITES = f"{CLAUSE}({SURE}) site, {COUNT} FROM visits GROUP BY site"
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        (f"{SITES} HAVING n > 1000", []),
+        (f"{SITES} HAVING n > 100 ORDER BY site LIMIT 2", [("s0", 500), ("s1", 500)]),
+        (f"{SITES} ORDER BY site DESC LIMIT 1 OFFSET 1", [("s2", 500)]),
+        (
+            f"SELECT site, n * 2 AS m FROM ({SITES}) WHERE site <> 's0' ORDER BY 1",
+            [("s1", 1000), ("s2", 1000), ("s3", 1000)],
+        ),
+        (f"SELECT COUNT(*) AS c, SUM(n) AS t, AVG(n) AS a FROM ({SITES})", [(4, 2000, 500.0)]),
+        (
+            f"SELECT site FROM ({SITES}) UNION ALL SELECT region FROM regions ORDER BY 1 LIMIT 3",
+            [("north",), ("nowhere",), ("s0",)],
+        ),
+        (
+            f"SELECT site FROM ({SITES}) WHERE EXISTS (SELECT 1 FROM regions WHERE continent = 'EU') ORDER BY 1 LIMIT 1",
+            [("s0",)],
+        ),
+        (
+            f"SELECT site, ROW_NUMBER() OVER (ORDER BY site) AS r FROM ({SITES}) ORDER BY r LIMIT 2",
+            [("s0", 1), ("s1", 2)],
+        ),
+        (f"SELECT site, RANK() OVER (ORDER BY n) AS r FROM ({SITES}) ORDER BY site LIMIT 2", [("s0", 1), ("s1", 1)]),
+        (
+            f"WITH a AS ({SITES}) SELECT x.site, y.n FROM a x LEFT JOIN a y ON x.site = y.site AND y.site >'s0' ORDER BY 1",
+            [("s0", None), ("s1", 500), ("s2", 500), ("s3", 500)],
+        ),
+        (f"SELECT DISTINCT n FROM ({SITES})", [(500,)]),
+        (f"SELECT site FROM ({SITES}) EXCEPT SELECT 's0' ORDER BY 1 LIMIT 1", [("s1",)]),
+        (
+            f"SELECT CASE WHEN n > 9 THEN 'many' END AS size, site || '!' AS s FROM ({SITES}) ORDER BY s LIMIT 1",
+            [("many", "s0!")],
+        ),
+    ],
+)
+def test_outer_queries_are_ordinary_sql_over_released_rows(shop, sql, rows):
+    assert [tuple(row.values()) for row in shop.query(sql).to_dicts()] == rows
+
+
+def test_an_aggregate_in_having_or_order_by_alone_is_a_mechanism_of_its_own_and_pays(shop):
+    sites = f"{CLAUSE}(epsilon = 1, delta = 1e-6) site, {COUNT} FROM visits GROUP BY site"
+    mean = "AVG(spend, contribution_bounds_per_group => (0, 9))"
+    plain, having, order = (
+        shop.plan(sites + more).selects[0] for more in ("", f" HAVING {mean} > 3", f" ORDER BY {mean}")
+    )
+    assert len(plain.columns) == 1
+    assert len(having.columns) == len(order.columns) == 2
+    assert having.releases[0].noise != plain.releases[0].noise
+    assert shop.query(f"{SITES} ORDER BY {mean}").columns == ["site", "n"]
+
+
+def test_rows_come_in_random_order_unless_one_is_asked_for(shop):
+    """Four groups come in 24 orders; that 30 answers all have the same one has a chance of 24⁻²⁹."""
+    orders = Counter(tuple(row["site"] for row in shop.query(SITES).to_dicts()) for _ in range(30))
+    assert len(orders) > 1
+    assert {tuple(row["site"] for row in shop.query(f"{SITES} ORDER BY site").to_dicts()) for _ in range(5)} == {
+        ("s0", "s1", "s2", "s3")
+    }
+
+
+def test_ties_of_an_order_are_broken_at_random(shop):
+    """All four counts are 500; that 30 answers break the tie alike has a chance of 24⁻²⁹."""
+    orders = Counter(tuple(row["site"] for row in shop.query(f"{SITES} ORDER BY n").to_dicts()) for _ in range(30))
+    assert len(orders) > 1
+
+
+def test_an_order_counts_where_it_is_the_last_word(shop):
+    assert is_ordered(shop.plan(f"{SITES} ORDER BY n").root)
+    assert is_ordered(shop.plan(f"{SITES} ORDER BY AVG(spend)").root)
+    assert not is_ordered(shop.plan(SITES).root)
+    assert not is_ordered(shop.plan(f"{SITES} LIMIT 2").root)
+    assert not is_ordered(shop.plan(f"SELECT site, MAX(n) FROM ({SITES} ORDER BY n) GROUP BY site").root)
+
+
+def test_limit_without_order_chooses_at_random(shop):
+    """That 40 answers show the same one of four groups has a chance of 4⁻³⁹."""
+    shown = Counter(shop.query(f"{SITES} LIMIT 1").to_dicts()[0]["site"] for _ in range(40))
+    assert len(shown) > 1
+
+
+def test_a_private_table_never_reaches_the_post_processing(shop):
+    plan = shop.plan("SELECT * FROM regions")
+    private = next(n for n in all_nodes(shop.plan(SITES).selects[0].select.input) if isinstance(n, nodes.Scan))
+    from dataclasses import replace
+
+    with pytest.raises(InternalError):
+        finish(replace(plan, root=private), {}, {"visits": pa.table({})})
+
+
+def test_public_tables_are_fetched_once_each_and_by_name(shop):
+    plan = shop.plan("SELECT a.region, b.continent FROM regions a JOIN regions b ON a.region = b.region")
+    fetched = public_rows(plan.root, shop._engine)
+    assert list(fetched) == ["regions"]
+    assert len(finish(plan, {}, fetched).table) == 3
+
+
+def test_division_and_other_partial_functions_over_noisy_numbers_do_not_fail(shop):
+    sql = f"SELECT site, n / (n - n) AS a, SQRT(0 - n) AS b, CAST(site AS BIGINT) AS c, LN(n - n) AS d FROM ({SITES})"
+    for row in shop.query(sql).to_dicts():
+        assert (row["a"], row["b"], row["c"], row["d"]) == (None, None, None, None)
