@@ -6,6 +6,7 @@ nowhere else, for every engine.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -68,15 +69,17 @@ def execute(
     if not plan.selects:
         return _public(plan, engine)
     reservation = ledger.reserve(charge_of(plan), user=user, description=plan.sql)
-    try:
+    finished: Finished | None = None
+    with suppress(Exception):  # whatever goes wrong could depend on the data, and none of it may be told
         finished = _run(plan, engine, entropy)
-    except Exception:  # noqa: BLE001 - whatever went wrong could depend on the data, and none of it may be told
+    if finished is None:
+        # Raised out here, so that the error has no context in which an engine speaks.
         reservation.fail()
         raise ShoalError(
             "E_EXECUTION",
             "The query could not be finished. It stays charged, because data may have been read.",
             hint="Nothing more is said on purpose: what went wrong could depend on the data. Ask the custodian.",
-        ) from None
+        )
     reservation.commit()
     return finished
 
@@ -87,10 +90,9 @@ def charge_of(plan: StatementPlan) -> Loss:
 
 
 def _public(plan: StatementPlan, engine: Engine) -> Finished:
-    try:
+    with suppress(EngineFailure):
         return finish(plan, {}, public_rows(plan.root, engine), ordered=True)
-    except EngineFailure:
-        raise ShoalError("E_EXECUTION", "The query over public tables could not be finished.") from None
+    raise ShoalError("E_EXECUTION", "The query over public tables could not be finished.")
 
 
 def _run(plan: StatementPlan, engine: Engine, entropy: Entropy) -> Finished:
@@ -269,7 +271,8 @@ def release(plan: SelectPlan, measured: Measured, entropy: Entropy = SYSTEM) -> 
     )
     keys = measurement.keys.take(pa.array(order))
     table = answer_table(plan, keys, readings, len(order), measured.found, measured.outside)
-    return Released(table, readings, notes_of(plan, measured))
+    # Trees hold exact counts: they have answered, and go no further.
+    return Released(table, tuple(replace(r, forest=None) for r in readings), notes_of(plan, measured))
 
 
 def _selected(

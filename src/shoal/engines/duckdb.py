@@ -96,7 +96,18 @@ class DuckDBEngine:
         if ours:
             for statement in LOCKDOWN:
                 connection.execute(statement)
+        self._refuse_collation()
         self._refresh()
+
+    def _refuse_collation(self) -> None:
+        """A default collation makes different texts equal: groups would show one owner's spelling, and owners would merge."""
+        setting = self._connection.sql("SELECT system.main.current_setting('default_collation')").fetchall()[0][0]
+        if setting and fold(str(setting)) != "binary":
+            raise ShoalError(
+                "E_SOURCE",
+                "The connection compares texts by a default collation.",
+                hint="Reset it (RESET default_collation) before the connection is handed in.",
+            )
 
     def _refresh(self) -> None:
         """Reads names and types of all tables and views, once."""

@@ -135,8 +135,28 @@ def _open_frames(frames: dict[str, Any]) -> Engine:
     for table, frame in frames.items():
         if not isinstance(table, str):
             raise ShoalError("E_SOURCE", "Data frames come as a dict of name → frame.", hint=_WHAT_WORKS)
-        connection.register(table, as_arrow(frame))
+        try:
+            connection.register(table, _sound(table, as_arrow(frame)))
+        except duckdb.Error:
+            raise ShoalError(
+                "E_SOURCE",
+                f"The table {table!r} has a column of a type that the engine cannot read.",
+                hint="Cast it, or leave the column out.",
+            ) from None
     return DuckDBEngine(connection, ours=True)
+
+
+def _sound(name: str, table: Any) -> Any:
+    """The table, its buffers checked: text that is none, or an index out of range, would fail in the middle of a query."""
+    import pyarrow as pa
+
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid:
+        raise ShoalError(
+            "E_SOURCE", f"The table {name!r} is damaged, or holds text that is not UTF-8.", hint="Decode it first."
+        ) from None
+    return table
 
 
 def as_arrow(frame: Any) -> Any:
