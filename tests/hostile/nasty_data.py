@@ -236,6 +236,15 @@ def unsigned_owners() -> Tables:
     return built(people, trips, uid=pa.uint64())
 
 
+def owners_and_keys_that_hash_alike() -> Tables:
+    """Numbers that agree in their low 62 bits, which is all that the sampling hash sees of them."""
+    people, trips = ordinary()
+    twins = [OWNER + 2**62, OWNER - 2**62, OWNER - 2**63]
+    people += [(uid, "north", age, 1.0) for uid in (OWNER, *twins) for age in (5, 5 + 2**62, 5 - 2**62)]
+    trips += [(uid, f"s{i}", FIRST_DAY, 1.0 + i) for uid in twins for i in range(6)]
+    return built(people, trips, age=pa.int64())
+
+
 def text_owners() -> Tables:
     people, trips = ordinary()
     people = [(str(u), r, a, i) for u, r, a, i in people] + [("07", "north", 30, 1.0), (" 7", "north", 31, 2.0)]
@@ -305,6 +314,7 @@ DATA_SETS: dict[str, Callable[[], Tables]] = {
         dates_at_the_edges,
         narrow_columns,
         unsigned_owners,
+        owners_and_keys_that_hash_alike,
         text_owners,
         dictionary_columns,
         owners_in_one_table_only,
