@@ -131,8 +131,23 @@ class Groups:
 
     def keys(self, codes: NDArray[np.int64]) -> pa.Table:
         """The keys of some groups that have rows."""
-        rows = pa.array(self.example[codes])
-        return pa.table({f"k{i}": column.take(rows) for i, column in enumerate(self.columns)})
+        rows = self.example[codes]
+        return pa.table({f"k{i}": _take(column, rows) for i, column in enumerate(self.columns)})
+
+
+def _take(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
+    """The values of some rows; chunk by chunk, because Arrow would copy the whole column into one first."""
+    order = np.argsort(rows, kind="stable")
+    ends = np.cumsum([len(chunk) for chunk in column.chunks], dtype=np.int64)
+    cuts = np.searchsorted(rows[order], ends)
+    parts = [pa.array([], column.type)]
+    start = 0
+    for chunk, end, stop in zip(column.chunks, ends, cuts, strict=True):
+        parts.append(chunk.take(pa.array(rows[order[start:stop]] - (end - len(chunk)))))
+        start = stop
+    back = np.empty(len(rows), dtype=np.int64)
+    back[order] = np.arange(len(rows))
+    return pa.concat_arrays(parts).take(pa.array(back))
 
 
 def _examples(codes: Codes, size: int) -> NDArray[np.int64]:
