@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -41,6 +41,7 @@ LOCKDOWN = (
 )
 
 BATCH_ROWS = 1 << 20
+UNITS = {"KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
 ROOM_SHARE = 4
 """Rows may fill a quarter of the engine's memory limit; sorting them needs about as much again."""
 
@@ -164,10 +165,9 @@ class DuckDBEngine:
 
     def measure(self, query: ContributionQuery, key: SamplingKey) -> Measurement:
         """The exact integers of a contribution query: in memory where rows fit and can be handled, else by SQL."""
-        try:
+        with suppress(*memory.NEEDS_SQL):
             return self.measure_in_memory(query, key)
-        except memory.NEEDS_SQL:
-            return self.measure_by_sql(query, key)
+        return self.measure_by_sql(query, key)  # out here nothing holds the rows that were read
 
     def measure_by_sql(self, query: ContributionQuery, key: SamplingKey) -> Measurement:
         """Runs the statements of a contribution query and lines their groups up."""
@@ -207,9 +207,9 @@ class DuckDBEngine:
 
     def _memory_limit(self) -> int:
         """The engine's memory limit in bytes."""
-        written = self._connection.sql("SELECT system.main.current_setting('memory_limit')").fetchall()[0][0]
-        number, unit = written.split()
-        return int(float(number) * 1024 ** ("B", "KiB", "MiB", "GiB", "TiB", "PiB").index(unit.replace("bytes", "B")))
+        setting = self._table(select([call("current_setting", exp.Literal.string("memory_limit"))]))
+        number, unit = setting.column(0)[0].as_py().split()
+        return int(float(number) * 1024 ** UNITS.get(unit, 0))
 
     def _table(self, tree: exp.Expr) -> pa.Table:
         """Runs one statement; whatever goes wrong, nothing of it is told."""

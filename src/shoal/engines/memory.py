@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from shoal.plan.contributions import ContributionQuery, SamplingKey
     from shoal.plan.expressions import Expression
 
-NEEDS_SQL = (TooWide, EqualPicks, MemoryError)
+NEEDS_SQL = (TooWide, EqualPicks, MemoryError, pa.ArrowCapacityError)
 """What the in-memory path raises where SQL must answer."""
 
 MOST_THREADS = 8
