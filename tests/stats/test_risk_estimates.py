@@ -165,10 +165,10 @@ def test_a_thousand_columns_are_compared_pairwise_in_thirty_seconds(alike):
         sketch = Sketch(key=key(0))
         sketch.update(pool[:size] if alike else rng.choice(pool, size) if number % 2 else rng.integers(0, 2**60, size))
         datasets.append(SketchedDataset(f"d{number}", None, size, {(f"c{number}",): sketch}))
-    start = time.perf_counter()
+    start = time.process_time()
     found = joinability(datasets)
     told = found.to_dict()
-    assert time.perf_counter() - start < 30
+    assert time.process_time() - start < 30
     assert len(told["pairs"]) == 2_000
     if alike:
         assert len(found.comparison.first) == 499_500

@@ -356,9 +356,9 @@ DEEP = {
 
 @pytest.mark.parametrize("name", DEEP)
 def test_depth_and_size_are_refused_within_a_second(name):
-    started = time.perf_counter()
+    started = time.process_time()
     assert code_of(DEEP[name]) == "E_LIMITS"
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_a_thousand_disjunctions_are_no_deep_tree():
@@ -390,7 +390,7 @@ def test_a_typical_query_parses_in_a_few_milliseconds():
     parse(sql)
     times = []
     for _ in range(20):
-        started = time.perf_counter()
+        started = time.process_time()
         parse(sql)
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     assert min(times) < 0.005

@@ -169,7 +169,7 @@ GRAMMAR = {**EXPRESSIONS, **QUERIES}
 
 def check(sql: str) -> bool:
     """Whether the text is a query; fails on anything but a query or a ShoalError within a second."""
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         tree = parse(sql).tree
     except ShoalError as error:
@@ -177,7 +177,7 @@ def check(sql: str) -> bool:
         message = str(error)
     else:
         message = ""
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     if tree is None:
         assert message.startswith("E_")
         return False
