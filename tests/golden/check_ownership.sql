@@ -198,3 +198,20 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) uid % 10 AS 
 -- Five private tables in one FROM
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*) FROM customers a JOIN customers b USING (uid) JOIN customers c USING (uid) JOIN customers d USING (uid) JOIN customers e USING (uid)
 --> E_LIMITS at (1, 1): At most 4 private tables can be joined in one FROM.
+
+-- A window over everybody as a key
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) RANK() OVER (ORDER BY spend) AS r, COUNT(*) FROM visits GROUP BY r
+--> E_CROSS_USER at (1, 69): This window looks at the rows of several owners.
+
+-- A window over everybody inside an aggregate
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(RANK() OVER (ORDER BY spend)) FROM visits
+--> E_CROSS_USER at (1, 73): This window looks at the rows of several owners.
+
+-- COUNT(DISTINCT) of an owner that is there in every row counts everybody
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(DISTINCT uid) FROM (SELECT uid FROM customers UNION SELECT uid FROM visits)
+--> private SELECT 0
+-->   union owner c12: c12 uid:integer
+-->     Project owner c6: c6 uid:integer = c1
+-->       Scan customers owner c1 (customer): c1 uid:integer, c2 region:text, c3 city:text, c4 age:integer, c5 income:double
+-->     Project owner c11: c11 uid:integer = c7
+-->       Scan visits owner c7 (customer): c7 uid:integer, c8 site:text, c9 day:date, c10 spend:double

@@ -119,3 +119,22 @@ def test_division_and_other_partial_functions_over_noisy_numbers_do_not_fail(sho
     sql = f"SELECT site, n / (n - n) AS a, SQRT(0 - n) AS b, CAST(site AS BIGINT) AS c, LN(n - n) AS d FROM ({SITES})"
     for row in shop.query(sql).to_dicts():
         assert (row["a"], row["b"], row["c"], row["d"]) == (None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("sql", "first"),
+    [
+        (f"SELECT site AS s, n FROM ({SITES}) ORDER BY s || '!' DESC", "s3"),
+        (f"SELECT site, n FROM ({SITES}) ORDER BY n * 2 DESC, site DESC", "s3"),
+        (f"SELECT site FROM ({SITES}) ORDER BY n - n, 1", "s0"),
+        (f"SELECT DISTINCT site FROM ({SITES}) ORDER BY UPPER(site) DESC", "s3"),
+        (f"SELECT site FROM ({SITES}) UNION ALL SELECT 'a' ORDER BY LENGTH(site), site", "a"),
+        (f"{SITES} ORDER BY LENGTH(site) + n - n, site DESC", "s3"),
+        (
+            f"SELECT site, RANK() OVER (ORDER BY site) AS r FROM ({SITES}) ORDER BY RANK() OVER (ORDER BY site DESC)",
+            "s3",
+        ),
+    ],
+)
+def test_an_order_may_be_any_expression_over_columns_and_outputs(shop, sql, first):
+    assert shop.query(sql).to_dicts()[0]["site" if "AS s," not in sql else "s"] == first

@@ -17,9 +17,10 @@ from shoal.catalog import fold
 from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.aggregates import CountDistinct, CountOwners
-from shoal.plan.expressions import Call, Cast, Column, Expression, WindowCall, walk
+from shoal.plan.expressions import Call, Cast, Column, Expression
 from shoal.plan.nodes import Field, Node, field_of
-from shoal.plan.trees import is_owned
+from shoal.plan.trees import expressions_of, is_owned
+from shoal.rewrite.check_windows import read_values, windows_of
 from shoal.sql.functions import needs_order
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def check_ownership(select: PrivateSelect) -> PrivateSelect:
         _refuse_forged(node)
     for node in nodes.walk(select.input):
         _refuse_cross_owner(node)
+    for value in read_values(select):
+        _refuse_cross_windows(value, lineage(select.input))
     owned = Ownership().own(select.input, ())
     if owned is None:
         raise _lost(select.place, "No private rows reach this SELECT.")
@@ -172,10 +175,13 @@ def _refuse_cross_owner(node: Node) -> None:
         return
     if isinstance(node, nodes.Sort) and (node.limit is not None or node.offset):
         raise _cross(node.place, "ORDER BY … LIMIT inside FROM chooses rows by looking at all owners.")
-    if not isinstance(node, nodes.Project):
-        return
-    genuine = lineage(node.input)
-    for part in (p for _, value in node.items for p in walk(value) if isinstance(p, WindowCall)):
+    genuine = frozenset[str]().union(*(lineage(part) for part in nodes.inputs(node)))
+    for value in expressions_of(node):
+        _refuse_cross_windows(value, genuine)
+
+
+def _refuse_cross_windows(value: Expression, genuine: frozenset[str]) -> None:
+    for part in windows_of(value):
         if not any(_is_copy(p, genuine) for p in part.partition):
             raise _cross(part.place, "This window looks at the rows of several owners.")
         if needs_order(part.function) and not part.order:
@@ -189,7 +195,7 @@ def _refuse_cross_owner(node: Node) -> None:
 
 def _refuse_missing_partition(node: nodes.Project, below: Owned) -> None:
     """A partition by an owner that may be missing would put all rows without one, of any owner, into one window."""
-    for part in (p for _, value in node.items for p in walk(value) if isinstance(p, WindowCall)):
+    for part in (window for _, value in node.items for window in windows_of(value)):
         if not any(map(below.holds_owner, part.partition)):
             raise _cross(part.place, "This window goes by an owner from the side of an outer join that may be missing.")
 

@@ -21,6 +21,7 @@ from shoal.rewrite.assign_mechanisms import assign_mechanisms
 from shoal.rewrite.bound_contributions import bound_contributions, coordinates_of, entries_of
 from shoal.rewrite.check_limits import check_limits
 from shoal.rewrite.check_ownership import check_ownership
+from shoal.rewrite.check_windows import check_windows
 from shoal.rewrite.compose_numerically import compose_numerically, holds
 from shoal.rewrite.infer_bounds import infer_bounds
 from shoal.rewrite.select_groups import delta_of, select_groups
@@ -58,6 +59,7 @@ def plan_query(
     bound = bind_in(context, statement)
     check_limits(bound)
     owned = [check_ownership(select) for select in bound.selects]
+    check_windows(bound)
     for error in context.late:
         raise error
     if is_owned(bound.root):

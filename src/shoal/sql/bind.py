@@ -255,13 +255,15 @@ class Binder:
     ) -> Node:
         """ORDER BY, LIMIT and OFFSET; sort keys that are not shown are carried and dropped again."""
         if not items:
+            # DISTINCT and set operations leave nothing in sight but what they show.
             items = [(f.name, Column(f.symbol, f.type)) for f in node.fields]
+            scope = Scope([Relation("", node.fields)], parent=scope.parent)
             projected: Node = node
             shown = list(node.fields)
         else:
             projected = self.project(node, items)
             shown = list(projected.fields)
-        order = bound_order if bound_order is not None else self._order(tree, shown, scope, tables)
+        order = bound_order if bound_order is not None else self._order(tree, shown, items, scope, tables)
         limit, offset = self._number(tree, "limit"), self._number(tree, "offset")
         if not order and limit is None and not offset:
             return projected
@@ -279,17 +281,20 @@ class Binder:
             result = self.project(result, [(f.name, Column(f.symbol, f.type)) for f in shown])
         return result
 
-    def _order(self, tree: exp.Expr, shown: list[Field], scope: Scope, tables: dict[str, CommonTable]) -> list[Order]:
+    def _order(
+        self,
+        tree: exp.Expr,
+        shown: list[Field],
+        items: list[tuple[str, Expression]],
+        scope: Scope,
+        tables: dict[str, CommonTable],
+    ) -> list[Order]:
         clause = tree.args.get("order")
         if clause is None:
             return []
-        binder = OutputBinder(
-            Scope([Relation("", tuple(shown)), *scope.relations], scope.merged, parent=scope.parent),
-            self,
-            tables,
-            shown,
-        )
-        return [binder.ordered(o) for o in clause.expressions]
+        outputs = [(f, value) for f, (_, value) in zip(shown, items, strict=True)]
+        binder = OutputBinder(scope, self, tables, outputs)
+        return [binder.output_order(o) for o in clause.expressions]
 
     def _number(self, tree: exp.Expr, clause: str) -> int | None:
         part = tree.args.get(clause)
@@ -625,29 +630,51 @@ class ConditionBinder(ExpressionBinder):
 
 
 class OutputBinder(ExpressionBinder):
-    """ORDER BY: ordinals and output names first, then the columns of FROM."""
+    """ORDER BY: an ordinal or a bare name is an output column; inside expressions the columns of FROM come first, then outputs."""
 
-    def __init__(self, scope: Scope, binder: Binder, tables: dict[str, CommonTable], shown: list[Field]) -> None:
+    def __init__(
+        self, scope: Scope, binder: Binder, tables: dict[str, CommonTable], outputs: list[tuple[Field, Expression]]
+    ) -> None:
         super().__init__(scope, binder.subquery(tables))
-        self._shown = shown
+        self._outputs = outputs
 
-    def bind(self, node: exp.Expr) -> Expression:
-        """An ordinal, an output column, or any expression."""
+    def output_order(self, item: exp.Expr) -> Order:
+        """One item of ORDER BY."""
+        node = item.this if isinstance(item, exp.Ordered) else item
+        found = self._output(node)
+        if found is None:
+            return self.ordered(item)
+        nulls_first = item.args.get("nulls_first")
+        return Order(found, bool(item.args.get("desc")), nulls_first is not None and bool(nulls_first))
+
+    def column(self, node: exp.Column, place: tuple[int, int] | None) -> Expression:
+        """A column of FROM, else what an output of that name stands for."""
+        try:
+            return super().column(node, place)
+        except ShoalError:
+            named = [] if node.table else self._named(node.name)
+            if len(named) != 1:
+                raise
+            return named[0][1]
+
+    def _output(self, node: exp.Expr) -> Expression | None:
         if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
             return self._ordinal(node)
         if isinstance(node, exp.Column) and not node.table and not isinstance(node.this, exp.Star):
-            named = [f for f in self._shown if f.name and fold(f.name) == fold(node.name)]
-            if len(named) == 1:
-                return Column(named[0].symbol, named[0].type)
-        return super().bind(node)
+            named = self._named(node.name)
+            return named[0][1] if len(named) == 1 else None
+        return None
+
+    def _named(self, name: str) -> list[tuple[Field, Expression]]:
+        return [(f, value) for f, value in self._outputs if f.name and fold(f.name) == fold(name)]
 
     def _ordinal(self, node: exp.Literal) -> Expression:
         number = int(node.name)
-        if not 1 <= number <= len(self._shown):
+        if not 1 <= number <= len(self._outputs):
             raise ShoalError(
                 "E_PARSE", f"ORDER BY {number} names no column of the SELECT list.", position=position(node)
             )
-        return Column(self._shown[number - 1].symbol, self._shown[number - 1].type)
+        return self._outputs[number - 1][1]
 
 
 def is_subquery_test(conjunct: exp.Expr) -> bool:
