@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     rows = tuple(row for row in ROWS if arguments.only is None or row.name.startswith(arguments.only))
     found = measured_rows(rows, generate(arguments.scale, arguments.data), arguments.scale, arguments.runs)
     if arguments.write:
-        replace_between(PAGE, "table", [*HEADER, *(line(one) for one in found), "", where()])
+        replace_between(PAGE, "table", [*HEADER, *(line(one) for one in found), "", where(0.0)])
     deltas = {kind: delta_at(kind, arguments.scale) for kind in ("customer", "supplier")}
     numbers = {"scale": arguments.scale, "epsilon": EPSILON, "deltas": deltas, "rows": [asdict(one) for one in found]}
     print(f"written: {write_record('tpch', numbers, arguments.results)}")

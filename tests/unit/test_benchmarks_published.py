@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import ast
 import json
 import math
+import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -14,7 +17,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.figures import curves, drawing  # noqa: E402 - same
 from benchmarks.tpch import measuring, repeat, rows, tables  # noqa: E402 - same
 
-from benchmarks import figures, records, tpch  # noqa: E402 - benchmarks live beside the package, not in it
+from benchmarks import figures, peers, records, tpch, visits  # noqa: E402 - benchmarks live beside the package, not in it
 from shoal.execute import fresh_sampling_key, measure  # noqa: E402 - same
 from shoal.mechanisms.groups import keep_probability  # noqa: E402 - same
 
@@ -150,3 +153,35 @@ def test_all_figures_are_written_with_their_data(data, tmp_path, monkeypatch):
 def test_every_drawn_rule_has_a_style_of_its_own():
     drawn = {line[1] for line in [*curves.withheld_by_delta([1, 2], per_decade=1), *curves.half_points_by_groups()]}
     assert drawn <= set(drawing.STYLES)
+
+
+def test_peers_are_judged_by_released_sites_and_the_error_of_the_largest():
+    truth = {site: 1000.0 - site for site in range(300)}
+    found = peers.judged("a library", "", 1.0, {0: 1100.0, 1: 999.0, 250: 1.0}, truth)
+    assert (found.sites, found.top_released) == (3, 2)
+    assert found.error == pytest.approx((0.1 + 0.0) / 2)
+
+
+def test_a_peer_that_cannot_run_is_named_with_its_reason():
+    problem = subprocess.CalledProcessError(
+        1, ["pip"], stderr="long story\nImportError: no such name (/somewhere/x.so)\n"
+    )
+    found = peers.Result("a library", "", failure=peers.reason(problem))
+    assert peers.line(found) == "| a library | – | – | – | – | could not be run: ImportError: no such name |"
+
+
+def test_shoal_answers_the_job_of_the_peers(tmp_path):
+    database = visits.database(20_000, tmp_path)
+    with duckdb.connect(str(database), read_only=True) as connection:
+        connection.execute(f"COPY visits TO '{tmp_path / 'visits.parquet'}'")
+    found = peers.run_shoal(tmp_path / "visits.parquet", peers.bounded_truth(database))
+    assert found.failure is None
+    assert found.sites is not None
+
+
+@pytest.mark.parametrize("peer", peers.PEERS, ids=lambda peer: peer.name)
+def test_the_script_of_every_peer_is_there_and_parses(peer):
+    source = (peers.SCRIPTS / peer.script).read_text(encoding="utf-8")
+    imported = {alias.name for node in ast.walk(ast.parse(source)) for alias in getattr(node, "names", [])}
+    assert "polars" in imported
+    assert "shoal" not in imported
