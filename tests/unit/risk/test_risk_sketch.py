@@ -88,9 +88,10 @@ def test_batches_of_any_size_give_the_same_bytes(rows, size, owned):
 @settings(max_examples=40, deadline=None)
 def test_merging_is_commutative_and_associative(parts):
     def made(place: int, salt: int = 0) -> Sketch:
-        # each shard has a row of its own, so that no two are the same shard
+        # Each shard has owners of its own, so that no two are the same shard, whichever values the sketch keeps.
         values = [v for v, _ in parts[place]] + [1_000 + place + salt]
-        return sketch_of(values, [o for _, o in parts[place]] + [99], k=16, m=16)
+        owners = [o + 1_000 * place for _, o in parts[place]] + [999 + 1_000 * place]
+        return sketch_of(values, owners, k=16, m=16)
 
     left = made(0).merge(made(1)).merge(made(2)).to_bytes()
     right = made(0).merge(made(1).merge(made(2))).to_bytes()
