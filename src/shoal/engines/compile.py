@@ -120,28 +120,21 @@ class Compiler:
         return exp.Null() if type_.kind is Kind.UNSUPPORTED else functions.scan_form(column(original), type_)
 
     def _values(self, node: nodes.Values) -> exp.Query:
-        rows = [
-            select(
-                aliased(
-                    by_bytes(
-                        functions.cast_form(functions.literal_form(ex.Literal(value, f.type)), f.type, f.type), f.type
-                    ),
-                    f.symbol,
-                )
-                for f, value in zip(node.fields, row, strict=True)
-            )
-            for row in node.rows
-        ]
-        if not rows:
+        """VALUES (…), (…): one list, which engines read in one go however long it is."""
+        if not node.rows:
             nothing = select(aliased(functions.cast_form(exp.Null(), f.type, f.type), f.symbol) for f in node.fields)
             return nothing.where(exp.false(), copy=False)
-        # A balanced tree: a list of ten thousand values must not nest ten thousand deep.
-        while len(rows) > 1:
-            rows = [
-                rows[i] if i + 1 == len(rows) else exp.Union(this=rows[i], expression=rows[i + 1], distinct=False)  # type: ignore[misc]
-                for i in range(0, len(rows), 2)
-            ]
-        return rows[0]
+        rows = [
+            exp.Tuple(expressions=[self._cell(value, f.type) for f, value in zip(node.fields, row, strict=True)])
+            for row in node.rows
+        ]
+        alias = exp.TableAlias(this=name(f"t{next(self._aliases)}"), columns=[name(f.symbol) for f in node.fields])
+        listed = exp.Values(expressions=rows, alias=alias)
+        return select((aliased(by_bytes(column(f.symbol), f.type), f.symbol) for f in node.fields), listed)
+
+    @staticmethod
+    def _cell(value: object, type_: Type) -> exp.Expr:
+        return functions.cast_form(functions.literal_form(ex.Literal(value, type_)), type_, type_)
 
     def _join(self, node: nodes.Join) -> exp.Select:
         left, right = self.subquery(self.relation(node.left)), self.subquery(self.relation(node.right))

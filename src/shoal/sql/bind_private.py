@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -10,10 +10,10 @@ from sqlglot import exp
 from shoal.catalog import ColumnFacts, fold
 from shoal.errors import ShoalError
 from shoal.plan import nodes
-from shoal.plan.expressions import Call, Column, Expression, Order
+from shoal.plan.expressions import Call, Column, Expression, Literal, Order
 from shoal.plan.releases import AggregateCall, Options, PrivateSelect
 from shoal.plan.trees import is_owned
-from shoal.plan.types import TEXT, Kind
+from shoal.plan.types import BOOLEAN, TEXT, Kind
 from shoal.sql.bind_aggregates import AggregateBinder, BoundAggregate
 from shoal.sql.bind_expressions import ExpressionBinder
 from shoal.sql.bind_grouped import GroupedBinder, KeyResolver, output_name, select_items
@@ -254,9 +254,12 @@ class PrivateBinder:
             size *= max(1, len(values))
         if size > MAX_PUBLIC_GROUPS:
             return None
-        fields = tuple(self._context.symbols.field(f.name, f.type) for f, _ in keys)
-        rows = tuple(itertools.product(*(v for v in lists if v is not None)))
-        return nodes.Values(rows, fields)
+        parts: list[Node] = [
+            nodes.Values(tuple((v,) for v in values), (self._context.symbols.field(f.name, f.type),))
+            for (f, _), values in zip(keys, lists, strict=True)
+            if values is not None
+        ]
+        return reduce(lambda left, right: nodes.Join(left, right, "inner", Literal(True, BOOLEAN)), parts)
 
     def _outer_joined(self, keys: tuple[tuple[Field, Expression], ...]) -> tuple[Node, Node] | None:
         """(input with the join made inner, the public side's groups) when the keys are columns of a preserved public side."""
