@@ -65,6 +65,7 @@ QUERIES = {
         f"SUM(spend, {GROUP_BOUNDS}), AVG(spend, {GROUP_BOUNDS}), COUNT(*, contribution_bounds_per_group => (0, 5000))",
         "FROM visits",
     ),
+    "rows one by one": (f"SUM(spend, {GROUP_BOUNDS}), AVG(spend, {GROUP_BOUNDS}), COUNT(*)", "FROM visits"),
     "bounds found before": ("SUM(spend), AVG(spend), COUNT(spend)", "FROM visits"),
     "sampled rows": (
         f"VAR_POP(spend, {ROW_BOUNDS}, {ROWS_KEPT} => 5), MEDIAN(spend, {ROW_BOUNDS}, {ROWS_KEPT} => 7)",
@@ -131,7 +132,7 @@ class Path:
 CASES = [
     *((name, "two groups", "measure_by_sql") for name in QUERIES),
     *((name, "all groups", "measure") for name in QUERIES),
-    *((name, "ten rows", "measure_by_sql") for name in ("sums, means and counts", "sampled rows")),
+    *((name, "ten rows", "measure_by_sql") for name in ("rows one by one", "sampled rows")),
 ]
 
 
