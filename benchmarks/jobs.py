@@ -271,7 +271,7 @@ def main(argv: list[str]) -> int:
     load = os.getloadavg()
     timings, utilities = measured_jobs(asked.rows, asked.runs, asked.data, asked.jobs)
     peak = peak_memory(asked.rows, asked.data)
-    shown(report(timings, utilities, peak), "jobs", write=asked.write)
+    shown(report(timings, utilities, peak), "jobs", load, write=asked.write)
     numbers: dict[str, Any] = {
         "rows": asked.rows,
         "runs": asked.runs,

@@ -67,6 +67,6 @@ def main(argv: list[str]) -> int:
         f"| {row['noise']} | {row['scale']:g} | {row['ours']:,.0f} | {row['opendp']:,.0f} | {row['goal']:,} |"
         for row in found
     ]
-    shown(lines, "noise", write=asked.write)
+    shown(lines, "noise", load, write=asked.write)
     print(f"\n{write_record('noise', {'draws': asked.draws, 'load_before': load, 'rates': found}, asked.results)}")
     return 0

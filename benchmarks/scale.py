@@ -64,7 +64,7 @@ def main(argv: list[str]) -> int:
     asked = parser.parse_args(argv)
     load = os.getloadavg()
     taken = [timings(rows, asked.runs, asked.data) for rows in asked.rows]
-    shown(report(asked.rows, taken), "scale", write=asked.write)
+    shown(report(asked.rows, taken), "scale", load, write=asked.write)
     numbers = {
         "runs": asked.runs,
         "load_before": load,
