@@ -21,13 +21,20 @@ def sides():
         yield session, plain
 
 
+class OnePath:
+    """An engine that answers in memory where it can, or always by SQL."""
+
+    def __init__(self, engine, *, by_sql: bool) -> None:
+        self.measure = engine.measure_by_sql if by_sql else engine.measure
+
+
 @pytest.mark.parametrize("first", range(0, QUERIES, BATCH))
 def test_totals_of_generated_queries_are_those_of_plain_sql(sides, first):
     session, plain = sides
     for seed in range(first, first + BATCH):
         query = draw_query(seed)
         select = session.plan(query.private).selects[0]
-        measured = measure(select, session._engine, fresh_sampling_key())
+        measured = measure(select, OnePath(session._engine, by_sql=seed % 2 == 0), fresh_sampling_key())
         assert measured_groups(measured) == Plain(plain, query).groups(select, measured), (
             f"seed {seed}: {query.private}"
         )
