@@ -23,6 +23,8 @@ LARGEST_FACTOR = Fraction(16)
 
 def compose_numerically(draft: Draft, basic: SelectPlan) -> SelectPlan:
     """The more accurate of the basic plan and the best stretched Laplace plan."""
+    if draft.histograms:
+        return basic  # bounds that are found stretch the noise; its loss distribution was certified for other steps
     spread = any(
         part.entries is not None for part in draft.parts
     )  # moves whose loss distribution is not proven to be the worst
