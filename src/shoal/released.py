@@ -30,6 +30,7 @@ _ARROW = {
     Kind.DATE: pa.date32(),
     Kind.TIMESTAMP: pa.timestamp("us"),
     Kind.TIME: pa.time64("us"),
+    Kind.NULL: pa.int32(),
 }
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import corpus
 
+from shoal.sql import functions
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -28,6 +30,9 @@ def forms(text: str) -> tuple[str, ...]:
     """Forms between semicolons; {n}, {t}, {f}, {d}, {o} are holes for expressions of a type, {c} for a constant text."""
     return tuple(part.strip() for part in text.split(";"))
 
+
+CALLABLE = tuple(sorted(name for name in functions.FUNCTIONS if name not in functions.OPERATORS))
+"""Every function of the allow-list."""
 
 NUMBERS = ("0", "1", "-1", "7", "2.5", "1e300", "-1e-300", "9223372036854775807", "0.1", "NULL", "100", "3")
 TEXTS = ("'north'", "'s1'", "''", "' '", "'é'", "NULL", "'2026-01-15'", "'7'", "'%'", "'a%_'")
@@ -50,7 +55,7 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         upper({t}) ; lower({t}) ; trim({t}) ; {t} || {t} ; substring({t}, 1, 2) ; substring({t}, {n}, {n}) ;
         left({t}, 2) ; CAST({n} AS VARCHAR) ; CAST({d} AS VARCHAR) ; COALESCE({t}, {t}) ;
         CASE WHEN {f} THEN {t} ELSE {t} END ; replace({t}, 'a', {t}) ; concat({t}, {t}) ; reverse({t}) ;
-        NULLIF({t}, {t}) ; lpad({t}, 5, 'x') ; split_part({t}, 'o', 1)
+        NULLIF({t}, {t}) ; lpad({t}, 5, 'x') ; split_part({t}, 'o', 1) ; CAST({any} AS VARCHAR) ; CAST({any} AS VARCHAR)
         """
     ),
     FLAG: forms(
@@ -59,7 +64,7 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         {n} IN (1, 2, {n}) ; {n} BETWEEN {n} AND {n} ; {d} > {d} ; {n} IS NULL ; {t} IS NOT NULL ; NOT ({f}) ;
         ({f} AND {f}) ; ({f} OR {f}) ; {f} AND {f} ; {f} OR {f} ; {o} = 7 ; {o} % 3 = 1 ; {o} IN (1, 7, 9) ;
         {t} IS DISTINCT FROM {t} ; TRUE ; FALSE ; {n} NOT BETWEEN {n} AND {n} ; starts_with({t}, {t}) ;
-        regexp_matches({t}, '^[a-n]') ; {t} NOT LIKE {c} ; ({f}) IS TRUE ; {t} < {t}
+        regexp_matches({t}, '^[a-n]') ; {t} NOT LIKE {c} ; ({f}) IS TRUE ; {t} < {t} ; {any} IS NULL ; {any} = {any}
         """
     ),
     DAY: forms(
@@ -72,7 +77,8 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
 
 WINDOWS = forms(
     """
-    ROW_NUMBER() ; RANK() ; LAG({n}) ; SUM({n}) ; AVG({n}) ; COUNT(*) ; FIRST_VALUE({n}) ; MAX({n}) ; NTILE(3)
+    ROW_NUMBER() ; RANK() ; DENSE_RANK() ; CUME_DIST() ; LAST_VALUE({n}) ; LEAD({n}, 2) ; NTH_VALUE({n}, 2) ; LAG({n}) ;
+    SUM({n}) ; AVG({n}) ; COUNT(*) ; FIRST_VALUE({n}) ; MAX({n}) ; NTILE(3) ; STDDEV({n}) ; MEDIAN({n})
     """
 )
 ROW_AGGREGATES = forms(
@@ -88,7 +94,8 @@ PRIVATE_AGGREGATES = forms(
     MEDIAN({n}{row}{most}) ; MIN({n}{row}) ; MAX({n}{row}) ; PERCENTILE_CONT({n}, 0.9{row}) ;
     APPROX_QUANTILES({n}, 4{row}) ; APPROX_COUNT_DISTINCT({n}) ; COUNTIF({f}) ;
     SUM({n}{group}) FILTER (WHERE {f}) ; COUNT(*) FILTER (WHERE {f}) ;
-    SUM(CASE WHEN {f} THEN {n} ELSE 0 END{group})
+    SUM(CASE WHEN {f} THEN {n} ELSE 0 END{group}) ; APPROX_BOUNDS({n}) ; SUM({n}, epsilon => 0.1{group}) ;
+    AVG({n}{group}, report_format => 'JSON') ; COUNT(*) * 100 / SUM({n}{group})
     """
 )
 OLD_AGGREGATES = forms(
@@ -177,7 +184,20 @@ class Grammar:
             return f"WITH w AS {inner} {self.private(Relation('w', columns))}"
         if kind < 0.95:
             return f"SELECT r.region, p.* FROM regions r LEFT JOIN ({inner}) AS p ON TRUE"
+        if kind < 0.97:
+            return self.public_groups()
         return f"{self.private(total=True)} UNION ALL {self.private(total=True)}"
+
+    def public_groups(self) -> str:
+        """Every region of the public table, with whatever is known about it."""
+        below = self.subquery(1)
+        on = self.dice.choice([name for name, kind in below.columns if kind == TEXT] or ["'north'"])
+        value = self.filled(self.dice.choice(PRIVATE_AGGREGATES), below.columns, 1)
+        options = f"{self.options(old=False)}, group_selection_strategy=PUBLIC_GROUPS"
+        return (
+            f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) r.region, {value} AS v0 "
+            f"FROM {below.sql} RIGHT JOIN regions r ON {on} = r.region GROUP BY r.region"
+        )
 
     def private(self, source: Relation | None = None, *, total: bool = False) -> str:
         """A SELECT with one of the clauses; `total` asks for one number and nothing after it."""
@@ -370,6 +390,8 @@ class Grammar:
                 return self.dice.choice([name for name, kind in columns if kind == OWNER])
             if what == "c":
                 return self.dice.choice(TEXTS)
+            if what == "any":
+                return self.any_call(columns, depth)
             named = {"group": "contribution_bounds_per_group", "row": "contribution_bounds_per_row"}
             if self.dice.random() < 0.4:
                 return ""
@@ -378,6 +400,12 @@ class Grammar:
             return f", {named[what]} => {self.dice.choice(BOUNDS)}"
 
         return re.sub(r"\{(\w+)\}", hole, form)
+
+    def any_call(self, columns: Columns, depth: int) -> str:
+        """Any function of the allow-list over anything; half of these do not fit, and must be refused."""
+        kinds = self.dice.choices((NUMBER, TEXT, DAY, FLAG), weights=(4, 3, 2, 1), k=self.dice.choice((1, 1, 2, 2, 3)))
+        name = self.dice.choice(CALLABLE)
+        return f"{name}({', '.join(self.expression(kind, columns, depth) for kind in kinds)})"
 
     def kinds(self) -> list[str]:
         return [self.dice.choice((NUMBER, NUMBER, TEXT, DAY)) for _ in range(self.dice.randint(1, 3))]

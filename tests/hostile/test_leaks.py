@@ -197,6 +197,21 @@ def test_settings_and_macros_of_a_connection_change_no_answer(setting):
             assert {k: pytest.approx(v, abs=0.05) if isinstance(v, float) else v for k, v in one.items()} == other
 
 
+def test_names_are_names_whatever_is_in_them():
+    connection = duckdb.connect(":memory:")
+    table, owner, key = 'we"ird; DROP TABLE x; --', 'u"id', "a b.c'--"
+    quoted = ['"' + name.replace('"', '""') + '"' for name in (table, owner, key)]
+    connection.execute(f"CREATE TABLE {quoted[0]} AS SELECT range AS {quoted[1]}, 'k' AS {quoted[2]} FROM range(50)")
+    session = shoal.connect(connection, catalog={"tables": {table: {"owner": owner}}})
+    sql = (
+        EXACT
+        + f'{quoted[2]}, {ROWS} AS "<script>" FROM {quoted[0]} AS "rows_" WHERE "rows_".{quoted[1]} >= 10 GROUP BY 1'
+    )
+    result = session.query(sql)
+    assert result.to_dicts() == [{key: "k", "<script>": 40}]
+    assert "<script>" not in result._repr_html_()
+
+
 # ---- what queries inside queries carry ----------------------------------------------------------------------------
 
 

@@ -138,3 +138,24 @@ def test_division_and_other_partial_functions_over_noisy_numbers_do_not_fail(sho
 )
 def test_an_order_may_be_any_expression_over_columns_and_outputs(shop, sql, first):
     assert shop.query(sql).to_dicts()[0]["site" if "AS s," not in sql else "s"] == first
+
+
+def test_constants_of_any_type_may_stand_in_the_answer(shop):
+    items = "NULL AS a, 'text' AS b, DATE '2026-01-02' AS c, TRUE AS d, COUNT(DISTINCT uid) AS n"
+    (row,) = shop.query(f"{CLAUSE}(epsilon = 1) {items} FROM visits").to_dicts()
+    assert (row["a"], row["b"], row["c"].isoformat(), row["d"]) == (None, "text", "2026-01-02", True)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [f"{CLAUSE}(epsilon = 1) INTERVAL 2 DAY AS i, {COUNT} FROM visits", "SELECT INTERVAL 2 DAY AS i FROM regions"],
+)
+def test_intervals_are_no_columns_and_are_refused_before_anything_is_spent(quiet_shop, refusal, sql):
+    assert refusal(quiet_shop, sql).code == "E_UNSUPPORTED"
+
+
+def test_lists_of_cut_points_do_not_stand_in_the_way_of_a_later_private_select(shop):
+    cut = "APPROX_QUANTILES(spend, 2, contribution_bounds_per_row => (0, 9)) AS q"
+    cuts = f"{CLAUSE}({SURE}) {cut}, COUNT(DISTINCT uid) AS u FROM visits"
+    sql = f"WITH c AS ({cuts}) {CLAUSE}({SURE}) {COUNT} FROM visits JOIN c ON visits.spend >= 0 AND c.u = 400"
+    assert shop.query(sql).to_dicts() == [{"n": 2000}]

@@ -122,7 +122,7 @@ class Compiler:
     def _values(self, node: nodes.Values) -> exp.Query:
         """VALUES (…), (…): one list, which engines read in one go however long it is."""
         if not node.rows:
-            nothing = select(aliased(functions.cast_form(exp.Null(), f.type, f.type), f.symbol) for f in node.fields)
+            nothing = select(aliased(self._cell(None, f.type), f.symbol) for f in node.fields)
             return nothing.where(exp.false(), copy=False)
         rows = [
             exp.Tuple(expressions=[self._cell(value, f.type) for f, value in zip(node.fields, row, strict=True)])
@@ -134,6 +134,9 @@ class Compiler:
 
     @staticmethod
     def _cell(value: object, type_: Type) -> exp.Expr:
+        """A constant of a list; one of a type that no query can name is carried as NULL."""
+        if type_.kind is Kind.UNSUPPORTED:
+            return exp.Null()
         return functions.cast_form(functions.literal_form(ex.Literal(value, type_)), type_, type_)
 
     def _join(self, node: nodes.Join) -> exp.Select:

@@ -27,7 +27,7 @@ from shoal.plan.expressions import (
 )
 from shoal.plan.nodes import Field, Node
 from shoal.plan.trees import is_owned
-from shoal.plan.types import BOOLEAN, INTEGER, Type, common_type
+from shoal.plan.types import BOOLEAN, INTEGER, Kind, Type, common_type
 from shoal.sql import functions
 from shoal.sql.bind_expressions import ExpressionBinder
 from shoal.sql.bind_grouped import has_aggregate
@@ -153,7 +153,15 @@ class Binder:
         return self.project(node, [(n, Column(f.symbol, f.type)) for n, f in zip(names, visible, strict=True)])
 
     def project(self, node: Node, items: list[tuple[str, Expression]]) -> nodes.Project:
-        """Named columns over a relation."""
+        """Named columns over a relation; an interval is no column of its own."""
+        for name, value in items:
+            if value.type.kind is Kind.INTERVAL:
+                raise ShoalError(
+                    "E_UNSUPPORTED",
+                    f"The column {name!r} would hold intervals.",
+                    hint="Add the interval to a date or a timestamp, or count days with DATE_DIFF.",
+                    position=value.place,
+                )
         return nodes.Project(node, tuple((self.context.symbols.field(n, v.type, v), v) for n, v in items))
 
     def _set_operation(
