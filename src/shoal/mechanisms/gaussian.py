@@ -43,6 +43,8 @@ Certificate = Literal["discrete", "continuous", "zcdp"]
 ROUNDING_VARIANCES = tuple(Fraction(n, 8) for n in (3, 4, 5, 6, 8, 10, 12, 16))
 """τ² to choose from: a larger one rounds more faithfully and leaves less of the variance."""
 NORM_PRECISION = 2e-12
+LAST_STEP, SMALLEST_GAP, MOST_STEPS = 1e-8, 1e-14, 200
+ROOT_OF_TWO, LOG_ROOT_OF_TWO_PI = math.sqrt(2), math.log(2 * math.pi) / 2
 
 
 def joint_gaussian_certificate(
@@ -126,15 +128,16 @@ def approximate_rounding_error(sigma: float, variance: float) -> float:
 
 def _best_rounding_variance(parts: Sequence[GaussianNoise], epsilon: Fraction) -> Fraction | None:
     """The τ² that costs least, in floats: it decides which proof is tried, never whether it holds."""
-    total = sum(float(part.rho) for part in parts)
+    smallest = min(part.sigma for part in parts) ** 2
+    facts = [(float(part.rho), float(part.sigma), part.shift.touched) for part in parts]
+    total = sum(rho for rho, _, _ in facts)
     costs = []
-    for variance in ROUNDING_VARIANCES:
-        if all(part.sigma**2 > variance for part in parts):
-            shrunk = sum(float(part.rho * variance / (part.sigma**2 - variance)) for part in parts) / (2 * total)
-            error = sum(
-                part.shift.touched * approximate_rounding_error(float(part.sigma), float(variance)) for part in parts
-            )
-            costs.append((shrunk + 2 * error / float(epsilon), variance))
+    for exact in ROUNDING_VARIANCES:
+        if smallest > exact:
+            variance = float(exact)
+            shrunk = sum(rho * variance / (sigma**2 - variance) for rho, sigma, _ in facts) / (2 * total)
+            error = sum(touched * approximate_rounding_error(sigma, variance) for _, sigma, touched in facts)
+            costs.append((shrunk + 2 * error / float(epsilon), exact))
     return min(costs)[1] if costs else None
 
 
@@ -203,25 +206,35 @@ def largest_norm(epsilon: Fraction, delta: Fraction) -> Decimal:
 
 
 @lru_cache(maxsize=4096)
-@lru_cache(maxsize=4096)
 def approximate_norm(epsilon: float, delta: float) -> float:
-    """The norm of `largest_norm` in floats: a place to start from, nothing is proven by it."""
-    low, high = math.log(1e-40), math.log(1e10)
-    for _ in range(54):
-        middle = (low + high) / 2
-        if _approximate_delta(math.exp(middle), epsilon) <= delta:
-            low = middle
-        else:
-            high = middle
-    return math.exp(low)
+    """The norm of `largest_norm` in floats: a place to start from, nothing is proven by it.
+
+    Newton's steps in ln μ, for d ln δ/d ln μ = μ·φ(ε/μ − μ/2)/δ, kept between bounds that close in; the start is where
+    P[N ≥ ε/μ − μ/2] ≤ e^{−(ε/μ − μ/2)²/2} = δ, which is not above the answer.
+    """
+    low, high, wanted = math.log(1e-40), math.log(1e10), math.log(delta)
+    reach = math.sqrt(max(0.0, -2 * wanted))
+    guess = math.log(2 * epsilon / (reach + math.sqrt(reach * reach + 2 * epsilon)))
+    for _ in range(MOST_STEPS):
+        norm = math.exp(guess)
+        found = _log_approximate_delta(norm, epsilon)
+        low, high = (guess, high) if found <= wanted else (low, guess)
+        log_slope = guess - (epsilon / norm - norm / 2) ** 2 / 2 - LOG_ROOT_OF_TWO_PI - found
+        step = (wanted - found) * math.exp(-log_slope) if abs(log_slope) < 700 else math.inf
+        guess = guess + step if low <= guess + step <= high else (low + high) / 2
+        if abs(step) < LAST_STEP or high - low < SMALLEST_GAP:
+            break
+    return math.exp(guess)
 
 
-def _approximate_delta(norm: float, epsilon: float) -> float:
+def _log_approximate_delta(norm: float, epsilon: float) -> float:
     near, far = _log_normal_tail(epsilon / norm - norm / 2), _log_normal_tail(epsilon / norm + norm / 2)
-    return -math.exp(near) * math.expm1(min(0.0, epsilon + far - near))
+    part = -math.expm1(min(0.0, epsilon + far - near))
+    return near + math.log(part) if part else -math.inf
 
 
 def _log_normal_tail(point: float) -> float:
     if point < 30:
-        return math.log(math.erfc(point / math.sqrt(2)) / 2)
-    return -point * point / 2 - math.log(point * math.sqrt(2 * math.pi)) + math.log1p(-1 / point**2 + 3 / point**4)
+        return math.log(math.erfc(point / ROOT_OF_TWO) / 2)
+    square = point * point
+    return -square / 2 - math.log(point) - LOG_ROOT_OF_TWO_PI + math.log1p((3 / square - 1) / square)

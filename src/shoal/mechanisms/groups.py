@@ -149,13 +149,14 @@ def _recurse(epsilon: Fraction, delta: Fraction, bits: int) -> RecursedTable | N
     capped = min(epsilon, Fraction(bits))
     growth = (1 << (5 * bits)) // enclose_exp(capped, 4 * bits)[1]  # ≤ e^ε·2^bits
     shrink = min(enclose_exp(capped, bits)[1], whole)  # ≥ e^{−ε}·2^bits
-    numerators = [0]
-    while numerators[-1] < whole:
+    last, numerators = 0, [0]
+    while last < whole:
         if len(numerators) > LONGEST_TABLE:
             return None
-        last = numerators[-1]
-        rest = max(whole - last - step, 0)
-        numerators.append(min(((growth * last) >> bits) + step, whole + ((-shrink * rest) >> bits), whole))
+        grown, rest = ((growth * last) >> bits) + step, whole - last - step
+        kept = whole + ((-shrink * rest) >> bits) if rest > 0 else whole
+        last = grown if grown < kept else kept  # noqa: FURB136 - thousands of steps, and a call costs more than both products
+        numerators.append(last)
     return RecursedTable(tuple(numerators[:-1]), bits)
 
 

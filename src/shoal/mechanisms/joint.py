@@ -32,6 +32,8 @@ FIRST_RAISE = 1e-10
 RAISES = 12
 DISCRETE_BELOW = 64
 SCANNED = 160
+MOST_STEPS, JUST_ABOVE = 100, 1 + 1e-15
+NEGLIGIBLE = 40
 
 
 def gaussian_sigma(norm_squared: int | Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
@@ -114,8 +116,8 @@ def _continuous_factor(
     """The factor with Σ l2²/((factor·unit)² − τ²) = μ², μ lowered by what the rounding lemma takes from ε and δ."""
     variance = float(tau)
     squared = sum(shift.l2_squared / unit**2 for shift, unit in moved) / norm**2
-    low, high = squared, squared + variance / min(unit for _, unit in moved) ** 2
-    error = sum(shift.touched * approximate_rounding_error(math.sqrt(high) * unit, variance) for shift, unit in moved)
+    widest = math.sqrt(squared + variance / min(unit for _, unit in moved) ** 2)
+    error = sum(shift.touched * approximate_rounding_error(widest * unit, variance) for shift, unit in moved)
     if 4 * error >= float(epsilon) or error > 0.01:
         return None
     lowered = norm
@@ -123,17 +125,24 @@ def _continuous_factor(
         lowered *= approximate_norm(float(epsilon) - 2 * error, float(delta) * (1 - error)) / approximate_norm(
             float(epsilon), float(delta)
         )
-    high *= (norm / lowered) ** 2
-    spans, most = [(float(shift.l2_squared), unit**2) for shift, unit in moved], lowered**2
-    while high - low > 1e-15 * high:
-        middle = (low + high) / 2
-        if middle in {low, high}:
+    spans = [(float(shift.l2_squared), unit**2) for shift, unit in moved]
+    return math.sqrt(_spending(spans, variance, lowered**2)) * JUST_ABOVE
+
+
+def _spending(spans: Sequence[tuple[float, float]], variance: float, most: float) -> float:
+    """The x with Σ s/(x·u − variance) = most over all spans (s, u).
+
+    The sum is convex and falls, so Newton's steps climb to it from any x below, such as where one of its terms alone is
+    `most`.
+    """
+    found = max((variance + square / most) / unit for square, unit in spans)
+    for _ in range(MOST_STEPS):
+        parts = [(square / (found * unit - variance), unit / (found * unit - variance)) for square, unit in spans]
+        step = (sum(part for part, _ in parts) - most) / sum(part * slope for part, slope in parts)
+        found += step
+        if step <= 1e-15 * found:
             break
-        spent = 0.0
-        for square, unit_squared in spans:
-            spent += square / max(middle * unit_squared - variance, 1e-300)
-        low, high = (middle, high) if spent > most else (low, middle)
-    return math.sqrt(high)
+    return found
 
 
 def _discrete_sigma(shift: int, analytic: float, enough: float, epsilon: float, delta: float) -> float:
@@ -150,14 +159,20 @@ def _discrete_sigma(shift: int, analytic: float, enough: float, epsilon: float, 
 
 
 def _discrete_delta(shift: int, sigma: float, epsilon: float) -> float:
-    """P[X > εσ²/Δ − Δ/2] − e^ε·P[X > εσ²/Δ + Δ/2] in floats."""
-    reach = math.ceil(40 * sigma) + shift + 2
-    first = max(-reach, math.floor(epsilon * sigma**2 / shift - shift / 2) + 1)
-    if first > reach:
-        return 0.0
-    points = np.arange(first, reach + 1, dtype=np.float64)
+    """P[X > εσ²/Δ − Δ/2] − e^ε·P[X > εσ²/Δ + Δ/2] in floats; terms below e^−NEGLIGIBLE of the largest are left out."""
     scale = 2 * sigma**2
+    edge = math.sqrt(NEGLIGIBLE * scale)
+    first = math.floor(max(-edge, epsilon * sigma**2 / shift - shift / 2)) + 1
+    if first > 6 * edge:
+        return 0.0
+    points = np.arange(first, math.hypot(max(first, 0), edge) + 1, dtype=np.float64)
     gained = np.exp(-(points**2) / scale)
     lost = np.exp(np.minimum(epsilon - (points + shift) ** 2 / scale, 0.0))
-    everything = np.exp(-(np.arange(-reach, reach + 1, dtype=np.float64) ** 2) / scale)
-    return float(np.sum(gained - np.minimum(lost, gained)) / np.sum(everything))
+    return float(np.sum(gained - np.minimum(lost, gained))) / _total(sigma, edge)
+
+
+def _total(sigma: float, edge: float) -> float:
+    """Σ e^{−k²/2σ²} over all integers; from σ = 1 on by Poisson summation, whose next term is below 10⁻³⁴."""
+    if sigma >= 1:
+        return sigma * math.sqrt(2 * math.pi) * (1 + 2 * math.exp(-2 * (math.pi * sigma) ** 2))
+    return 1 + 2 * sum(math.exp(-((k / sigma) ** 2) / 2) for k in range(1, math.ceil(edge) + 1))

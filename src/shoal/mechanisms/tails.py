@@ -63,6 +63,7 @@ def laplace_tail(scale: Fraction, least: int) -> Enclosure:
         return Enclosure(around(power.lower / (1 + ratio.upper)).lower, around(power.upper / (1 + ratio.lower)).upper)
 
 
+@lru_cache(maxsize=4096)
 def gaussian_tail(sigma: Fraction, least: int) -> Enclosure:
     """P[X ≥ least] for P[X = k] ∝ exp(−k²/2σ²), as bounds."""
     if least <= 0:

@@ -14,6 +14,7 @@ from shoal.accounting.events import GaussianNoise, Shift
 from shoal.mechanisms.certified import decimal_near
 from shoal.mechanisms.gaussian import (
     ROUNDING_VARIANCES,
+    approximate_norm,
     discrete_gaussian_delta,
     gaussian_delta,
     joint_gaussian_certificate,
@@ -59,6 +60,13 @@ def test_the_largest_norm_holds_and_nothing_noticeably_larger_does(epsilon, delt
     norm = Fraction(largest_norm(Fraction(epsilon), Fraction(delta)))
     assert gaussian_delta(norm**2, Fraction(epsilon)) <= decimal_near(Fraction(delta))
     assert gaussian_delta((norm * (1 + Fraction(1, 10**9))) ** 2, Fraction(epsilon)) > decimal_near(Fraction(delta))
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 1, 20, 400])
+@pytest.mark.parametrize("delta", [0.5, 1e-2, 1e-6, 1e-15, 1e-100])
+def test_the_norm_in_floats_is_close_to_the_certified_one(epsilon, delta):
+    certified = float(largest_norm(Fraction(epsilon), Fraction(delta)))
+    assert approximate_norm(epsilon, delta) == pytest.approx(certified, rel=1e-7)
 
 
 def test_the_analytic_scale_is_the_published_one():
