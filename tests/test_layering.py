@@ -22,7 +22,7 @@ LAYERS = (
     ("sql",),
     ("rewrite",),
     ("engines",),
-    ("schema", "released", "execute", "finish", "explain", "accuracy"),
+    ("schema", "released", "measured", "readings", "by_group", "execute", "finish", "explain", "accuracy"),
     ("result", "plot", "session"),
     ("cli", "web", "__main__"),
 )

@@ -22,7 +22,7 @@ from shoal.plan.contributions import LeafCounts
 
 if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise, Selection
-    from shoal.execute import Measured
+    from shoal.measured import Measured
     from shoal.plan.releases import SelectPlan
 
 

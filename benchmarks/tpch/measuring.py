@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from benchmarks.tpch.rows import Row
     from benchmarks.tpch.tables import Opened
     from shoal.accounting.events import AdditiveNoise, Selection
-    from shoal.execute import Measured
+    from shoal.measured import Measured
     from shoal.plan.releases import SelectPlan
 
 MOST_CELLS = 4_000_000

@@ -20,7 +20,7 @@ from shoal.plan.contributions import LeafCounts
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shoal.execute import Measured
+    from shoal.measured import Measured
     from shoal.plan.releases import SelectPlan
 
 CELLS_AT_ONCE = 2_000_000

@@ -1,43 +1,29 @@
 """The meeting point: reserve → run → select → noise → finish → commit. A plan runs once; the ledger is asked before any data.
 
-`measure` is the exact half (what enters the mechanisms), `release` the noisy half (what leaves them). Noise is added here and
-nowhere else, for every engine.
+`measure` is the exact half (what enters the mechanisms), `release` the noisy half (what leaves them).
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from shoal.accounting.events import GaussianNoise, LaplaceNoise, Shift
+from shoal.by_group import release_by_group
 from shoal.engines.base import EngineFailure
 from shoal.errors import InternalError, ShoalError
-from shoal.exact import power_of_two_below
 from shoal.finish import Finished, finish, public_rows
-from shoal.mechanisms import groups, quantiles
+from shoal.measured import Measured, histogram_query, resolve, task_query
 from shoal.mechanisms.entropy import SYSTEM, Entropy
-from shoal.mechanisms.noise import add_noise
-from shoal.params import Bounds
 from shoal.plan import nodes
-from shoal.plan.aggregates import CountRows, Reading
-from shoal.plan.contributions import (
-    MASK,
-    ContributionQuery,
-    LeafCounts,
-    Measurement,
-    SamplingKey,
-    Task,
-    is_centred,
-    task_of,
-)
-from shoal.plan.measures import Leaves, RowCount
-from shoal.plan.releases import Inferred
+from shoal.plan.aggregates import CountRows
+from shoal.plan.contributions import MASK, LeafCounts, SamplingKey
 from shoal.plan.trees import rebuilt, with_relations
+from shoal.readings import read_bounds, reading, selected
 from shoal.released import Released, answer_table
 
 if TYPE_CHECKING:
@@ -46,13 +32,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shoal.accounting.accountants import Loss
-    from shoal.accounting.events import AdditiveNoise
     from shoal.accounting.ledger import Ledger
     from shoal.engines.base import Engine
+    from shoal.params import Bounds
     from shoal.plan.expressions import Expression
     from shoal.plan.measures import Measure
     from shoal.plan.nodes import Node
-    from shoal.plan.releases import HistogramRelease, Release, SelectPlan, StatementPlan
+    from shoal.plan.releases import HistogramRelease, SelectPlan, StatementPlan
 
 SAMPLING_NUMBERS = 160
 
@@ -99,7 +85,11 @@ def _run(plan: StatementPlan, engine: Engine, entropy: Entropy) -> Finished:
     released: dict[int, Released] = {}
     for number, select in enumerate(plan.selects):
         ready = with_stored_rows(select, released)
-        released[number] = release(ready, measure(ready, engine, fresh_sampling_key(entropy), entropy), entropy)
+        key = fresh_sampling_key(entropy)
+        if ready.finds_bounds_per_group:
+            released[number] = release_by_group(ready, engine, key, entropy)
+        else:
+            released[number] = release(ready, measure(ready, engine, key, entropy), entropy)
     return finish(plan, released, public_rows(plan.root, engine), entropy=entropy)
 
 
@@ -138,18 +128,6 @@ def _with_argument(measure_: Measure, change: Callable[[Expression], Expression]
 # ---- the exact half ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Exact integers of one SELECT, the tasks they answer, and the bounds that were found on the way."""
-
-    measurement: Measurement
-    tasks: tuple[Task | None, ...]
-    noises: tuple[AdditiveNoise, ...]
-    bounds: tuple[Bounds | None, ...]
-    found: tuple[Bounds | None, ...]
-    outside: tuple[float | None, ...] = ()
-
-
 def measure(
     plan: SelectPlan,
     engine: Engine,
@@ -163,10 +141,7 @@ def measure(
         found, outside = infer(plan, engine, key, entropy)
     resolved = [resolve(release, found) for release in plan.releases]
     live = [task for task, _, _ in resolved if task is not None]
-    query = ContributionQuery(
-        plan.select.input, plan.select.keys, tuple(live), (), plan.contribution, plan.select.public_groups
-    )
-    measurement = engine.measure(query, key)
+    measurement = engine.measure(task_query(plan, tuple(live)), key)
     totals = iter(measurement.totals)
     spread = tuple(
         next(totals) if task is not None else np.zeros(len(measurement.owners), dtype=object) for task, _, _ in resolved
@@ -187,75 +162,19 @@ def infer(
     """Bounds read off noisy logarithmic histograms (None where no bin stands out), and about what share lies outside them."""
     if not plan.histograms:
         return (), ()
-    asked = tuple(release.histogram for release in plan.histograms)
-    query = ContributionQuery(
-        plan.select.input, plan.select.keys, (), asked, plan.contribution, plan.select.public_groups
-    )
-    exact = engine.measure(query, key).histograms
-    read = [_read_bounds(release, counts, entropy) for release, counts in zip(plan.histograms, exact, strict=True)]
-    return tuple(bounds for bounds, _ in read), tuple(share for _, share in read)
+    exact = engine.measure(histogram_query(plan), key).histograms
+    read = [
+        read_bounds(release, _in_bins(release, counts), entropy)
+        for release, counts in zip(plan.histograms, exact, strict=True)
+    ]
+    return tuple(bounds[0] for bounds, _ in read), tuple(share[0] for _, share in read)
 
 
-def _read_bounds(
-    release: HistogramRelease, counts: dict[int, int], entropy: Entropy
-) -> tuple[Bounds | None, float | None]:
-    """The outer edges of the outermost filled bins; everything after the noise is post-processing."""
-    bins = release.histogram.bins
-    noisy = add_noise(release.noise, [counts.get(b, 0) for b in bins], entropy)
-    outer = quantiles.bounds_from_histogram(noisy, release.noise)
-    if outer is None:
-        return None, None
-    low, high = release.histogram.edges(bins[outer[0]]), release.histogram.edges(bins[outer[1]])
-    lower = Fraction(0) if isinstance(release.histogram.serves, RowCount) else low[0]
-    inside = float(sum(noisy[outer[0] : outer[1] + 1]))
-    everything = float(sum(noisy))
-    share = min(1.0, max(0.0, 1 - inside / everything)) if everything > 0 else None
-    return Bounds(lower, max(high[1], lower)), share
-
-
-def resolve(release: Release, found: tuple[Bounds | None, ...]) -> tuple[Task | None, AdditiveNoise, Bounds | None]:
-    """A release with its bounds filled in: the task for the engine, and the noise stretched to them."""
-    measure_, noise = release.measure, release.noise
-    if not isinstance(release.bounds, Inferred):
-        return task_of(measure_, release.bounds, noise.grid), noise, release.bounds
-    bounds = found[release.bounds.histogram]
-    if bounds is None:
-        if not isinstance(measure_, RowCount):
-            return None, noise, None
-        bounds = Bounds(Fraction(0), Fraction(1))
-    if isinstance(measure_, Leaves):
-        return task_of(measure_, bounds, noise.grid), noise, bounds
-    unit = _unit(measure_, bounds)
-    if unit == 0:
-        still = LaplaceNoise(Shift(0, noise.shift.coordinates), Fraction(0))
-        return task_of(measure_, bounds, Fraction(1)), still, bounds
-    task = task_of(measure_, bounds, noise.grid * unit**measure_.power)
-    return task, shrunk(noise, task), bounds
-
-
-def _unit(measure_: Measure, bounds: Bounds) -> Fraction:
-    """How many times larger than one unit the found bounds are: a power of two, so that the grid stays one."""
-    size = (bounds.upper - bounds.lower) / 2 if is_centred(measure_) else max(abs(bounds.lower), abs(bounds.upper))
-    if size == 0:
-        return Fraction(0)
-    below = power_of_two_below(size)
-    return below if below == size else 2 * below
-
-
-def shrunk(noise: AdditiveNoise, task: Task) -> AdditiveNoise:
-    """The planned noise for the shift that the found bounds really have: never more loss than was charged.
-
-    Laplace: the same ratio of shift and scale. Gaussian: the ratio kept, and two steps more, which covers the rounding
-    variance that the certificate of the planned noise takes from a grid this fine.
-    """
-    delta, planned = task.delta, noise.shift.per_coordinate
-    if delta > planned:
-        raise InternalError("found bounds are wider than the plan allows")
-    shift = Shift(delta, noise.shift.coordinates, noise.shift.entries)
-    if isinstance(noise, LaplaceNoise):
-        return LaplaceNoise(shift, noise.scale * delta / planned, task.grid)
-    sigma = min(noise.sigma, Fraction(-(-noise.sigma * delta // planned)) + 2)
-    return GaussianNoise(shift, sigma, task.grid)
+def _in_bins(release: HistogramRelease, counts: dict[int, int] | LeafCounts) -> NDArray[np.int64]:
+    """The one histogram of all groups, dense."""
+    if isinstance(counts, LeafCounts):
+        raise InternalError("bounds of single groups are found by `by_group`")
+    return np.array([[counts.get(number, 0) for number in release.histogram.bins]], dtype=np.int64)
 
 
 # ---- the noisy half ----------------------------------------------------------------------------------------------
@@ -264,73 +183,16 @@ def shrunk(noise: AdditiveNoise, task: Task) -> AdditiveNoise:
 def release(plan: SelectPlan, measured: Measured, entropy: Entropy = SYSTEM) -> Released:
     """Select groups, draw noise for those that are kept and for no other, and put them in a random order."""
     measurement = measured.measurement
-    kept, noisy_owners = _selected(plan, measurement, entropy)
+    kept, noisy_owners = selected(plan, measurement, entropy)
     order = kept[entropy.permutation(len(kept))]
     readings = tuple(
-        _reading(plan, measured, index, order, noisy_owners, entropy) for index in range(len(plan.releases))
+        reading(plan, measured, index, order, noisy_owners, entropy) for index in range(len(plan.releases))
     )
     keys = measurement.keys.take(pa.array(order))
-    table = answer_table(plan, keys, readings, len(order), measured.found, measured.outside)
+    outside = tuple((share,) * len(order) for share in measured.outside)
+    table = answer_table(plan, keys, readings, len(order), measured.found, outside)
     # Trees hold exact counts: they have answered, and go no further.
-    return Released(table, tuple(replace(r, forest=None) for r in readings), notes_of(plan, measured))
-
-
-def _selected(
-    plan: SelectPlan, measurement: Measurement, entropy: Entropy
-) -> tuple[NDArray[np.int64], NDArray[Any] | None]:
-    """The groups to show; with a threshold on a released count also the noisy counts that decided."""
-    if plan.selection is None:
-        return np.arange(len(measurement.owners), dtype=np.int64), None
-    draw = groups.select(plan.selection, measurement.owners, entropy)
-    return np.flatnonzero(draw.kept).astype(np.int64), draw.noisy_owners
-
-
-def _reading(
-    plan: SelectPlan,
-    measured: Measured,
-    index: int,
-    order: NDArray[np.int64],
-    noisy_owners: NDArray[Any] | None,
-    entropy: Entropy,
-) -> Reading:
-    release_, task = plan.releases[index], measured.tasks[index]
-    noise, bounds = measured.noises[index], measured.bounds[index]
-    total = measured.measurement.totals[index]
-    empty = np.zeros(len(order), dtype=object)
-    grid = task.grid if task is not None else noise.grid
-    steps = task.steps if task is not None else None
-    if task is None:
-        return Reading(release_.measure, noise, grid, None, None, empty)
-    if isinstance(total, LeafCounts):
-        if not isinstance(release_.measure, Leaves):
-            raise InternalError("only leaves have a tree")
-        forest = _forest(release_.measure, total, order, noise, entropy)
-        return Reading(release_.measure, noise, grid, bounds, steps, empty, forest)
-    if plan.shared_count == index and noisy_owners is not None:
-        values: NDArray[Any] = np.asarray(noisy_owners)[order]
-    else:
-        values = add_noise(noise, np.asarray(total)[order], entropy)
-    return Reading(release_.measure, noise, grid, bounds, steps, values)
-
-
-def _forest(
-    measure_: Leaves, counts: LeafCounts, order: NDArray[np.int64], noise: AdditiveNoise, entropy: Entropy
-) -> quantiles.NoisyForest:
-    """Noisy trees of the groups that are shown, and of no other."""
-    shown = np.full(max(int(counts.groups.max(initial=-1)), int(order.max(initial=-1))) + 1, -1, dtype=np.int64)
-    shown[order] = np.arange(len(order))
-    group = shown[counts.groups]
-    kept = group >= 0
-    return quantiles.NoisyForest(
-        len(order),
-        group[kept],
-        counts.leaves[kept],
-        counts.counts[kept],
-        noise,
-        branching=measure_.branching,
-        height=measure_.height,
-        entropy=entropy,
-    )
+    return Released(table, (tuple(replace(r, forest=None) for r in readings),), notes_of(plan, measured))
 
 
 def notes_of(plan: SelectPlan, measured: Measured) -> tuple[str, ...]:
@@ -340,8 +202,7 @@ def notes_of(plan: SelectPlan, measured: Measured) -> tuple[str, ...]:
         if column.histogram is None or column.histogram >= len(measured.found):
             continue
         bounds, name = measured.found[column.histogram], column.call.aggregate.name
-        price = plan.histograms[column.histogram].price
-        paid = f" for ε = {float(price):.3g}" if price is not None else ""
+        paid = plan.price_of_bounds(column.histogram)
         if bounds is not None:
             notes.append(
                 f"{name}: bounds [{float(bounds.lower):g}, {float(bounds.upper):g}] were found privately{paid}."

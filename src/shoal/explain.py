@@ -75,7 +75,7 @@ def _select(select: SelectPlan) -> dict[str, Any]:
         },
         "contribution": _contribution(select),
         "columns": [_column(select, i) for i in range(len(select.columns))],
-        "inferred_bounds": [_histogram(h) for h in select.histograms],
+        "inferred_bounds": [_histogram(select, h) for h in select.histograms],
         "selection": _selection(select),
         "epsilon": float(options.epsilon),
         "delta": float(options.delta) if options.delta is not None else None,
@@ -148,9 +148,13 @@ def _expected_error(releases: list[Release], level: float) -> float | None:
     return noise_quantile(noise, level) * float(noise.grid) if noise.shift.l1 else 0.0
 
 
-def _histogram(release: HistogramRelease) -> dict[str, Any]:
-    price = {"epsilon": float(release.price) if release.price is not None else None}
-    return {"bins": len(release.histogram.bins)} | price | _noise(release.noise, relative=False)
+def _histogram(select: SelectPlan, release: HistogramRelease) -> dict[str, Any]:
+    price = {
+        "epsilon": float(release.price) if release.price is not None else None,
+        "share_of_joint_release": select.share_of_joint_release(release.noise),
+    }
+    what = {"bins": len(release.histogram.bins), "per_group": release.histogram.per_group}
+    return what | price | _noise(release.noise, relative=False)
 
 
 def _selection(select: SelectPlan) -> dict[str, Any]:
@@ -202,11 +206,7 @@ def _select_lines(select: dict[str, Any]) -> list[str]:
     ]
     for column in select["columns"]:
         lines.extend(_column_lines(column))
-    lines.extend(
-        f"bounds        found from a noisy histogram of {histogram['bins']} bins, {_noise_text(histogram)}"
-        + (f", ε = {histogram['epsilon']:.3g}" if histogram["epsilon"] is not None else "")
-        for histogram in select["inferred_bounds"]
-    )
+    lines.extend(map(_histogram_line, select["inferred_bounds"]))
     chosen = select["selection"]
     text = f"groups        {chosen['rule']}: {chosen['why']}"
     if chosen.get("threshold") is not None:
@@ -214,6 +214,15 @@ def _select_lines(select: dict[str, Any]) -> list[str]:
     lines.append(text)
     lines.extend(f"note          {note}" for note in select["notes"])
     return lines
+
+
+def _histogram_line(histogram: dict[str, Any]) -> str:
+    for_whom = " for each group" if histogram["per_group"] else ""
+    price = f", ε = {histogram['epsilon']:.3g}" if histogram["epsilon"] is not None else ""
+    if histogram["share_of_joint_release"] is not None:
+        price = f", {histogram['share_of_joint_release']:.0%} of the joint release"
+    bins = f"found from a noisy histogram of {histogram['bins']} bins{for_whom}"
+    return f"bounds        {bins}, {_noise_text(histogram)}{price}"
 
 
 def _column_lines(column: dict[str, Any]) -> list[str]:

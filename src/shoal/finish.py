@@ -24,7 +24,7 @@ from shoal.plan.expressions import (
 from shoal.plan.nodes import Field, Node
 from shoal.plan.trees import all_nodes, rebuilt
 from shoal.plan.types import DOUBLE
-from shoal.released import Released, arrow_type, component, distinct_names
+from shoal.released import Released, arrow_type, component, components_of, distinct_names
 from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def carry(node: Node, plan: StatementPlan) -> tuple[Node, Carried]:
             carried: Carried = {}
             extra: list[Field] = []
             for number, column in enumerate(plan.selects[node.select].columns):
-                symbols = tuple(component(column.call.field.symbol, i) for i in range(len(column.releases)))
+                symbols = components_of(plan.selects[node.select], column, column.call.field.symbol)
                 carried[column.call.field.symbol] = (node.select, number, symbols)
                 extra.extend(Field("", s, DOUBLE) for s in symbols)
             return replace(node, fields=(*node.fields, *extra)), carried

@@ -36,10 +36,14 @@ _ARROW = {
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What one private SELECT gave: already paid for, public from here on."""
+    """What one private SELECT gave: already paid for, public from here on.
+
+    `readings` says how each noisy number was taken: once for all groups, or once for every class of groups whose bounds are
+    the same (then the last component of each column is the number of the class).
+    """
 
     table: pa.Table
-    readings: tuple[Reading, ...]
+    readings: tuple[tuple[Reading, ...], ...]
     notes: tuple[str, ...] = ()
 
 
@@ -74,17 +78,24 @@ def component(symbol: str, index: int) -> str:
     return f"{symbol}_r{index}"
 
 
+def components_of(plan: SelectPlan, column: Column, symbol: str) -> tuple[str, ...]:
+    """All columns that carry what stands behind an aggregate; where groups have bounds of their own, also their class."""
+    return tuple(component(symbol, i) for i in range(len(column.releases) + int(plan.finds_bounds_per_group)))
+
+
 def answer_table(
     plan: SelectPlan,
     keys: pa.Table,
     readings: Sequence[Reading],
     groups: int,
     found: Sequence[Bounds | None] = (),
-    outside: Sequence[float | None] = (),
+    outside: Sequence[Sequence[float | None]] = (),
+    bounds_class: int = 0,
 ) -> pa.Table:
     """One row per group that is shown (`groups` of them: a table of no keys has lost their number).
 
-    Dictionaries and statistics are made anew from these rows only.
+    `outside`: for each histogram and each row, the share of values outside the bounds that were found. Dictionaries and
+    statistics are made anew from these rows only.
     """
     columns: dict[str, pa.Array] = {}
     for (field, _), column in zip(plan.select.keys, keys.columns, strict=True):
@@ -96,15 +107,18 @@ def answer_table(
             bounds = found[column_plan.histogram or 0]
             pair = [float(bounds.lower), float(bounds.upper)] if bounds is not None else None
             columns[symbol] = pa.array([pair] * groups, arrow_type(type_))
-            continue
-        values = column_plan.call.aggregate.finish(own)
-        if column_plan.call.report is not None:
-            share = outside[column_plan.histogram] if column_plan.histogram is not None and outside else None
-            columns[symbol] = pa.array(reports(column_plan, own, values, plan, share), pa.string())
         else:
-            columns[symbol] = pa.array(plain(values), arrow_type(type_))
-        for index, reading in enumerate(own):
-            columns[component(symbol, index)] = pa.array(np.array(reading.values, dtype=np.float64), pa.float64())
+            values = column_plan.call.aggregate.finish(own)
+            if column_plan.call.report is not None:
+                known = column_plan.histogram is not None and bool(outside)
+                shares = outside[column_plan.histogram or 0] if known else (None,) * groups
+                columns[symbol] = pa.array(reports(column_plan, own, values, plan, shares), pa.string())
+            else:
+                columns[symbol] = pa.array(plain(values), arrow_type(type_))
+        numbers = [np.array(reading.values, dtype=np.float64) for reading in own]
+        numbers += [np.full(groups, bounds_class, dtype=np.float64)] * int(plan.finds_bounds_per_group)
+        names = components_of(plan, column_plan, symbol)
+        columns |= {name: pa.array(each, pa.float64()) for name, each in zip(names, numbers, strict=True)}
     return pa.table(columns) if columns else pa.table({"nothing": pa.nulls(groups)})
 
 
@@ -114,7 +128,7 @@ def plain(values: NDArray[Any]) -> list[Any]:
 
 
 def reports(
-    column: Column, readings: list[Reading], values: NDArray[Any], plan: SelectPlan, outside: float | None
+    column: Column, readings: list[Reading], values: NDArray[Any], plan: SelectPlan, outside: Sequence[float | None]
 ) -> list[str]:
     """report_format => 'JSON': the value, its interval, the bounds used, and (where they were found) the share outside them."""
     level = float(plan.select.options.confidence_level)
@@ -123,15 +137,13 @@ def reports(
     used = None
     if bounds is not None:
         used = {"lower": float(bounds.lower), "upper": float(bounds.upper), "source": column.call.bounds_source}
-        if outside is not None:
-            used["share_outside"] = round(outside, 4)
     return [
         json.dumps(
             {
                 "result": {"value": v},
                 "interval": {"low": a, "high": b, "confidence_level": level} if a is not None else None,
-                "bounds": used,
+                "bounds": used if used is None or share is None else used | {"share_outside": round(share, 4)},
             }
         )
-        for v, a, b in zip(plain(values), plain(low), plain(high), strict=True)
+        for v, a, b, share in zip(plain(values), plain(low), plain(high), outside, strict=True)
     ]

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from shoal import params
 from shoal.errors import ShoalError, missing_extra
+from shoal.plan.measures import Leaves
 from shoal.released import distinct_names, plain
 
 if TYPE_CHECKING:
@@ -137,16 +138,18 @@ class Result(Rows):
         column = self._plan.selects[select].columns[column_number]
         if column.call.report is not None or not column.releases:
             return None
-        readings = []
-        for release, symbol in zip(column.releases, symbols, strict=True):
-            values = np.asarray(self._finished.components.column(symbol).to_numpy(zero_copy_only=False))
-            readings.append(
-                replace(self._finished.released[select].readings[release], values=np.nan_to_num(values), forest=None)
-            )
-        if any(r.measure.__class__.__name__ == "Leaves" for r in readings):
-            nothing = np.full(len(self), None, dtype=object)
-            return nothing, nothing
-        return column.call.aggregate.interval(readings, level)
+        numbers = [np.nan_to_num(self._finished.components.column(s).to_numpy(zero_copy_only=False)) for s in symbols]
+        low, high = (np.full(len(self), None, dtype=object) for _ in range(2))
+        classes = numbers.pop() if len(numbers) > len(column.releases) else np.zeros(len(self))
+        for number, taken in enumerate(self._finished.released[select].readings):
+            here = np.flatnonzero(classes == number)
+            readings = [
+                replace(taken[release], values=np.asarray(values)[here])
+                for release, values in zip(column.releases, numbers, strict=True)
+            ]
+            if not any(isinstance(reading.measure, Leaves) for reading in readings):
+                low[here], high[here] = column.call.aggregate.interval(readings, level)
+        return low, high
 
     def plot(self) -> Any:
         """A chart that fits the shape of the answer (extra: plot)."""

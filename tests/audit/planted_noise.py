@@ -28,7 +28,7 @@ from planted import (
     stops_the_plan,
 )
 
-from shoal import execute
+from shoal import by_group, execute, readings
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, Shift, ThresholdSelection
 from shoal.mechanisms import calibrate, groups, noise, quantiles, samplers
 from shoal.mechanisms.entropy import seeded_entropy
@@ -176,6 +176,48 @@ def noise_for_one_group(patch):
 def noise_for_one_group_unchecked(patch):
     patch.setattr(bound_contributions, "coordinates_of", lambda *_: 1)
     patch.setattr(pipeline, "coordinates_of", lambda *_: 1)
+
+
+BOUNDS_OF_EACH = private(
+    "SUM(steps) AS total", options="epsilon=100000, delta=0.01, max_groups_contributed=3, inferred_bounds=PER_GROUP"
+)
+
+
+@planted(
+    "L0 ignored",
+    "the histograms that find bounds of each group are noisy for one group of an owner",
+    PLAN_CHECK,
+    stops_the_plan(BOUNDS_OF_EACH),
+)
+def bins_of_one_group(patch):
+    patch.setattr(assign_mechanisms, "bins_shift", lambda *_: Shift(1))
+
+
+@planted(
+    "L0 ignored",
+    "the same, and the check of the plan believes it",
+    REPLAY,
+    moves_too_far(BOUNDS_OF_EACH),
+)
+def bins_of_one_group_unchecked(patch):
+    patch.setattr(assign_mechanisms, "bins_shift", lambda *_: Shift(1))
+    patch.setattr(pipeline, "bins_shift", lambda *_: Shift(1))
+
+
+@planted(
+    "missing bounds = no noise",
+    "a sum whose bounds are found for each group gets the noise of other bounds",
+    REPLAY,
+    moves_too_far(BOUNDS_OF_EACH),
+)
+def noise_of_other_bounds(patch):
+    honest = by_group.resolve
+
+    def unstretched(release, found):
+        task, event, bounds = honest(release, found)
+        return task, replace(event, shift=replace(event.shift, per_coordinate=1)), bounds
+
+    patch.setattr(by_group, "resolve", unstretched)
 
 
 @planted(
@@ -399,7 +441,7 @@ def textbook_laplace(patch):
         u = entropy.uint64(len(exact)) / 2.0**64 - 0.5
         return np.asarray(exact, dtype=np.float64) - float(event.scale) * np.sign(u) * np.log1p(-2 * abs(u))
 
-    patch.setattr(execute, "add_noise", textbook)
+    patch.setattr(readings, "add_noise", textbook)
 
 
 def _wraps_around():
@@ -469,10 +511,12 @@ GUESSED = private("SUM(steps) AS total", **WHOLE)
 
 def _finding_bounds():
     release = measured(GUESSED)[0].histograms[0]
-    exact = {True: {5: 1}, False: {}}
+    exact = {
+        present: np.array([[int(present and b == 5) for b in release.histogram.bins]]) for present in (True, False)
+    }
 
     def mechanism(present, n):
-        return [str(execute._read_bounds(release, exact[present], seeded_entropy(i))[0]) for i in range(n)]
+        return [str(readings.read_bounds(release, exact[present], seeded_entropy(i))[0]) for i in range(n)]
 
     return mechanism
 
@@ -485,7 +529,7 @@ def _finding_bounds():
 )
 def bounds_from_exact_counts(patch):
     patch.setattr(
-        execute, "add_noise", lambda _event, exact, _entropy: np.array([100 * n for n in exact], dtype=object)
+        readings, "add_noise", lambda _event, exact, _entropy: np.array([100 * n for n in exact], dtype=object)
     )
 
 
@@ -526,13 +570,13 @@ _SHOWN = is_caught_sampling(_releasing, epsilon=0.1, samples=300, inputs=[(True,
 
 @planted("HAVING on raw values", "groups without an owner are dropped by their exact count", TESTER, _SHOWN)
 def having_on_raw_values(patch):
-    honest = execute._selected
+    honest = execute.selected
 
     def dropped(plan, measurement, entropy):
         kept, noisy = honest(plan, measurement, entropy)
         return kept[measurement.owners[kept] > 0], noisy
 
-    patch.setattr(execute, "_selected", dropped)
+    patch.setattr(execute, "selected", dropped)
 
 
 @planted("ORDER BY on raw values", "rows come in the order of their exact counts", TESTER, _SHOWN)

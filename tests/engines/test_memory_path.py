@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from shoal.by_group import release_by_group
 from shoal.engines import memory
 from shoal.execute import fresh_sampling_key, measure
 from shoal.mechanisms.entropy import SeededEntropy
@@ -92,19 +93,29 @@ def by_keys(measurement):
         else:
             for i, key in enumerate(keys):
                 plain[key].append(int(total[i]))
-    return plain, leaves, measurement.histograms
+    bins = [
+        sorted(zip([str(keys[g]) for g in h.groups.tolist()], h.leaves.tolist(), h.counts.tolist(), strict=True))
+        if isinstance(h, LeafCounts)
+        else h
+        for h in measurement.histograms
+    ]
+    return plain, leaves, bins
 
 
-def compare(select, *, kappa=3, limit=None, owner="uid", table=None, columns=None, seed=5):
+def compare(select, *, kappa=3, limit=None, options=None, owner="uid", table=None, columns=None, seed=5):
     """Runs one private SELECT both ways; True when memory sufficed throughout."""
     rows = nasty_table() if table is None else table
     session = connect({"t": rows}, {"tables": {"t": {"owner": owner, "columns": columns or {}}}})
     with session:
-        plan = session.plan(CLAUSE.format(limit=limit or f"max_groups_contributed = {kappa}") + select)
+        chosen = options or f"epsilon = 1, delta = 1e-6, {limit or f'max_groups_contributed = {kappa}'}"
+        plan = session.plan(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({chosen}) {select}")
         both = BothPaths(session._engine)
         entropy = SeededEntropy(seed)
         for part in plan.selects:
-            measure(part, both, fresh_sampling_key(entropy), entropy)
+            if part.finds_bounds_per_group:
+                release_by_group(part, both, fresh_sampling_key(entropy), entropy)
+            else:
+                measure(part, both, fresh_sampling_key(entropy), entropy)
     assert both.in_memory
     return all(both.in_memory)
 
@@ -151,6 +162,21 @@ AGGREGATES = [
 @pytest.mark.parametrize("kappa", [1, 4])
 def test_every_measure_is_the_same_by_group(aggregate, kappa):
     assert compare(f"site, {aggregate} FROM t GROUP BY site", kappa=kappa)
+
+
+@pytest.mark.parametrize("kappa", [1, 3])
+@pytest.mark.parametrize(
+    "aggregates",
+    [
+        "COUNT(*), SUM(number)",
+        "SUM(spend), AVG(price)",
+        "STDDEV(price), MEDIAN(spend)",
+        "MAX(number), APPROX_BOUNDS(spend)",
+    ],
+)
+def test_bounds_of_each_group_are_found_and_used_the_same_way(aggregates, kappa):
+    everyone = f"epsilon = 100000, delta = 0.1, inferred_bounds = PER_GROUP, max_groups_contributed = {kappa}"
+    assert compare(f"site, {aggregates} FROM t GROUP BY site", options=everyone)
 
 
 @pytest.mark.parametrize("aggregate", AGGREGATES[::3])

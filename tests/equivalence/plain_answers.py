@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import duckdb
     from generated_queries import Query
 
-    from shoal.execute import Measured
+    from shoal.measured import Measured
     from shoal.plan.contributions import Task
     from shoal.plan.releases import SelectPlan
 

@@ -169,7 +169,7 @@ def assign_mechanisms_text(sql: str) -> list[str]:
 
 def compile_text(sql: str) -> list[str]:
     """The SQL of every statement, for bounds that are known, laid out."""
-    from shoal.execute import resolve
+    from shoal.measured import resolve
 
     plan = pipeline.plan_query(parse(sql), CATALOG, SCHEMAS, SIZES)
     lines = []

@@ -241,6 +241,8 @@ class Grammar:
             "noise=LAPLACE",
             "group_selection_strategy=OPTIMAL",
             "group_selection_strategy=LAPLACE_THRESHOLD",
+            "inferred_bounds=PER_GROUP",
+            "inferred_bounds=PER_GROUP",
         )
         extras += (
             ("k_threshold=3",)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from fractions import Fraction
 
 import duckdb
 import nasty_data
@@ -20,12 +21,15 @@ from sqlglot import exp
 
 from shoal.accounting.ledger import Ledger
 from shoal.audit.replay import Neighbours, only_owner
+from shoal.by_group import measure_classes
 from shoal.catalog import Catalog
 from shoal.engines.compile import Compiler
 from shoal.engines.duckdb import DuckDBEngine, render
 from shoal.errors import ShoalError
 from shoal.execute import fresh_sampling_key, infer, measure
+from shoal.measured import histogram_query
 from shoal.mechanisms.entropy import seeded_entropy
+from shoal.params import Bounds
 from shoal.session import Session
 from shoal.stack import on_its_own_stack
 
@@ -119,11 +123,24 @@ def exact_half(plan, engine, seed):
     """The integers that enter the mechanisms of the first private SELECT."""
     select = plan.selects[0]
     key = fresh_sampling_key(seeded_entropy(seed))
+    if select.finds_bounds_per_group:
+        found = tuple(Bounds(Fraction(0), Fraction(64)) for _ in select.histograms)
+        seen = engine.measure(histogram_query(select), key)
+        (measured,) = measure_classes(select, engine, key, seen, [found])
+        return [_by_group(names_of(seen), h) for h in seen.histograms], integers(measured.measurement)
     found, _ = infer(select, engine, key, seeded_entropy(seed))
-    measured = measure(select, engine, key, seeded_entropy(seed), found).measurement
-    groups = [tuple(row.values()) for row in measured.keys.to_pylist()] or [()] * len(measured.owners)
-    totals = [_by_group(groups, total) for total in measured.totals]
-    return found, dict(zip(groups, measured.owners.tolist(), strict=True)), totals
+    return found, integers(measure(select, engine, key, seeded_entropy(seed), found).measurement)
+
+
+def integers(measurement):
+    """Owners and totals of every group."""
+    groups = names_of(measurement)
+    totals = [_by_group(groups, total) for total in measurement.totals]
+    return dict(zip(groups, measurement.owners.tolist(), strict=True)), totals
+
+
+def names_of(measurement):
+    return [tuple(row.values()) for row in measurement.keys.to_pylist()] or [()] * len(measurement.owners)
 
 
 def _by_group(groups, total):

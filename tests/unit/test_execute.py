@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import shoal
 from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, Shift
 from shoal.errors import InternalError
-from shoal.execute import charge_of, fresh_sampling_key, infer, measure, release, resolve, shrunk
+from shoal.execute import charge_of, fresh_sampling_key, infer, measure, release
+from shoal.measured import resolve, shrunk
 from shoal.mechanisms.calibrate import joint_gaussian_holds
 from shoal.mechanisms.entropy import SYSTEM, seeded_entropy
 from shoal.params import Bounds, bounds

@@ -24,11 +24,14 @@ import pyarrow as pa
 
 from shoal.accounting.events import Shift
 from shoal.accounting.ledger import Ledger
+from shoal.by_group import find_bounds, measure_classes, release_by_group
 from shoal.catalog import Catalog
 from shoal.engines.sources import open_source
 from shoal.errors import ShoalError
 from shoal.execute import fresh_sampling_key, infer, measure, release, with_stored_rows
+from shoal.measured import histogram_query
 from shoal.mechanisms.entropy import seeded_entropy
+from shoal.plan.contributions import LeafCounts
 from shoal.plan.measures import DistinctValues
 from shoal.session import Session
 
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from shoal.engines.base import Engine
-    from shoal.execute import Measured
+    from shoal.measured import Measured
     from shoal.plan.contributions import ContributionQuery, Measurement, SamplingKey
     from shoal.plan.releases import SelectPlan, StatementPlan
     from shoal.released import Released
@@ -226,18 +229,42 @@ def _entries(plan: StatementPlan, engines: list[_Recorder], seed: int) -> Iterat
     for number, select in enumerate(plan.selects):
         ready = with_stored_rows(select, stored)
         key = fresh_sampling_key(seeded_entropy(seed))
+        if ready.finds_bounds_per_group:
+            yield from _entries_by_group(ready, engines, key, seed)
+            stored[number] = release_by_group(ready, engines[0], key, seeded_entropy(seed))
+            continue
         found, *_ = (infer(ready, engine, key, seeded_entropy(seed))[0] for engine in engines)
-        yield from _histogram_entries(ready, engines)
+        yield from _histogram_entries(ready, [engine.answers[-1] for engine in engines])
         measured = [measure(ready, engine, key, seeded_entropy(seed), found) for engine in engines]
         yield from _select_entries(ready, measured)
         stored[number] = release(ready, measured[0], seeded_entropy(seed))
 
 
-def _histogram_entries(plan: SelectPlan, engines: list[_Recorder]) -> Iterator[Entry]:
-    """Logarithmic histograms from which bounds are read, as they were just counted."""
+def _entries_by_group(plan: SelectPlan, engines: list[_Recorder], key: SamplingKey, seed: int) -> Iterator[Entry]:
+    """The same where every group has bounds of its own: everything is compared for all groups, under the bounds of each."""
+    seen = [engine.measure(histogram_query(plan), key) for engine in engines]
+    yield from _histogram_entries(plan, seen)
+    everyone = np.arange(len(seen[0].owners), dtype=np.int64)
+    classes = find_bounds(plan, seen[0], everyone, seeded_entropy(seed)).classes
+    sides = [measure_classes(plan, engine, key, own, classes) for engine, own in zip(engines, seen, strict=True)]
+    for measured in zip(*sides, strict=True):
+        yield from _select_entries(plan, list(measured))
+
+
+def _histogram_entries(plan: SelectPlan, seen: list[Measurement]) -> Iterator[Entry]:
+    """Logarithmic histograms from which bounds are read."""
     for index, item in enumerate(plan.histograms):
-        counted: list[Moves] = [dict(engine.answers[-1].histograms[index]) for engine in engines]
+        counted = [_bins(side, side.histograms[index]) for side in seen]
         yield from _compared(f"bounds of {type(item.histogram.serves).__name__}", item.noise.shift, counted)
+
+
+def _bins(measurement: Measurement, counts: dict[int, int] | LeafCounts) -> Moves:
+    """A histogram as one vector; where each group has its own, as one vector over groups and bins."""
+    if not isinstance(counts, LeafCounts):
+        return dict(counts)
+    names = _group_names(measurement)
+    cells = zip(counts.groups.tolist(), counts.leaves.tolist(), counts.counts.tolist(), strict=True)
+    return {(names[group], number): count for group, number, count in cells}
 
 
 def _select_entries(plan: SelectPlan, measured: list[Measured]) -> Iterator[Entry]:

@@ -20,10 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.accounting.ledger import Ledger
+from shoal.by_group import release_by_group
 from shoal.catalog import Catalog
 from shoal.engines.sources import open_source
 from shoal.errors import InternalError
 from shoal.execute import fresh_sampling_key, infer, measure, release
+from shoal.measured import histogram_query
 from shoal.mechanisms.entropy import SYSTEM, SystemEntropy, seeded_entropy
 from shoal.plan.contributions import LeafCounts
 from shoal.plan.expressions import Literal
@@ -32,11 +34,11 @@ from shoal.plan.types import INTEGER
 from shoal.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from shoal.execute import Measured
+    from shoal.measured import Measured
     from shoal.params import Bounds
     from shoal.plan.contributions import ContributionQuery, Measurement, SamplingKey
     from shoal.plan.releases import SelectPlan
@@ -82,6 +84,23 @@ class _Recorder:
 
 
 @dataclass
+class _Copies:
+    """An engine that answers about so many copies of every group, each with a number for a key; it asks only once."""
+
+    plan: SelectPlan
+    engine: Any
+    copies: int = 1
+    asked: dict[ContributionQuery, Measurement] = field(default_factory=dict)
+
+    def measure(self, query: ContributionQuery, key: SamplingKey) -> Measurement:
+        """What the engine answers, copied."""
+        real = replace(query, keys=self.plan.select.keys)
+        if real not in self.asked:
+            self.asked[real] = self.engine.measure(real, key)
+        return copied_groups(self.asked[real], self.copies)
+
+
+@dataclass
 class _DataSet:
     """One database: its exact integers, for every set of bounds that was found so far."""
 
@@ -92,12 +111,21 @@ class _DataSet:
     measured: dict[Found, Measured] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.plan.histograms:
+        if self.plan.finds_bounds_per_group:
+            self.histograms = _Copies(self.plan, self.engine)
+        elif self.plan.histograms:
             recorder: Any = _Recorder(self.engine)
             infer(self.plan, recorder, self.key, SYSTEM)
             self.histograms = _Remembered(recorder.answer)
         else:
             self.integers(())
+
+    @property
+    def groups(self) -> list[Group]:
+        """The names of its groups."""
+        if self.plan.finds_bounds_per_group:
+            return group_names(self.engine.measure(histogram_query(self.plan), self.key))
+        return group_names(self.integers(self.found()).measurement)
 
     def found(self) -> Found:
         """Bounds, found anew."""
@@ -145,6 +173,8 @@ class SampledQuery:
     def __call__(self, name: str, samples: int) -> NDArray[np.float64]:
         """That many answers on the database of this name: (samples, numbers)."""
         data = self._data[name]
+        if self._plan.finds_bounds_per_group:
+            return self._in_parts(lambda copies: self._released_by_group(data, copies), samples)
         if not self._plan.histograms:
             return self._answers(data.integers(()), samples)
         found = [data.found() for _ in range(samples)]
@@ -163,31 +193,50 @@ class SampledQuery:
 
     def _all_groups(self) -> list[Group]:
         """Every group of any database, in a fixed order."""
-        integers = [data.integers(data.found()) for data in self._data.values()]
-        groups = {group for measured in integers for group in group_names(measured.measurement)}
-        return sorted(groups, key=repr)
+        return sorted({group for data in self._data.values() for group in data.groups}, key=repr)
 
     def _answers(self, measured: Measured, samples: int) -> NDArray[np.float64]:
-        parts = [
-            self._released(measured, min(MOST_COPIES, samples - start)) for start in range(0, samples, MOST_COPIES)
-        ]
-        return np.concatenate(parts) if parts else self._released(measured, 0)
+        return self._in_parts(lambda copies: self._released(measured, copies), samples)
+
+    def _in_parts(self, drawn: Callable[[int], NDArray[np.float64]], samples: int) -> NDArray[np.float64]:
+        parts = [drawn(min(MOST_COPIES, samples - start)) for start in range(0, samples, MOST_COPIES)]
+        return np.concatenate(parts) if parts else drawn(0)
 
     def _released(self, measured: Measured, copies: int) -> NDArray[np.float64]:
-        names = group_names(measured.measurement)
-        plan = replace(self._plan, select=replace(self._plan.select, keys=((_COPY, Literal(0, INTEGER)),)))
-        table = release(plan, copied(measured, copies)).table
+        table = release(self._copied_plan, copied(measured, copies)).table
+        return self._rows(table, group_names(measured.measurement), copies)
+
+    def _released_by_group(self, data: _DataSet, copies: int) -> NDArray[np.float64]:
+        data.histograms.copies = copies
+        table = release_by_group(self._copied_plan, data.histograms, data.key, _MANY).table
+        return self._rows(table, data.groups, copies)
+
+    @property
+    def _copied_plan(self) -> SelectPlan:
+        """The plan, with the number of a copy for a key."""
+        return replace(self._plan, select=replace(self._plan.select, keys=((_COPY, Literal(0, INTEGER)),)))
+
+    def _rows(self, table: pa.Table, names: list[Group], copies: int) -> NDArray[np.float64]:
+        plan = self._plan
         copy, group = np.divmod(table.column(_COPY.symbol).to_numpy(), max(len(names), 1))
         place = np.array([self._groups.index(name) for name in names], dtype=np.int64)[group]
-        answers = np.full((copies, len(self._groups), 1 + len(plan.columns)), np.nan)
+        numbers = [n for column in plan.columns for n in _numbers(table.column(column.call.field.symbol))]
+        answers = np.full((copies, len(self._groups), 1 + len(numbers)), np.nan)
         answers[:, :, 0] = 0
         answers[copy, place, 0] = 1
-        for number, column in enumerate(plan.columns, start=1):
-            values = table.column(column.call.field.symbol).cast(pa.float64(), safe=False)
-            answers[copy, place, number] = values.to_numpy(zero_copy_only=False)
+        for number, values in enumerate(numbers, start=1):
+            answers[copy, place, number] = values
         if plan.selection is None:
             answers = answers[:, :, 1:]
         return answers.reshape(copies, -1)
+
+
+def _numbers(column: pa.ChunkedArray) -> list[NDArray[np.float64]]:
+    """A column as numbers; a pair of bounds is two of them."""
+    if pa.types.is_list(column.type):
+        pairs = np.array([pair or (np.nan, np.nan) for pair in column.to_pylist()], dtype=np.float64).reshape(-1, 2)
+        return [pairs[:, 0], pairs[:, 1]]
+    return [np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))]
 
 
 def group_names(measurement: Measurement) -> list[Group]:
@@ -197,13 +246,18 @@ def group_names(measurement: Measurement) -> list[Group]:
 
 def copied(measured: Measured, copies: int) -> Measured:
     """The exact integers of every group so many times, each copy a group of its own with a number for a key."""
-    exact = measured.measurement
+    return replace(measured, measurement=copied_groups(measured.measurement, copies))
+
+
+def copied_groups(exact: Measurement, copies: int) -> Measurement:
+    """Every group so many times."""
     size = len(exact.owners)
     keys = pa.table({_COPY.symbol: pa.array(np.arange(copies * size, dtype=np.int64))})
     totals = tuple(
         _copied_leaves(t, size, copies) if isinstance(t, LeafCounts) else np.tile(t, copies) for t in exact.totals
     )
-    return replace(measured, measurement=replace(exact, keys=keys, owners=np.tile(exact.owners, copies), totals=totals))
+    bins = tuple(_copied_leaves(h, size, copies) if isinstance(h, LeafCounts) else h for h in exact.histograms)
+    return replace(exact, keys=keys, owners=np.tile(exact.owners, copies), totals=totals, histograms=bins)
 
 
 def _copied_leaves(counts: LeafCounts, size: int, copies: int) -> LeafCounts:

@@ -115,6 +115,14 @@ QUERIES: tuple[PrivateQuery, ...] = (
     PrivateQuery("automatic bounds", "SUM", "SUM(x) AS total FROM visits", slower=_FOUND),
     PrivateQuery("automatic bounds", "COUNT(*)", "COUNT(*) AS n FROM visits", slower=_FOUND),
     PrivateQuery(
+        "automatic bounds",
+        "of each group",
+        "site, SUM(x) AS total, APPROX_BOUNDS(x) AS ends FROM visits GROUP BY site",
+        "max_groups_contributed=2, noise=LAPLACE, inferred_bounds=PER_GROUP",
+        0.01,
+        slower=_FOUND,
+    ),
+    PrivateQuery(
         "whole queries",
         "join, unknown groups, several aggregates",
         f"region, SUM(x, {_IN_GROUP} => (0, 10)) AS total, COUNT(*, {_IN_GROUP} => (0, 3)) AS n "

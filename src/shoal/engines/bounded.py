@@ -160,7 +160,7 @@ class Bounded:
     arguments: tuple[Argument, ...]
     rows_are_cut: bool = False
     _taken: dict[int, Argument] = field(default_factory=dict)
-    _samples: dict[tuple[int, int, bool], tuple[NDArray[np.int64], Argument]] = field(default_factory=dict)
+    _samples: dict[tuple[int, int], tuple[NDArray[np.int64], Argument]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, pairs: Pairs, picks: Picks, arguments: tuple[Argument, ...], most: int | None) -> Bounded:
@@ -207,12 +207,17 @@ class Bounded:
             return self.segments.lengths
         return self.segments.sums(self.argument(number).present().astype(np.int64))
 
-    def sample(self, number: int, most: int, *, first_pairs_only: bool = False) -> tuple[NDArray[np.int64], Argument]:
+    def sample(self, number: int, most: int) -> tuple[NDArray[np.int64], Argument]:
         """At most so many rows of each pair that have a value: the number of their pair, and the argument there."""
-        wanted = (number, most, first_pairs_only)
+        wanted = (number, most)
         if wanted not in self._samples:
-            self._samples[wanted] = self._sampled(number, most, first_pairs_only=first_pairs_only)
+            rows = self._with_value(number, first_pairs_only=False)
+            self._samples[wanted] = rows if self.rows_are_cut else self._smallest(*rows, most)
         return self._samples[wanted]
+
+    def one_row(self, number: int, *, first_pairs_only: bool) -> tuple[NDArray[np.int64], Argument]:
+        """One row with a value of each pair, or of the first pair of each owner."""
+        return self._smallest(*self._with_value(number, first_pairs_only=first_pairs_only), 1)
 
     def _with_value(self, number: int, *, first_pairs_only: bool) -> tuple[NDArray[np.int64], Argument]:
         argument = self.argument(number)
@@ -225,12 +230,10 @@ class Bounded:
         chosen = np.flatnonzero(wanted)
         return pairs[chosen], argument.take(chosen)
 
-    def _sampled(self, number: int, most: int, *, first_pairs_only: bool) -> tuple[NDArray[np.int64], Argument]:
-        pairs, argument = self._with_value(number, first_pairs_only=first_pairs_only)
-        if not len(pairs) or (self.rows_are_cut and not first_pairs_only):
-            return pairs, argument
+    def _smallest(self, pairs: NDArray[np.int64], argument: Argument, most: int) -> tuple[NDArray[np.int64], Argument]:
+        """The rows of each pair that have the smallest picks."""
         segments = Segments.of_runs(pairs)
-        if not (segments.lengths > most).any():
+        if not len(pairs) or not (segments.lengths > most).any():
             return pairs, argument
         duplicates = duplicate_numbers(argument.identities(), segments)
         picks = self.picks.of_rows(self.pair_picks[pairs], [argument.canonical()], duplicates)

@@ -428,8 +428,18 @@ class Bounding:
             return floor_divided(plus(times(integer(2), value), integer(task.shrink)), 2 * task.shrink)
         return times(value, integer(task.stretch)) if task.stretch > 1 else value
 
-    def _sampled_rows(self, symbol: str, rows: int, *, first_group_only: bool = False) -> exp.Select:
+    def _sampled_rows(self, symbol: str, rows: int) -> exp.Select:
         """At most `rows` rows of an owner in a group with a value, from the groups that were kept."""
+        if self._query.contribution.max_rows is not None:
+            return self._kept_rows(symbol)
+        return self._ranked_rows(symbol, self._kept_rows(symbol), rows)
+
+    def _one_row(self, symbol: str, *, first_group_only: bool) -> exp.Select:
+        """One row of an owner with a value, in the first of its groups or in each."""
+        return self._ranked_rows(symbol, self._kept_rows(symbol, first_group_only=first_group_only), 1)
+
+    def _kept_rows(self, symbol: str, *, first_group_only: bool = False) -> exp.Select:
+        """All rows with a value, from the groups that were kept."""
         names = [OWNER, *self._keys]
         match: list[exp.Expr] = [exp.EQ(this=column(OWNER, "r"), expression=column(OWNER, "b"))]
         match += [same(column(k, "r"), column(k, "b")) for k in self._keys]
@@ -446,9 +456,11 @@ class Bounding:
             source,
         )
         joined.append("joins", exp.Join(this=kept, on=exp.and_(*match), kind="INNER"))
-        joined = joined.where(not_null(column(symbol, "r")))
-        if self._query.contribution.max_rows is not None and not first_group_only:
-            return joined
+        return joined.where(not_null(column(symbol, "r")))
+
+    def _ranked_rows(self, symbol: str, joined: exp.Select, rows: int) -> exp.Select:
+        """The `rows` rows of every owner and group that have the smallest picks."""
+        names = [OWNER, *self._keys]
         numbered = select(
             [exp.Star(), aliased(self._numbered([*names, symbol], []), "dup_")], self._compiler.subquery(joined)
         )
@@ -560,33 +572,42 @@ class Bounding:
         return self._with_rows(self._grouped(counted, self._compiler.subquery(sample)))
 
     def _histogram(self, histogram: Histogram) -> exp.Query:
-        """Logarithmic bins of one value per owner, taken from the owner's first kept group."""
+        """Logarithmic bins of one value per owner, from the owner's first kept group, or from each (`per_group`)."""
+        located = select(
+            [*self._bin_keys(histogram), aliased(log_bin(column(N), histogram.top_bin), BIN)],
+            self._compiler.subquery(self._binned_values(histogram)),
+        ).where(not_null(column(N)))
+        columns = [*self._bin_keys(histogram), column(BIN)]
+        counted = select([*columns, aliased(call("count", exp.Star()), N)], self._compiler.subquery(located))
+        counted.set("group", exp.Group(expressions=[c.copy() for c in columns]))
+        return self._with_rows(counted)
+
+    def _bin_keys(self, histogram: Histogram) -> list[exp.Expr]:
+        return [column(key) for key in self._keys] if histogram.per_group else []
+
+    def _binned_values(self, histogram: Histogram) -> exp.Select:
+        """The values that are counted in bins, in steps of the histogram's grid."""
         measure = histogram.serves
         symbol = self._argument(measure, histogram.grid)
-        first = exp.EQ(this=column(RANK), expression=exp.Literal.number(1))
+        keys = self._bin_keys(histogram)
         bounded = exp.Table(this=exp.to_identifier("bounded_"))
-        if isinstance(measure, RowCount):
-            value: exp.Expr = wide(column(f"{symbol}_n" if symbol else N))
-            values = select([aliased(value, N)], bounded).where(first)
-        elif isinstance(measure, OwnerSum):
-            values = select([aliased(column(f"{symbol}_sum"), N)], bounded).where(first)
-        elif isinstance(measure, OwnerMean):
-            present = exp.GT(this=column(f"{symbol}_n"), expression=exp.Literal.number(0))
-            values = select([aliased(self._mean(str(symbol)), N)], bounded).where(first).where(present)
-        elif isinstance(measure, Leaves) and measure.extreme is not None:
-            real = on_grid(column(f"{symbol}_{measure.extreme}"), measure.argument.type, histogram.grid)
-            values = select([aliased(real, N)], bounded).where(first)
-        else:
+        first = exp.true() if histogram.per_group else exp.EQ(this=column(RANK), expression=exp.Literal.number(1))
+        if not isinstance(measure, (RowCount, OwnerSum, OwnerMean)) and getattr(measure, "extreme", None) is None:
             assert measure.argument is not None  # noqa: S101 - the rest reads rows of an argument
             raw = str(symbol)
-            sample = self._compiler.subquery(self._sampled_rows(raw, 1, first_group_only=True))
-            values = select([aliased(on_grid(column(raw), self._type_of(raw), histogram.grid), N)], sample)
-        located = select([aliased(log_bin(column(N), histogram.top_bin), BIN)], self._compiler.subquery(values)).where(
-            not_null(column(N))
-        )
-        counted = select([column(BIN), aliased(call("count", exp.Star()), N)], self._compiler.subquery(located))
-        counted.set("group", exp.Group(expressions=[column(BIN)]))
-        return self._with_rows(counted)
+            sample = self._compiler.subquery(self._one_row(raw, first_group_only=not histogram.per_group))
+            return select([*keys, aliased(on_grid(column(raw), self._type_of(raw), histogram.grid), N)], sample)
+        if isinstance(measure, RowCount):
+            value: exp.Expr = wide(column(f"{symbol}_n" if symbol else N))
+        elif isinstance(measure, OwnerSum):
+            value = column(f"{symbol}_sum")
+        elif isinstance(measure, OwnerMean):
+            present = exp.GT(this=column(f"{symbol}_n"), expression=exp.Literal.number(0))
+            return select([*keys, aliased(self._mean(str(symbol)), N)], bounded).where(first).where(present)
+        else:
+            assert isinstance(measure, Leaves)  # noqa: S101 - only leaves have an extreme
+            value = on_grid(column(f"{symbol}_{measure.extreme}"), measure.argument.type, histogram.grid)
+        return select([*keys, aliased(value, N)], bounded).where(first)
 
 
 def leaf_scale(task: Task) -> tuple[float, float]:

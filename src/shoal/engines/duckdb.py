@@ -245,11 +245,15 @@ class DuckDBEngine:
             table = self._table(tree)
             place = _places(groups, table, key_names)
             values[index] = LeafCounts(place, _int64(table.column(LEAF)), _int64(table.column(N)))
-        histograms = tuple(
-            {int(b): int(n) for b, n in zip(t.column(BIN).to_pylist(), t.column(N).to_pylist(), strict=True)}
-            for t in map(self._table, statements.histograms)
-        )
-        return Measurement(groups if key_names else groups.select([]), owners, tuple(values), histograms)
+        histograms: list[dict[int, int] | LeafCounts] = []
+        for histogram, tree in zip(query.histograms, statements.histograms, strict=True):
+            table = self._table(tree)
+            bins, counts = _int64(table.column(BIN)), _int64(table.column(N))
+            if histogram.per_group:
+                histograms.append(LeafCounts(_places(groups, table, key_names), bins, counts))
+            else:
+                histograms.append(dict(zip(bins.tolist(), counts.tolist(), strict=True)))
+        return Measurement(groups if key_names else groups.select([]), owners, tuple(values), tuple(histograms))
 
 
 def _places(groups: pa.Table, table: pa.Table, key_names: list[str]) -> NDArray[np.int64]:

@@ -60,7 +60,7 @@ def measure_in_memory(
     if place is None or listed is None:
         place, listed = _found(query, groups, tallies[0])
     owner_count, *totals = (_spread(tally, place, listed.num_rows if query.keys else 1) for tally in tallies)
-    return Measurement(listed, owner_count, tuple(totals), tuple(histogram.bins for histogram in histograms))
+    return Measurement(listed, owner_count, tuple(totals), tuple(histogram.counts(place) for histogram in histograms))
 
 
 def _tally(task: Task, arguments: tuple[Expression, ...], groups: int, rows: int) -> Any:

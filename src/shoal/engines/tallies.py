@@ -196,35 +196,53 @@ class DistinctTally:
 
 
 class HistogramTally:
-    """Logarithmic bins of one value per owner, taken from the owner's first kept group."""
+    """Logarithmic bins of one value per owner, from the owner's first kept group, or from each (`per_group`)."""
 
     def __init__(self, histogram: Histogram, arguments: tuple[Expression, ...]) -> None:
         self._histogram = histogram
         self._argument = number_of(histogram.serves, arguments)
-        self.bins: dict[int, int] = {}
+        self._width = 2 * histogram.top_bin + 1
+        self._cells: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
 
     def of(self, bounded: Bounded) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Bins, and how many values each holds."""
-        return np.unique(log_bins(self._values(bounded), self._histogram.top_bin), return_counts=True)
+        """Numbers of (group, bin), and how many values each holds; group 0 stands for all where they share the bins."""
+        pairs, values = self._values(bounded)
+        groups = bounded.groups[pairs] if self._histogram.per_group else np.zeros(len(pairs), dtype=np.int64)
+        bins = log_bins(values, self._histogram.top_bin) + self._histogram.top_bin
+        return np.unique(groups * self._width + bins, return_counts=True)
 
     def add(self, part: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
-        """Bins, and how many values each holds."""
-        for number, count in zip(*(array.tolist() for array in part), strict=True):
-            self.bins[number] = self.bins.get(number, 0) + count
+        """Numbers of (group, bin), and how many values each holds."""
+        self._cells.append(part)
 
-    def _values(self, bounded: Bounded) -> NDArray[np.int64]:
+    def counts(self, place: NDArray[np.int64]) -> dict[int, int] | LeafCounts:
+        """Values per bin; `place` says which row of the answer a group is."""
+        cells, which = np.unique(_concatenated([cell for cell, _ in self._cells]), return_inverse=True)
+        counts = np.zeros(len(cells), dtype=np.int64)
+        np.add.at(counts, which, _concatenated([count for _, count in self._cells]).astype(np.int64))
+        groups, bins = np.divmod(cells, self._width)
+        bins -= self._histogram.top_bin
+        if self._histogram.per_group:
+            return LeafCounts(place[groups], bins, counts)
+        return dict(zip(bins.tolist(), counts.tolist(), strict=True))
+
+    def _values(self, bounded: Bounded) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Numbers of the pairs that are looked at, and their values in steps of the histogram's grid."""
         measure, number, grid = self._histogram.serves, self._argument, self._histogram.grid
+        wanted = np.ones(len(bounded.groups), dtype=bool) if self._histogram.per_group else bounded.first_pairs
         if isinstance(measure, RowCount):
-            return bounded.counts(number)[bounded.first_pairs]
+            return np.flatnonzero(wanted), bounded.counts(number)[wanted]
         assert number is not None  # noqa: S101 - the rest reads an argument
-        first = bounded.first_pairs & (bounded.counts(number) > 0)
+        wanted = wanted & (bounded.counts(number) > 0)
+        pairs = np.flatnonzero(wanted)
         if isinstance(measure, (OwnerSum, OwnerMean)):
-            sums = bounded.segments.sums(bounded.argument(number).in_steps(grid))[first]
-            return sums if isinstance(measure, OwnerSum) else mean(sums, bounded.counts(number)[first])
+            sums = bounded.segments.sums(bounded.argument(number).in_steps(grid))[wanted]
+            return pairs, sums if isinstance(measure, OwnerSum) else mean(sums, bounded.counts(number)[wanted])
         if isinstance(measure, Leaves) and measure.extreme is not None:
             _, reals = extremes(bounded, number, measure.extreme)
-            return real_steps(reals[first], grid)
-        return bounded.sample(number, 1, first_pairs_only=True)[1].in_steps(grid)
+            return pairs, real_steps(reals[wanted], grid)
+        sampled, argument = bounded.one_row(number, first_pairs_only=not self._histogram.per_group)
+        return sampled, argument.in_steps(grid)
 
 
 def log_bins(values: NDArray[np.int64], top: int) -> NDArray[np.int64]:

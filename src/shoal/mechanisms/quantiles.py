@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -180,19 +180,34 @@ def _descend(children: Reals, rest: Reals) -> tuple[Counts, Reals]:
     return child, np.clip((goal - (upto[at] - shares[at])) / shares[at], 0.0, 1.0)
 
 
+def bounds_from_histograms(
+    noisy_counts: npt.NDArray[np.object_] | Counts,
+    noise: AdditiveNoise,
+    no_false_bin: Sequence[Fraction] = NO_FALSE_BIN,
+) -> Counts:
+    """The first and the last filled bin of each row of (histograms, bins); −1 and −1 where no bin stands out.
+
+    A bin is filled when its noisy count exceeds the exact-tail threshold K for the chance of no false bin; chances are
+    relaxed one after the other, for the rows that have no filled bin yet. Post-processing.
+    """
+    counts: npt.NDArray[Any] = np.asarray(noisy_counts)
+    ends = np.full((len(counts), 2), -1, dtype=np.int64)
+    for chance in no_false_bin:
+        left = np.flatnonzero(ends[:, 0] < 0)
+        filled = (counts[left] > approx_bounds_threshold(noise, counts.shape[1], chance)).astype(np.bool_)
+        some = filled.any(axis=1)
+        ends[left[some], 0] = np.argmax(filled[some], axis=1)
+        ends[left[some], 1] = counts.shape[1] - 1 - np.argmax(filled[some, ::-1], axis=1)
+    return ends
+
+
 def bounds_from_histogram(
     noisy_counts: Sequence[int] | npt.NDArray[np.object_] | Counts,
     noise: AdditiveNoise,
     no_false_bin: Sequence[Fraction] = NO_FALSE_BIN,
 ) -> tuple[int, int] | None:
-    """The first and the last filled bin, or None when no bin stands out of the noise even at the most relaxed level.
-
-    A bin is filled when its noisy count exceeds the exact-tail threshold K for the chance of no false bin.
-    Post-processing.
-    """
-    counts = np.asarray(noisy_counts, dtype=object)
-    for chance in no_false_bin:
-        filled = np.flatnonzero(counts > approx_bounds_threshold(noise, len(counts), chance))
-        if len(filled):
-            return int(filled[0]), int(filled[-1])
-    return None
+    """The first and the last filled bin of one histogram, or None when no bin stands out even at the most relaxed level."""
+    first, last = bounds_from_histograms(np.asarray(noisy_counts, dtype=object)[None, :], noise, no_false_bin)[
+        0
+    ].tolist()
+    return (first, last) if first >= 0 else None

@@ -99,7 +99,7 @@ class ContributionQuery:
 
 @dataclass(frozen=True, slots=True)
 class LeafCounts:
-    """Sparse rows-per-leaf: parallel arrays of group number, leaf number and count."""
+    """Sparse rows per leaf (or values per bin): parallel arrays of group number, leaf number and count."""
 
     groups: NDArray[np.int64]
     leaves: NDArray[np.int64]
@@ -108,12 +108,12 @@ class LeafCounts:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Exact answers: one row per group, one array per task, one (bin → count) per histogram."""
+    """Exact answers: one row per group, one array per task, one (bin → count) per histogram, or one for each group."""
 
     keys: pa.Table
     owners: NDArray[np.int64]
     totals: tuple[NDArray[Any] | LeafCounts, ...]
-    histograms: tuple[dict[int, int], ...] = ()
+    histograms: tuple[dict[int, int] | LeafCounts, ...] = ()
 
 
 def task_of(measure: Measure, bounds: Bounds | None, grid: Fraction) -> Task:

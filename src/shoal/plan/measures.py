@@ -15,7 +15,7 @@ For one group, with bounds [L, U] in steps:
 | RowMoment      | Σ (clamp(x) − m)^power over ≤ c rows          | c · max(U − m, m − L)^power      |
 | DistinctValues | ≤ c different values                          | c                                |
 | Leaves         | ≤ c rows, each in one leaf                    | c in each of the tree's levels   |
-| Histogram      | 1 value (or ≤ c rows) in logarithmic bins     | 1 (or c) over all bins           |
+| Histogram      | 1 value in logarithmic bins                   | 1 over all bins                  |
 """
 
 from __future__ import annotations
@@ -191,13 +191,14 @@ Measure = OwnerCount | RowCount | OwnerSum | OwnerMean | RowMoment | DistinctVal
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Logarithmic bins of what `serves` feeds on: one value per owner, or up to `rows` rows.
+    """Logarithmic bins of what `serves` feeds on: one value per owner (one in each of its groups, `per_group`).
 
     Bin 0 holds zero; bin ±(j + 1) holds 2^j ≤ |v| < 2^(j+1) steps of `grid`.
     """
 
     serves: Measure
     rows: int = 1
+    per_group: bool = False
 
     @property
     def grid(self) -> Fraction:

@@ -35,6 +35,7 @@ class Options:
     selection_epsilon: Fraction | None = None
     confidence_level: Fraction = Fraction(19, 20)
     noise: str = "AUTO"
+    inferred_bounds: str = "GLOBAL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,6 @@ class AggregateCall:
     bounds_source: str
     epsilon: Fraction | None = None
     report: str | None = None
-    bounds_per_group: bool = False
     place: Place = dataclass_field(default=None, compare=False)
 
 
@@ -134,6 +134,29 @@ class SelectPlan:
     events: tuple[Event, ...]
     notes: tuple[str, ...] = ()
     composition: str = "basic"
+
+    @property
+    def finds_bounds_per_group(self) -> bool:
+        """Whether every group that is shown gets bounds of its own."""
+        return any(release.histogram.per_group for release in self.histograms)
+
+    def share_of_joint_release(self, noise: AdditiveNoise) -> float | None:
+        """Which part of the squared norm Σ Δ²/σ² a noise has, where it is part of a joint Gaussian release."""
+        from shoal.accounting.events import JointGaussian
+
+        for event in self.events:
+            if isinstance(event, JointGaussian) and noise in event.parts:
+                norms = {part: part.shift.l2_squared / float(part.sigma) ** 2 for part in event.parts}
+                return norms[noise] / sum(norms[part] for part in event.parts)
+        return None
+
+    def price_of_bounds(self, histogram: int) -> str:
+        """What finding bounds costs, in words."""
+        release = self.histograms[histogram]
+        if release.price is not None:
+            return f" for ε = {float(release.price):.3g}"
+        share = self.share_of_joint_release(release.noise)
+        return f" for {share:.0%} of the joint release" if share is not None else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from shoal.accounting.events import (
 from shoal.errors import ShoalError
 from shoal.mechanisms import calibrate, groups
 from shoal.plan.releases import Column, HistogramRelease, Release, SelectPlan
+from shoal.rewrite.bound_contributions import bins_shift
 from shoal.rewrite.select_groups import delta_of
 from shoal.rewrite.sizing import Sized, reach, sized
 from shoal.rewrite.weights import joint_weights, weights_by_epsilon
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 LAPLACE_95, GAUSSIAN_95 = math.log(20), 1.96
 SLACK = 1 + 1e-6
-_BINS = Shift(1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,17 +231,18 @@ def with_laplace(draft: Draft, budget: Budget, rule: str) -> Candidate:
         rest = epsilon
         if unit.histogram is not None:
             rest = epsilon / 2 if unit.parts else Fraction(0)
-            histograms[unit.histogram] = LaplaceNoise(_BINS, calibrate.laplace_scale(_BINS, epsilon - rest))
+            bins = bins_shift(draft.histograms[unit.histogram], draft.contribution)
+            histograms[unit.histogram] = LaplaceNoise(bins, calibrate.laplace_scale(bins, epsilon - rest))
         live = [s if part_moves(draft.parts[i]) else Fraction(0) for i, s in zip(unit.parts, unit.shares, strict=True)]
         total = sum(live) or Fraction(1)
         for index, share in zip(unit.parts, live, strict=True):
             parts[index] = _laplace(draft.parts[index], rest * share / total if share else rest)
     noises = tuple(parts[i] for i in range(len(draft.parts)))
-    bins = tuple(histograms[i] for i in range(len(draft.histograms)))
-    charged: tuple[Event, ...] = tuple(n for n in (*bins, *noises) if n.shift.l1)
+    binned = tuple(histograms[i] for i in range(len(draft.histograms)))
+    charged: tuple[Event, ...] = tuple(n for n in (*binned, *noises) if n.shift.l1)
     selection, extra = _laplace_selection(draft, budget, rule, noises)
     shared = draft.shared_unit is not None and isinstance(selection, ThresholdSelection) and selection.released
-    return Candidate(noises, bins, selection, shared, (*charged, *extra), "Laplace noise is the more accurate here")
+    return Candidate(noises, binned, selection, shared, (*charged, *extra), "Laplace noise is the more accurate here")
 
 
 def _count_shift(draft: Draft) -> Shift:
@@ -296,7 +297,8 @@ def _with_gaussian(draft: Draft, budget: Budget, rule: str) -> Candidate:
     delta = budget.delta / 2 if apart else budget.delta
     weights = _weights(draft, budget, rule, epsilon, delta, own_count=own_count)
     shifts_of, grids = _gaussian_sizes(draft, weights, epsilon, delta)
-    shifts = [*shifts_of, *[_BINS] * len(draft.histograms), *([_count_shift(draft)] if own_count else [])]
+    bins = [bins_shift(histogram, draft.contribution) for histogram in draft.histograms]
+    shifts = [*shifts_of, *bins, *([_count_shift(draft)] if own_count else [])]
     kappa, k = draft.contribution.groups, draft.select.options.min_owners
     count = len(shifts) - 1 if own_count else _shared_part(draft)
     if draft.needs_selection and not apart:

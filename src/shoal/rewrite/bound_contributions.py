@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
+from shoal.accounting.events import Shift
 from shoal.plan.aggregates import ApproxBounds, CountRows
 from shoal.plan.measures import DistinctValues, Leaves, Measure, OwnerCount, RowMoment
 from shoal.plan.releases import AggregateCall, Contribution, PrivateSelect
 from shoal.rewrite.draft import Draft, Part, Unit
+
+if TYPE_CHECKING:
+    from shoal.plan.measures import Histogram
 
 
 def bound_contributions(select: PrivateSelect) -> Draft:
@@ -77,6 +82,11 @@ def entries_of(measure: Measure, contribution: Contribution) -> int | None:
     if contribution.max_rows is not None and isinstance(measure, (RowMoment, Leaves, DistinctValues)):
         return levels * contribution.max_rows
     return levels * contribution.groups * measure.rows if isinstance(measure, Leaves) and measure.rows > 1 else None
+
+
+def bins_shift(histogram: Histogram, contribution: Contribution) -> Shift:
+    """How one owner moves a histogram: by one value, or by one in each of its groups where every group has its own."""
+    return Shift(1, contribution.groups if histogram.per_group else 1)
 
 
 def _place(parts: list[Part], part: Part) -> int:

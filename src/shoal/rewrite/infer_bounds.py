@@ -22,11 +22,12 @@ def infer_bounds(draft: Draft) -> Draft:
     parts = list(draft.parts)
     units = list(draft.units)
     histograms: list[Histogram] = []
+    per_group = draft.select.options.inferred_bounds == "PER_GROUP" and draft.contribution.grouped
     for number, unit in enumerate(units):
         missing = [i for i in unit.parts if parts[i].measure.needs_bounds and parts[i].bounds is None]
         if not missing and unit.feed is None:
             continue
-        histogram = Histogram(unit.feed or _feed(parts[missing[0]].measure))
+        histogram = Histogram(unit.feed or _feed(parts[missing[0]].measure), per_group=per_group)
         if histogram not in histograms:
             histograms.append(histogram)
         place = histograms.index(histogram)

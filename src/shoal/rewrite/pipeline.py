@@ -18,7 +18,7 @@ from shoal.plan.measures import OwnerCount
 from shoal.plan.releases import Inferred, SelectPlan, StatementPlan
 from shoal.plan.trees import is_owned
 from shoal.rewrite.assign_mechanisms import assign_mechanisms
-from shoal.rewrite.bound_contributions import bound_contributions, coordinates_of, entries_of
+from shoal.rewrite.bound_contributions import bins_shift, bound_contributions, coordinates_of, entries_of
 from shoal.rewrite.check_limits import check_limits
 from shoal.rewrite.check_ownership import check_ownership
 from shoal.rewrite.check_windows import check_windows
@@ -140,8 +140,10 @@ def _verify_released(select: SelectPlan) -> None:
     _verify_shared(select)
     for release in select.releases:
         _verify_shift(release, select.contribution)
-    if any(histogram.noise.shift.l1 < 1 for histogram in select.histograms):
-        raise InternalError("a histogram does not cover the one value of an owner")
+    for found in select.histograms:
+        needed, declared = bins_shift(found.histogram, select.contribution), found.noise.shift
+        if declared.per_coordinate < needed.per_coordinate or declared.coordinates < needed.coordinates:
+            raise InternalError("a histogram does not cover the values of one owner")
 
 
 def _verify_shared(select: SelectPlan) -> None:

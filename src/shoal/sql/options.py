@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
 STRATEGIES = ("LAPLACE_THRESHOLD", "PUBLIC_GROUPS", "OPTIMAL", "GAUSSIAN_THRESHOLD", "AUTO")
 NOISES = ("LAPLACE", "GAUSSIAN", "AUTO")
-_SHARED = ("epsilon", "delta", "max_groups_contributed", "kappa", "confidence_level", "noise", "privacy_unit_column")
+INFERRED = ("GLOBAL", "PER_GROUP")
+_SHARED = (
+    "epsilon",
+    "delta",
+    "max_groups_contributed",
+    "kappa",
+    "confidence_level",
+    "noise",
+    "inferred_bounds",
+    "privacy_unit_column",
+)
 KNOWN = {
     "DIFFERENTIAL_PRIVACY": (
         *_SHARED,
@@ -65,6 +75,7 @@ def read_options(
             given.get("confidence_level"), params.confidence_level, "confidence_level", Fraction(19, 20)
         ),
         noise=_word(given.get("noise"), "noise", NOISES),
+        inferred_bounds=_word(given.get("inferred_bounds"), "inferred_bounds", INFERRED, "GLOBAL"),
     )
     _check_together(options, given)
     return options, given.get("privacy_unit_column")
@@ -143,9 +154,9 @@ def _epsilon(constant: Constant | None, clause: PrivacyClause, defaults: Default
     return exact
 
 
-def _word(constant: Constant | None, option: str, allowed: tuple[str, ...]) -> str:
+def _word(constant: Constant | None, option: str, allowed: tuple[str, ...], default: str = "AUTO") -> str:
     if constant is None:
-        return "AUTO"
+        return default
     word = constant.value.upper() if isinstance(constant.value, str) else ""
     if word not in allowed:
         raise _invalid(f"{option} must be one of {', '.join(allowed)}.", constant)
@@ -169,6 +180,13 @@ def _check_together(options: Options, given: dict[str, Constant]) -> None:
     if public and options.selection_epsilon is not None:
         raise _invalid(
             "group_selection_epsilon has no meaning with PUBLIC_GROUPS.", given.get("group_selection_epsilon")
+        )
+    if options.inferred_bounds == "PER_GROUP" and options.max_rows_per_owner is not None:
+        # Which R rows are kept depends on what is read of them: bounds and sums would not be of the same rows.
+        raise _invalid(
+            "inferred_bounds = PER_GROUP needs max_groups_contributed, not max_rows_contributed.",
+            given.get("inferred_bounds"),
+            "Bound the groups of an owner, or give bounds in the query.",
         )
     if options.selection_epsilon is not None and options.selection_epsilon >= options.epsilon:
         raise _invalid(
