@@ -139,3 +139,13 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_rows_con
 -- Gaussian noise without delta
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, noise = GAUSSIAN) COUNT(*) FROM customers
 --> E_OPTION_INVALID at (1, 1): Gaussian noise needs delta > 0.
+
+-- Bounds of each group, on request
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 3, inferred_bounds = PER_GROUP) region, SUM(income), MEDIAN(income) FROM customers GROUP BY region
+--> release 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0 + Gaussian(sigma ≈ 1.66221e+06, shift 131072 × 3, grid 1/2^17)
+--> release 1: Leaves(argument=c5, rows=1, branching=16, height=4) in the bounds of histogram 1 + Gaussian(sigma ≈ 35.8691, shift 1 × 12, grid 1)
+--> histogram 0 for each group: OwnerSum(argument=c5, is_integer=False) + Gaussian(sigma ≈ 12.6816, shift 1 × 3, grid 1)
+--> histogram 1 for each group: Leaves(argument=c5, rows=1, branching=16, height=4) + Gaussian(sigma ≈ 17.9346, shift 1 × 3, grid 1)
+--> groups: all
+--> charge: epsilon 1, delta ≈ 1e-06 for 4 Gaussian parts together
+--> note: Gaussian noise, calibrated jointly, is the more accurate here

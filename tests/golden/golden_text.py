@@ -157,7 +157,8 @@ def assign_mechanisms_text(sql: str) -> list[str]:
             for i, r in enumerate(plan.releases)
         ]
         lines += [
-            f"histogram {i}: {_value(h.histogram.serves)} + {_noise(h.noise)}" for i, h in enumerate(plan.histograms)
+            f"histogram {i}{_for_whom(h.histogram)}: {_value(h.histogram.serves)} + {_noise(h.noise)}"
+            for i, h in enumerate(plan.histograms)
         ]
         lines.append(f"groups: {_event(plan.selection) if plan.selection is not None else 'all'}")
         if plan.shared_count is not None:
@@ -165,6 +166,10 @@ def assign_mechanisms_text(sql: str) -> list[str]:
         lines += [f"charge: {_event(event)}" for event in plan.events]
         lines += [f"note: {note}" for note in plan.notes]
     return lines
+
+
+def _for_whom(histogram: Any) -> str:
+    return " for each group" if histogram.per_group else ""
 
 
 def compile_text(sql: str) -> list[str]:
@@ -259,7 +264,7 @@ def _draft_lines(drafts: list[Any]) -> list[str]:
             lines.append(f"unit {i}: shares {shares or '-'}{found}{own}")
         lines.append(f"aggregates read units {', '.join(map(str, draft.unit_of_call)) or '-'}")
         lines += [
-            f"histogram {i}: {_value(h.serves)}, {len(h.bins)} bins in steps of {h.grid}"
+            f"histogram {i}: {_value(h.serves)}, {len(h.bins)} bins in steps of {h.grid}{_for_whom(h)}"
             for i, h in enumerate(draft.histograms)
         ]
         lines += [f"note: {note}" for note in draft.notes]

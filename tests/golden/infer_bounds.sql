@@ -80,3 +80,14 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) APPROX_BOUND
 --> unit 0: shares -, histogram 0
 --> aggregates read units 0
 --> histogram 0: RowMoment(argument=c5, power=1, rows=1, centred=True, is_integer=False), 181 bins in steps of 1/1073741824
+
+-- Bounds of each group, on request
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 3, inferred_bounds = PER_GROUP) region, SUM(income), MEDIAN(income) FROM customers GROUP BY region
+--> each owner: 3 groups
+--> part 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0, coordinates 3
+--> part 1: Leaves(argument=c5, rows=1, branching=16, height=4) in the bounds of histogram 1, coordinates 12
+--> unit 0: shares 0: 1, histogram 0
+--> unit 1: shares 1: 1, histogram 1
+--> aggregates read units 0, 1
+--> histogram 0: OwnerSum(argument=c5, is_integer=False), 181 bins in steps of 1/1073741824 for each group
+--> histogram 1: Leaves(argument=c5, rows=1, branching=16, height=4), 181 bins in steps of 1/1073741824 for each group
