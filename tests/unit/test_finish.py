@@ -154,6 +154,43 @@ def test_intervals_are_no_columns_and_are_refused_before_anything_is_spent(quiet
     assert refusal(quiet_shop, sql).code == "E_UNSUPPORTED"
 
 
+CUTS = f"{CLAUSE}({SURE}) site, APPROX_QUANTILES(spend, 2, contribution_bounds_per_row => (0, 9)) AS q FROM visits GROUP BY 1"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT * FROM ({CUTS})",
+        f"WITH c AS ({CUTS}) SELECT q AS cuts, site FROM c ORDER BY site",
+        f"WITH c AS ({CUTS}) SELECT DISTINCT c.q FROM c",
+        f"WITH c AS ({CUTS}) SELECT a.q FROM c AS a JOIN c AS b USING (site)",
+        f"{CUTS} UNION ALL {CUTS}",
+    ],
+)
+def test_outer_queries_carry_lists_along(shop, sql):
+    rows = shop.query(sql).to_dicts()
+    lists = [value for row in rows for value in row.values() if isinstance(value, list)]
+    assert len(lists) == len(rows) > 1
+    assert all(len(cuts) == 3 and cuts == sorted(cuts) for cuts in lists)
+
+
+@pytest.mark.parametrize(
+    "use", ["q IS NULL", "COALESCE(q, q)", "q = q", "MAX(q)", "FIRST_VALUE(q) OVER (ORDER BY site)"]
+)
+def test_nothing_is_computed_from_lists(quiet_shop, refusal, use):
+    error = refusal(quiet_shop, f"SELECT {use} AS x FROM ({CUTS})")
+    assert error.code == "E_UNSUPPORTED"
+    assert "released list" in str(error)
+
+
+def test_different_lists_are_different_rows_beside_private_rows(shop):
+    sql = (
+        f"WITH c AS ({CUTS}), d AS (SELECT DISTINCT q FROM c) {CLAUSE}({SURE}) "
+        "COUNT(*, contribution_bounds_per_group => (0, 100)) AS n FROM visits JOIN d ON TRUE"
+    )
+    assert shop.query(sql)["n"][0] == 2000 * len(shop.query(f"SELECT DISTINCT q FROM ({CUTS})"))
+
+
 def test_lists_of_cut_points_do_not_stand_in_the_way_of_a_later_private_select(shop):
     cut = "APPROX_QUANTILES(spend, 2, contribution_bounds_per_row => (0, 9)) AS q"
     cuts = f"{CLAUSE}({SURE}) {cut}, COUNT(DISTINCT uid) AS u FROM visits"

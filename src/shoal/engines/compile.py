@@ -14,7 +14,7 @@ from sqlglot import exp
 from shoal.errors import InternalError
 from shoal.plan import expressions as ex
 from shoal.plan import nodes
-from shoal.plan.types import Kind
+from shoal.plan.types import RELEASED_LIST, Kind
 from shoal.sql import functions
 
 if TYPE_CHECKING:
@@ -135,6 +135,8 @@ class Compiler:
     @staticmethod
     def _cell(value: object, type_: Type) -> exp.Expr:
         """A constant of a list; one of a type that no query can name is carried as NULL."""
+        if type_ == RELEASED_LIST and isinstance(value, list):
+            return exp.Array(expressions=[functions.double_form(number) for number in value])
         if type_.kind is Kind.UNSUPPORTED:
             return exp.Null()
         return functions.cast_form(functions.literal_form(ex.Literal(value, type_)), type_, type_)

@@ -25,7 +25,7 @@ from shoal.plan.measures import (
     RowMoment,
     Steps,
 )
-from shoal.plan.types import DOUBLE, INTEGER, Kind, Type
+from shoal.plan.types import DOUBLE, INTEGER, RELEASED_LIST, Kind, Type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -346,7 +346,7 @@ class Quantiles:
     parts: int
     rows: int
     name = "QUANTILES"
-    type = Type(Kind.UNSUPPORTED, storage="DOUBLE[]")
+    type = RELEASED_LIST
     shares = (Fraction(1),)
 
     @property
@@ -444,7 +444,7 @@ class ApproxBounds:
     argument: Expression
     rows = 1
     name = "APPROX_BOUNDS"
-    type = Type(Kind.UNSUPPORTED, storage="DOUBLE[]")
+    type = RELEASED_LIST
     shares: tuple[Fraction, ...] = ()
     measures: tuple[Measure, ...] = ()
 

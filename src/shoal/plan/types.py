@@ -63,6 +63,8 @@ TIMESTAMP = Type(Kind.TIMESTAMP)
 TIME = Type(Kind.TIME)
 INTERVAL = Type(Kind.INTERVAL)
 NULL = Type(Kind.NULL)
+RELEASED_LIST = Type(Kind.UNSUPPORTED, storage="a released list of doubles")
+"""Cut points, or a pair of bounds: outer queries carry them along, and nothing is computed from them."""
 
 
 def decimal(precision: int, scale: int) -> Type:
@@ -83,6 +85,8 @@ def common_type(types: list[Type]) -> Type | None:
     if not known:
         return NULL
     kinds = {t.kind for t in known}
+    if all(t == RELEASED_LIST for t in types):
+        return RELEASED_LIST
     if Kind.UNSUPPORTED in kinds:
         return None
     if len(kinds) == 1:

@@ -10,7 +10,8 @@ from shoal.catalog import fold
 from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import Column, Expression, Order, WindowCall, transform, walk
-from shoal.plan.types import Kind
+from shoal.plan.trees import is_owned
+from shoal.plan.types import RELEASED_LIST, Kind
 from shoal.sql import functions
 from shoal.sql.bind_expressions import ExpressionBinder
 from shoal.sql.bind_grouped import GroupedBinder, KeyResolver, has_aggregate, output_name, select_items
@@ -79,14 +80,22 @@ class RowsBinder:
             if value.is_star and isinstance(value, (exp.Star, exp.Column)):
                 found.extend(self._star(value))
             else:
-                found.append((output_name(alias, value, index), self._rows.bind(value)))
+                found.append((output_name(alias, value, index), self._carried(value) or self._rows.bind(value)))
         return found
+
+    def _carried(self, value: exp.Expr) -> Expression | None:
+        """A list that was released, by its name alone: it is carried along. Beside private rows it has no use."""
+        if not isinstance(value, exp.Column) or is_owned(self._node):
+            return None
+        return self._scope.released_list(value.table or None, value.name)
 
     def _star(self, value: exp.Expr) -> list[tuple[str, Expression]]:
         table = value.table if isinstance(value, exp.Column) else ""
         found: list[tuple[str, Expression]] = []
+        carries_lists = not is_owned(self._node)
         for alias, f in self._scope.visible():
-            if (not table or fold(alias) == fold(table)) and f.type.kind is not Kind.UNSUPPORTED:
+            usable = f.type.kind is not Kind.UNSUPPORTED or (f.type == RELEASED_LIST and carries_lists)
+            if (not table or fold(alias) == fold(table)) and usable:
                 merged = self._scope.merged.get(fold(f.name)) if not table else None
                 found.append((f.name, merged or Column(f.symbol, f.type)))
         if not found:

@@ -11,7 +11,7 @@ from shoal.catalog import fold
 from shoal.errors import ShoalError
 from shoal.plan.expressions import Column, Expression, Place
 from shoal.plan.nodes import Field
-from shoal.plan.types import Kind, Type
+from shoal.plan.types import RELEASED_LIST, Kind, Type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,6 +81,13 @@ class Scope:
                 position=place,
             )
         expression = found[0]
+        if expression.type == RELEASED_LIST:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                f"The column {name!r} is a released list, which a query can show and not compute with.",
+                hint="Name it alone in the SELECT list; for single numbers ask for PERCENTILE_CONT(x, 0.25) and so on.",
+                position=place,
+            )
         if expression.type.kind is Kind.UNSUPPORTED:
             raise ShoalError(
                 "E_UNSUPPORTED",
@@ -89,6 +96,12 @@ class Scope:
                 position=place,
             )
         return expression
+
+    def released_list(self, table: str | None, name: str) -> Column | None:
+        """The one list of that name that a private SELECT has released."""
+        found = self._find(table, name)
+        only = found[0] if len(found) == 1 else None
+        return only if isinstance(only, Column) and only.type == RELEASED_LIST else None
 
     def _find(self, table: str | None, name: str) -> list[Expression]:
         if table is None and fold(name) in self.merged:
