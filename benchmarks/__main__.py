@@ -10,6 +10,7 @@ BENCHMARKS = {
     "jobs": "four queries over ten million rows: plain SQL, hand-written bounding and shoal side by side",
     "scale": "the same queries over 1, 10 and 50 million rows",
     "noise": "draws per second of the samplers, ours and OpenDP's",
+    "latency": "planning a query, and the program from its start to the first answer",
     "utility": "what the planner gains over an even split, from closed forms",
     "tpch": "published errors on TPC-H data, reproduced",
     "figures": "published figures, drawn again",

@@ -64,6 +64,14 @@ def test_noise_compares_samplers(tmp_path):
     assert all(row["ours"] > 0 and row["opendp"] > 0 for row in record(tmp_path)["rates"])
 
 
+def test_latency_plans_and_starts(tmp_path):
+    shown = run("latency", "--runs", 1, "--starts", 1, "--results", tmp_path)
+    found = record(tmp_path)
+    assert all(min(one["plan"], one["explain"], one["fresh"]) > 0 for one in found["planning_ms"])
+    assert all(0 < one["best"] <= one["median"] for one in found["start_seconds"])
+    assert "10 aggregates" in shown
+
+
 @pytest.mark.parametrize(("words", "status"), [(("--help",), 0), ((), 0), (("nothing",), 2)])
 def test_an_unknown_benchmark_is_answered_with_the_list(words, status):
     done = subprocess.run(

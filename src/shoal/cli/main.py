@@ -6,6 +6,8 @@ Exit status: 0 done, 1 a check failed, 2 wrong usage or refused. Verbs import wh
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from importlib.abc import MetaPathFinder
 from typing import Annotated, NoReturn
@@ -32,6 +34,9 @@ for verb in (demo, query, explain, budget, init, audit):
     app.command()(verb)
 for group in (risk.app, attack.app):
     app.add_typer(group)
+
+RARELY = 200_000
+"""New objects between two searches for cycles: loading modules makes many and leaves no cycles worth 0.05 s of searching."""
 
 
 def show_version(wanted: bool) -> None:
@@ -60,6 +65,9 @@ def main(
 
 def program() -> NoReturn:
     """The program `shoal`, in a process of its own."""
+    gc.set_threshold(RARELY)
+    if "attack" not in sys.argv[1:2]:  # the one verb with linear algebra; for the others NumPy starts threads in vain
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.meta_path.insert(0, WithoutPandas())
     run()
 

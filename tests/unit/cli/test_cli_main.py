@@ -66,18 +66,6 @@ def test_a_bug_is_said_in_one_sentence_without_data(capsys, bug):
     assert len(said.splitlines()) == 1
 
 
-def test_the_help_is_there_at_once(processor_seconds):
-    assert processor_seconds("--help") < 1
-
-
-def test_the_help_loads_no_engine():
-    code = (
-        "import sys, shoal.cli.main; print([m for m in ('duckdb', 'sqlglot', 'pyarrow', 'opendp') if m in sys.modules])"
-    )
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert loaded.strip() == "[]"
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shell_completion_can_be_had(shoal, shell, monkeypatch):
     monkeypatch.setenv("_SHOAL_COMPLETE", f"source_{shell}")

@@ -134,6 +134,9 @@ def test_explain_finds_the_epsilon_for_a_wanted_error(shoal):
     assert "needs epsilon = " in shoal("explain", SITES, "--error", "50").out
 
 
-def test_the_first_answer_is_there_in_a_second(processor_seconds):
-    """Start, imports, plan, answer on a small table: 0.8 s on an idle machine, and half as much again on a busy one."""
-    assert processor_seconds("query", SITES, "--db", "data/", "--format", "csv") < 1.5
+def test_a_first_answer_costs_little_processor_time(processor_seconds):
+    """A guard with much room, against calibrations or imports that take seconds; the claim itself is measured elsewhere.
+
+    `python -m benchmarks latency` holds the start of the program against its goal of one second by the clock.
+    """
+    assert processor_seconds("query", SITES, "--db", "data/", "--format", "csv") < 3

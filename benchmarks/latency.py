@@ -1,0 +1,150 @@
+"""How long an analyst waits before data is touched: planning a query in a running session, and starting the program.
+
+    python -m benchmarks latency [--runs N] [--write]
+
+Planning is measured in processor time, after warm-up, for a text that was planned before and for one whose ε and κ are new (so
+that nothing can be remembered); starts are whole processes over a table of 2,000 customers, by the clock. Prints medians beside
+the goals and writes benchmarks/results/latency-DATE.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.records import FOLDER, write_record
+from benchmarks.showing import shown
+from shoal import datasets
+from shoal.session import Session, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+RUNS, STARTS, CUSTOMERS = 50, 7, 2_000
+PLANNING_GOAL_MS, START_GOAL_SECONDS = 20, 1
+OPTIONS = (
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = {epsilon}, delta = 1e-6, max_groups_contributed = {kappa}) "
+)
+QUERIES = {
+    "COUNT(*), SUM by site": "site, COUNT(*) AS n, SUM(spend) AS s FROM visits GROUP BY site",
+    "COUNT(DISTINCT uid) by site": "site, COUNT(DISTINCT uid) AS n FROM visits GROUP BY site ORDER BY n DESC",
+    "MEDIAN, P95 by region": "region, MEDIAN(age) AS m, PERCENTILE_CONT(age, 0.95) AS p FROM customers GROUP BY region",
+    "AVG, VARIANCE by region": "region, AVG(income) AS a, VARIANCE(income) AS v FROM customers GROUP BY region",
+    "one COUNT(*)": "COUNT(*) AS n FROM visits",
+    "SUM, AVG, bounds to be found": "site, SUM(spend * 2) AS s, AVG(spend * 2) AS a FROM visits GROUP BY site",
+    "join and subquery": "c.region, SUM(v.total, contribution_bounds_per_group => (0, 500)) AS s FROM (SELECT uid, site, "
+    "SUM(spend) AS total FROM visits WHERE spend > 1 GROUP BY uid, site) AS v JOIN customers AS c ON c.uid = v.uid "
+    "GROUP BY c.region",
+    "10 aggregates": "site, COUNT(*) AS n, COUNT(DISTINCT uid) AS o, "
+    + ", ".join(f"SUM(spend * {i}, contribution_bounds_per_group => (0, {200 * i})) AS s{i}" for i in range(1, 9))
+    + " FROM visits GROUP BY site",
+}
+FIRST = OPTIONS.format(epsilon=1, kappa=3) + QUERIES["COUNT(DISTINCT uid) by site"]
+
+
+@dataclass(frozen=True)
+class Planning:
+    """Median milliseconds of processor time for one query."""
+
+    query: str
+    plan: float
+    explain: float
+    fresh: float
+
+
+@dataclass(frozen=True)
+class Start:
+    """Seconds by the clock from the start of a process to its end."""
+
+    what: str
+    median: float
+    best: float
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    """Processor time of one call."""
+    start = time.process_time()
+    work()
+    return 1000 * (time.process_time() - start)
+
+
+def planning(session: Session, name: str, runs: int, numbers: Iterator[int]) -> Planning:
+    """One query, planned again and again, and with new parameters each time."""
+    text = QUERIES[name]
+    known = OPTIONS.format(epsilon=1, kappa=5) + text
+    session.explain(known)
+    taken = []
+    for _ in range(runs):
+        number = next(numbers)
+        fresh = OPTIONS.format(epsilon=f"{0.5 + 0.00137 * number:.5f}", kappa=2 + number % 7) + text
+        works = (lambda: session.plan(known), lambda: session.explain(known), lambda new=fresh: session.plan(new))
+        taken.append([milliseconds(work) for work in works])
+    return Planning(name, *(statistics.median(column) for column in zip(*taken, strict=True)))
+
+
+def start(what: str, words: list[str], runs: int, folder: Path) -> Start:
+    """A Python process with these words; the first run, which also compiles, is not counted."""
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
+    taken = []
+    for _ in range(runs + 1):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, *words], cwd=folder, env=environment, check=True, capture_output=True)
+        taken.append(time.perf_counter() - began)
+    return Start(what, statistics.median(taken[1:]), min(taken[1:]))
+
+
+def starts(runs: int, folder: Path) -> list[Start]:
+    """The program, and below it what its libraries alone need to be loaded."""
+    program = ["-m", "shoal"]
+    return [
+        start("`import duckdb, numpy, pyarrow`, for comparison", ["-c", "import duckdb, numpy, pyarrow"], runs, folder),
+        start("`shoal --help`", [*program, "--help"], runs, folder),
+        start("`shoal explain`", [*program, "explain", FIRST], runs, folder),
+        start("`shoal query`, the answer as a table", [*program, "query", FIRST, "--db", "data/"], runs, folder),
+    ]
+
+
+def report(plans: list[Planning], found: list[Start]) -> list[str]:
+    """Two tables in Markdown."""
+    lines = ["| query | planned before | explained | new ε and κ | goal |", "|---|---:|---:|---:|---:|"]
+    lines += [
+        f"| {p.query} | {p.plan:.1f} ms | {p.explain:.1f} ms | {p.fresh:.1f} ms | < {PLANNING_GOAL_MS} ms |"
+        for p in plans
+    ]
+    lines += ["", "| process | median | best | goal |", "|---|---:|---:|---:|"]
+    goals = ["", "", "", f"< {START_GOAL_SECONDS} s"]
+    return lines + [
+        f"| {s.what} | {s.median:.2f} s | {s.best:.2f} s | {goal} |" for s, goal in zip(found, goals, strict=True)
+    ]
+
+
+def main(argv: list[str]) -> int:
+    """Plans, starts, prints both tables, writes the record."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks latency", description=__doc__)
+    parser.add_argument("--runs", type=int, default=RUNS, help="of each query")
+    parser.add_argument("--starts", type=int, default=STARTS, help="of each process")
+    parser.add_argument("--results", type=Path, default=FOLDER, help="where the JSON file goes")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/reference/benchmarks.md")
+    asked = parser.parse_args(argv)
+    load = os.getloadavg()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        datasets.write_shop(folder, datasets.shop(customers=CUSTOMERS))
+        found = starts(asked.starts, folder)
+        with connect(folder / "data", folder / "shoal.toml") as session:
+            numbers = count(1)
+            plans = [planning(session, name, asked.runs, numbers) for name in QUERIES]
+    shown(report(plans, found), "latency", load, write=asked.write)
+    numbers_found = {"planning_ms": [asdict(p) for p in plans], "start_seconds": [asdict(s) for s in found]}
+    path = write_record("latency", {"runs": asked.runs, "load_before": load, **numbers_found}, asked.results)
+    print(f"\n{path}")
+    return 0
