@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from shoal.engines.owned_rows import Argument
     from shoal.plan.contributions import SamplingKey
 
-SLICE_ROWS = 1 << 16
+SLICE_ROWS = 1 << 18
 WORD_FOR_ROWS = WORD
 _LOW_62 = np.uint64(MASK)
 _ONE = np.uint64(1)
