@@ -78,10 +78,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_select
 
 -- Each rule on request: GAUSSIAN_THRESHOLD
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = GAUSSIAN_THRESHOLD, noise = GAUSSIAN) site, COUNT(*) FROM visits GROUP BY site
---> release 0: RowCount() in [0, 20] + Gaussian(sigma ≈ 106.465, shift 20 × 1, grid 1)
---> groups: threshold 39 on Gaussian(sigma ≈ 7.52824, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
+--> release 0: RowCount() in [0, 20] + Gaussian(sigma ≈ 102.825, shift 20 × 1, grid 1)
+--> groups: threshold 42 on Gaussian(sigma ≈ 8.12905, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
 --> charge: epsilon 1, delta ≈ 5.63e-07 for 2 Gaussian parts together
---> charge: threshold 39 on Gaussian(sigma ≈ 7.52824, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
+--> charge: threshold 42 on Gaussian(sigma ≈ 8.12905, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
 --> note: Gaussian noise, calibrated jointly, is the more accurate here
 
@@ -142,10 +142,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, noise = GAUSSIAN) COUNT(*)
 
 -- Bounds of each group, on request
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 3, inferred_bounds = PER_GROUP) region, SUM(income), MEDIAN(income) FROM customers GROUP BY region
---> release 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0 + Gaussian(sigma ≈ 1.66221e+06, shift 131072 × 3, grid 1/2^17)
---> release 1: Leaves(argument=c5, rows=1, branching=16, height=4) in the bounds of histogram 1 + Gaussian(sigma ≈ 35.8691, shift 1 × 12, grid 1)
---> histogram 0 for each group: OwnerSum(argument=c5, is_integer=False) + Gaussian(sigma ≈ 12.6816, shift 1 × 3, grid 1)
---> histogram 1 for each group: Leaves(argument=c5, rows=1, branching=16, height=4) + Gaussian(sigma ≈ 17.9346, shift 1 × 3, grid 1)
+--> release 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0 + Gaussian(sigma ≈ 1.60589e+06, shift 131072 × 3, grid 1/2^17)
+--> release 1: Leaves(argument=c5, rows=1, branching=16, height=4) in the bounds of histogram 1 + Gaussian(sigma ≈ 38.7441, shift 1 × 12, grid 1)
+--> histogram 0 for each group: OwnerSum(argument=c5, is_integer=False) + Gaussian(sigma ≈ 12.2519, shift 1 × 3, grid 1)
+--> histogram 1 for each group: Leaves(argument=c5, rows=1, branching=16, height=4) + Gaussian(sigma ≈ 19.372, shift 1 × 3, grid 1)
 --> groups: all
 --> charge: epsilon 1, delta ≈ 1e-06 for 4 Gaussian parts together
 --> note: Gaussian noise, calibrated jointly, is the more accurate here

@@ -17,6 +17,7 @@ from shoal.plan.contributions import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Executor
 
     from numpy.typing import NDArray
 
@@ -25,68 +26,76 @@ if TYPE_CHECKING:
     from shoal.plan.contributions import SamplingKey
 
 SLICE_ROWS = 1 << 18
+BLOCK_ROWS = 1 << 16
+PARTS = 2
+"""Into how many parts rows are packed at the same time, a power of two; everything is read once for each."""
 WORD_FOR_ROWS = WORD
 _LOW_62 = np.uint64(MASK)
 _ONE = np.uint64(1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pairs:
-    """Pairs of owner and group, the pairs of one owner together, with the segment of `rows` that each pair has."""
+    """Pairs of owner and group, the pairs of one owner together, with the segment of `rows` that each pair has.
+
+    Where pairs were `cut` from others, their rows are picked out when somebody asks for them: counts of owners never do.
+    """
 
     owners: NDArray[np.uint64]
     groups: NDArray[np.int64]
     segments: Segments
-    rows: NDArray[np.int64]
+    all_rows: NDArray[np.int64]
+    cut: tuple[Segments, NDArray[np.bool_]] | None = None
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """The rows of all segments, one after the other."""
+        if self.cut is None:
+            return self.all_rows
+        segments, kept = self.cut
+        return self.all_rows[segments.members(kept)]
 
     def only(self, kept: NDArray[np.bool_]) -> Pairs:
         """Some of the pairs."""
         chosen = np.flatnonzero(kept)
         lengths = Segments.of_lengths(self.segments.lengths[chosen])
-        return Pairs(self.owners[chosen], self.groups[chosen], lengths, self.rows[self.segments.members(kept)])
+        return Pairs(self.owners[chosen], self.groups[chosen], lengths, self.rows, (self.segments, kept))
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """All rows as sorted words. Where (owner, group, row) is too wide for one, groups are left out and looked up later."""
+    """All rows as sorted words, in parts that have no owner in common.
 
-    words: NDArray[np.uint64]
+    Where (owner, group, row) is too wide for a word, groups are left out and looked up later.
+    """
+
+    parts: tuple[NDArray[np.uint64], ...]
     group_bits: int
     row_bits: int
     group_codes: Codes | None
 
     @classmethod
-    def of(cls, owners: Owners, groups: Groups, listed: NDArray[np.bool_] | None) -> Packed:
-        """Rows of all groups, or of those that are `listed`."""
-        count = len(groups.codes)
-        row_bits, group_bits = bits_for(count), bits_for(groups.size)
+    def of(cls, owners: Owners, groups: Groups, listed: NDArray[np.bool_] | None, pool: Executor) -> Packed:
+        """Rows of all groups, or of those that are `listed`; every second owner (third …) goes into another part."""
+        row_bits, group_bits = bits_for(len(groups.codes)), bits_for(groups.size)
         fits = bits_for(owners.size) + group_bits + row_bits <= WORD_FOR_ROWS
-        words = np.empty(count, dtype=np.uint64)
-        filled = 0
-        for start in range(0, count, SLICE_ROWS):
-            group = groups.codes[start : start + SLICE_ROWS]
-            word = owners.codes[start : start + SLICE_ROWS].astype(np.uint64)
-            if fits:
-                word <<= np.uint64(group_bits)
-                word |= group
-            word <<= np.uint64(row_bits)
-            word |= np.arange(start, start + len(group), dtype=np.uint64)
-            if listed is not None:
-                word = word[listed[group]]
-            words[filled : filled + len(word)] = word
-            filled += len(word)
-        words = words[:filled]
-        words.sort()
-        return cls(words, group_bits if fits else 0, row_bits, None if fits else groups.codes)
+        width = group_bits if fits else None
+
+        def part(number: int) -> NDArray[np.uint64]:
+            return _sorted_words(owners.codes, groups.codes, listed, width, row_bits, number)
+
+        parts = tuple(pool.map(part, range(PARTS)))
+        return cls(parts, group_bits if fits else 0, row_bits, None if fits else groups.codes)
 
     def slices(self) -> Iterator[NDArray[np.uint64]]:
         """Runs of words that hold all rows of their owners."""
         below_owner = np.uint64(self.group_bits + self.row_bits)
-        first = self.words[SLICE_ROWS::SLICE_ROWS] >> below_owner << below_owner
-        cuts = np.unique(np.searchsorted(self.words, first))
-        for start, stop in zip([0, *cuts], [*cuts, len(self.words)], strict=True):
-            if start < stop:
-                yield self.words[start:stop]
+        for words in self.parts:
+            first = words[SLICE_ROWS::SLICE_ROWS] >> below_owner << below_owner
+            cuts = np.unique(np.searchsorted(words, first))
+            for start, stop in zip([0, *cuts], [*cuts, len(words)], strict=True):
+                if start < stop:
+                    yield words[start:stop]
 
     def pairs(self, words: NDArray[np.uint64]) -> Pairs:
         """What one slice holds."""
@@ -98,6 +107,41 @@ class Packed:
         heads = both[segments.starts]
         groups = heads & np.uint64((1 << self.group_bits) - 1)
         return Pairs(heads >> np.uint64(self.group_bits), groups.view(np.int64), segments, rows)
+
+
+def _sorted_words(
+    owners: Codes, groups: Codes, listed: NDArray[np.bool_] | None, group_bits: int | None, row_bits: int, part: int
+) -> NDArray[np.uint64]:
+    """The words of one part's rows, packed block by block and sorted; without `group_bits` they have no group."""
+    words = np.empty(sum(_of_part(block, part).sum() for _, block in _blocks(owners)), dtype=np.uint64)
+    filled = 0
+    for start, block in _blocks(owners):
+        mine = _of_part(block, part)
+        group = groups[start : start + len(block)]
+        if listed is not None:
+            mine &= listed[group]
+        rows = np.flatnonzero(mine)
+        word = block[rows].astype(np.uint64)
+        if group_bits is not None:
+            word <<= np.uint64(group_bits)
+            word |= group[rows]
+        word <<= np.uint64(row_bits)
+        word |= (rows + start).view(np.uint64)
+        words[filled : filled + len(word)] = word
+        filled += len(word)
+    words = words[:filled]
+    words.sort()
+    return words
+
+
+def _blocks(codes: Codes) -> Iterator[tuple[int, Codes]]:
+    """Runs of rows that stay in the processor's caches, and where they start."""
+    return ((start, codes[start : start + BLOCK_ROWS]) for start in range(0, len(codes), BLOCK_ROWS))
+
+
+def _of_part(owners: Codes, part: int) -> NDArray[np.bool_]:
+    mine: NDArray[np.bool_] = np.equal(owners & owners.dtype.type(PARTS - 1), part)
+    return mine
 
 
 def _grouped(owners: NDArray[np.uint64], groups: Codes, rows: NDArray[np.int64]) -> Pairs:

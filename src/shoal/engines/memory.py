@@ -45,9 +45,17 @@ def measure_in_memory(
     query: ContributionQuery, key: SamplingKey, rows: pa.Table, listed: pa.Table | None
 ) -> Measurement:
     """The answer from the rows of `owned_rows.rows_statement`; `listed` are the public groups, if there are any."""
+    with ThreadPoolExecutor(min(MOST_THREADS, _processors())) as pool:
+        return _measured(query, key, rows, listed, pool)
+
+
+def _measured(
+    query: ContributionQuery, key: SamplingKey, rows: pa.Table, listed: pa.Table | None, pool: ThreadPoolExecutor
+) -> Measurement:
     arguments = arguments_of(query)
+    coding = pool.submit(Groups.of, rows, tuple(field.type for field, _ in query.keys))
     owners = Owners.of(rows.column(OWNER), field_of(query.input, query.input.owner or "").type)
-    groups = Groups.of(rows, tuple(field.type for field, _ in query.keys))
+    groups = coding.result()
     values = tuple(Argument.of(rows, number, argument.type) for number, argument in enumerate(arguments))
     tallies = [
         GroupTally(Task(OwnerCount(), ONE, ONE, None), (), groups.size, rows.num_rows),
@@ -55,8 +63,8 @@ def measure_in_memory(
     ]
     histograms = [HistogramTally(histogram, arguments) for histogram in query.histograms]
     place = _places(groups, listed) if listed is not None else None
-    packed = Packed.of(owners, groups, None if place is None else place >= 0)
-    _run(packed, _bounder(query, Picks.of(key, owners, groups), values), [*tallies, *histograms])
+    packed = Packed.of(owners, groups, None if place is None else place >= 0, pool)
+    _run(packed, _bounder(query, Picks.of(key, owners, groups), values), [*tallies, *histograms], pool)
     if place is None or listed is None:
         place, listed = _found(query, groups, tallies[0])
     owner_count, *totals = (_spread(tally, place, listed.num_rows if query.keys else 1) for tally in tallies)
@@ -85,17 +93,16 @@ def _bounder(query: ContributionQuery, picks: Picks, arguments: tuple[Argument, 
     return bounded
 
 
-def _run(packed: Packed, bounder: Callable[[Pairs], Bounded], tallies: list[Tally]) -> None:
+def _run(packed: Packed, bounder: Callable[[Pairs], Bounded], tallies: list[Tally], pool: ThreadPoolExecutor) -> None:
     """Reads all slices, as many at a time as there are processors, and adds them up."""
 
     def read(words: NDArray[np.uint64]) -> list[Any]:
         bounded = bounder(packed.pairs(words))
         return [tally.of(bounded) for tally in tallies]
 
-    with ThreadPoolExecutor(min(MOST_THREADS, _processors())) as pool:
-        for parts in pool.map(read, packed.slices()):
-            for tally, part in zip(tallies, parts, strict=True):
-                tally.add(part)
+    for parts in pool.map(read, packed.slices()):
+        for tally, part in zip(tallies, parts, strict=True):
+            tally.add(part)
 
 
 def _processors() -> int:

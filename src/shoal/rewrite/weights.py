@@ -1,8 +1,8 @@
 """How jointly calibrated Gaussian releases share the squared norm Σ Δ²/σ²: evenly, but leaning towards the even split.
 
 What is minimised is the sum of the logarithms of all errors and of the owners a group needs, where an error above the one that
-an even Laplace split ε/(N + 1) would have at the median counts twice. With aᵤ the share at which aggregate u is as good as that,
-and t the share of the selection, the solution is wᵤ = min(max(aᵤ, t), 2t), Σ wᵤ + t = 1.
+an even Laplace split ε/(N + 1) would have at the median counts two and a half times. With aᵤ the share at which aggregate u is as
+good as that, and t the share of the selection, the solution is wᵤ = min(max(aᵤ, t), 2.5t), Σ wᵤ + t = 1.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ GAUSSIAN_MEDIAN, LAPLACE_MEDIAN = 0.6745, math.log(2)
 MARGIN = 1.05
 """Discrete noise needs a little more than the analytic scale."""
 
+LEANING = 2.5
+"""How many times an error above that of the even split counts."""
+
 STEPS = 60
 
 
@@ -33,7 +36,9 @@ def joint_weights(draft: Draft, norm: float, spare: float, *, own_count: bool) -
     `norm` is what can be spent, √(Σ Δ²/σ²); `spare` is how much larger than the first candidate's the even split's errors are.
     """
     selecting = 1.0 if own_count else 0.0
-    reaches = [(1.0, 2.0) if number != draft.shared_unit else (2.0, 3.0) for number in range(len(draft.units))]
+    reaches = [
+        (1.0, LEANING) if number != draft.shared_unit else (2.0, 1 + LEANING) for number in range(len(draft.units))
+    ]
     shares = leaning_shares([_even_share(draft, unit, norm, spare) for unit in draft.units], reaches, selecting)
     count = Fraction(max(1 - sum(shares), 1e-6)).limit_denominator(10**6) if own_count else None
     return _spread(draft, [Fraction(share).limit_denominator(10**6) for share in shares], count)
