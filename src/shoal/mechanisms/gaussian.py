@@ -44,6 +44,7 @@ ROUNDING_VARIANCES = tuple(Fraction(n, 8) for n in (3, 4, 5, 6, 8, 10, 12, 16))
 """τ² to choose from: a larger one rounds more faithfully and leaves less of the variance."""
 NORM_PRECISION = 2e-12
 LAST_STEP, SMALLEST_GAP, MOST_STEPS = 1e-8, 1e-14, 200
+SMALLEST_FLOAT = 5e-324
 ROOT_OF_TWO, LOG_ROOT_OF_TWO_PI = math.sqrt(2), math.log(2 * math.pi) / 2
 
 
@@ -212,9 +213,10 @@ def approximate_norm(epsilon: float, delta: float) -> float:
     Newton's steps in ln μ, for d ln δ/d ln μ = μ·φ(ε/μ − μ/2)/δ, kept between bounds that close in; the start is where
     P[N ≥ ε/μ − μ/2] ≤ e^{−(ε/μ − μ/2)²/2} = δ, which is not above the answer.
     """
-    low, high, wanted = math.log(1e-40), math.log(1e10), math.log(delta)
+    low, high, wanted = math.log(1e-40), math.log(1e10), math.log(max(delta, SMALLEST_FLOAT))
     reach = math.sqrt(max(0.0, -2 * wanted))
-    guess = math.log(2 * epsilon / (reach + math.sqrt(reach * reach + 2 * epsilon)))
+    start = 2 * epsilon / max(reach + math.sqrt(reach * reach + 2 * epsilon), SMALLEST_FLOAT)
+    guess = min(max(math.log(max(start, SMALLEST_FLOAT)), low), high)
     for _ in range(MOST_STEPS):
         norm = math.exp(guess)
         found = _log_approximate_delta(norm, epsilon)

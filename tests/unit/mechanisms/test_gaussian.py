@@ -69,6 +69,19 @@ def test_the_norm_in_floats_is_close_to_the_certified_one(epsilon, delta):
     assert approximate_norm(epsilon, delta) == pytest.approx(certified, rel=1e-7)
 
 
+@pytest.mark.parametrize("epsilon", [0, 1e-300, 1e-12, 1e-3, 1, 700, 1e6])
+@pytest.mark.parametrize("delta", [0.0, 5e-324, 1e-300, 1e-20, 0.1, 0.5, 0.999, 1 - 1e-16])
+def test_the_norm_in_floats_exists_for_whatever_can_be_asked(epsilon, delta):
+    assert 1e-41 < approximate_norm(epsilon, delta) < 1e11
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.5])
+def test_without_epsilon_the_norm_is_that_of_the_total_variation(delta):
+    """δ = 2Φ(μ/2) − 1, about μ/√(2π) where it is small."""
+    norm = approximate_norm(0.0, delta)
+    assert math.erf(norm / 2 / math.sqrt(2)) == pytest.approx(delta, rel=1e-6)
+
+
 def test_the_analytic_scale_is_the_published_one():
     assert float(gaussian_sigma(1, Fraction(1), Fraction(1, 10**5))) == pytest.approx(3.730631634, abs=1e-9)
 

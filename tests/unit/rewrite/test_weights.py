@@ -90,3 +90,17 @@ def test_shares_add_up_and_lean_no_further_than_allowed(needed, selecting):
     else:
         assert rest < 1e-9
         assert max(shares) <= 2.001 * min(shares)
+
+
+@pytest.mark.parametrize("noise", ["AUTO", "LAPLACE", "GAUSSIAN"])
+@pytest.mark.parametrize("strategy", ["AUTO", "OPTIMAL", "LAPLACE_THRESHOLD", "GAUSSIAN_THRESHOLD"])
+@pytest.mark.parametrize(
+    "parameters", ["epsilon = 3, delta = 0.01", "epsilon = 1e-10, delta = 1e-15", "epsilon = 1e6, delta = 0.1"]
+)
+def test_groups_without_any_aggregate_are_planned_in_every_way(session, noise, strategy, parameters):
+    options = f"{parameters}, noise = {noise}, group_selection_strategy = {strategy}, max_groups_contributed = 2"
+    (plan,) = session.plan(
+        f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) site FROM visits GROUP BY site"
+    ).selects
+    assert plan.selection is not None
+    assert not plan.releases
