@@ -234,7 +234,8 @@ def _entries(plan: StatementPlan, engines: list[_Recorder], seed: int) -> Iterat
             stored[number] = release_by_group(ready, engines[0], key, seeded_entropy(seed))
             continue
         found, *_ = (infer(ready, engine, key, seeded_entropy(seed))[0] for engine in engines)
-        yield from _histogram_entries(ready, [engine.answers[-1] for engine in engines])
+        if ready.histograms:
+            yield from _histogram_entries(ready, [engine.answers[-1] for engine in engines])
         measured = [measure(ready, engine, key, seeded_entropy(seed), found) for engine in engines]
         yield from _select_entries(ready, measured)
         stored[number] = release(ready, measured[0], seeded_entropy(seed))
