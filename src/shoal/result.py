@@ -149,6 +149,9 @@ class Result(Rows):
             ]
             if not any(isinstance(reading.measure, Leaves) for reading in readings):
                 low[here], high[here] = column.call.aggregate.interval(readings, level)
+        # An outer join has rows without a number, and so without an interval.
+        missing = self._table.column(index).is_null().to_numpy(zero_copy_only=False)
+        low[missing] = high[missing] = None
         return low, high
 
     def plot(self) -> Any:

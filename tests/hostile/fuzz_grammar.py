@@ -95,7 +95,9 @@ PRIVATE_AGGREGATES = forms(
     APPROX_QUANTILES({n}, 4{row}) ; APPROX_COUNT_DISTINCT({n}) ; COUNTIF({f}) ;
     SUM({n}{group}) FILTER (WHERE {f}) ; COUNT(*) FILTER (WHERE {f}) ;
     SUM(CASE WHEN {f} THEN {n} ELSE 0 END{group}) ; APPROX_BOUNDS({n}) ; SUM({n}, epsilon => 0.1{group}) ;
-    AVG({n}{group}, report_format => 'JSON') ; COUNT(*) * 100 / SUM({n}{group})
+    AVG({n}{group}, report_format => 'JSON') ; COUNT(*) * 100 / SUM({n}{group}) ;
+    ROW_NUMBER() OVER (ORDER BY COUNT(*)) ; LAG(SUM({n}{group})) OVER (ORDER BY COUNT(*) DESC) ;
+    SUM(COUNT(*)) OVER (ORDER BY MAX({n}{row}) ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) ; RANK() OVER (ORDER BY COUNT(*))
     """
 )
 OLD_AGGREGATES = forms(

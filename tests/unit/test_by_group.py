@@ -127,6 +127,16 @@ def test_error_bars_pass_an_outer_query(pay):
     assert bars["small"] < bars["middle"] < bars["large"]
 
 
+def test_a_row_that_a_join_adds_has_no_interval(pay):
+    for how in ("PER_GROUP", "GLOBAL"):
+        options = f"epsilon = 10, {OPTIONS}".replace("PER_GROUP", how)
+        inner = asked("SUM(x) AS s, COUNT(*) AS n, AVG(x) AS a", options, "FROM pay GROUP BY job")
+        result = pay.query(f"SELECT jobs.job, p.s, p.n, p.a FROM jobs LEFT JOIN ({inner}) AS p ON p.job = jobs.job")
+        rows = {row["job"]: row for row in result.intervals().to_dicts()}
+        assert set(rows["none"].values()) == {"none", None}
+        assert None not in rows["small"].values()
+
+
 def test_the_price_is_told_before_and_after(pay):
     laplace = f"epsilon = 2, noise = LAPLACE, {OPTIONS}"
     explained = pay.explain(asked("SUM(x) AS s", laplace))

@@ -140,6 +140,26 @@ def test_an_order_may_be_any_expression_over_columns_and_outputs(shop, sql, firs
     assert shop.query(sql).to_dicts()[0]["site" if "AS s," not in sql else "s"] == first
 
 
+@pytest.mark.parametrize(
+    "window",
+    [
+        "ROW_NUMBER() OVER (ORDER BY COUNT(DISTINCT uid))",
+        "RANK() OVER (ORDER BY COUNT(DISTINCT uid) DESC)",
+        "NTILE(2) OVER (ORDER BY COUNT(DISTINCT uid))",
+        "LAG(COUNT(DISTINCT uid)) OVER (ORDER BY site)",
+        "FIRST_VALUE(site) OVER (ORDER BY COUNT(DISTINCT uid))",
+        "SUM(COUNT(DISTINCT uid)) OVER (ORDER BY site ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+    ],
+)
+def test_windows_beside_aggregates_look_at_the_released_groups(shop, window):
+    private = f"{CLAUSE}({SURE}) site, COUNT(DISTINCT uid) AS n, {window} AS w FROM visits GROUP BY site"
+    rows = {row["site"]: row for row in shop.query(private).to_dicts()}
+    outer = window.replace("COUNT(DISTINCT uid)", "n")
+    counted = f"{CLAUSE}({SURE}) site, COUNT(DISTINCT uid) AS n FROM visits GROUP BY site"
+    again = {row["site"]: row for row in shop.query(f"SELECT site, n, {outer} AS w FROM ({counted})").to_dicts()}
+    assert rows == again
+
+
 def test_constants_of_any_type_may_stand_in_the_answer(shop):
     items = "NULL AS a, 'text' AS b, DATE '2026-01-02' AS c, TRUE AS d, COUNT(DISTINCT uid) AS n"
     (row,) = shop.query(f"{CLAUSE}(epsilon = 1) {items} FROM visits").to_dicts()

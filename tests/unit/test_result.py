@@ -315,3 +315,14 @@ def test_columns_of_one_name_are_told_apart(shop):
     assert ends.columns[:4] == ["count", "count_low_2", "count_high", "count_2"]
     assert len(ends.to_dicts()[0]) == 11
     assert "count_2" in repr(result)
+
+
+def test_the_interval_of_a_sum_that_ends_at_64_bits_covers_the_sum_itself():
+    rows = {"uid": list(range(300)), "v": [9 * 10**18] * 300}
+    with shoal.connect({"t": rows}, catalog={"tables": {"t": {"owner": "uid"}}}) as session:
+        bounds = "contribution_bounds_per_group => (0, 9000000000000000000)"
+        result = session.query(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1000) SUM(v, {bounds}) AS s FROM t")
+    (row,) = result.intervals().to_dicts()
+    assert row["s"] == 2**63 - 1
+    assert row["s_low"] < 27 * 10**20 < row["s_high"]
+    assert row["s_high"] < 28 * 10**20

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from shoal.params import Budget
 
 AccountantName = Literal["basic", "zcdp"]
-SMALLEST_POSITIVE_AMOUNT = Fraction(1, 10**300)
-"""Below it a float would lose the amount, and with it the charge."""
+SMALLEST_POSITIVE_AMOUNT = Fraction(1, 10**307)
+"""Below it a float would lose the amount, and with it the charge; queries may ask for 10⁻³⁰⁰, and split it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Loss:
             if not isinstance(amount, Fraction) or amount < 0:
                 raise InternalError("a privacy loss is an exact fraction that is not negative")
         if any(0 < amount < SMALLEST_POSITIVE_AMOUNT for amount in (self.epsilon, self.delta)):
-            raise InternalError("a privacy loss is zero or at least 1e-300")
+            raise InternalError("a privacy loss is zero or at least 1e-307")
 
     @property
     def zcdp(self) -> tuple[Fraction, Fraction]:

@@ -84,9 +84,18 @@ def _nothing(size: int) -> NDArray[Any]:
 
 def _integers(reading: Reading) -> NDArray[Any]:
     """Whole numbers, rounded from a finer grid if need be, saturated to 64 bits after the noise."""
+    return np.array([max(-INT64_MAX - 1, min(INT64_MAX, v)) for v in _whole(reading)], dtype=np.int64)
+
+
+def _whole(reading: Reading) -> list[int]:
+    """Whole numbers of any size."""
     top, bottom = reading.grid.numerator, reading.grid.denominator
-    whole = [(2 * int(v) * top + bottom) // (2 * bottom) for v in reading.values]
-    return np.array([max(-INT64_MAX - 1, min(INT64_MAX, v)) for v in whole], dtype=np.int64)
+    return [(2 * int(v) * top + bottom) // (2 * bottom) for v in reading.values]
+
+
+def _around_whole(reading: Reading, level: float) -> Interval:
+    """Exact quantiles of the noise around a whole number, also where what is shown ends at 64 bits."""
+    return _around(np.array(_whole(reading), dtype=np.float64), reading.whole_half_width(level))
 
 
 def _around(values: NDArray[Any], half_width: float) -> Interval:
@@ -114,7 +123,7 @@ class CountOwners:
 
     def interval(self, readings: Sequence[Reading], level: float) -> Interval:
         """Exact quantiles of the noise."""
-        return _around(self.finish(readings), readings[0].whole_half_width(level))
+        return _around_whole(readings[0], level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +147,7 @@ class CountRows:
 
     def interval(self, readings: Sequence[Reading], level: float) -> Interval:
         """Exact quantiles of the noise."""
-        return _around(self.finish(readings), readings[0].whole_half_width(level))
+        return _around_whole(readings[0], level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +184,11 @@ class Sum:
 
     def interval(self, readings: Sequence[Reading], level: float) -> Interval:
         """Exact quantiles of the noise."""
-        finished = self.finish(readings)
         if readings[0].bounds is None:
-            return finished, finished
-        width = readings[0].whole_half_width(level) if self.is_integer else readings[0].half_width(level)
-        return _around(finished, width)
+            return self.finish(readings), self.finish(readings)
+        if self.is_integer:
+            return _around_whole(readings[0], level)
+        return _around(readings[0].floats, readings[0].half_width(level))
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,7 +443,7 @@ class CountDistinct:
 
     def interval(self, readings: Sequence[Reading], level: float) -> Interval:
         """Exact quantiles of the noise."""
-        return _around(self.finish(readings), readings[0].whole_half_width(level))
+        return _around_whole(readings[0], level)
 
 
 @dataclass(frozen=True, slots=True)

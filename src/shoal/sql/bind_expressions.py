@@ -31,7 +31,7 @@ from shoal.sql.parse import function_call, position
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shoal.plan.nodes import Node
+    from shoal.plan.nodes import Field, Node
     from shoal.sql.parse import FunctionCall
     from shoal.sql.scope import Scope
 
@@ -230,20 +230,17 @@ class ExpressionBinder:
         name, arguments, type_ = functions.window_result(call.name, arguments, call.place)
         frame = _frame(over.args.get("spec"))
         if not _treats_ties_alike(name, frame):
-            order = self._total(order)
+            order = self.without_ties(order)
         return WindowCall(name, arguments, partition, order, frame, type_, call.place)
 
-    def _total(self, order: tuple[Order, ...]) -> tuple[Order, ...]:
-        """An order without ties: all columns in sight decide at the end, so that physical order never does."""
-        if not order:
-            return order
-        rest = [
-            Order(Column(f.symbol, f.type))
-            for r in self.scope.relations
-            for f in r.fields
-            if f.type.kind is not Kind.UNSUPPORTED
-        ]
-        return (*order, *rest)
+    def without_ties(self, order: tuple[Order, ...]) -> tuple[Order, ...]:
+        """An order in which all columns in sight decide at the end, so that physical order never does."""
+        usable = [f for f in self.fields_in_sight() if f.type.kind is not Kind.UNSUPPORTED]
+        return (*order, *(Order(Column(f.symbol, f.type)) for f in usable)) if order else order
+
+    def fields_in_sight(self) -> list[Field]:
+        """The columns of the rows that a window looks at."""
+        return [f for relation in self.scope.relations for f in relation.fields]
 
     def ordered(self, node: exp.Expr) -> Order:
         """One item of ORDER BY; NULLs come last unless the query says otherwise."""

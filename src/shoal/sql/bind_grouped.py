@@ -162,6 +162,10 @@ class GroupedBinder(ExpressionBinder):
         except ShoalError:
             return None
 
+    def fields_in_sight(self) -> list[Field]:
+        """A window over groups sees their keys, which no two groups share."""
+        return list(self._keys.values())
+
     def call(self, call: FunctionCall) -> Expression:
         """Aggregates through the callback; everything else as usual."""
         if call.over is None and is_aggregate(call):

@@ -93,6 +93,14 @@ def test_shares_add_up_and_lean_no_further_than_allowed(needed, selecting):
 
 
 @pytest.mark.parametrize("noise", ["AUTO", "LAPLACE", "GAUSSIAN"])
+@pytest.mark.parametrize("kappa", [1, 10, 10**6])
+@pytest.mark.parametrize("items", ["COUNT(*)", "COUNT(DISTINCT uid)", "SUM(spend), AVG(spend)"])
+def test_the_smallest_delta_can_be_planned_with(session, noise, kappa, items):
+    options = f"epsilon = 1, delta = 1e-300, noise = {noise}, max_groups_contributed = {kappa}"
+    assert session.plan(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) site, {items} FROM visits GROUP BY site")
+
+
+@pytest.mark.parametrize("noise", ["AUTO", "LAPLACE", "GAUSSIAN"])
 @pytest.mark.parametrize("strategy", ["AUTO", "OPTIMAL", "LAPLACE_THRESHOLD", "GAUSSIAN_THRESHOLD"])
 @pytest.mark.parametrize(
     "parameters", ["epsilon = 3, delta = 0.01", "epsilon = 1e-10, delta = 1e-15", "epsilon = 1e6, delta = 0.1"]
