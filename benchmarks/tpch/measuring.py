@@ -90,7 +90,7 @@ def _closed_error(select: SelectPlan, measured: Measured, truths: Truths) -> flo
     keys = (
         list(zip(*(column.to_pylist() for column in exact.keys.columns), strict=True)) if select.select.keys else [()]
     )
-    numbers = zip(exact.owners.tolist(), list(exact.totals[0]), keys, strict=True)  # type: ignore[arg-type]
+    numbers = zip(exact.owners.tolist(), list(exact.totals[0]), keys, strict=True)  # type: ignore[arg-type] # no trees here
     groups = [Group(owners, int(count), truths[key]) for owners, count, key in numbers]
     return median_relative_error(select, measured.noises[0], groups)
 

@@ -57,7 +57,6 @@ def release_by_group(plan: SelectPlan, engine: Engine, key: SamplingKey, entropy
     """Select groups, find bounds for those that are kept, measure under these bounds, and draw noise."""
     seen = engine.measure(histogram_query(plan), key)
     kept, noisy_owners = selected(plan, seen, entropy)
-    kept = kept[entropy.permutation(len(kept))]
     found = find_bounds(plan, seen, kept, entropy)
     tables, readings = [], []
     for number, measured in enumerate(measure_classes(plan, engine, key, seen, found.classes)):

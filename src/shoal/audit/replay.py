@@ -36,7 +36,7 @@ from shoal.plan.measures import DistinctValues
 from shoal.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from shoal.engines.base import Engine
     from shoal.measured import Measured
@@ -100,28 +100,24 @@ def without_owner(
     tables: Mapping[str, Any], catalog: Catalog | Mapping[str, Any], owner: object
 ) -> dict[str, pa.Table]:
     """The same tables without any row of one owner; tables that the catalog does not own stay as they are."""
-    known = Catalog.load(catalog)
-    kept = {}
-    for name, data in tables.items():
-        table = data if isinstance(data, pa.Table) else pa.table(data)
-        column = known.tables[name].owner if name in known.tables else None
-        if column is not None:
-            keep = [value != owner for value in table.column(column).to_pylist()]
-            table = table.filter(pa.array(keep, pa.bool_()))
-        kept[name] = table
-    return kept
+    return _with_owners(tables, catalog, lambda value: value != owner)
 
 
 def only_owner(tables: Mapping[str, Any], catalog: Catalog | Mapping[str, Any], owner: object) -> dict[str, pa.Table]:
     """The same tables with the rows of one owner alone; tables that the catalog does not own stay as they are."""
+    return _with_owners(tables, catalog, lambda value: value == owner)
+
+
+def _with_owners(
+    tables: Mapping[str, Any], catalog: Catalog | Mapping[str, Any], wanted: Callable[[object], bool]
+) -> dict[str, pa.Table]:
     known = Catalog.load(catalog)
     kept = {}
     for name, data in tables.items():
         table = data if isinstance(data, pa.Table) else pa.table(data)
         column = known.tables[name].owner if name in known.tables else None
         if column is not None:
-            keep = [value == owner for value in table.column(column).to_pylist()]
-            table = table.filter(pa.array(keep, pa.bool_()))
+            table = table.filter(pa.array([wanted(value) for value in table.column(column).to_pylist()], pa.bool_()))
         kept[name] = table
     return kept
 

@@ -197,7 +197,6 @@ class Histogram:
     """
 
     serves: Measure
-    rows: int = 1
     per_group: bool = False
 
     @property
