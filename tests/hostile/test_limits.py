@@ -5,8 +5,6 @@ Seconds are seconds of this process on a processor, so that a busy machine chang
 
 from __future__ import annotations
 
-import time
-
 import nasty_data
 import pytest
 from corpus import PRIVATE, written_out
@@ -14,8 +12,6 @@ from oracles import refusal_of
 
 import shoal
 
-SECOND = 10.0
-"""A second of a free machine, with room for coverage and a busy one: what is too large would take minutes."""
 LONGEST_ANSWER = 30.0
 
 
@@ -78,11 +74,10 @@ TOO_LARGE = {
 
 
 @pytest.mark.parametrize("name", TOO_LARGE)
-def test_what_is_too_large_is_refused_within_a_second(name, session):
-    start = time.process_time()
+def test_what_is_too_large_is_refused_within_a_second(name, session, quickest):
     code, text = refusal_of(session, TOO_LARGE[name])
-    assert time.process_time() - start < SECOND
     assert code == "E_LIMITS"
+    assert quickest(lambda: refusal_of(session, TOO_LARGE[name]), below=1) < 1
     assert len(text) < 2_000
 
 
@@ -105,10 +100,9 @@ STILL_FINE = {
 
 
 @pytest.mark.parametrize("name", STILL_FINE)
-def test_what_is_long_but_honest_is_answered(name, session):
-    start = time.process_time()
+def test_what_is_long_but_honest_is_answered(name, session, quickest):
+    assert quickest(lambda: len(session.query(STILL_FINE[name])), LONGEST_ANSWER) < LONGEST_ANSWER
     assert len(session.query(STILL_FINE[name])) == 1
-    assert time.process_time() - start < LONGEST_ANSWER
 
 
 def test_how_deep_the_caller_stands_changes_no_verdict(session):

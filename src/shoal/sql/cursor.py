@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from sqlglot import exp
 
-from shoal.sql.lexing import MAX_NESTING, Kind, Source, Token, refuse, too_deep
+from shoal.sql.lexing import MAX_NESTING, MAX_TREE_DEPTH, Kind, Source, Token, refuse, too_deep, too_tall
 from shoal.sql.words import OUTSIDE_THE_LANGUAGE, RESERVED
 
 if TYPE_CHECKING:
@@ -84,6 +84,12 @@ class Cursor:
         self.depth += levels
         if self.depth > MAX_NESTING:
             too_deep(self.source.sql, self.token.start)
+
+    def chained(self, node: Marked, links: int, start: Token) -> Marked:
+        """The node that has so many operators of one chain below it, marked; a chain too long for any tree ends here."""
+        if links > MAX_TREE_DEPTH:
+            too_tall(self.source.sql, start.start)
+        return self.mark(node, start)
 
     def mark(self, node: Marked, start: Token) -> Marked:
         """The node, knowing the text it was read from: line and column from 1, start and end as offsets."""

@@ -8,6 +8,7 @@ is an `exp.Anonymous` under the name the analyst wrote, with its arguments in th
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -86,8 +87,10 @@ class ExpressionGrammar(CallGrammar):
     def _predicate(self) -> exp.Expr:
         start = self.token
         node = self._comparison(start, self.operand())
+        links = 0
         while self.accept("IS"):
-            node = self._is(start, node)
+            links += 1
+            node = self.chained(self._is(start, node), links, start)
         return node
 
     def _comparison(self, start: Token, left: exp.Expr) -> exp.Expr:
@@ -157,10 +160,12 @@ class ExpressionGrammar(CallGrammar):
         """Arithmetic and ||, by precedence climbing; no comparison, no AND."""
         start = self.token
         node = self._signed()
+        links = 0
         while (known := _OPERATORS.get(self.token.key)) and known[0] >= loosest:
             precedence, kind = known
             self.advance()
-            node = self.mark(kind(this=node, expression=self.operand(precedence + 1)), start)
+            links += 1
+            node = self.chained(kind(this=node, expression=self.operand(precedence + 1)), links, start)
         if self.token.key in OPERATORS_OUTSIDE_THE_LANGUAGE:
             self.unexpected("an operator")
         return node
@@ -183,13 +188,13 @@ class ExpressionGrammar(CallGrammar):
     def _postfixed(self) -> exp.Expr:
         start = self.token
         node = self._primary()
-        while True:
+        for links in count(1):
             if self.accept("::"):
-                node = self.mark(exp.Cast(this=node, to=self.data_type()), start)
+                node = self.chained(exp.Cast(this=node, to=self.data_type()), links, start)
             elif self.at("["):
-                node = self.mark(exp.Bracket(this=node, expressions=[self._subscript()]), start)
+                node = self.chained(exp.Bracket(this=node, expressions=[self._subscript()]), links, start)
             elif self.accept("AT", "TIME", "ZONE"):
-                node = self.mark(exp.AtTimeZone(this=node, zone=self._primary()), start)
+                node = self.chained(exp.AtTimeZone(this=node, zone=self._primary()), links, start)
             elif self.at("."):
                 self.fail(
                     "E_UNSUPPORTED",
@@ -197,7 +202,8 @@ class ExpressionGrammar(CallGrammar):
                     "Call functions as f(x); name columns.",
                 )
             else:
-                return node
+                break
+        return node
 
     def _subscript(self) -> exp.Expr:
         self.expect("[")

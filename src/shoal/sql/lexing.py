@@ -23,6 +23,7 @@ from shoal.sql.words import BEFORE_A_QUOTE
 MAX_BYTES = 64 * 1024
 MAX_TOKENS = 20_000
 MAX_NESTING = 50
+MAX_TREE_DEPTH = 120
 MAX_NUMBER_LENGTH = 400
 
 
@@ -160,6 +161,12 @@ def too_deep(sql: str, offset: int) -> NoReturn:
         message,
         "Name the inner parts with WITH, and leave out parentheses that change nothing.",
     )
+
+
+def too_tall(sql: str, offset: int) -> NoReturn:
+    """Raise the error of a query whose tree has too many levels, most likely by a long chain of operators."""
+    message = f"The query is a tree of more than {MAX_TREE_DEPTH} levels."
+    refuse(sql, offset, "E_LIMITS", message, "Split long chains of operators, or name the inner parts with WITH.")
 
 
 def line_starts(sql: str) -> list[int]:

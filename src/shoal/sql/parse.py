@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, cast
 from shoal.errors import ShoalError
 from shoal.sql.calls import FunctionCall, PrivacyClause, clamped, function_call, named_arguments, privacy_clause
 from shoal.sql.constants import Constant, ConstantKind, constant, position
-from shoal.sql.lexing import Kind, Source, check_size, first_word, refuse, tokenize
+from shoal.sql.lexing import MAX_TREE_DEPTH, Kind, Source, check_size, first_word, refuse, tokenize, too_tall
 from shoal.sql.query_grammar import QueryGrammar
 from shoal.sql.words import QUERY_WORDS
 
@@ -45,8 +45,6 @@ __all__ = [
     "privacy_clause",
     "source_text",
 ]
-
-MAX_TREE_DEPTH = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +83,7 @@ def _parse(sql: str) -> Statement:
         grammar.fail("E_STATEMENT", "An engine's plan shows exact numbers of rows; it is not shown.", hint)
     tree = cast("exp.Expression", grammar.statement())
     if _depth(tree) > MAX_TREE_DEPTH:
-        hint = "Split long chains of operators, or name the inner parts with WITH."
-        raise ShoalError("E_LIMITS", f"The query is a tree of more than {MAX_TREE_DEPTH} levels.", hint=hint)
+        too_tall(sql, 0)
     return Statement(tree, explain, sql)
 
 

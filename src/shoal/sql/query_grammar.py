@@ -142,6 +142,7 @@ class QueryGrammar(RelationGrammar):
     def _set_operation(self, loosest: int, left: exp.Query | None = None) -> exp.Query:
         start = self.token
         node = left or self._simple_query()
+        links = 0
         while (known := _SET_OPERATIONS.get(self.token.key)) and known[0] >= loosest:
             precedence, kind = known
             self.advance()
@@ -153,7 +154,8 @@ class QueryGrammar(RelationGrammar):
                     "E_UNSUPPORTED", "Set operations match columns by position.", "List the columns in the same order."
                 )
             right = self._set_operation(precedence + 1)
-            node = self.mark(kind(this=node, expression=right, distinct=distinct), start)
+            links += 1
+            node = self.chained(kind(this=node, expression=right, distinct=distinct), links, start)
         return node
 
     def _simple_query(self) -> exp.Query:

