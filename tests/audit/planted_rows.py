@@ -174,7 +174,7 @@ def picks_that_look_at_others(patch):
     by_sql(patch)
 
     def rarest(self):
-        return exp.Window(this=call("count", exp.Star()), partition_by=[column(k) for k in self._keys])
+        return exp.Window(this=call("count", exp.Star()), partition_by=[column(k) for k in self.keys])
 
     patch.setattr(Bounding, "_pick", rarest)
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, OptimalSelection, ThresholdSelection
 from shoal.catalog import Catalog
-from shoal.engines.bounding import Bounding
 from shoal.engines.compile import name
 from shoal.engines.duckdb import render
+from shoal.engines.summing import Summing
 from shoal.errors import ShoalError
 from shoal.params import Bounds
 from shoal.plan import expressions as ex
@@ -185,7 +185,7 @@ def compile_text(sql: str) -> list[str]:
         histograms = tuple(h.histogram for h in select.histograms)
         asked = select.select
         query = ContributionQuery(asked.input, asked.keys, tasks, histograms, select.contribution, asked.public_groups)
-        lines += _statement_lines(Bounding(query, KEY, tables).statements())
+        lines += _statement_lines(Summing(query, KEY, tables).statements())
     return lines
 
 

@@ -15,10 +15,11 @@ from sqlglot import exp
 from shoal.catalog import fold
 from shoal.engines import memory
 from shoal.engines.base import EngineFailure
-from shoal.engines.bounding import BIN, LEAF, OWNERS, Bounding, N, Statements
+from shoal.engines.bounding import Bounding, N
 from shoal.engines.compile import Compiler, call, name, select
 from shoal.engines.grouping import match_groups
 from shoal.engines.owned_rows import rows_statement
+from shoal.engines.summing import BIN, LEAF, OWNERS, Statements, Summing
 from shoal.errors import ShoalError
 from shoal.plan.contributions import LeafCounts, Measurement
 from shoal.stack import on_its_own_stack
@@ -171,7 +172,7 @@ class DuckDBEngine:
 
     def measure_by_sql(self, query: ContributionQuery, key: SamplingKey) -> Measurement:
         """Runs the statements of a contribution query and lines their groups up."""
-        return self._measured(query, on_its_own_stack(lambda: Bounding(query, key, self._sources).statements()))
+        return self._measured(query, on_its_own_stack(lambda: Summing(query, key, self._sources).statements()))
 
     def measure_in_memory(self, query: ContributionQuery, key: SamplingKey) -> Measurement:
         """Reads the rows as Arrow columns and bounds them here; the same integers as by SQL."""

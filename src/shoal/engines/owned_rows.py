@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.engines.bounding import OWNER, not_null
+from shoal.engines.bounding import OWNER
 from shoal.engines.coding import encode
 from shoal.engines.compile import Compiler, aliased, column, select
+from shoal.engines.integer_sql import not_null
 from shoal.plan.measures import SATURATION_BITS
 from shoal.plan.types import DOUBLE, Kind, Type
 from shoal.sql import functions

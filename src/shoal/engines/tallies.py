@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from shoal.engines.bounding import leaf_scale
 from shoal.engines.owned_rows import LARGEST, TooWide, real_steps
 from shoal.plan.contributions import LeafCounts
 from shoal.plan.measures import DistinctValues, Leaves, OwnerCount, OwnerMean, OwnerSum, RowCount, RowMoment
@@ -123,7 +122,7 @@ class LeafTally:
     def __init__(self, task: Task, arguments: tuple[Expression, ...]) -> None:
         assert isinstance(task.measure, Leaves)  # noqa: S101 - chosen by tally_of
         self._measure = task.measure
-        self._scale = leaf_scale(task)
+        self._scale = task.leaf_scale
         self._argument = arguments.index(task.measure.argument)
         self._leaves: list[NDArray[np.int64]] = []
 

@@ -84,6 +84,14 @@ class Task:
             (2 * value * self.stretch + self.shrink) // (2 * self.shrink) if self.shrink > 1 else value * self.stretch
         )
 
+    @property
+    def leaf_scale(self) -> tuple[float, float]:
+        """The lower bound and the factor leaves / (U − L) as the floats every path computes with."""
+        assert isinstance(self.measure, Leaves)  # noqa: S101 - only leaves have one
+        assert self.bounds is not None  # noqa: S101 - and bounds
+        lower, upper = float(self.bounds.lower), float(self.bounds.upper)
+        return lower, (self.measure.leaf_count / (upper - lower) if upper > lower else 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class ContributionQuery:

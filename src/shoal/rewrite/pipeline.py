@@ -25,7 +25,8 @@ from shoal.rewrite.check_windows import check_windows
 from shoal.rewrite.compose_numerically import compose_numerically, holds
 from shoal.rewrite.infer_bounds import infer_bounds
 from shoal.rewrite.select_groups import delta_of, select_groups
-from shoal.sql.bind import BoundStatement, Context, bind_in, no_clause
+from shoal.sql.bind import BoundStatement, bind_in, no_clause
+from shoal.sql.bind_context import Context
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

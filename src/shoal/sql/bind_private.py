@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shoal.plan.nodes import Field, Node
-    from shoal.sql.bind import Binder, CommonTable
+    from shoal.sql.bind import Binder
+    from shoal.sql.bind_context import CommonTable
     from shoal.sql.parse import Constant, FunctionCall
     from shoal.sql.scope import Scope
 

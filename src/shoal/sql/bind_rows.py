@@ -15,11 +15,13 @@ from shoal.plan.types import RELEASED_LIST, Kind
 from shoal.sql import functions
 from shoal.sql.bind_expressions import ExpressionBinder
 from shoal.sql.bind_grouped import GroupedBinder, KeyResolver, has_aggregate, output_name, select_items
+from shoal.sql.bind_order import with_tail
 from shoal.sql.parse import position
 
 if TYPE_CHECKING:
     from shoal.plan.nodes import Field, Node, RowAggregate
-    from shoal.sql.bind import Binder, CommonTable
+    from shoal.sql.bind import Binder
+    from shoal.sql.bind_context import CommonTable
     from shoal.sql.parse import FunctionCall
     from shoal.sql.scope import Scope
 
@@ -71,7 +73,7 @@ class RowsBinder:
         if self._tree.args.get("distinct") is not None:
             node = nodes.Distinct(self._binder.project(node, items), place=position(self._tree))
             items = []
-        return self._binder.tail(self._tree, node, items, self._scope, self._tables)
+        return with_tail(self._binder, self._tree, node, items, self._scope, self._tables)
 
     def _expanded(self) -> list[tuple[str, Expression]]:
         """The SELECT list with stars written out."""
@@ -118,7 +120,7 @@ class RowsBinder:
 
         filtered = nodes.Filter(everything, transform(condition, computed), place=position(clause))
         outputs = [(name, transform(value, computed)) for name, value in items]
-        return self._binder.tail(self._tree, filtered, outputs, self._scope, self._tables)
+        return with_tail(self._binder, self._tree, filtered, outputs, self._scope, self._tables)
 
     # ---- GROUP BY ------------------------------------------------------------------------------------------------
 
@@ -161,7 +163,7 @@ class RowsBinder:
         if self._tree.args.get("distinct") is not None:
             node = nodes.Distinct(self._binder.project(node, outputs), place=position(self._tree))
             outputs = []
-        return self._binder.tail(self._tree, node, outputs, self._scope, self._tables, bound_order=order)
+        return with_tail(self._binder, self._tree, node, outputs, self._scope, self._tables, bound_order=order)
 
     def _order(self, grouped: GroupedBinder, outputs: list[tuple[str, Expression]]) -> list[Order]:
         clause = self._tree.args.get("order")
