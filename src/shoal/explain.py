@@ -226,7 +226,13 @@ def _histogram_line(histogram: dict[str, Any]) -> str:
 
 
 def _column_lines(column: dict[str, Any]) -> list[str]:
-    where = {"query": "given", "catalog": "from the catalog", "inferred": "to be found privately", "none": "not needed"}
+    where = {
+        "query": "given",
+        "catalog": "from the catalog",
+        "expression": "by the expression itself",
+        "inferred": "to be found privately",
+        "none": "not needed",
+    }
     bounds = f"[{_number(column['bounds'][0])}, {_number(column['bounds'][1])}] " if column["bounds"] else ""
     error = column["expected_error"]
     shown = f", ± {_number(error)} at {column['confidence_level']:.0%}" if error is not None else ""

@@ -155,7 +155,7 @@ class Bounds:
                 "The lower bound is above the upper bound.",
                 hint="Write the smaller number first, as in (0, 100).",
             )
-        if not (_is_usable_bound(self.lower) and _is_usable_bound(self.upper)):
+        if not (is_usable_bound(self.lower) and is_usable_bound(self.upper)):
             raise ShoalError(
                 "E_BOUNDS_INVALID",
                 "Bounds must be 0 or between 1e-30 and 1e30 in size.",
@@ -190,7 +190,8 @@ class Budget:
         delta(self.delta, option="the delta of a budget")
 
 
-def _is_usable_bound(end: Fraction) -> bool:
+def is_usable_bound(end: Fraction) -> bool:
+    """Whether an end of bounds is neither too large nor too close to 0 for exact arithmetic on a grid."""
     return end == 0 or SMALLEST_POSITIVE_BOUND <= abs(end) <= LARGEST_BOUND
 
 

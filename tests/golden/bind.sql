@@ -34,7 +34,7 @@ FROM visits
 -->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
 -->   aggregate c5 (hidden):double = Sum(argument=c4) in [0, 10] (query)
 -->   aggregate c6 (hidden):double = Sum(argument=c4) in [0, 10000] (catalog)
--->   aggregate c7 (hidden):double = Average(argument=add(c4, 1.0)) in no bounds (inferred)
+-->   aggregate c7 (hidden):double = Average(argument=add(c4, 1.0)) in [1, 501] (catalog)
 -->   aggregate c8 (hidden):integer = CountRows() in [0, 20] (catalog)
 -->   over
 -->     Scan visits owner c1 (customer): c1 uid:integer, c2 site:text, c3 day:date, c4 spend:double
@@ -119,7 +119,7 @@ FROM customers
 --> private SELECT 0
 -->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
 -->   aggregate c6 (hidden):integer = CountRows(argument=case when greater(c4, 30) then 1 else None end) in no bounds (inferred)
--->   aggregate c7 (hidden):integer = Sum(argument=case when equal(c2, 'north') then c4 else None end) in no bounds (inferred)
+-->   aggregate c7 (hidden):integer = Sum(argument=case when equal(c2, 'north') then c4 else None end) in [18, 100] (catalog)
 -->   over
 -->     Scan customers owner c1 (customer): c1 uid:integer, c2 region:text, c3 city:text, c4 age:integer, c5 income:double
 --> answer

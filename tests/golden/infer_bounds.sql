@@ -28,10 +28,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(income),
 -- Whole numbers have fewer bins
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(age + 1) FROM customers
 --> each owner: one group, everything
---> part 0: OwnerSum(argument=add(c4, 1), is_integer=True) in the bounds of histogram 0, coordinates 1
---> unit 0: shares 0: 1, histogram 0
+--> part 0: OwnerSum(argument=add(c4, 1), is_integer=True) in [19, 101], coordinates 1
+--> unit 0: shares 0: 1
 --> aggregates read units 0
---> histogram 0: OwnerSum(argument=add(c4, 1), is_integer=True), 127 bins in steps of 1
 
 -- All moments and quantiles of a column read one histogram each
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) VAR_POP(income), STDDEV(income), MEDIAN(income), PERCENTILE_DISC(income, 0.1), MIN(income), MAX(income) FROM customers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from sqlglot import exp
 
-    from shoal.catalog import ColumnFacts
     from shoal.plan.aggregates import Aggregate
     from shoal.plan.types import Type
     from shoal.sql.bind_expressions import ExpressionBinder
+    from shoal.sql.known_bounds import Known, KnownBounds
     from shoal.sql.parse import FunctionCall
 
 PER_GROUP, PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
@@ -96,7 +96,7 @@ class AggregateBinder:
     def __init__(
         self,
         rows: ExpressionBinder,
-        facts: Callable[[Expression], ColumnFacts],
+        known_bounds: KnownBounds,
         is_owner: Callable[[Expression], bool],
         max_rows_per_owner_and_group: int | None,
         max_rows_per_owner: int | None,
@@ -104,7 +104,7 @@ class AggregateBinder:
         anonymization: bool,
     ) -> None:
         self._rows = rows
-        self._facts = facts
+        self._known_bounds = known_bounds
         self._is_owner = is_owner
         self._most_rows = max_rows_per_owner_and_group
         self._row_limit = max_rows_per_owner
@@ -303,14 +303,25 @@ class AggregateBinder:
             return (bounds, "query") if bounds is not None else (None, "inferred")
         if bounds is not None:
             return bounds, "query"
-        known = self._facts(aggregate.argument).bounds
+        known = self._known(aggregate)
         if known is None:
             return None, "inferred"
-        lower, upper = known
-        if isinstance(aggregate, Sum) and aggregate.rows is None and self._most_rows is not None:
+        return Bounds(known.lower, known.upper), "catalog" if known.from_catalog else "expression"
+
+    def _known(self, aggregate: Aggregate) -> Known | None:
+        """What the catalog and the constants of an expression tell about what one owner gives."""
+        known = self._known_bounds.of(aggregate.argument) if aggregate.argument is not None else None
+        if known is None or not (isinstance(aggregate, Sum) and aggregate.rows is None):
+            return known if known is not None and (known.from_catalog or known.lower < known.upper) else None
+        if self._most_rows is not None:
             # Facts about one value, times how many values an owner has in a group, bound the owner's sum.
-            lower, upper = min(lower, lower * self._most_rows), max(upper, upper * self._most_rows)
-        return Bounds(lower, upper), "catalog"
+            lower, upper = (
+                min(known.lower, known.lower * self._most_rows),
+                max(known.upper, known.upper * self._most_rows),
+            )
+            return replace(known, lower=lower, upper=upper)
+        # The constants of an expression say nothing about how many rows of them an owner has.
+        return known if known.from_catalog else None
 
 
 def _as_number(type_: Type) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from shoal.catalog import fold
+from shoal.catalog import ColumnFacts, fold
 from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import Column, Expression, Literal
@@ -17,6 +17,7 @@ from shoal.plan.types import BOOLEAN, INTEGER, common_type
 from shoal.sql import functions
 from shoal.sql.bind_conditions import ConditionBinder, refuse_different_owners
 from shoal.sql.bind_expressions import ExpressionBinder
+from shoal.sql.known_bounds import Known
 from shoal.sql.parse import position
 from shoal.sql.scope import Relation, Scope
 
@@ -123,6 +124,9 @@ class FromBinder:
         for column, type_ in schema:
             f = self._binder.context.symbols.field(column, type_)
             self._binder.context.symbols.origins[f.symbol] = (fold(table_name), fold(column))
+            facts = table.facts(column) if table is not None else ColumnFacts()
+            if facts.bounds is not None:
+                self._binder.context.symbols.known_bounds.columns[f.symbol] = Known(*facts.bounds, from_catalog=True)
             fields.append(f)
             if table is not None and table.owner is not None and fold(column) == fold(table.owner):
                 owner = f.symbol

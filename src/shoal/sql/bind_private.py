@@ -69,7 +69,7 @@ class PrivateBinder:
         self._calls: dict[BoundAggregate, AggregateCall] = {}
         self._aggregates = AggregateBinder(
             self._rows,
-            self._facts,
+            self._context.symbols.known_bounds,
             self._is_owner,
             self._most_rows(),
             options.max_rows_per_owner,

@@ -12,23 +12,27 @@ from shoal.errors import ShoalError
 from shoal.plan.expressions import Column, Expression, Place
 from shoal.plan.nodes import Field
 from shoal.plan.types import RELEASED_LIST, Kind, Type
+from shoal.sql.known_bounds import KnownBounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 class Symbols:
-    """Fresh symbols for one statement, and where each column came from in the catalog."""
+    """Fresh symbols for one statement, where each column came from in the catalog, and what is publicly known of it."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
         self.origins: dict[str, tuple[str, str]] = {}
+        self.known_bounds = KnownBounds()
 
     def field(self, name: str, type_: Type, value: Expression | None = None) -> Field:
-        """A new field; a bare copy of a column keeps its origin in the catalog."""
+        """A new field; a bare copy of a column keeps its origin in the catalog, any value what is known of its bounds."""
         symbol = f"c{next(self._numbers)}"
         if isinstance(value, Column) and value.symbol in self.origins:
             self.origins[symbol] = self.origins[value.symbol]
+        if value is not None and (known := self.known_bounds.of(value)) is not None:
+            self.known_bounds.columns[symbol] = known
         return Field(name, symbol, type_)
 
 

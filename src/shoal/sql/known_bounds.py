@@ -1,0 +1,135 @@
+"""What a value can be at least and at most, from public knowledge alone: the catalog's bounds carried through expressions.
+
+    >>> from shoal.plan.types import INTEGER
+    >>> age = Column("c1", INTEGER)
+    >>> known = KnownBounds()
+    >>> known.columns["c1"] = Known(Fraction(18), Fraction(120), from_catalog=True)
+    >>> known.of(Call("multiply", (age, Literal(2, INTEGER)), INTEGER))
+    Known(lower=Fraction(36, 1), upper=Fraction(240, 1), from_catalog=True)
+
+Nothing private rests on the answer: it becomes a clamp like any other bounds, and what lies outside is clamped.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shoal.exact import as_fraction
+from shoal.params import is_usable_bound
+from shoal.plan.expressions import Call, Case, Cast, Column, Literal
+from shoal.plan.types import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from shoal.plan.expressions import Expression
+
+    Range = tuple[Fraction, Fraction]
+
+_NUMBERS = {Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Bounds of a value; `from_catalog` where a column of the catalog has a part in them, not constants alone."""
+
+    lower: Fraction
+    upper: Fraction
+    from_catalog: bool = False
+
+
+class KnownBounds:
+    """The bounds of columns, by symbol, and of expressions over them."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, Known] = {}
+        self._seen: dict[int, tuple[Expression, Known | None]] = {}
+
+    def of(self, value: Expression) -> Known | None:
+        """The smallest and the largest value of an expression; None where they are not known."""
+        if isinstance(value, Column):
+            return self.columns.get(value.symbol)
+        # A part that many expressions share is looked at once: written out it may be larger than any memory.
+        if id(value) not in self._seen:
+            self._seen[id(value)] = value, self._found(value)
+        return self._seen[id(value)][1]
+
+    def _found(self, value: Expression) -> Known | None:
+        match value:
+            case Literal(value=bool() | None):
+                return None
+            case Literal(value=int() | float() | Decimal() as number) if math.isfinite(number):
+                return _usable(Known(as_fraction(number), as_fraction(number)))
+            case Case(branches=branches, otherwise=otherwise):
+                return self._one_of([v for _, v in branches] + [otherwise])
+            case Cast(value=inner, type=type_) if inner.type.kind in _NUMBERS and type_.kind in _NUMBERS:
+                return self._combined(_whole if type_.kind is Kind.INTEGER else _same, [inner])
+            case Call(function="nullif", arguments=(first, *_)):
+                return self.of(first)
+            case Call(function="coalesce" | "greatest" | "least", arguments=arguments):
+                return self._one_of(arguments)
+            case Call(function=function, arguments=arguments) if function in _FUNCTIONS:
+                return self._combined(_FUNCTIONS[function], arguments)
+        return None
+
+    def _one_of(self, values: Iterable[Expression]) -> Known | None:
+        """Bounds of a value that is one of several, or NULL."""
+        return self._combined(_hull, [v for v in values if not (isinstance(v, Literal) and v.value is None)])
+
+    def _combined(self, function: Callable[..., Range | None], values: Iterable[Expression]) -> Known | None:
+        """What a function makes of the bounds of its arguments."""
+        parts = [self.of(value) for value in values]
+        known = [part for part in parts if part is not None]
+        found = function(*((k.lower, k.upper) for k in known)) if known and len(known) == len(parts) else None
+        return _usable(Known(*found, any(k.from_catalog for k in known))) if found is not None else None
+
+
+def _usable(known: Known) -> Known | None:
+    """Bounds that an analyst could have written; others are left to be found."""
+    return known if is_usable_bound(known.lower) and is_usable_bound(known.upper) else None
+
+
+def _hull(*ranges: Range) -> Range:
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
+
+
+def _same(found: Range) -> Range:
+    return found
+
+
+def _whole(found: Range, *_: Range) -> Range:
+    """Room for any way of rounding."""
+    return Fraction(math.floor(found[0])), Fraction(math.ceil(found[1]))
+
+
+def _products(left: Range, right: Range) -> Range:
+    products = [a * b for a in left for b in right]
+    return min(products), max(products)
+
+
+def _quotients(dividend: Range, divisor: Range) -> Range | None:
+    """By 0 a quotient is NULL, near 0 it can be anything."""
+    low, high = divisor
+    return _products(dividend, (1 / high, 1 / low)) if low > 0 or high < 0 else None
+
+
+def _size(found: Range) -> Range:
+    low, high = abs(found[0]), abs(found[1])
+    return (Fraction(0) if found[0] < 0 < found[1] else min(low, high)), max(low, high)
+
+
+_FUNCTIONS: dict[str, Callable[..., Range | None]] = {
+    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "subtract": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "multiply": _products,
+    "divide": _quotients,
+    "negate": lambda a: (-a[1], -a[0]),
+    "abs": _size,
+    "round": _whole,
+    "floor": _whole,
+    "ceil": _whole,
+}
