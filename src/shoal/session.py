@@ -53,7 +53,6 @@ def connect(
 
 
 def _ledger(budget: tuple[Any, Any] | None, path: str | Path | None, accountant: str | None) -> Ledger:
-    from shoal import params
     from shoal.accounting.ledger import Ledger
 
     limit = params.budget(budget) if budget is not None else None
@@ -147,12 +146,19 @@ class Session:
                 lambda: plan_query(statement, self._catalog, self._schemas, self._public_rows, epsilon, composition)
             )
         except ShoalError as error:
-            raise error.located(sql) from None
+            raise self._advised(error).located(sql) from None
         except RecursionError:
             raise ShoalError(
                 "E_LIMITS", "The query nests too deeply.", hint="Name the inner parts with WITH."
             ) from None
         return plan, statement.explain
+
+    def _advised(self, error: ShoalError) -> ShoalError:
+        """Without a source only the columns that the catalog names are known, and a missing one may well exist."""
+        if error.message.startswith("There is no column") and not self._engine.tables():
+            missing = "There is no source, so only the catalog's columns are known: name its type there, or give --db."
+            error.hint = f"{error.hint} {missing}" if error.hint else missing
+        return error
 
     # ---- the budget ----------------------------------------------------------------------------------------------
 

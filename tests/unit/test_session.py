@@ -225,6 +225,16 @@ def test_planning_and_explaining_spend_nothing_also_with_a_budget(open_shop):
     assert session.remaining == (1.0, 1e-5)
 
 
+@pytest.mark.parametrize(("tables", "said"), [({}, True), (None, False)], ids=["no source", "a source"])
+def test_an_unknown_column_without_a_source_may_lack_its_type_in_the_catalog(shop_tables, refusal, tables, said):
+    source = shop_tables if tables is None else tables
+    with shoal.connect(source, catalog={"tables": {"customers": {"owner": "uid"}}}) as session:
+        error = refusal(session, f"{CLAUSE}(epsilon = 1, delta = 1e-6) planet, COUNT(*) FROM customers GROUP BY planet")
+    assert error.code == "E_UNKNOWN_COLUMN"
+    assert error.hint.startswith("Columns in sight: ")
+    assert error.hint.endswith("name its type there, or give --db.") == said
+
+
 # ---- the budget ----------------------------------------------------------------------------------------------------
 
 

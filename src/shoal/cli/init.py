@@ -23,7 +23,8 @@ PEOPLE = (
 """Words that name a privacy unit, the likeliest first."""
 
 HEADER = """\
-# A first catalog, made by `shoal init` from the schemas alone: no value was read.
+# A first catalog, made by `shoal init` from names and types of columns; no value is in it. Types of CSV files, which do
+# not say them, were guessed from values.
 # Lines marked GUESS are yours to check. The promise of every answer is about the owners named here.
 #
 # Worth adding where it is public knowledge (never by looking at the data):
