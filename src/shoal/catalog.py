@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import string
 import tomllib
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
 
 MAX_DOMAIN_VALUES = 100_000
 MAX_GROUPS_PER_OWNER = 10**6
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def fold(name: str) -> str:
     """Names are compared without case, in ASCII only: other letters have too many spellings."""
-    return "".join(chr(ord(c) + 32) if "A" <= c <= "Z" else c for c in name)
+    return name.translate(_LOWER)
 
 
 def _wrong(message: str, hint: str | None = None) -> ShoalError:

@@ -10,7 +10,7 @@ from shoal.plan.expressions import ExistsRelation, Expression, InRelation, Scala
 from shoal.plan.expressions import walk as walk_expression
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from shoal.plan.nodes import Node
 
@@ -34,13 +34,12 @@ def expressions_of(node: Node) -> list[Expression]:
             return []
 
 
-def all_nodes(node: Node) -> list[Node]:
+def all_nodes(node: Node) -> Iterator[Node]:
     """The node, everything below it, and the relations inside expressions."""
-    found: list[Node] = []
     stack = [node]
     while stack:
         current = stack.pop()
-        found.append(current)
+        yield current
         stack.extend(nodes.inputs(current))
         for expression in expressions_of(current):
             stack.extend(
@@ -48,7 +47,6 @@ def all_nodes(node: Node) -> list[Node]:
                 for part in walk_expression(expression)
                 if isinstance(part, (InRelation, ExistsRelation, ScalarRelation))
             )
-    return found
 
 
 def is_owned(node: Node) -> bool:

@@ -303,11 +303,15 @@ class ExpressionBinder:
         return ScalarRelation(relation, relation.fields[0].type, place)
 
     def _case(self, node: exp.Case, place: Place) -> Expression:
-        subject = node.this
+        subject = self.bind(node.this) if node.this is not None else None
         branches = []
         for part in node.args["ifs"]:
-            condition = exp.EQ(this=subject.copy(), expression=part.this) if subject is not None else part.this
-            branches.append((self.condition(condition), self.bind(part.args["true"])))
+            condition = (
+                self.condition(part.this)
+                if subject is None
+                else functions.resolve("equal", [subject, self.bind(part.this)], position(part.this))
+            )
+            branches.append((condition, self.bind(part.args["true"])))
         default = node.args.get("default")
         otherwise = self.bind(default) if default is not None else Literal(None, NULL)
         found = common_type([value.type for _, value in branches] + [otherwise.type])

@@ -162,7 +162,7 @@ class FromBinder:
         method, side, kind = (join.args.get(k) or "" for k in ("method", "side", "kind"))
         before = list(self._scope.relations)
         right = self._relation(join.this)
-        added = [r for r in self._scope.relations if r not in before]
+        added = self._scope.relations[len(before) :]
         if method in {"POSITIONAL", "ASOF"}:
             code = "E_JOIN_NOT_ON_UID" if is_owned(left) or is_owned(right) else "E_UNSUPPORTED"
             raise ShoalError(

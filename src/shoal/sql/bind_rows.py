@@ -87,16 +87,16 @@ class RowsBinder:
 
     def _carried(self, value: exp.Expr) -> Expression | None:
         """A list that was released, by its name alone: it is carried along. Beside private rows it has no use."""
-        if not isinstance(value, exp.Column) or is_owned(self._node):
+        if not isinstance(value, exp.Column):
             return None
-        return self._scope.released_list(value.table or None, value.name)
+        carried = self._scope.released_list(value.table or None, value.name)
+        return carried if carried is not None and not is_owned(self._node) else None
 
     def _star(self, value: exp.Expr) -> list[tuple[str, Expression]]:
         table = value.table if isinstance(value, exp.Column) else ""
         found: list[tuple[str, Expression]] = []
-        carries_lists = not is_owned(self._node)
         for alias, f in self._scope.visible():
-            usable = f.type.kind is not Kind.UNSUPPORTED or (f.type == RELEASED_LIST and carries_lists)
+            usable = f.type.kind is not Kind.UNSUPPORTED or (f.type == RELEASED_LIST and not is_owned(self._node))
             if (not table or fold(alias) == fold(table)) and usable:
                 merged = self._scope.merged.get(fold(f.name)) if not table else None
                 found.append((f.name, merged or Column(f.symbol, f.type)))
