@@ -1,5 +1,6 @@
 """Realises an additive event: exact integers in, exact integers plus independent discrete noise out. Nothing wraps.
 
+>>> from fractions import Fraction
 >>> from shoal.accounting.events import LaplaceNoise, Shift
 >>> list(add_noise(LaplaceNoise(Shift(0), Fraction(0)), [3, 2**100]))
 [3, 1267650600228229401496703205376]
@@ -7,15 +8,12 @@
 
 from __future__ import annotations
 
-import sys
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.accounting.events import AdditiveNoise, LaplaceNoise
-from shoal.exact import power_of_two_below
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.samplers import WideSteps, wide_discrete_gaussian, wide_discrete_laplace
 
@@ -64,28 +62,3 @@ def saturate_int64(numbers: Sequence[int] | npt.NDArray[np.int64] | Integers) ->
     """
     clipped: Integers = np.clip(np.asarray(numbers, dtype=object), *INT64_RANGE)
     return clipped.astype(np.int64)
-
-
-def to_value(steps: int, grid: Fraction) -> int | float:
-    """What so many steps are worth: an integer on an integer grid, else the nearest finite float.
-
-    On a grid of a power of two the float is a multiple of the grid too: rounding to 53 digits only drops low places.
-
-    >>> to_value(7, Fraction(1)), to_value(7, Fraction(1, 4))
-    (7, 1.75)
-    """
-    value = steps * grid
-    if grid.denominator == 1:
-        return int(value)
-    largest = Fraction(sys.float_info.max)
-    return float(min(max(value, -largest), largest))
-
-
-def to_values(steps: Sequence[int] | Integers, grid: Fraction) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
-    """The values of many step counts: saturated int64 on an integer grid, else float64."""
-    numbers = np.asarray(steps, dtype=object)
-    if grid.denominator == 1:
-        return saturate_int64(numbers * grid.numerator)
-    if grid == power_of_two_below(grid):  # one rounding, to 53 digits, and an exact scaling
-        return np.ldexp(numbers.astype(np.float64), grid.numerator.bit_length() - grid.denominator.bit_length())
-    return np.array([to_value(int(number), grid) for number in numbers], dtype=np.float64)

@@ -199,15 +199,3 @@ def bounds_from_histograms(
         ends[left[some], 0] = np.argmax(filled[some], axis=1)
         ends[left[some], 1] = counts.shape[1] - 1 - np.argmax(filled[some, ::-1], axis=1)
     return ends
-
-
-def bounds_from_histogram(
-    noisy_counts: Sequence[int] | npt.NDArray[np.object_] | Counts,
-    noise: AdditiveNoise,
-    no_false_bin: Sequence[Fraction] = NO_FALSE_BIN,
-) -> tuple[int, int] | None:
-    """The first and the last filled bin of one histogram, or None when no bin stands out even at the most relaxed level."""
-    first, last = bounds_from_histograms(np.asarray(noisy_counts, dtype=object)[None, :], noise, no_false_bin)[
-        0
-    ].tolist()
-    return (first, last) if first >= 0 else None

@@ -184,8 +184,3 @@ def transform(expression: Expression, change: Callable[[Expression], Expression]
         case _:
             rebuilt = expression
     return change(rebuilt)
-
-
-def substitute(expression: Expression, replacements: dict[str, Expression]) -> Expression:
-    """The expression with columns replaced by what they stand for."""
-    return transform(expression, lambda part: replacements.get(part.symbol, part) if isinstance(part, Column) else part)

@@ -20,7 +20,6 @@ For one group, with bounds [L, U] in steps:
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -222,19 +221,3 @@ class Histogram:
         inner = self.grid * 2 ** (abs(bin_number) - 1)
         outer = self.grid * (2 ** abs(bin_number) - (1 if self.grid == 1 else 0))
         return (inner, outer) if bin_number > 0 else (-outer, -inner)
-
-
-def steps_below_scale(measure: Measure) -> int:
-    """How fine the grid of a real measure is: 2⁻²⁰ of the noise's scale."""
-    return 20 * measure.power
-
-
-def is_power_of_two(value: Fraction) -> bool:
-    """Whether a grid step is exactly representable in every engine."""
-    top, bottom = value.numerator, value.denominator
-    return (top & (top - 1)) == 0 and (bottom & (bottom - 1)) == 0
-
-
-def log2_of(grid: Fraction) -> int:
-    """The exponent of a power-of-two grid."""
-    return round(math.log2(grid.numerator) - math.log2(grid.denominator))

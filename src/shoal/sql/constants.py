@@ -55,11 +55,6 @@ class Constant:
         return self.kind is ConstantKind.INTEGER
 
     @property
-    def is_identifier(self) -> bool:
-        """Whether it is a bare word such as LAPLACE_THRESHOLD."""
-        return self.kind is ConstantKind.WORD
-
-    @property
     def is_string(self) -> bool:
         """Whether it stood in single quotes."""
         return self.kind is ConstantKind.STRING

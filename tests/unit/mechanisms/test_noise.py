@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, Shift
 from shoal.mechanisms.entropy import seeded_entropy
-from shoal.mechanisms.noise import add_noise, draw_noise, saturate_int64, to_value, to_values
+from shoal.mechanisms.noise import add_noise, draw_noise, saturate_int64
 from shoal.mechanisms.samplers import discrete_gaussian, discrete_laplace
 
 NOISES = [LaplaceNoise(Shift(1), Fraction(7, 2)), GaussianNoise(Shift(1), Fraction(7, 2))]
@@ -52,27 +51,3 @@ def test_noise_of_a_huge_scale_reaches_beyond_int64_and_saturates_only_at_the_en
     released = add_noise(LaplaceNoise(Shift(2**70), Fraction(2**70)), [0] * 500, seeded_entropy(1))
     assert max(abs(int(number)) for number in released) > 2**70
     assert set(saturate_int64(released).tolist()) >= {2**63 - 1, -(2**63)}
-
-
-def test_values_are_multiples_of_the_grid():
-    grid = Fraction(1, 2**30)
-    steps = [3, -(2**53) - 1, 2**70 + 1, 0]
-    values = to_values(steps, grid)
-    assert values.dtype == np.float64
-    assert all((Fraction(float(value)) / grid).denominator == 1 for value in values)
-    assert [to_value(step, grid) for step in steps] == values.tolist()
-
-
-def test_an_integer_grid_gives_integers_and_a_coarse_one_multiplies():
-    assert to_values([1, 2**80], Fraction(1)).tolist() == [1, 2**63 - 1]
-    assert to_values([3, -4], Fraction(8)).tolist() == [24, -32]
-    assert to_value(2**80, Fraction(2)) == 2**81
-
-
-def test_a_grid_that_is_no_power_of_two_gives_the_nearest_floats():
-    assert to_values([1, 3], Fraction(1, 10)).tolist() == [0.1, 0.3]
-
-
-def test_a_value_beyond_the_floats_is_the_largest_float():
-    assert to_value(2**2000, Fraction(1, 2)) == sys.float_info.max
-    assert to_value(-(2**2000), Fraction(1, 2)) == -sys.float_info.max

@@ -14,7 +14,7 @@ from shoal.errors import InternalError
 from shoal.mechanisms import quantiles
 from shoal.mechanisms.calibrate import approx_bounds_threshold
 from shoal.mechanisms.entropy import seeded_entropy
-from shoal.mechanisms.quantiles import NoisyForest, NoisyTree, bounds_from_histogram, closest_with_sum
+from shoal.mechanisms.quantiles import NoisyForest, NoisyTree, bounds_from_histograms, closest_with_sum
 
 NO_NOISE = LaplaceNoise(Shift(0), Fraction(0))
 LAPLACE = LaplaceNoise(Shift(1, 4), Fraction(4))
@@ -137,9 +137,10 @@ def test_the_closest_numbers_have_the_sum_and_are_closest(numbers, total):
 
 def test_bounds_are_the_outermost_bins_that_stand_out():
     noise = LaplaceNoise(Shift(1), Fraction(2))
-    counts = [0] * 100
-    counts[30], counts[57] = 1000, 800
-    assert bounds_from_histogram(counts, noise) == (30, 57)
+    counts = np.zeros((2, 100), dtype=np.int64)
+    counts[0, 30], counts[0, 57] = 1000, 800
+    counts[1, 12] = 900
+    assert bounds_from_histograms(counts, noise).tolist() == [[30, 57], [12, 12]]
 
 
 def test_bounds_relax_step_by_step_and_give_up_on_noise():
@@ -147,9 +148,9 @@ def test_bounds_relax_step_by_step_and_give_up_on_noise():
     strict = approx_bounds_threshold(noise, 64, quantiles.NO_FALSE_BIN[0])
     relaxed = approx_bounds_threshold(noise, 64, quantiles.NO_FALSE_BIN[-1])
     assert relaxed < strict
-    counts = [0] * 64
-    counts[9] = strict
-    assert bounds_from_histogram(counts, noise) == (9, 9)  # only a relaxed level sees it: K itself does not exceed K
-    assert bounds_from_histogram(counts, noise, quantiles.NO_FALSE_BIN[:1]) is None
-    counts[9] = relaxed
-    assert bounds_from_histogram(counts, noise) is None
+    counts = np.zeros((1, 64), dtype=np.int64)
+    counts[0, 9] = strict  # only a relaxed level sees it: K itself does not exceed K
+    assert bounds_from_histograms(counts, noise).tolist() == [[9, 9]]
+    assert bounds_from_histograms(counts, noise, quantiles.NO_FALSE_BIN[:1]).tolist() == [[-1, -1]]
+    counts[0, 9] = relaxed
+    assert bounds_from_histograms(counts, noise).tolist() == [[-1, -1]]

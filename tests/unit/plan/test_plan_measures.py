@@ -21,8 +21,6 @@ from shoal.plan.measures import (
     RowCount,
     RowMoment,
     Steps,
-    is_power_of_two,
-    log2_of,
 )
 from shoal.plan.types import DOUBLE
 
@@ -85,11 +83,6 @@ def test_every_value_falls_into_the_bin_that_is_named_for_it(steps):
     number = steps.bit_length() if steps >= 0 else -((-steps).bit_length())
     low, high = histogram.edges(number)
     assert low <= steps * histogram.grid <= high
-
-
-def test_powers_of_two_are_told_from_other_numbers():
-    assert all(is_power_of_two(Fraction(2) ** e) and log2_of(Fraction(2) ** e) == e for e in range(-60, 60))
-    assert not any(map(is_power_of_two, (Fraction(3), Fraction(3, 4), Fraction(1, 3), Fraction(5, 8))))
 
 
 def test_a_tree_has_as_many_leaves_as_branches_to_the_power_of_its_height():

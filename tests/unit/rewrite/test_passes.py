@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, OptimalSelection, ThresholdSelection
+from shoal.exact import power_of_two_below
 from shoal.params import Bounds
 from shoal.plan.contributions import task_of
 from shoal.plan.expressions import Column
@@ -20,7 +21,6 @@ from shoal.plan.measures import (
     OwnerSum,
     RowCount,
     RowMoment,
-    is_power_of_two,
 )
 from shoal.plan.releases import Contribution, Inferred
 from shoal.plan.types import DOUBLE
@@ -91,7 +91,7 @@ def test_a_size_is_on_a_public_grid_and_covers_what_one_owner_adds_on_it(lower, 
         return
     part = Part(measure, Bounds(lower, lower + width), 2)
     found = sized(part, scale)
-    assert is_power_of_two(found.grid)
+    assert found.grid == power_of_two_below(found.grid)
     assert task_of(measure, part.bounds, found.grid).delta <= found.shift.per_coordinate
     if not measure.is_integer and reach(part):
         assert found.grid <= scale / 2**20

@@ -208,11 +208,6 @@ def wide_total(name: str, a: exp.Expr, b: exp.Expr) -> exp.Expr:
     return whole(total)
 
 
-def bounded_text(value: exp.Expr) -> exp.Expr:
-    """The text, NULL where it is longer than `LONGEST_TEXT`."""
-    return let(value, lambda v: when(compare(exp.LTE, builtin("strlen", v), number(LONGEST_TEXT)), v.copy()))
-
-
 def clamped(value: exp.Expr, low: int, high: int) -> exp.Expr:
     """The integer, moved into [low, high]; NULL stays NULL (the engine's LEAST and GREATEST skip it)."""
     if isinstance(value, exp.Literal):
