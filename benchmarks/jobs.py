@@ -254,7 +254,8 @@ def options(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks jobs", description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--jobs", nargs="+", default=[job.name for job in JOBS], metavar="J")
+    names = [job.name for job in JOBS]
+    parser.add_argument("--jobs", nargs="+", default=names, choices=names, metavar="J", help=", ".join(names))
     parser.add_argument("--data", type=Path, default=visits.DATA, help="where the table is kept")
     parser.add_argument("--results", type=Path, default=FOLDER, help="where the JSON file goes")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/reference/benchmarks.md")

@@ -72,6 +72,34 @@ def test_latency_plans_and_starts(tmp_path):
     assert "10 aggregates" in shown
 
 
+def test_utility_compares_the_planner_with_the_even_split_as_its_page_does(tmp_path):
+    shown = run("utility", "--results", tmp_path)
+    found = record(tmp_path)
+    assert [(row["aggregates"], row["groups"]) for row in found["rows"]] == [
+        (n, k) for n in (1, 3, 10) for k in (1, 5, 50)
+    ]
+    for row in found["rows"]:
+        assert row["planned"]["width"] <= 1.0001 * row["even"]["width"]
+        assert row["planned"]["owners"] <= row["even"]["owners"]
+    page = (ROOT / "docs" / "theory" / "utility.md").read_text(encoding="utf-8")
+    table = [line for line in shown.splitlines() if line.startswith("|")]
+    assert "median error" in table[0]
+    assert "\n".join(table) in page, "python -m benchmarks utility --write makes the page new"
+
+
+def test_a_job_that_does_not_exist_is_refused():
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "jobs", "--jobs", "J9"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "'J9'" in done.stderr
+    assert "J1" in done.stderr
+
+
 @pytest.mark.parametrize(("words", "status"), [(("--help",), 0), ((), 0), (("nothing",), 2)])
 def test_an_unknown_benchmark_is_answered_with_the_list(words, status):
     done = subprocess.run(
