@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 LAPLACE_95, GAUSSIAN_95 = math.log(20), 1.96
 SLACK = 1 + 1e-6
+LARGER_SHARES = 4
+"""How often the share of a selection is enlarged before it is given up; owners go by 1/ε, so that one step mostly does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,8 @@ def _least_beside(draft: Draft, budget: Budget, rule: str) -> Errors | None:
     if rule != "OPTIMAL":
         return None
     delta = budget.delta / 2
-    epsilon = budget.epsilon - budget.selection
+    beside = _selection_beside(draft, budget, rule)
+    epsilon = budget.epsilon - beside.epsilon
     weights = _weights(draft, budget, rule, epsilon, delta, own_count=False)
     norm = calibrate.approximate_norm(float(epsilon), float(delta))
     total = float(sum(weights))
@@ -193,8 +196,7 @@ def _least_beside(draft: Draft, budget: Budget, rule: str) -> Errors | None:
         for part, weight in zip(draft.parts, weights, strict=False)
         if part_moves(part)
     )
-    selection = OptimalSelection(budget.selection, delta, draft.contribution.groups, draft.select.options.min_owners)
-    return Errors(widths, float(groups.half_point(selection)))
+    return Errors(widths, float(groups.half_point(beside.selection)))
 
 
 def part_moves(part: Part) -> bool:
@@ -293,7 +295,8 @@ def _with_gaussian(draft: Draft, budget: Budget, rule: str) -> Candidate:
         and not joint_selects
         and not (rule == "LAPLACE_THRESHOLD" and draft.shared_unit is not None)
     )
-    epsilon = budget.epsilon - budget.selection if apart else budget.epsilon
+    beside = _selection_beside(draft, budget, rule) if apart else None
+    epsilon = budget.epsilon - beside.epsilon if beside is not None else budget.epsilon
     delta = budget.delta / 2 if apart else budget.delta
     weights = _weights(draft, budget, rule, epsilon, delta, own_count=own_count)
     shifts_of, grids = _gaussian_sizes(draft, weights, epsilon, delta)
@@ -316,9 +319,8 @@ def _with_gaussian(draft: Draft, budget: Budget, rule: str) -> Candidate:
     charged = tuple(n for n in noises if n.shift.l1)
     events: tuple[Event, ...] = (JointGaussian(charged, epsilon, delta_noise),) if charged else ()
     selection: Selection | None = None
-    if apart:
-        selection, extra = _selection_apart(draft, budget, rule, delta)
-        events = (*events, *extra)
+    if beside is not None:
+        selection, events = beside.selection, (*events, *beside.events)
     elif draft.needs_selection:
         selection = ThresholdSelection(
             noises[count or 0], split.threshold, split.delta_threshold, kappa, k, released=not own_count
@@ -361,15 +363,41 @@ def _gaussian_sizes(
     return shifts, grids
 
 
-def _selection_apart(draft: Draft, budget: Budget, rule: str, delta: Fraction) -> tuple[Selection, tuple[Event, ...]]:
-    """A selection with a budget of its own beside the joint release."""
+@dataclass(frozen=True, slots=True)
+class SelectionApart:
+    """A selection with a budget of its own, beside a joint release."""
+
+    selection: Selection
+    events: tuple[Event, ...]
+    epsilon: Fraction
+
+
+def _selection_beside(draft: Draft, budget: Budget, rule: str) -> SelectionApart:
+    """A selection with half of δ, and as much more of ε as it takes to need no more owners than under the even split.
+
+    Only where the rule was named: else a threshold that is part of the joint release has smaller errors.
+    """
+    chosen = _selection_apart(draft, rule, budget.selection, budget.delta / 2)
+    if not budget.is_even or draft.select.options.strategy == "AUTO":
+        return chosen
+    wanted = groups.half_point(_selection_apart(draft, rule, budget.selection, budget.delta).selection)
+    for _ in range(LARGER_SHARES):
+        owners = groups.half_point(chosen.selection)
+        larger = chosen.epsilon * Fraction(owners, wanted)
+        if owners <= wanted or larger >= budget.epsilon:
+            break
+        chosen = _selection_apart(draft, rule, larger, budget.delta / 2)
+    return chosen
+
+
+def _selection_apart(draft: Draft, rule: str, epsilon: Fraction, delta: Fraction) -> SelectionApart:
     kappa, k = draft.contribution.groups, draft.select.options.min_owners
     if rule == "OPTIMAL":
-        selection = OptimalSelection(budget.selection, delta, kappa, k)
-        return selection, (selection,)
-    noise = LaplaceNoise(_count_shift(draft), calibrate.laplace_scale(_count_shift(draft), budget.selection))
+        selection = OptimalSelection(epsilon, delta, kappa, k)
+        return SelectionApart(selection, (selection,), epsilon)
+    noise = LaplaceNoise(_count_shift(draft), calibrate.laplace_scale(_count_shift(draft), epsilon))
     selected = ThresholdSelection(noise, calibrate.threshold_for(noise, kappa, delta), delta, kappa, k)
-    return selected, (noise, selected)
+    return SelectionApart(selected, (noise, selected), epsilon)
 
 
 # ---- the plan ----------------------------------------------------------------------------------------------------

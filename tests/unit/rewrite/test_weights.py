@@ -31,8 +31,9 @@ def session():
         yield opened
 
 
-def planned(session, count, epsilon, delta, kappa):
+def planned(session, count, epsilon, delta, kappa, strategy="AUTO"):
     options = f"epsilon = {epsilon}, delta = {delta}, max_groups_contributed = {kappa}"
+    options += f", group_selection_strategy = {strategy}"
     sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) site, {', '.join(AGGREGATES[:count])} FROM visits GROUP BY 1"
     return session.plan(sql).selects[0]
 
@@ -65,6 +66,20 @@ def test_no_number_and_no_group_fares_worse_than_under_the_even_split(session, c
     noise = LaplaceNoise(Shift(1, kappa), laplace_scale(Shift(1, kappa), share))
     threshold = ThresholdSelection(noise, threshold_for(noise, kappa, Fraction(delta)), Fraction(delta), kappa)
     assert half_point(plan.selection) <= min(half_point(optimal), half_point(threshold))
+
+
+@pytest.mark.parametrize("strategy", ["OPTIMAL", "LAPLACE_THRESHOLD"])
+@pytest.mark.parametrize(("count", "kappa", "gain"), [(1, 1, 1), (1, 50, 2.4), (3, 5, 1.35), (4, 50, 4.9)])
+def test_a_rule_that_was_named_leaves_the_noise_to_the_planner(session, strategy, count, kappa, gain):
+    plan = planned(session, count, "1", "1e-6", kappa, strategy)
+    for release, scale in zip(plan.releases, even_scales(plan, "1"), strict=True):
+        assert half_width(release.noise) * gain <= math.log(20) * scale * 1.0001
+    share, delta = Fraction(1, count + 1), Fraction(1, 10**6)
+    rule = OptimalSelection(share, delta, kappa)
+    if strategy == "LAPLACE_THRESHOLD":
+        noise = LaplaceNoise(Shift(1, kappa), laplace_scale(Shift(1, kappa), share))
+        rule = ThresholdSelection(noise, threshold_for(noise, kappa, delta), delta, kappa)
+    assert half_point(plan.selection) <= half_point(rule)
 
 
 def test_with_room_to_spare_the_typical_error_is_smaller_too_and_groups_need_far_fewer_owners(session):
