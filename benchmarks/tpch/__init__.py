@@ -46,6 +46,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="put the table into docs/reference/tpch.md")
     arguments = parser.parse_args(argv)
     rows = tuple(row for row in ROWS if arguments.only is None or row.name.startswith(arguments.only))
+    if not rows:
+        parser.error(f"no query begins with {arguments.only!r}: {', '.join(sorted({row.name for row in ROWS}))}")
     found = measured_rows(rows, generate(arguments.scale, arguments.data), arguments.scale, arguments.runs)
     if arguments.write:
         replace_between(PAGE, "table", [*HEADER, *(line(one) for one in found), "", where(0.0)])

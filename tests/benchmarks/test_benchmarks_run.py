@@ -13,10 +13,13 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 
 
+def started(*words):
+    command = [sys.executable, "-m", "benchmarks", *map(str, words)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
 def run(*words):
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", *map(str, words)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = started(*words)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -87,23 +90,23 @@ def test_utility_compares_the_planner_with_the_even_split_as_its_page_does(tmp_p
     assert "\n".join(table) in page, "python -m benchmarks utility --write makes the page new"
 
 
-def test_a_job_that_does_not_exist_is_refused():
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "jobs", "--jobs", "J9"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.mark.parametrize(("words", "known"), [(("jobs", "--jobs", "J9"), "J4"), (("tpch", "--only", "Q99"), "Q13")])
+def test_a_query_that_does_not_exist_is_refused_with_those_that_do(words, known):
+    done = started(*words)
     assert done.returncode == 2
-    assert "'J9'" in done.stderr
-    assert "J1" in done.stderr
+    assert repr(words[-1]) in done.stderr
+    assert known in done.stderr
+
+
+def test_every_benchmark_is_listed_on_the_page():
+    page = (ROOT / "docs" / "reference" / "benchmarks.md").read_text(encoding="utf-8")
+    names = [line.split()[0] for line in run("--help").splitlines()[2:]]
+    assert len(names) == 9
+    assert [name for name in names if f"\n| `{name}` |" not in page] == []
 
 
 @pytest.mark.parametrize(("words", "status"), [(("--help",), 0), ((), 0), (("nothing",), 2)])
 def test_an_unknown_benchmark_is_answered_with_the_list(words, status):
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", *words], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = started(*words)
     assert done.returncode == status
     assert "jobs" in done.stdout
