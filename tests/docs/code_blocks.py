@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import re
 import subprocess
 import tomllib
@@ -55,10 +56,14 @@ class PageRun:
     def __init__(self) -> None:
         self.namespace: dict[str, Any] = {"__name__": "__page__"}
         self.session: tuple[str, Session] | None = None
+        self.printed = ""
 
     def run(self, block: Block) -> None:
         if "file" in block.directives:
             Path(block.directives["file"]).write_text(block.text, encoding="utf-8")
+        if "printed" in block.directives:
+            assert block.directives["printed"] == "above", "only what the block above has printed can be shown"
+            assert block.text in self.printed, f"this is printed now:\n{self.printed}"
         if block.language in SILENT:
             return
         runner = getattr(self, f"run_{block.language}", None)
@@ -70,8 +75,9 @@ class PageRun:
             return
         # Padding keeps line numbers of the page in tracebacks.
         code = compile("\n" * block.line + block.text, "<page>", "exec")
-        with refused(block):
+        with refused(block), contextlib.redirect_stdout(io.StringIO()) as shown:
             exec(code, self.namespace)  # noqa: S102 - running the page is the test
+        self.printed = shown.getvalue()
 
     def run_sql(self, block: Block) -> None:
         session = self.session_over_the_shop()
@@ -94,7 +100,8 @@ class PageRun:
             return
         done = subprocess.run(["sh", "-eu"], input=block.text, capture_output=True, text=True, timeout=120, check=False)
         expected = 2 if "refused" in block.directives else int(block.directives.get("exit", "0"))
-        assert done.returncode == expected, done.stdout + done.stderr
+        self.printed = done.stdout + done.stderr
+        assert done.returncode == expected, self.printed
         assert block.directives.get("refused", "") in done.stderr
         assert "Traceback" not in done.stderr
 

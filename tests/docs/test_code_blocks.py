@@ -53,6 +53,18 @@ def test_a_failing_command_fails(workplace):
         PageRun().run(block)
 
 
+@pytest.mark.parametrize("block", ["```python\nprint(6 * 7)\n```", "```sh\necho 42\n```"], ids=["python", "sh"])
+def test_what_a_block_prints_is_held_against_what_the_page_shows(workplace, block):
+    run = PageRun()
+    first, right, wrong = blocks_of(
+        f"{block}\n\n<!-- printed: above -->\n```text\n42\n```\n\n<!-- printed: above -->\n```text\n43\n```\n"
+    )
+    run.run(first)
+    run.run(right)
+    with pytest.raises(AssertionError, match="printed now"):
+        run.run(wrong)
+
+
 def test_a_block_in_an_unknown_language_fails(workplace):
     (block,) = blocks_of("```cobol\nSTOP RUN.\n```\n")
     with pytest.raises(AssertionError, match="cobol"):
