@@ -91,26 +91,26 @@ def planning(session: Session, name: str, runs: int, numbers: Iterator[int]) -> 
     return Planning(name, *(statistics.median(column) for column in zip(*taken, strict=True)))
 
 
-def start(what: str, words: list[str], runs: int, folder: Path) -> Start:
-    """A Python process with these words; the first run, which also compiles, is not counted."""
+def seconds(words: list[str], folder: Path) -> float:
+    """A Python process with these words, from its start to its end."""
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
-    taken = []
-    for _ in range(runs + 1):
-        began = time.perf_counter()
-        subprocess.run([sys.executable, *words], cwd=folder, env=environment, check=True, capture_output=True)
-        taken.append(time.perf_counter() - began)
-    return Start(what, statistics.median(taken[1:]), min(taken[1:]))
+    began = time.perf_counter()
+    subprocess.run([sys.executable, *words], cwd=folder, env=environment, check=True, capture_output=True)
+    return time.perf_counter() - began
 
 
 def starts(runs: int, folder: Path) -> list[Start]:
-    """The program, and below it what its libraries alone need to be loaded."""
+    """The program, and what its libraries alone need to be loaded; in turn, so that a busy machine disturbs all alike."""
     program = ["-m", "shoal"]
-    return [
-        start("`import duckdb, numpy, pyarrow`, for comparison", ["-c", "import duckdb, numpy, pyarrow"], runs, folder),
-        start("`shoal --help`", [*program, "--help"], runs, folder),
-        start("`shoal explain`", [*program, "explain", FIRST], runs, folder),
-        start("`shoal query`, the answer as a table", [*program, "query", FIRST, "--db", "data/"], runs, folder),
-    ]
+    processes = {
+        "`import duckdb, numpy, pyarrow`, for comparison": ["-c", "import duckdb, numpy, pyarrow"],
+        "`shoal --help`": [*program, "--help"],
+        "`shoal explain`": [*program, "explain", FIRST],
+        "`shoal query`, the answer as a table": [*program, "query", FIRST, "--db", "data/"],
+    }
+    rounds = [[seconds(words, folder) for words in processes.values()] for _ in range(runs + 1)]
+    taken = zip(*rounds[1:], strict=True)  # the first round also compiles
+    return [Start(what, statistics.median(times), min(times)) for what, times in zip(processes, taken, strict=True)]
 
 
 def report(plans: list[Planning], found: list[Start]) -> list[str]:
