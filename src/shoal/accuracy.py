@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from shoal import params
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
 from shoal.mechanisms.calibrate import noise_quantile
@@ -58,7 +59,7 @@ def _positive(error: float) -> float:
     except (TypeError, ValueError):
         exact = Fraction(0)
     if exact <= 0:
-        raise ShoalError("E_USAGE", "error must be a positive, finite number.", hint="error=10 asks for ± 10.")
+        raise ShoalError("E_USAGE", "The error must be a positive, finite number.", hint="10 asks for ± 10.")
     return float(exact)
 
 
@@ -105,9 +106,11 @@ def _width(release: Release, level: float) -> float:
 
 def _average(releases: list[Release], level: float, owners: int | None) -> float:
     """(w_S + r·w_n) / (n − w_n): both noises within their widths at once, the mean anywhere within r of the middle."""
-    if owners is None or isinstance(owners, bool) or not isinstance(owners, int) or owners < 1:
+    if owners is None:
         raise ShoalError(
-            "E_USAGE", "The error of an average depends on how many owners a group has.", hint="Say owners=1000."
+            "E_USAGE",
+            "The error of an average depends on how many owners a group has.",
+            hint="Say about how many: owners=1000 in Python, --owners 1000 behind the command.",
         )
     total, count = releases
     bounds = total.bounds
@@ -116,5 +119,5 @@ def _average(releases: list[Release], level: float, owners: int | None) -> float
     each = (1 + level) / 2
     radius = float(Steps.outward(bounds, total.noise.grid).radius * total.noise.grid)
     count_width = _width(count, each)
-    left = max(1.0, owners - count_width)
+    left = max(1.0, params.whole_number(owners, option="owners", largest=10**12) - count_width)
     return min(2 * radius, (_width(total, each) + radius * count_width) / left)

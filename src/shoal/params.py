@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 
 from shoal.errors import ShoalError
@@ -31,6 +31,8 @@ LARGEST_BOUND = Fraction(10**30)
 SMALLEST_POSITIVE_BOUND = Fraction(1, 10**30)
 MOST_BITS = 4096
 """No parameter needs more digits than this; every amount in a ledger stays short."""
+PROTECTS_UP_TO = Fraction(10)
+"""Above this ε an answer may be e^10 times likelier with one owner than without: the promise says next to nothing."""
 
 
 def epsilon(value: object, *, option: str = "epsilon") -> Fraction:
@@ -39,7 +41,7 @@ def epsilon(value: object, *, option: str = "epsilon") -> Fraction:
     >>> epsilon(0.5)
     Fraction(1, 2)
     """
-    hint = f"Write {option} = 1, or any number from 1e-10 to 1e6."
+    hint = f"Write {written(option, '1')}, or any number from 1e-10 to 1e6."
     exact = _number(value, option, "E_OPTION_INVALID", hint)
     if not SMALLEST_EPSILON <= exact <= LARGEST_EPSILON:
         raise ShoalError(
@@ -48,13 +50,25 @@ def epsilon(value: object, *, option: str = "epsilon") -> Fraction:
     return exact
 
 
-def delta(value: object, *, option: str = "delta") -> Fraction:
+def warning_about(epsilon: Fraction | float) -> str | None:
+    """What to say about an ε that is accepted for experiments, and promises next to nothing.
+
+    >>> warning_about(1000)
+    'ε = 1000 protects nobody: use it only on data you may see.'
+    >>> warning_about(1)
+    """
+    if epsilon <= PROTECTS_UP_TO:
+        return None
+    return f"ε = {float(epsilon):g} protects nobody: use it only on data you may see."
+
+
+def delta(value: object, *, option: str = "delta", hint: str | None = None) -> Fraction:
     """The δ of one query: 0 ≤ δ < 1, and not so small (below 1e-300) that a float would lose it.
 
     >>> delta(1e-6)
     Fraction(1, 1000000)
     """
-    hint = f"Write {option} = 1e-6, or less than one over a hundred times the number of owners."
+    hint = hint or f"Write {written(option, '1e-6')}, or less than one over a hundred times the number of owners."
     exact = _number(value, option, "E_OPTION_INVALID", hint)
     if not 0 <= exact < 1:
         raise ShoalError(
@@ -83,7 +97,7 @@ def confidence_level(value: object, *, option: str = "level") -> Fraction:
     >>> confidence_level(0.95)
     Fraction(19, 20)
     """
-    hint = f"Write {option} = 0.95 for intervals that cover 95 times out of 100."
+    hint = f"Write {written(option, '0.95')} for intervals that cover 95 times out of 100."
     exact = _number(value, option, "E_OPTION_INVALID", hint)
     if not Fraction(1, 10**12) <= exact <= 1 - Fraction(1, 10**12):
         raise ShoalError(
@@ -92,13 +106,22 @@ def confidence_level(value: object, *, option: str = "level") -> Fraction:
     return exact
 
 
+def percent(level: float) -> str:
+    """A level as people say it; 0.9999999 is never rounded to certainty.
+
+    >>> percent(0.95), percent(0.9999999)
+    ('95%', '99.99999%')
+    """
+    return f"{level * 100:.12g}%"
+
+
 def whole_number(value: object, *, option: str, smallest: int = 1, largest: int = LARGEST_COUNT) -> int:
     """A count of something; 2.7 is not rounded, and neither 2.0, True nor "3" are taken for whole numbers.
 
     >>> whole_number(5, option="min_owners")
     5
     """
-    hint = f"Write {option} = {max(smallest, 1)}, or any whole number from {smallest} to {largest}."
+    hint = f"Write {written(option, str(max(smallest, 1)))}, or any whole number from {smallest} to {largest}."
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ShoalError("E_OPTION_INVALID", f"{option} must be a whole number, and {_shown(value)} is not.", hint=hint)
     count = int(value)
@@ -134,11 +157,14 @@ def budget(value: object, *, option: str = "budget") -> Budget:
     """
     if isinstance(value, Budget):
         return value
-    hint = f"Write {option}=(1.0, 1e-6): epsilon first, then delta."
+    example = f"{option} 1,1e-6" if option.startswith("--") else f"{option}=(1.0, 1e-6)"
+    hint = f"Write {example}: epsilon first, then delta."
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise ShoalError("E_OPTION_INVALID", f"{option} must be a pair (epsilon, delta).", hint=hint)
-    total = _number(value[0], f"the epsilon of {option}", "E_OPTION_INVALID", hint)
-    return Budget(total, delta(value[1], option=f"the delta of {option}"))
+    total = _number(value[0], f"The epsilon of {option}", "E_OPTION_INVALID", hint)
+    if not SMALLEST_EPSILON <= total <= LARGEST_BUDGET_EPSILON:
+        raise ShoalError("E_OPTION_INVALID", f"The epsilon of {option} must be from 1e-10 to 1e9.", hint=hint)
+    return Budget(total, delta(value[1], option=f"The delta of {option}", hint=hint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +199,9 @@ class Bounds:
         return (self.lower + self.upper) / 2
 
 
+_CAREFUL = "Epsilon 1 and delta 1e-6 make a careful budget."
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What may be spent in all: ε from 1e-10 to 1e9, and 0 ≤ δ < 1."""
@@ -185,14 +214,23 @@ class Budget:
             raise ShoalError(
                 "E_OPTION_INVALID",
                 "The epsilon of a budget must be from 1e-10 to 1e9.",
-                hint="Write budget=(1.0, 1e-6): epsilon first, then delta.",
+                hint=_CAREFUL,
             )
-        delta(self.delta, option="the delta of a budget")
+        delta(self.delta, option="The delta of a budget", hint=_CAREFUL)
 
 
 def is_usable_bound(end: Fraction) -> bool:
     """Whether an end of bounds is neither too large nor too close to 0 for exact arithmetic on a grid."""
     return end == 0 or SMALLEST_POSITIVE_BOUND <= abs(end) <= LARGEST_BOUND
+
+
+def written(option: str, value: str) -> str:
+    """An option with a value as it is written where the option belongs: in SQL, in a catalog or behind a command.
+
+    >>> written("epsilon", "1"), written("--level", "0.95")
+    ('epsilon = 1', '--level 0.95')
+    """
+    return f"{option} {value}" if option.startswith("--") else f"{option} = {value}"
 
 
 def _number(value: object, option: str, code: str, hint: str) -> Fraction:
@@ -224,5 +262,11 @@ def _shown(value: object) -> str:
     if isinstance(value, numbers.Integral):
         return str(int(value)) if abs(int(value)) < 10**20 else "a number of more than 20 digits"
     if isinstance(value, numbers.Real | Decimal):
-        return "that fraction" if isinstance(value, Fraction) else f"{value:.12g}"
+        return _digits(value) if isinstance(value, Fraction) else f"{value:.12g}"
     return f"a value of type {type(value).__name__[:40]}"
+
+
+def _digits(value: Fraction) -> str:
+    """Twelve digits of a fraction of any size: numbers of a query come as fractions."""
+    context = Context(prec=12, Emin=-999999, Emax=999999, traps=[])
+    return f"{context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context):g}"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shoal.plan.releases import StatementPlan
 
 MAX_SHOWN_ROWS = 40
+LONGEST_SHOWN = 200
 
 
 class Rows:
@@ -77,15 +78,20 @@ class Rows:
         """Lets DuckDB, polars, pandas and others read the rows without copying."""
         return self._table.__arrow_c_stream__(requested_schema)
 
-    def __repr__(self) -> str:
-        return text_table(self.columns, [[shown(v) for v in row.values()] for row in self._shown()], len(self))
+    def to_text(self) -> str:
+        """Every row in full, for a file or a pipe; printing stops after forty rows."""
+        return text_table(self.columns, self._cells(), len(self))
 
-    def _shown(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self._table.slice(0, MAX_SHOWN_ROWS).to_pylist()
-        return rows
+    def _cells(self, most_rows: int | None = None) -> list[list[str]]:
+        """Rows as text; a table that is cut short also cuts long texts."""
+        rows = self._table.slice(0, most_rows).to_pylist()
+        return [[shown(v, LONGEST_SHOWN if most_rows else None) for v in row.values()] for row in rows]
+
+    def __repr__(self) -> str:
+        return text_table(self.columns, self._cells(MAX_SHOWN_ROWS), len(self))
 
     def _repr_html_(self) -> str:
-        return html_table(self.columns, [[shown(v) for v in row.values()] for row in self._shown()], len(self))
+        return html_table(self.columns, self._cells(MAX_SHOWN_ROWS), len(self))
 
 
 class Result(Rows):
@@ -162,37 +168,48 @@ class Result(Rows):
 
     # ---- reading it ----------------------------------------------------------------------------------------------
 
-    def _cells(self) -> list[list[str]]:
+    @property
+    def cost(self) -> str:
+        """What the answer cost, in words; nothing where no private table was read."""
+        return f"cost: ε = {self.epsilon:g}, δ = {self.delta:g}" if self._plan.selects else ""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why this answer should not be shown around, if there is a reason."""
+        unsafe = None if self.safe else "UNSAFE: drawn from a seed, for tests only."
+        return tuple(text for text in (unsafe, params.warning_about(self.epsilon)) if text is not None)
+
+    def to_text(self, level: float | None = None) -> str:
+        """Every row in full with error bars at this level, what it cost and the notes; printing stops after forty rows."""
+        exact = float(params.confidence_level(self.level if level is None else level))
+        return self._text(self._cells(level=exact), exact)
+
+    def _cells(self, most_rows: int | None = None, level: float | None = None) -> list[list[str]]:
         """Rows as text, each number with how far the noise may have moved it."""
-        intervals = {i: self._interval(i, self.level) for i in range(len(self.columns))}
-        cells = []
-        for number, row in enumerate(self._table.slice(0, MAX_SHOWN_ROWS).to_pylist() if self.columns else []):
-            line = []
-            for index, value in enumerate(row.values()):
-                ends = intervals[index]
-                line.append(shown(value) + (_error_bar(value, ends[0][number], ends[1][number]) if ends else ""))
-            cells.append(line)
+        cells = super()._cells(most_rows)
+        for index in range(len(self.columns)):
+            ends = self._interval(index, level or self.level)
+            if ends is None:
+                continue
+            values = self._table.column(index).slice(0, len(cells)).to_pylist()
+            for line, value, low, high in zip(cells, values, *(end[: len(cells)] for end in ends), strict=True):
+                line[index] += _error_bar(value, low, high)
         return cells
 
-    def _footer(self) -> list[str]:
-        lines = []
-        if self._plan.selects:
-            lines.append(
-                f"cost: ε = {self.epsilon:g}, δ = {self.delta:g}; ± covers the noise {self.level:.0%} of the time, "
-                "not clamping or groups that were left out"
-            )
-        if not self.safe:
-            lines.append("UNSAFE: drawn from a seed, for tests only")
-        if self.epsilon > 20:
-            lines.append(f"ε = {self.epsilon:g} protects nobody: use it only on data you may see")
-        return lines + [f"note: {note}" for note in self.notes]
+    def _footer(self, level: float) -> list[str]:
+        covered = f"± covers the noise {params.percent(level)} of the time, not clamping or groups that were left out"
+        cost = [f"{self.cost}; {covered}"] if self.cost else []
+        return [*cost, *self.warnings, *(f"note: {note}" for note in self.notes)]
+
+    def _text(self, cells: list[list[str]], level: float) -> str:
+        return "\n".join([text_table(self.columns, cells, len(self)), *self._footer(level)])
 
     def __repr__(self) -> str:
-        return "\n".join([text_table(self.columns, self._cells(), len(self)), *self._footer()])
+        return self._text(self._cells(MAX_SHOWN_ROWS), self.level)
 
     def _repr_html_(self) -> str:
-        footer = "".join(f"<div>{html.escape(line)}</div>" for line in self._footer())
-        return html_table(self.columns, self._cells(), len(self)) + f"<small>{footer}</small>"
+        footer = "".join(f"<div>{html.escape(line)}</div>" for line in self._footer(self.level))
+        return html_table(self.columns, self._cells(MAX_SHOWN_ROWS), len(self)) + f"<small>{footer}</small>"
 
 
 def _error_bar(value: Any, low: Any, high: Any) -> str:
@@ -204,7 +221,7 @@ def _error_bar(value: Any, low: Any, high: Any) -> str:
     return f" [{shown(float(low))}, {shown(float(high))}]"
 
 
-def shown(value: Any) -> str:
+def shown(value: Any, longest: int | None = LONGEST_SHOWN) -> str:
     """A value as text; control characters of keys are made harmless."""
     if value is None:
         return "NULL"
@@ -215,8 +232,8 @@ def shown(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     text = str(value)
-    clean = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:200])
-    return clean + ("…" if len(text) > 200 else "")
+    clean = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:longest])
+    return clean + ("…" if longest is not None and len(text) > longest else "")
 
 
 def text_table(names: list[str], rows: list[list[str]], total: int) -> str:

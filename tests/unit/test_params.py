@@ -131,3 +131,32 @@ def test_the_default_delta_shrinks_with_the_population():
 @given(st.floats(min_value=1e-10, max_value=1e6))
 def test_every_float_in_range_stands_for_its_shortest_decimal_form(value):
     assert params.epsilon(value) == Fraction(Decimal(repr(value)))
+
+
+@pytest.mark.parametrize(
+    ("given_number", "shown"),
+    [
+        (Fraction(10**20), "1e+20"),
+        (Fraction(1, 10**15), "1e-15"),
+        (Fraction(-3, 2), "-1.5"),
+        (Fraction(10**400), "1e+400"),
+    ],
+)
+def test_numbers_of_a_query_are_shown_as_numbers(given_number, shown):
+    assert refusal(params.epsilon, given_number).message.endswith(f"and {shown} is not.")
+
+
+def test_hints_are_written_as_the_option_is():
+    assert "Write epsilon = 1," in refusal(params.epsilon, 0).hint
+    assert "Write --level 0.95 " in refusal(params.confidence_level, 2, option="--level").hint
+    assert "Write budget=(1.0, 1e-6):" in refusal(params.budget, (0, 0)).hint
+    assert "Write --create 1,1e-6:" in refusal(params.budget, (1, 2), option="--create").hint
+
+
+def test_a_large_epsilon_has_a_warning_from_ten_on():
+    assert params.warning_about(Fraction(10)) is None
+    assert "ε = 10.5 protects nobody" in params.warning_about(10.5)
+
+
+def test_a_level_is_never_rounded_to_certainty():
+    assert [params.percent(level) for level in (0.5, 0.95, 0.29, 0.9999999)] == ["50%", "95%", "29%", "99.99999%"]

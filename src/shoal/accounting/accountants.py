@@ -234,7 +234,7 @@ class ZcdpAccountant:
             raise ShoalError(
                 "E_OPTION_INVALID",
                 "The zcdp accountant needs a budget with a positive delta.",
-                hint="Write budget=(1.0, 1e-6), or choose accountant='basic'.",
+                hint="Name a small delta, such as 1e-6, or take the basic accountant.",
             )
 
     def fits(self, spent: Spent, request: Loss, budget: Budget) -> bool:

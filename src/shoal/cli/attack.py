@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.output import check_writable, console, write_json
+from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
     from shoal.audit.attacks import AttackResult
@@ -28,48 +29,52 @@ Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves
 Json = Annotated[bool, typer.Option("--json", help="The curves for machines.")]
 
 
-@app.command()
-def differencing(
-    people: People = 100,
-    epsilon: Epsilon = 1.0,
-    seed: Seed = 0,
-    *,
-    sql: Sql = False,
-    plot: Plot = None,
-    json: Json = False,
-) -> None:
-    """Ask about everyone, ask about everyone but one, subtract.
+def attack_on_answers(function: str, of_people: str, people: int, epsilon: float, words: str) -> None:
+    """Mount an attack that is told how many people have a secret (its parameter `of_people`) and the budget, no more."""
+    name = function.replace("_", "-")
+
+    def verb(
+        people: People = people,
+        epsilon: Epsilon = epsilon,
+        seed: Seed = 0,
+        *,
+        sql: Sql = False,
+        plot: Plot = None,
+        json: Json = False,
+    ) -> None:
+        from shoal.audit import attacks
+
+        check_writable(plot)
+        run = getattr(attacks, function)
+        show(run(**{of_people: people}, epsilon=epsilon, seed=seed, through_sql=sql), plot, json=json)
+
+    app.command(name, help=words)(verb)
+
+
+attack_on_answers(
+    "differencing",
+    "people",
+    people=100,
+    epsilon=1.0,
+    words="""Ask about everyone, ask about everyone but one, subtract.
 
     [bold]Example[/bold]
 
         shoal attack differencing --people 200
-    """
-    from shoal.audit import attacks
-
-    check_writable(plot)
-    show(attacks.differencing(people=people, epsilon=epsilon, seed=seed, through_sql=sql), plot, json=json)
-
-
-@app.command()
-def averaging(
-    people: People = 400,
-    epsilon: Epsilon = 1.0,
-    seed: Seed = 0,
-    *,
-    sql: Sql = False,
-    plot: Plot = None,
-    json: Json = False,
-) -> None:
-    """Ask the same question again and again, and average the noise away.
+    """,
+)
+attack_on_answers(
+    "averaging",
+    "targets",
+    people=400,
+    epsilon=1.0,
+    words="""Ask the same question again and again, and average the noise away.
 
     [bold]Example[/bold]
 
         shoal attack averaging --epsilon 0.5
-    """
-    from shoal.audit import attacks
-
-    check_writable(plot)
-    show(attacks.averaging(targets=people, epsilon=epsilon, seed=seed, through_sql=sql), plot, json=json)
+    """,
+)
 
 
 @app.command()
@@ -78,7 +83,9 @@ def reconstruction(
         int | None, typer.Option(min=1, max=2000, help="Secret bits: 1000, or 10 with --exhaustive.")
     ] = None,
     epsilon: Epsilon = 1.0,
-    runs: Annotated[int, typer.Option(min=1, max=50, help="Average over so many tables.")] = 1,
+    runs: Annotated[
+        int | None, typer.Option(min=1, max=50, help="Average over so many tables: 1, or 30 with --exhaustive.")
+    ] = None,
     seed: Seed = 0,
     *,
     exhaustive: Annotated[bool, typer.Option("--exhaustive", help="Try all 2ⁿ tables instead.")] = False,
@@ -94,11 +101,17 @@ def reconstruction(
     """
     from shoal.audit import attacks
 
+    if exhaustive and sql:
+        raise ShoalError(
+            "E_USAGE", "--exhaustive asks every subset, too many for --sql.", hint="Leave one of them out."
+        )
     check_writable(plot)
     if exhaustive:
-        result = attacks.exhaustive_reconstruction(people=people or 10, epsilon=epsilon, runs=max(30, runs), seed=seed)
+        result = attacks.exhaustive_reconstruction(people=people or 10, epsilon=epsilon, runs=runs or 30, seed=seed)
     else:
-        result = attacks.reconstruction(people=people or 1000, epsilon=epsilon, runs=runs, seed=seed, through_sql=sql)
+        result = attacks.reconstruction(
+            people=people or 1000, epsilon=epsilon, runs=runs or 1, seed=seed, through_sql=sql
+        )
     show(result, plot, json=json)
 
 
@@ -126,26 +139,18 @@ def membership(
     show(result, plot, json=json)
 
 
-@app.command("floating-point")
-def floating_point(
-    people: People = 2000,
-    epsilon: Epsilon = 0.01,
-    seed: Seed = 0,
-    *,
-    sql: Sql = False,
-    plot: Plot = None,
-    json: Json = False,
-) -> None:
-    """Read the answer off the last bits of textbook noise (Mironov).
+attack_on_answers(
+    "floating_point",
+    "targets",
+    people=2000,
+    epsilon=0.01,
+    words="""Read the answer off the last bits of textbook noise (Mironov).
 
     [bold]Example[/bold]
 
         shoal attack floating-point --epsilon 0.01
-    """
-    from shoal.audit import attacks
-
-    check_writable(plot)
-    show(attacks.floating_point(targets=people, epsilon=epsilon, seed=seed, through_sql=sql), plot, json=json)
+    """,
+)
 
 
 @app.command()

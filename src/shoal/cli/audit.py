@@ -49,6 +49,8 @@ def audit(
         raise ShoalError(
             "E_USAGE", f"There is no family of checks {unknown[0]!r}.", hint=f"Families: {', '.join(suite.families())}."
         )
+    if deep and samples is not None:
+        raise ShoalError("E_USAGE", "--deep and --samples both say how many samples to take.", hint="Give one of them.")
     depth = samples or (suite.DEEP_SAMPLES if deep else suite.DEFAULT_SAMPLES)
     report = suite.run(depth, tuple(only or ()), processes, _progress())
     if html is not None:

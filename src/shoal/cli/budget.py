@@ -32,8 +32,9 @@ def budget(
         str | None, typer.Option("--create", metavar="EPS,DELTA", help="Make a ledger with this budget.")
     ] = None,
     accountant: Annotated[
-        AccountantName, typer.Option(help="With --create: how losses add up; fixed from then on.")
-    ] = AccountantName.basic,
+        AccountantName | None,
+        typer.Option(help="With --create: how losses add up; fixed from then on.", show_default="basic"),
+    ] = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="The ledger for machines.")] = False,
 ) -> None:
@@ -48,7 +49,13 @@ def budget(
     from shoal.accounting.ledger import Ledger
 
     if create is not None:
-        Ledger.create(ledger, parse_budget(create), accountant=accountant.value)
+        Ledger.create(ledger, parse_budget(create), accountant=(accountant or AccountantName.basic).value)
+    elif accountant is not None:
+        raise ShoalError(
+            "E_USAGE",
+            "--accountant belongs to --create: a ledger keeps the accountant it was made with.",
+            hint="Leave it out to read the ledger.",
+        )
     book = Ledger.open(ledger)
     if json:
         write_json(as_data(book))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.output import console, rows_of, with_intervals, write_json
+from shoal.cli.output import console, reason_of, rows_of, with_intervals, write_json
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
     from rich.console import Console
     from rich.table import Table
@@ -76,11 +79,12 @@ def live_through(folder: Path) -> Story:
     """Make the shop, ask the plain query and its private twin, and try to overspend."""
     from shoal import datasets
 
-    prepare(folder)
-    start = time.perf_counter()
-    tables = datasets.shop()
-    datasets.write_shop(folder, tables)
-    seconds = time.perf_counter() - start
+    with writing_into(folder):
+        prepare(folder)
+        start = time.perf_counter()
+        tables = datasets.shop()
+        datasets.write_shop(folder, tables)
+        seconds = time.perf_counter() - start
     session = open_session(folder)
     private = by_site(session.query(PRIVATE))
     return Story(
@@ -94,6 +98,19 @@ def live_through(folder: Path) -> Story:
         remaining=session.remaining or BUDGET,
         refusal=refusal_of(session, GREEDY),
     )
+
+
+@contextmanager
+def writing_into(folder: Path) -> Iterator[None]:
+    """A place where no folder can be made or written is told in a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise ShoalError(
+            "E_USAGE",
+            f"The sample shop cannot be put into {str(folder)!r}: {reason_of(error)}.",
+            hint="Name a folder that you may write to: shoal demo FOLDER",
+        ) from None
 
 
 def prepare(folder: Path) -> None:

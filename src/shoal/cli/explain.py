@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from shoal.cli.output import write_json
-from shoal.cli.query import CatalogFile, Sql, read_sql
+from shoal.cli.query import CatalogFile, Sql, check_level, read_sql
+from shoal.errors import ShoalError
 
 
 def explain(
@@ -20,9 +23,13 @@ def explain(
     error: Annotated[
         float | None, typer.Option(metavar="X", help="The smallest ε whose widest interval is at most ± X.")
     ] = None,
-    level: Annotated[float, typer.Option(metavar="LEVEL", help="The confidence of that interval.")] = 0.95,
+    level: Annotated[
+        float | None,
+        typer.Option(metavar="LEVEL", help="With --error: the confidence of that interval.", show_default="0.95"),
+    ] = None,
     owners: Annotated[
-        int | None, typer.Option(metavar="N", help="For averages: how many owners a group has, about.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="With --error, for averages: how many owners a group has, about."),
     ] = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="The explanation for machines.")] = False,
@@ -38,13 +45,45 @@ def explain(
     """
     from shoal.session import connect
 
+    check_question(error, level, owners)
     session = connect(db if db is not None else {}, catalog=catalog)
     text = read_sql(sql)
-    wanted = None if error is None else session.epsilon_for(text, error=error, level=level, owners=owners)
+    exact = 0.95 if level is None else level
+    wanted = None if error is None else session.epsilon_for(text, error=error, level=exact, owners=owners)
     explanation = session.explain(text)
     if json:
         return write_json(explanation.to_dict() | ({} if wanted is None else {"epsilon_for_error": wanted}))
     typer.echo(str(explanation))
-    if wanted is not None:
-        typer.echo(f"\nAn interval of at most ± {error:g} at {level:.0%} needs epsilon = {wanted:.6g}.")
+    if error is not None and wanted is not None:
+        typer.echo(f"\n{answer_in_words(error, exact, wanted)}")
     return None
+
+
+def check_question(error: float | None, level: float | None, owners: int | None) -> None:
+    """--level and --owners say more about --error; alone they would do nothing."""
+    for name, value in (("--level", level), ("--owners", owners)):
+        if error is None and value is not None:
+            raise ShoalError(
+                "E_USAGE",
+                f"{name} belongs to --error.",
+                hint="Ask --error 10 for the epsilon of ± 10; the ± of a query has the level of its confidence_level.",
+            )
+    if error is not None and not 0 < error < math.inf:
+        raise ShoalError("E_USAGE", "--error must be a positive, finite number.", hint="--error 10 asks for ± 10.")
+    check_level(level)
+
+
+def answer_in_words(error: float, level: float, epsilon: float) -> str:
+    """The ε for people: with fewer digits, and still enough of it."""
+    from shoal.params import percent
+
+    return f"An interval of at most ± {error:g} at {percent(level)} needs epsilon = {rounded_up(epsilon)}."
+
+
+def rounded_up(epsilon: float) -> str:
+    """Six digits that are never less than the number itself.
+
+    >>> rounded_up(1.788430889168), rounded_up(0.5)
+    ('1.78844', '0.5')
+    """
+    return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(Decimal(repr(epsilon))).normalize():f}"

@@ -9,8 +9,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -20,9 +21,12 @@ from shoal.cli.budget import budget
 from shoal.cli.demo import demo
 from shoal.cli.explain import explain
 from shoal.cli.init import init
-from shoal.cli.output import as_json
+from shoal.cli.output import as_json, reason_of
 from shoal.cli.query import query
 from shoal.errors import InternalError, ShoalError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 app = typer.Typer(
     name="shoal",
@@ -95,32 +99,54 @@ def run(arguments: list[str] | None = None) -> NoReturn:
         status = 130
     except BrokenPipeError:
         status = leave_quietly()
+    except OSError as error:
+        status = refuse(ShoalError("E_USAGE", f"The system refused: {reason_of(error)}."), words)
     except Exception as error:  # noqa: BLE001 - the last door: whatever else happened is a bug, and says no more
-        status = report(error)
-    sys.exit(status if isinstance(status, int) else 0)
+        status = report(error, words)
+    sys.exit(leave(status if isinstance(status, int) else 0))
 
 
-def refuse(error: ShoalError, words: list[str]) -> int:
-    """A refusal: a paragraph on stderr, and, for machines that asked, an object on stdout."""
+def refuse(error: ShoalError, words: Sequence[str]) -> int:
+    """A refusal: a paragraph on stderr, and, for machines that asked, an object on stdout where that can be written."""
     typer.echo(str(error), err=True)
     if "--json" in words:
-        typer.echo(as_json({"error": error.to_dict()}))
+        with suppress(OSError):
+            typer.echo(as_json({"error": error.to_dict()}))
     return 2
 
 
-def report(error: Exception) -> int:
+def report(error: Exception, words: Sequence[str] = ()) -> int:
     """Wrong usage in a sentence; anything else is a bug of ours, and its message stays inside."""
     usage = getattr(error, "format_message", None)
     if usage is not None:
-        context = getattr(error, "ctx", None)
-        path = context.command_path if context is not None else "shoal"
-        typer.echo(f"{usage()}\nTry '{path} --help'.", err=True)
-    elif isinstance(error, typer.Abort):
+        return refuse_usage(error, usage(), words)
+    if isinstance(error, typer.Abort):
         typer.echo("Stopped.", err=True)
     else:
         what = f": {error}" if isinstance(error, InternalError) else f" ({type(error).__name__})"
         typer.echo(f"This is a bug in shoal, not in what you asked{what}. Please report it.", err=True)
     return 2
+
+
+def refuse_usage(error: Exception, message: str, words: Sequence[str]) -> int:
+    """What the option parser refuses, as every other refusal; a verb that is missing was answered by the help alone."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "shoal"
+    if not message.strip():
+        return 2
+    sentence = " ".join(message.split())
+    return refuse(ShoalError("E_USAGE", sentence, hint=f"Try '{path} --help'."), words)
+
+
+def leave(status: int) -> int:
+    """The interpreter flushes once more when it ends; what cannot be written by then was told already."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        sys.stdout = None
+        return status or 2
+    return status
 
 
 def leave_quietly() -> int:

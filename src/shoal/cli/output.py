@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import json
 import math
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -32,13 +33,36 @@ class Format(StrEnum):
 
 
 def write_answer(result: Result | Rows, chosen: Format, path: Path | None, level: float | None) -> None:
-    """Write a released answer to a file or to the terminal; with a level, intervals stand beside the values."""
+    """Write a released answer, every row of it; with a level, intervals stand beside the values.
+
+    What it cost and what should be known about it is part of the table; beside other formats it goes to stderr.
+    """
     if chosen is Format.table:
-        return write_text(repr(result) + "\n", path)
+        return write_text(table_text(result, level) + "\n", path)
     answer = (result if level is None else with_intervals(result, level)).to_arrow()
     if chosen is Format.json:
-        return write_text(as_json(rows_of(answer)) + "\n", path)
-    return write_bytes(csv_bytes(answer) if chosen is Format.csv else parquet_bytes(answer), path, chosen)
+        write_text(as_json(rows_of(answer)) + "\n", path)
+    else:
+        write_bytes(csv_bytes(answer) if chosen is Format.csv else parquet_bytes(answer), path)
+    for line in remarks(result):
+        typer.echo(line, err=True)
+    return None
+
+
+def table_text(result: Result | Rows, level: float | None) -> str:
+    """The whole table, error bars at the level that was asked for."""
+    from shoal.result import Result
+
+    return result.to_text(level) if isinstance(result, Result) else result.to_text()
+
+
+def remarks(result: Result | Rows) -> list[str]:
+    """What it cost, what to beware of, and the notes; an explanation has none of them."""
+    from shoal.result import Result
+
+    if not isinstance(result, Result):
+        return []
+    return [line for line in (result.cost, *result.warnings, *(f"note: {note}" for note in result.notes)) if line]
 
 
 def with_intervals(result: Result | Rows, level: float | None) -> Rows:
@@ -57,31 +81,53 @@ def write_text(text: str, path: Path | None) -> None:
     """Write text to a file, or to the terminal without one."""
     if path is None:
         return typer.echo(text, nl=False)
-    return write_bytes(text.encode(), path, Format.table)
+    return write_bytes(text.encode(), path)
 
 
-def write_bytes(data: bytes, path: Path | None, chosen: Format) -> None:
-    """Write bytes to a file, or through a pipe without one; a terminal is spared binary files."""
+def write_bytes(data: bytes, path: Path | None) -> None:
+    """Write bytes to a file, or through a pipe without one."""
     if path is None:
-        if chosen is Format.parquet and sys.stdout.isatty():
-            raise ShoalError("E_USAGE", "A parquet file is not for a terminal.", hint="Name a file: -o answer.parquet")
         sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()  # a full disk is told here, not when the interpreter ends
         return
     try:
         path.write_bytes(data)
     except OSError as error:
-        reason = error.strerror or "it cannot be written"
-        raise ShoalError("E_USAGE", f"The file {str(path)!r} was not written: {reason}.") from None
+        raise ShoalError("E_USAGE", f"The file {str(path)!r} was not written: {reason_of(error)}.") from None
+
+
+def check_terminal(chosen: Format, path: Path | None) -> None:
+    """A terminal is spared binary files."""
+    if chosen is Format.parquet and path is None and sys.stdout.isatty():
+        raise ShoalError("E_USAGE", "A parquet file is not for a terminal.", hint="Name a file: -o answer.parquet")
 
 
 def check_writable(path: Path | None) -> None:
-    """Refuse a place that cannot be written before anything is spent on an answer for it."""
+    """Refuse a place that cannot be written before anything is spent on an answer for it, by really opening it.
+
+    A file that is there keeps its bytes; one that is not there is not left behind. The reader of a pipe would take an open
+    and a close for the whole answer, so pipes and devices are not opened.
+    """
     if path is None:
         return
-    if path.is_dir() or not path.absolute().parent.is_dir():
+    try:
+        place = path.resolve()
+        if not place.exists():
+            os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            place.unlink()
+        elif place.is_file() or place.is_dir():
+            os.close(os.open(place, os.O_WRONLY))
+    except (OSError, ValueError, RuntimeError) as error:
         raise ShoalError(
-            "E_USAGE", f"The file {str(path)!r} cannot be written.", hint="Name a file in a folder that exists."
-        )
+            "E_USAGE",
+            f"The file {str(path)!r} cannot be written: {reason_of(error)}.",
+            hint="Name a file in a folder that exists and that you may write to.",
+        ) from None
+
+
+def reason_of(error: Exception) -> str:
+    """What the system has against it, such as 'Permission denied'."""
+    return getattr(error, "strerror", None) or "this is not the name of a file"
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import getpass
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.output import Format, check_writable, rows_of, with_intervals, write_answer, write_json
+from shoal.cli.output import (
+    Format,
+    check_terminal,
+    check_writable,
+    reason_of,
+    rows_of,
+    with_intervals,
+    write_answer,
+    write_json,
+)
+from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from shoal.result import Result, Rows
     from shoal.session import Session
 
@@ -34,10 +47,16 @@ def query(
     catalog: CatalogFile = Path("shoal.toml"),
     ledger: LedgerFile = None,
     user: User = None,
-    format: Annotated[Format, typer.Option(help="How to write the rows.")] = Format.table,  # noqa: A002 - its name on the command line
+    format: Annotated[  # noqa: A002 - its name on the command line
+        Format | None, typer.Option(help="How to write the rows.", show_default="table")
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here.")] = None,
     level: Annotated[
-        float | None, typer.Option(metavar="LEVEL", help="Add <name>_low and <name>_high at this level, such as 0.95.")
+        float | None,
+        typer.Option(
+            metavar="LEVEL",
+            help="How often an interval covers, such as 0.9; adds <name>_low and <name>_high to CSV, JSON and parquet.",
+        ),
     ] = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="The rows, their intervals and the cost, for machines.")] = False,
@@ -49,13 +68,49 @@ def query(
         shoal query "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6)
             site, COUNT(DISTINCT uid) AS owners FROM visits GROUP BY site" --db data/
     """
+    check_level(level)
+    check_format(format, output, json=json)
     check_writable(output)
     session = open_session(db, catalog, ledger, user)
     result = session.query(read_sql(sql))
-    if json:
-        write_json(everything(result, level), output)
-    else:
-        write_answer(result, format, output, level)
+    with charged(getattr(result, "epsilon", 0.0)):
+        if json:
+            write_json(everything(result, level), output)
+        else:
+            write_answer(result, format or Format.table, output, level)
+
+
+def check_level(level: float | None) -> None:
+    """Refuse a level that is none before anything is spent."""
+    from shoal import params
+
+    if level is not None:
+        params.confidence_level(level, option="--level")
+
+
+def check_format(chosen: Format | None, output: Path | None, *, json: bool) -> None:
+    """Refuse formats that contradict each other or the terminal before anything is spent."""
+    if json and chosen is not None:
+        raise ShoalError(
+            "E_USAGE",
+            "--json and --format are two ways to write the answer.",
+            hint="--json writes rows, intervals, cost and notes as one object; --format json the rows alone.",
+        )
+    check_terminal(chosen or Format.table, output)
+
+
+@contextmanager
+def charged(epsilon: float) -> Iterator[None]:
+    """An answer that cannot be written is paid for all the same, and that is said."""
+    paid = f" The query stays charged: epsilon {epsilon:g}." if epsilon else ""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise ShoalError("E_USAGE", f"The answer was not written: {reason_of(error)}.{paid}") from None
+    except ShoalError as error:
+        raise ShoalError(error.code, error.message + paid, hint=error.hint) from None
 
 
 def open_session(db: str, catalog: Path, ledger: Path | None, user: str | None) -> Session:
@@ -85,5 +140,5 @@ def everything(result: Result | Rows, level: float | None) -> dict[str, object]:
         "intervals": rows_of(with_intervals(result, level).to_arrow()),
         "epsilon": getattr(result, "epsilon", 0.0),
         "delta": getattr(result, "delta", 0.0),
-        "notes": getattr(result, "notes", ()),
+        "notes": [*getattr(result, "warnings", ()), *getattr(result, "notes", ())],
     }

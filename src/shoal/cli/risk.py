@@ -167,7 +167,11 @@ def report(sketches: Sketches, *, html: Html = None, json: Json = False) -> None
 
 
 @app.command()
-def key(file: Annotated[Path, typer.Argument(help="Where to write the key; an existing file is left alone.")]) -> None:
+def key(
+    file: Annotated[Path, typer.Argument(help="Where to write the key; an existing file is left alone.")],
+    *,
+    json: Json = False,
+) -> None:
     """Make a secret key of 32 random bytes that only you can read.
 
     Example: shoal risk key secret.key
@@ -175,6 +179,8 @@ def key(file: Annotated[Path, typer.Argument(help="Where to write the key; an ex
     from shoal import risk
 
     risk.make_key(file)
+    if json:
+        write_json({"key": str(file)})
     typer.echo(
         f"A new key is in {file}. Whoever has it can look values up in your sketches; keep it apart from them.",
         err=True,

@@ -52,3 +52,18 @@ def test_an_attack_on_sql_is_asked_for_by_a_flag():
 def test_too_many_people_for_the_exhaustive_attack_are_refused():
     shown = CliRunner().invoke(app, ["reconstruction", "--exhaustive", "--people", "40"])
     assert isinstance(shown.exception, ShoalError)
+
+
+def test_every_attack_has_defaults_of_its_own_and_an_example():
+    for verb, people in (("differencing", 100), ("averaging", 400), ("floating-point", 2000)):
+        shown = CliRunner().invoke(app, [verb, "--help"]).output
+        assert f"[default: {people}]" in shown
+        assert f"shoal attack {verb}" in shown
+
+
+def test_the_exhaustive_attack_takes_the_runs_it_is_given_and_no_sql():
+    words = ["reconstruction", "--exhaustive", "--people", "5", "--json"]
+    one = CliRunner().invoke(app, [*words, "--runs", "1"]).output
+    assert one != CliRunner().invoke(app, words).output
+    refused = CliRunner().invoke(app, [*words, "--sql"])
+    assert isinstance(refused.exception, ShoalError)

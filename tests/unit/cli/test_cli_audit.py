@@ -37,3 +37,9 @@ def test_an_unknown_family_is_refused_with_the_known_ones(shoal):
     done = shoal("audit", "--only", "everything")
     assert done.status == 2
     assert "selection" in done.err
+
+
+def test_two_numbers_of_samples_contradict_each_other(shoal):
+    done = shoal("audit", "--deep", "--samples", "2000")
+    assert done.status == 2
+    assert done.err.startswith("E_USAGE: --deep and --samples")

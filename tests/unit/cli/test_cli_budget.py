@@ -67,3 +67,25 @@ def test_a_ledger_that_is_not_there_is_refused_in_a_sentence(shoal, ledger_file)
     assert done.err.startswith("E_LEDGER")
     assert json.loads(done.out)["error"]["code"] == "E_LEDGER"
     assert not ledger_file.exists()
+
+
+def test_an_accountant_without_a_new_ledger_is_refused(shoal, ledger_file):
+    shoal("budget", "--ledger", str(ledger_file), "--create", "3,1e-5")
+    done = shoal("budget", "--ledger", str(ledger_file), "--accountant", "zcdp")
+    assert done.status == 2
+    assert done.err.startswith("E_USAGE: --accountant belongs to --create")
+
+
+@pytest.mark.parametrize("wrong", ["0,0", "1,2", "1e10,0", "1,-1"])
+def test_a_hint_is_written_as_on_the_command_line(shoal, ledger_file, wrong):
+    done = shoal("budget", "--ledger", str(ledger_file), f"--create={wrong}")
+    assert "Hint: Write --create 1,1e-6: epsilon first, then delta." in done.err
+
+
+def test_a_ledger_that_cannot_be_opened_is_said_to_be_that(shoal, ledger_file):
+    ledger_file.write_bytes(b"")
+    (ledger_file.parent / f"{ledger_file.name}-journal").mkdir()
+    done = shoal("budget", "--ledger", str(ledger_file))
+    assert done.status == 2
+    assert done.err.startswith("E_LEDGER: The ledger")
+    assert "answered" not in done.err

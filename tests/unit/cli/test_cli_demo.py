@@ -63,3 +63,19 @@ def test_a_folder_with_other_things_is_left_alone(shoal, tmp_path):
     done = shoal("demo", str(tmp_path))
     assert done.status == 2
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("place", ["thesis.txt", "thesis.txt/shop", "/proc/shop"])
+def test_a_place_for_no_folder_is_refused_in_a_sentence(shoal, tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "thesis.txt").write_text("mine", encoding="utf-8")
+    done = shoal("demo", place)
+    assert done.status == 2
+    assert done.err.startswith("E_USAGE: The sample shop cannot be put into")
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the administrator may write everywhere")
+def test_a_folder_that_may_not_be_written_is_refused_in_a_sentence(shoal, tmp_path):
+    (tmp_path / "closed").mkdir(mode=0o500)
+    assert shoal("demo", str(tmp_path / "closed" / "shop")).err.startswith("E_USAGE")

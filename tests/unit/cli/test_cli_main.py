@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import typer
 
 from shoal.cli import main
 from shoal.errors import InternalError, ShoalError
@@ -12,10 +15,29 @@ VERBS = ("demo", "query", "explain", "budget", "init", "audit")
 GROUPS = {"risk": ("scan", "join", "check"), "attack": ("differencing", "reconstruction", "averaging")}
 
 
-def test_without_a_verb_the_help_is_shown(shoal):
+def test_without_a_verb_the_help_is_shown_and_nothing_else(shoal):
     done = shoal()
     for verb in (*VERBS, *GROUPS):
-        assert verb in done.out + done.err
+        assert verb in done.out
+    assert done.err == ""
+    assert shoal("risk").err == ""
+
+
+def every_verb(command, path: tuple[str, ...] = ()):
+    """(words, command) of every verb, those of groups too."""
+    if not hasattr(command, "commands"):
+        yield path, command
+        return
+    for name, inner in command.commands.items():
+        yield from every_verb(inner, (*path, name))
+
+
+def test_every_verb_without_exception_has_json_and_a_help():
+    verbs = list(every_verb(typer.main.get_command(main.app)))
+    assert {("query",), ("risk", "key"), ("attack", "floating-point")} <= {path for path, _ in verbs}
+    for path, command in verbs:
+        assert "--json" in {option for parameter in command.params for option in parameter.opts}, path
+        assert command.help, path
 
 
 @pytest.mark.parametrize(("group", "verb"), [(group, verb) for group, verbs in GROUPS.items() for verb in verbs])
@@ -38,13 +60,43 @@ def test_every_verb_has_help_with_an_example_and_json(shoal, verb):
 @pytest.mark.parametrize(
     "words", [("no-such-verb",), ("query",), ("query", "SELECT 1", "--no-such-option"), ("budget",), ("init",)]
 )
-def test_wrong_usage_is_one_paragraph_on_stderr_and_status_2(shoal, words):
+def test_wrong_usage_is_one_paragraph_with_a_code_on_stderr_and_status_2(shoal, words):
     done = shoal(*words)
     assert done.status == 2
     assert done.out == ""
+    assert done.err.startswith("E_USAGE: ")
     assert "--help" in done.err
     assert "Traceback" not in done.err
     assert len(done.err.splitlines()) <= 4
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("query", "SELECT 1"), ("query", "SELECT 1", "--db", "x", "--format", "xml"), ("init",), ("no-such-verb",)],
+)
+def test_wrong_usage_is_an_object_for_machines(shoal, words):
+    done = shoal(*words, "--json")
+    assert done.status == 2
+    assert json.loads(done.out)["error"]["code"] == "E_USAGE"
+
+
+def test_a_key_for_sketches_can_be_made_by_machines(shoal, tmp_path):
+    path = tmp_path / "owner.key"
+    assert json.loads(shoal("risk", "key", str(path), "--json").out) == {"key": str(path)}
+    assert path.stat().st_size > 0
+    again = shoal("risk", "key", str(path), "--json")
+    assert again.status == 2
+    assert "code" in json.loads(again.out)["error"]
+
+
+@pytest.mark.parametrize("words", [("--help",), ("attack", "differencing", "--people", "10")])
+def test_a_full_disk_is_no_bug_of_ours(words):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "shoal", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr == "E_USAGE: The system refused: No space left on device.\n"
 
 
 def test_a_refusal_is_a_paragraph_and_for_machines_an_object(capsys):

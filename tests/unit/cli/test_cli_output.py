@@ -3,13 +3,15 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+import os
 from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.cli.output import as_json, csv_bytes, parquet_bytes, rows_of
+from shoal.cli.output import as_json, check_writable, csv_bytes, parquet_bytes, rows_of
+from shoal.errors import ShoalError
 
 
 @pytest.fixture
@@ -39,3 +41,27 @@ def test_csv_has_a_header_and_empty_cells(answer):
 
 def test_parquet_reads_back(answer):
     assert pq.read_table(io.BytesIO(parquet_bytes(answer))).column_names == ["day", "n", "share"]
+
+
+def test_a_place_is_checked_without_touching_it(tmp_path):
+    (tmp_path / "there").write_text("kept")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere-yet")
+    for name in ("there", "not-there", "link"):
+        check_writable(tmp_path / name)
+    assert (tmp_path / "there").read_text() == "kept"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "there"]
+
+
+def test_a_pipe_is_not_opened_before_the_answer_is_there(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    check_writable(pipe)  # would wait for a reader, or tell one that the answer is over
+
+
+@pytest.mark.parametrize("place", ["", "no-such-folder/x", "there/x", "loop"])
+def test_a_place_that_is_none_is_refused(tmp_path, place):
+    (tmp_path / "there").write_text("kept")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ShoalError) as refused:
+        check_writable(tmp_path / place)
+    assert refused.value.code == "E_USAGE"
