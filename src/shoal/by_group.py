@@ -161,7 +161,8 @@ def notes_of(plan: SelectPlan, found: Found) -> tuple[str, ...]:
         else:
             text = f"no bounds of any group could be found privately{paid}"
         without = sum(size for size, bounds in zip(sizes, known, strict=True) if bounds is None)
-        notes.append(f"{column.call.aggregate.name}: {text}{_left_out(column.call.aggregate, without)}.")
+        name = column.call.field.name or column.call.aggregate.name
+        notes.append(f"{name}: {text}{_left_out(column.call.aggregate, without)}.")
     return tuple(dict.fromkeys(notes))
 
 

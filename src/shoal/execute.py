@@ -19,6 +19,7 @@ from shoal.errors import InternalError, ShoalError
 from shoal.finish import Finished, finish, public_rows
 from shoal.measured import Measured, histogram_query, resolve, task_query
 from shoal.mechanisms.entropy import SYSTEM, Entropy
+from shoal.output_names import with_output_names
 from shoal.plan import nodes
 from shoal.plan.aggregates import CountRows
 from shoal.plan.contributions import MASK, LeafCounts, SamplingKey
@@ -83,7 +84,7 @@ def _public(plan: StatementPlan, engine: Engine) -> Finished:
 
 def _run(plan: StatementPlan, engine: Engine, entropy: Entropy) -> Finished:
     released: dict[int, Released] = {}
-    for number, select in enumerate(plan.selects):
+    for number, select in enumerate(with_output_names(plan).selects):
         ready = with_stored_rows(select, released)
         key = fresh_sampling_key(entropy)
         if ready.finds_bounds_per_group:
@@ -201,7 +202,7 @@ def notes_of(plan: SelectPlan, measured: Measured) -> tuple[str, ...]:
     for column in plan.columns:
         if column.histogram is None or column.histogram >= len(measured.found):
             continue
-        bounds, name = measured.found[column.histogram], column.call.aggregate.name
+        bounds, name = measured.found[column.histogram], column.call.field.name or column.call.aggregate.name
         paid = plan.price_of_bounds(column.histogram)
         if bounds is not None:
             notes.append(

@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from shoal import params
 from shoal.accounting.events import LaplaceNoise, OptimalSelection
 from shoal.mechanisms import groups
 from shoal.mechanisms.calibrate import noise_quantile, noise_standard_deviation
+from shoal.output_names import output_names
 from shoal.plan import nodes
-from shoal.plan.measures import Leaves
+from shoal.plan.measures import DistinctValues, Leaves, OwnerCount, OwnerMean, OwnerSum, RowCount, RowMoment
 from shoal.plan.releases import Inferred
+from shoal.sql.calls_as_written import CallsAsWritten
 
 if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise
     from shoal.accounting.ledger import Ledger
+    from shoal.output_names import OutputNames
+    from shoal.plan.measures import Measure
     from shoal.plan.releases import HistogramRelease, Release, SelectPlan, StatementPlan
 
 
@@ -40,13 +45,14 @@ class Explanation:
 def explain_plan(plan: StatementPlan, ledger: Ledger | None = None) -> Explanation:
     """The explanation of a verified plan."""
     left = ledger.remaining if ledger is not None else None
+    written = CallsAsWritten(plan.sql)
     return Explanation(
         {
             "epsilon": float(plan.epsilon),
             "delta": float(plan.delta) if plan.loss.delta else 0.0,
             "rho": float(plan.loss.zcdp[0]) if plan.selects else 0.0,
             "remaining": [float(left[0]), float(left[1])] if left is not None else None,
-            "selects": [_select(select) for select in plan.selects],
+            "selects": [_select(*pair, written) for pair in zip(plan.selects, output_names(plan), strict=True)],
             "output": [f.name for f in plan.root.fields],
             "notes": _warnings(plan),
         }
@@ -56,13 +62,11 @@ def explain_plan(plan: StatementPlan, ledger: Ledger | None = None) -> Explanati
 def _warnings(plan: StatementPlan) -> list[str]:
     if not plan.selects:
         return ["No private table is read: the query runs as it is and costs nothing."]
-    found = list(plan.notes)
-    if plan.epsilon > 20:
-        found.append(f"ε = {float(plan.epsilon):g} protects nobody: use it only on data you may see.")
-    return found
+    warning = params.warning_about(plan.epsilon)
+    return [*plan.notes, *([warning] if warning is not None else [])]
 
 
-def _select(select: SelectPlan) -> dict[str, Any]:
+def _select(select: SelectPlan, names: list[OutputNames], written: CallsAsWritten) -> dict[str, Any]:
     owned = [n for n in nodes.walk(select.select.input) if isinstance(n, nodes.Scan) and n.owner is not None]
     public = [n for n in nodes.walk(select.select.input) if isinstance(n, nodes.Scan) and n.owner is None]
     options = select.select.options
@@ -74,8 +78,8 @@ def _select(select: SelectPlan) -> dict[str, Any]:
             "owner_kind": sorted({n.owner_kind or "" for n in owned}),
         },
         "contribution": _contribution(select),
-        "columns": [_column(select, i) for i in range(len(select.columns))],
-        "inferred_bounds": [_histogram(select, h) for h in select.histograms],
+        "columns": [_column(select, i, names[i], written) for i in range(len(select.columns))],
+        "inferred_bounds": [_histogram(select, i, names) for i in range(len(select.histograms))],
         "selection": _selection(select),
         "epsilon": float(options.epsilon),
         "delta": float(options.delta) if options.delta is not None else None,
@@ -86,20 +90,20 @@ def _select(select: SelectPlan) -> dict[str, Any]:
 def _contribution(select: SelectPlan) -> dict[str, Any]:
     contribution = select.contribution
     if not contribution.grouped:
-        kept = (
-            "everything: there is one group"
-            if contribution.max_rows is None
-            else f"{contribution.max_rows} rows at random"
-        )
-    elif contribution.max_rows is not None:
-        kept = f"{contribution.max_rows} rows at random"
+        kept = "everything: there is one group"
     else:
-        kept = f"at most {contribution.max_groups} groups, chosen at random from the owner's own"
+        kept = f"at most {_many(contribution.max_groups, 'group')}, chosen at random from the owner's own"
+    if contribution.max_rows is not None:
+        kept = f"at most {_many(contribution.max_rows, 'row')}, chosen at random from the owner's own"
     return {
         "max_groups_per_owner": contribution.groups,
         "max_rows_per_owner": contribution.max_rows,
         "kept_of_each_owner": kept,
     }
+
+
+def _many(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _noise(noise: AdditiveNoise, *, relative: bool) -> dict[str, Any]:
@@ -120,12 +124,16 @@ def _noise(noise: AdditiveNoise, *, relative: bool) -> dict[str, Any]:
     }
 
 
-def _column(select: SelectPlan, index: int) -> dict[str, Any]:
+def _column(select: SelectPlan, index: int, names: OutputNames, written: CallsAsWritten) -> dict[str, Any]:
     column = select.columns[index]
     level = float(select.select.options.confidence_level)
     releases = [select.releases[i] for i in column.releases]
     bounds = column.call.bounds
     return {
+        "name": names.first,
+        "outputs": list(names.copies),
+        "part_of": list(names.computed),
+        "written": written.at(column.call.place) or column.call.aggregate.name,
         "aggregate": column.call.aggregate.name,
         "bounds": [float(bounds.lower), float(bounds.upper)] if bounds is not None else None,
         "bounds_source": column.call.bounds_source,
@@ -137,7 +145,33 @@ def _column(select: SelectPlan, index: int) -> dict[str, Any]:
 
 def _release(release: Release) -> dict[str, Any]:
     relative = isinstance(release.bounds, Inferred)
-    return {"measure": type(release.measure).__name__} | _noise(release.noise, relative=relative)
+    measure = release.measure
+    return {"measure": type(measure).__name__, "what": what(measure)} | _noise(release.noise, relative=relative)
+
+
+def what(measure: Measure) -> str:
+    """What one noisy number is, in plain words."""
+    match measure:
+        case OwnerCount():
+            return "owners"
+        case RowCount():
+            return "rows of each owner"
+        case OwnerSum():
+            return "sum of each owner"
+        case OwnerMean():
+            return "mean of each owner"
+        case RowMoment(power=0):
+            return "rows"
+        case RowMoment(power=1):
+            return "sum of rows"
+        case RowMoment():
+            return "sum of squares of rows"
+        case DistinctValues():
+            return "different values"
+        case Leaves(extreme=None):
+            return "tree of counts of rows"
+        case Leaves():
+            return "tree of counts of owners"
 
 
 def _expected_error(releases: list[Release], level: float) -> float | None:
@@ -148,13 +182,16 @@ def _expected_error(releases: list[Release], level: float) -> float | None:
     return noise_quantile(noise, level) * float(noise.grid) if noise.shift.l1 else 0.0
 
 
-def _histogram(select: SelectPlan, release: HistogramRelease) -> dict[str, Any]:
+def _histogram(select: SelectPlan, index: int, names: list[OutputNames]) -> dict[str, Any]:
+    release: HistogramRelease = select.histograms[index]
+    served = [i for i, column in enumerate(select.columns) if column.histogram == index]
+    labels = [names[i].label(select.columns[i].call.aggregate.name) for i in served]
     price = {
         "epsilon": float(release.price) if release.price is not None else None,
         "share_of_joint_release": select.share_of_joint_release(release.noise),
     }
-    what = {"bins": len(release.histogram.bins), "per_group": release.histogram.per_group}
-    return what | price | _noise(release.noise, relative=False)
+    bins = {"of": labels, "bins": len(release.histogram.bins), "per_group": release.histogram.per_group}
+    return bins | price | _noise(release.noise, relative=False)
 
 
 def _selection(select: SelectPlan) -> dict[str, Any]:
@@ -170,7 +207,7 @@ def _selection(select: SelectPlan) -> dict[str, Any]:
     half = int(groups.half_point(chosen))
     return {
         "rule": rule,
-        "why": f"of the rules that may be used here it keeps groups from the fewest owners on ({half} for an even chance)",
+        "why": f"{_why_this_rule(select)}; a group of {_many(half, 'owner')} has an even chance",
         "threshold": threshold,
         "owners_for_even_chance": half,
         "min_owners": chosen.min_owners,
@@ -181,8 +218,13 @@ def _selection(select: SelectPlan) -> dict[str, Any]:
     }
 
 
+def _why_this_rule(select: SelectPlan) -> str:
+    asked = select.select.options.strategy != "AUTO"
+    return "as asked" if asked else "the most accurate here, together with the noise"
+
+
 def _number(value: float) -> str:
-    return f"{value:,.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
+    return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
 def _lines(data: dict[str, Any]) -> list[str]:
@@ -222,7 +264,7 @@ def _histogram_line(histogram: dict[str, Any]) -> str:
     if histogram["share_of_joint_release"] is not None:
         price = f", {histogram['share_of_joint_release']:.0%} of the joint release"
     bins = f"found from a noisy histogram of {histogram['bins']} bins{for_whom}"
-    return f"bounds        {bins}, {_noise_text(histogram)}{price}"
+    return f"bounds        of {', '.join(histogram['of'])}: {bins}, {_noise_text(histogram)}{price}"
 
 
 def _column_lines(column: dict[str, Any]) -> list[str]:
@@ -235,10 +277,17 @@ def _column_lines(column: dict[str, Any]) -> list[str]:
     }
     bounds = f"[{_number(column['bounds'][0])}, {_number(column['bounds'][1])}] " if column["bounds"] else ""
     error = column["expected_error"]
-    shown = f", ± {_number(error)} at {column['confidence_level']:.0%}" if error is not None else ""
-    lines = [f"{column['aggregate']:<13} bounds {bounds}{where[column['bounds_source']]}{shown}"]
-    lines.extend(f"              {r['measure']}: {_noise_text(r)}" for r in column["releases"])
+    shown = f", ± {_number(error)} at {params.percent(column['confidence_level'])}" if error is not None else ""
+    lines = [f"{_called(column)}: bounds {bounds}{where[column['bounds_source']]}{shown}"]
+    lines.extend(f"              {r['what']}: {_noise_text(r)}" for r in column["releases"])
     return lines
+
+
+def _called(column: dict[str, Any]) -> str:
+    """`visits = COUNT(*)`, or the aggregate and the output that it is a part of."""
+    if column["outputs"]:
+        return f"{', '.join(column['outputs'])} = {column['written']}"
+    return f"{column['written']}, in {', '.join(column['part_of'])}" if column["part_of"] else str(column["written"])
 
 
 def _noise_text(noise: dict[str, Any]) -> str:

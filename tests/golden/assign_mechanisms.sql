@@ -3,14 +3,14 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(*, contribution_boun
 --> release 0: RowCount() in [0, 3] + Laplace(scale 3, shift 3 × 1, grid 1)
 --> groups: all
 --> charge: epsilon 1 for Laplace(scale 3, shift 3 × 1, grid 1)
---> note: Laplace noise is the more accurate here
+--> note: Laplace noise: Gaussian noise would need delta > 0
 
 -- A sum of reals has a grid
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(income, contribution_bounds_per_group => (-3, 1000)) FROM customers
 --> release 0: OwnerSum(argument=c5, is_integer=False) in [-3, 1000] + Laplace(scale 2048000, shift 2048000 × 1, grid 1/2^11)
 --> groups: all
 --> charge: epsilon 1 for Laplace(scale 2048000, shift 2048000 × 1, grid 1/2^11)
---> note: Laplace noise is the more accurate here
+--> note: Laplace noise: Gaussian noise would need delta > 0
 
 -- A constant needs no noise
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(income, contribution_bounds_per_group => (0, 0)), COUNT(DISTINCT uid) FROM customers
@@ -18,7 +18,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(income, contribution_b
 --> release 1: OwnerCount() in no bounds + Laplace(scale 2, shift 1 × 1, grid 1)
 --> groups: all
 --> charge: epsilon 1/2 for Laplace(scale 2, shift 1 × 1, grid 1)
---> note: Laplace noise is the more accurate here
+--> note: Laplace noise: Gaussian noise would need delta > 0
 
 -- AVG gives its sum more than its count
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) AVG(age) FROM customers
@@ -27,7 +27,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) AVG(age) FROM customers
 --> groups: all
 --> charge: epsilon 352187318272/503124740389 for Laplace(scale 503124740389/2^18, shift 1343488 × 1, grid 1/2^15)
 --> charge: epsilon 137438953472/458129844907 for Laplace(scale 458129844907/2^37, shift 1 × 1, grid 1)
---> note: Laplace noise is the more accurate here
+--> note: Laplace noise: Gaussian noise would need delta > 0
 
 -- Few groups: Laplace noise
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(*) FROM visits GROUP BY site
@@ -45,7 +45,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_c
 --> groups: threshold 302 on Gaussian(sigma ≈ 52.9146, shift 1 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
 --> charge: epsilon 1, delta ≈ 6.25e-07 for 3 Gaussian parts together
 --> charge: threshold 302 on Gaussian(sigma ≈ 52.9146, shift 1 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
---> note: Gaussian noise, calibrated jointly, is the more accurate here
+--> note: Jointly calibrated Gaussian noise is the more accurate here
 
 -- The count of owners that is shown decides
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(DISTINCT uid) FROM visits GROUP BY site
@@ -74,7 +74,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_select
 --> charge: epsilon 1/2 for Laplace(scale 2, shift 1 × 1, grid 1)
 --> charge: threshold 28 on Laplace(scale 2, shift 1 × 1, grid 1), delta ≈ 1e-06, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Laplace noise is the more accurate here
+--> note: Laplace noise, as asked
 
 -- Each rule on request: GAUSSIAN_THRESHOLD
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = GAUSSIAN_THRESHOLD, noise = GAUSSIAN) site, COUNT(*) FROM visits GROUP BY site
@@ -83,7 +83,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_select
 --> charge: epsilon 1, delta ≈ 5.63e-07 for 2 Gaussian parts together
 --> charge: threshold 42 on Gaussian(sigma ≈ 8.12905, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Gaussian noise, calibrated jointly, is the more accurate here
+--> note: Jointly calibrated Gaussian noise, as asked
 
 -- A minimum of owners
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, min_privacy_units_per_group = 10) site, COUNT(*) FROM visits GROUP BY site
@@ -101,7 +101,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPL
 --> groups: all
 --> charge: epsilon 1/2 for Laplace(scale 2, shift 1 × 1, grid 1)
 --> charge: epsilon 1/2 for Laplace(scale 1048576, shift 524288 × 1, grid 1/2^19)
---> note: Laplace noise is the more accurate here
+--> note: Laplace noise, as asked
 
 -- An epsilon of one's own
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPLACE) SUM(age, epsilon => 0.75), COUNT(DISTINCT uid) FROM customers
@@ -110,7 +110,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPL
 --> groups: all
 --> charge: epsilon 858993459200/1145324612267 for Laplace(scale 1145324612267/2^33, shift 100 × 1, grid 1)
 --> charge: epsilon 1/4 for Laplace(scale 4, shift 1 × 1, grid 1)
---> note: Laplace noise is the more accurate here
+--> note: Laplace noise, as asked
 
 -- Own epsilons that leave nothing
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPLACE) SUM(age, epsilon => 1), COUNT(DISTINCT uid) FROM customers
@@ -123,7 +123,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) MEDIAN(age), MIN(age) FROM
 --> groups: all
 --> charge: epsilon 1/2 for Laplace(scale 8, shift 1 × 4, grid 1)
 --> charge: epsilon 1/2 for Laplace(scale 8, shift 1 × 4, grid 1)
---> note: Laplace noise is the more accurate here
+--> note: Laplace noise: Gaussian noise would need delta > 0
 
 -- Rows instead of groups
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_rows_contributed = 10, noise = LAPLACE) site, COUNT(*), SUM(spend) FROM visits GROUP BY site
@@ -134,7 +134,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_rows_con
 --> charge: epsilon 1/3 for Laplace(scale 1920000, shift 640000 × 1 over 10, grid 1/2^7)
 --> charge: epsilon 1/3, delta ≈ 6.25e-07 for 1 Gaussian parts together
 --> charge: threshold 207 on Gaussian(sigma ≈ 38.1913, shift 1 × 10, grid 1), delta ≈ 3.75e-07, groups 10, owners from 1
---> note: Laplace noise is the more accurate here
+--> note: Laplace noise, as asked
 
 -- Gaussian noise without delta
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, noise = GAUSSIAN) COUNT(*) FROM customers
@@ -148,4 +148,4 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_c
 --> histogram 1 for each group: Leaves(argument=c5, rows=1, branching=16, height=4) + Gaussian(sigma ≈ 19.372, shift 1 × 3, grid 1)
 --> groups: all
 --> charge: epsilon 1, delta ≈ 1e-06 for 4 Gaussian parts together
---> note: Gaussian noise, calibrated jointly, is the more accurate here
+--> note: Jointly calibrated Gaussian noise is the more accurate here

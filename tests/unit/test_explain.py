@@ -135,3 +135,139 @@ def test_epsilon_for_a_wanted_error_is_the_smallest_that_reaches_it(quiet_shop, 
         return explained(quiet_shop, sql.format(f"{asked:.12f}"))[0]["selects"][0]["columns"][0]["expected_error"]
 
     assert width(epsilon) <= error < width(epsilon * 0.99)
+
+
+# ---- in the analyst's words ---------------------------------------------------------------------------------------
+
+
+def test_every_column_is_called_by_its_output_and_as_it_was_written(quiet_shop):
+    items = (
+        "COUNT(*) AS visits, SUM(spend) AS a, SUM( 2*spend ) AS b, MEDIAN(spend) AS m, VARIANCE(spend) AS v, "
+        "AVG(spend) FILTER (WHERE spend > 1) AS mean, COUNT(*) AS again"
+    )
+    told, text = explained(quiet_shop, f"{CLAUSE}(epsilon = 1, delta = 1e-6) site, {items} FROM visits GROUP BY site")
+    called = [line.split(":")[0] for line in text.splitlines() if ": bounds" in line]
+    assert called == [
+        "visits, again = COUNT(*)",
+        "a = SUM(spend)",
+        "b = SUM( 2*spend )",
+        "m = MEDIAN(spend)",
+        "v = VARIANCE(spend)",
+        "mean = AVG(spend) FILTER (WHERE spend > 1)",
+    ]
+    columns = told["selects"][0]["columns"]
+    assert [column["name"] for column in columns] == ["visits", "a", "b", "m", "v", "mean"]
+    assert columns[0]["outputs"] == ["visits", "again"]
+    assert [column["aggregate"] for column in columns] == ["COUNT", "SUM", "SUM", "QUANTILE", "VAR_SAMP", "AVG"]
+
+
+def test_an_aggregate_inside_an_expression_or_having_is_told_apart(quiet_shop):
+    sql = (
+        f"{CLAUSE}(epsilon = 1, delta = 1e-6) site, SUM(spend) / COUNT(*) AS ratio, SUM(spend) AS total "
+        "FROM visits GROUP BY site HAVING COUNT(DISTINCT uid) > 10 ORDER BY COUNT(*)"
+    )
+    told, text = explained(quiet_shop, sql)
+    assert [(c["name"], c["outputs"], c["part_of"]) for c in told["selects"][0]["columns"]] == [
+        ("total", ["total"], ["ratio"]), ("ratio", [], ["ratio"]), (None, [], []),
+    ]  # fmt: skip
+    for line in ("total = SUM(spend): ", "COUNT(*), in ratio: ", "COUNT(DISTINCT uid): "):
+        assert f"\n{line}" in text
+
+
+def test_columns_without_a_name_are_called_as_in_the_answer(quiet_shop):
+    told, text = explained(quiet_shop, f"{CLAUSE}(epsilon = 1) COUNT(DISTINCT uid), COUNT(DISTINCT site) FROM visits")
+    assert [column["name"] for column in told["selects"][0]["columns"]] == ["count", "count_2"]
+    assert "\ncount_2 = COUNT(DISTINCT site): " in text
+
+
+def test_names_come_from_the_private_select_wherever_it_stands(quiet_shop):
+    inner = f"{CLAUSE}(epsilon = 1, delta = 1e-6) site, COUNT(*) AS n FROM visits GROUP BY site"
+    for sql in (f"WITH c AS ({inner}) SELECT n AS m FROM c", f"SELECT MAX(n) AS m FROM ({inner} ORDER BY n LIMIT 3)"):
+        assert explained(quiet_shop, sql)[0]["selects"][0]["columns"][0]["name"] == "n"
+
+
+CLASS_NAMES = ("RowCount", "OwnerCount", "OwnerSum", "OwnerMean", "RowMoment", "Leaves", "DistinctValues")
+
+
+@pytest.mark.parametrize("options", ["max_groups_contributed = 1", "max_rows_contributed = 1"])
+def test_people_read_plain_words(quiet_shop, options):
+    items = "COUNT(*), SUM(spend), AVG(spend), VAR_POP(spend), MEDIAN(spend), MIN(spend), COUNT(DISTINCT items)"
+    sql = f"{CLAUSE}(epsilon = 1, delta = 1e-6, {options}) site, {items} FROM visits GROUP BY site"
+    told, text = explained(quiet_shop, sql)
+    assert not any(name in text for name in CLASS_NAMES)
+    assert "at most 1 groups" not in text
+    assert "at most 1 rows" not in text
+    assert f"at most 1 {'group' if 'groups' in options else 'row'}, chosen at random" in text
+    assert told["selects"][0]["columns"][0]["releases"][0]["measure"] in CLASS_NAMES
+
+
+def test_bounds_that_are_found_are_told_of_their_columns(quiet_shop):
+    sql = f"{CLAUSE}(epsilon = 1) SUM(SQRT(spend)) AS roots, SUM(LN(spend + 1)) AS logs FROM visits"
+    told, text = explained(quiet_shop, sql)
+    assert [found["of"] for found in told["selects"][0]["inferred_bounds"]] == [["roots"], ["logs"]]
+    assert "bounds        of roots: found from" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("delta = 1e-6, noise = LAPLACE", "Laplace noise, as asked"),
+        ("delta = 1e-6, noise = GAUSSIAN", "Jointly calibrated Gaussian noise, as asked"),
+        ("delta = 1e-6, max_groups_contributed = 50", "Jointly calibrated Gaussian noise is the more accurate here"),
+        ("delta = 1e-6", "Laplace noise is the more accurate here"),
+    ],
+)
+def test_the_reason_for_the_noise_is_the_true_one(quiet_shop, options, words):
+    sql = f"{CLAUSE}(epsilon = 1, {options}) site, COUNT(*) AS n FROM visits GROUP BY site"
+    assert words in explained(quiet_shop, sql)[0]["selects"][0]["notes"]
+
+
+@pytest.mark.parametrize(
+    ("options", "item", "words"),
+    [
+        ("epsilon = 1", "COUNT(*)", "Laplace noise: Gaussian noise would need delta > 0"),
+        (
+            "epsilon = 1, delta = 1e-6",
+            "COUNT(*, epsilon => 0.3), COUNT(DISTINCT uid)",
+            "Laplace noise, because a part of epsilon is fixed in the query",
+        ),
+        (
+            "epsilon = 1",
+            "SUM(spend, contribution_bounds_per_group => (0, 0))",
+            "No owner can change these numbers, so they get no noise",
+        ),
+    ],
+)
+def test_noise_without_a_choice_says_why_there_was_none(quiet_shop, options, item, words):
+    assert words in explained(quiet_shop, f"{CLAUSE}({options}) {item} FROM visits")[0]["selects"][0]["notes"]
+
+
+def test_a_rule_that_was_asked_for_is_said_to_be_that(quiet_shop):
+    def why(options: str) -> str:
+        sql = f"{CLAUSE}(epsilon = 1, delta = 1e-6{options}) site, COUNT(DISTINCT uid) AS n FROM visits GROUP BY site"
+        return explained(quiet_shop, sql)[0]["selects"][0]["selection"]["why"]
+
+    assert why(", group_selection_strategy = LAPLACE_THRESHOLD").startswith("as asked; a group of ")
+    assert why("").startswith("the most accurate here")
+
+
+def test_the_noise_of_a_rule_that_reads_a_shown_count_is_explained(quiet_shop):
+    options = "epsilon = 1, delta = 1e-6, max_groups_contributed = 50, group_selection_strategy = LAPLACE_THRESHOLD"
+    notes = explained(quiet_shop, f"{CLAUSE}({options}) site, COUNT(DISTINCT uid) AS n FROM visits GROUP BY site")[0]
+    assert any("LAPLACE_THRESHOLD, as asked" in note for note in notes["selects"][0]["notes"])
+
+
+@pytest.mark.parametrize(("epsilon", "told"), [(10, False), (10.5, True)])
+def test_the_promise_says_next_to_nothing_above_ten(quiet_shop, epsilon, told):
+    text = explained(quiet_shop, f"{CLAUSE}(epsilon = {epsilon}) COUNT(*) AS n FROM visits")[1]
+    assert ("protects nobody" in text) == told
+
+
+@pytest.mark.parametrize("owners", [0, -1, 2.5, True, "many"])
+def test_a_wrong_number_of_owners_is_not_taken_for_a_missing_one(quiet_shop, owners):
+    sql = f"{CLAUSE}(epsilon = 1) AVG(spend, contribution_bounds_per_group => (0, 5)) AS a FROM visits"
+    with pytest.raises(shoal.ShoalError, match="owners must be") as refused:
+        quiet_shop.epsilon_for(sql, error=1, owners=owners)
+    assert refused.value.code == "E_OPTION_INVALID"
+    with pytest.raises(shoal.ShoalError, match="how many owners"):
+        quiet_shop.epsilon_for(sql, error=1)

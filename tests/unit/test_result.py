@@ -288,6 +288,46 @@ def test_an_answer_that_protects_nobody_says_so(shop):
     assert "protects nobody" in result._repr_html_()
 
 
+@pytest.mark.parametrize(("epsilon", "told"), [(10, False), (11, True)])
+def test_the_promise_says_next_to_nothing_above_ten(shop, epsilon, told):
+    result = shop.query(f"{CLAUSE}(epsilon = {epsilon}) COUNT(DISTINCT uid) AS n FROM customers")
+    assert ("protects nobody" in repr(result)) == told
+    assert any("protects nobody" in text for text in result.warnings) == told
+
+
+def test_the_whole_answer_as_text_has_every_row_and_long_keys_in_full(open_shop):
+    keys = [f"{'k' * 300}{i:03d}" for i in range(60)]
+    table = pa.table({"uid": np.arange(6000), "k": [keys[i % 60] for i in range(6000)]})
+    result = open_shop({"tables": {"t": {"owner": "uid"}}}, {"t": table}).query(
+        f"{CLAUSE}({SURE}) k, {COUNT} FROM t GROUP BY k"
+    )
+    text = result.to_text()
+    assert all(key in text for key in keys)
+    assert "more rows" not in text
+    assert "20 more rows" in repr(result)
+    assert len(Rows(result.to_arrow()).to_text().splitlines()) == 62
+
+
+def test_the_level_of_the_text_is_the_one_that_was_asked_for(shop):
+    result = shop.query(f"{CLAUSE}(epsilon = 1) COUNT(DISTINCT uid) AS n FROM customers")
+    assert "99.9% of the time" in result.to_text(level=0.999)
+    assert "95% of the time" in result.to_text()
+    with pytest.raises(shoal.ShoalError):
+        result.to_text(level=2)
+
+
+def test_notes_call_aggregates_by_their_output_columns(shop):
+    items = "SUM(SQRT(income)) AS a, SUM(LN(income + 1)) AS b, 2 * SUM(income * income) AS c, SUM(income)"
+    result = shop.query(f"{CLAUSE}(epsilon = 100) {items} FROM customers")
+    assert [note.split(":")[0] for note in result.notes] == ["a", "b", "SUM in c", "sum"]
+
+
+def test_notes_of_bounds_for_each_group_call_aggregates_by_their_output_columns(shop):
+    options = "epsilon = 100, delta = 1e-6, inferred_bounds = PER_GROUP"
+    result = shop.query(f"{CLAUSE}({options}) vip, SUM(SQRT(income)) AS a, SUM(income) FROM customers GROUP BY vip")
+    assert [note.split(":")[0] for note in result.notes] == ["a", "sum"]
+
+
 def test_long_answers_are_cut_in_sight_only():
     rows = Rows(pa.table({"n": range(1000)}))
     assert len(repr(rows).splitlines()) == 43

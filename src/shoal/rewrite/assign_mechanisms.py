@@ -165,6 +165,23 @@ def _noise_asked(draft: Draft) -> str:
     return {"LAPLACE_THRESHOLD": "LAPLACE", "GAUSSIAN_THRESHOLD": "GAUSSIAN"}.get(options.strategy, "AUTO")
 
 
+def _why(draft: Draft, budget: Budget, noise: str) -> str:
+    """The reason for a kind of noise in words; that it is the more accurate one only where the planner could choose."""
+    name = "Laplace noise" if noise == "LAPLACE" else "Jointly calibrated Gaussian noise"
+    options = draft.select.options
+    if not any(part_moves(part) for part in draft.parts):
+        return "No owner can change these numbers, so they get no noise"
+    if options.noise == noise:
+        return f"{name}, as asked"
+    if _noise_asked(draft) == noise:
+        return f"{name}: the rule {options.strategy}, as asked, reads a count that is shown"
+    if noise == "LAPLACE" and budget.delta == 0:
+        return f"{name}: Gaussian noise would need delta > 0"
+    if noise == "LAPLACE" and not budget.is_even:
+        return f"{name}, because a part of epsilon is fixed in the query"
+    return f"{name} is the more accurate here"
+
+
 def _surpassed(draft: Draft, found: list[Candidate], least: Callable[[], Errors | None]) -> bool:
     """Whether a candidate is at least as good in everything as another one can be."""
     fair = [c for c in found[1:] if _nowhere_worse(c, found[0], spare_of(draft))]
@@ -244,7 +261,7 @@ def with_laplace(draft: Draft, budget: Budget, rule: str) -> Candidate:
     charged: tuple[Event, ...] = tuple(n for n in (*binned, *noises) if n.shift.l1)
     selection, extra = _laplace_selection(draft, budget, rule, noises)
     shared = draft.shared_unit is not None and isinstance(selection, ThresholdSelection) and selection.released
-    return Candidate(noises, binned, selection, shared, (*charged, *extra), "Laplace noise is the more accurate here")
+    return Candidate(noises, binned, selection, shared, (*charged, *extra), _why(draft, budget, "LAPLACE"))
 
 
 def _count_shift(draft: Draft) -> Shift:
@@ -328,7 +345,7 @@ def _with_gaussian(draft: Draft, budget: Budget, rule: str) -> Candidate:
         events = (*events, selection)
     size = len(draft.parts)
     shared = isinstance(selection, ThresholdSelection) and selection.released
-    why = "Gaussian noise, calibrated jointly, is the more accurate here"
+    why = _why(draft, budget, "GAUSSIAN")
     return Candidate(noises[:size], noises[size : size + len(draft.histograms)], selection, shared, events, why)
 
 
