@@ -124,7 +124,7 @@ class Catalog:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Catalog:
         """Reads the same structure from a dict."""
-        _known_keys("the catalog", data, {"tables", "defaults"})
+        _known_keys("The catalog", data, {"tables", "defaults"})
         raw_tables = data.get("tables", {})
         if not isinstance(raw_tables, dict) or not raw_tables:
             raise _wrong("The catalog names no tables.", 'Add a section such as [tables.visits] with owner = "uid".')
@@ -143,18 +143,18 @@ class Catalog:
 
 
 def _known_keys(what: str, data: Any, known: set[str]) -> None:
+    """`what` begins a sentence."""
     if not isinstance(data, dict):
-        raise _wrong(f"In the catalog, {what} must be a section with keys.")
+        raise _wrong(f"{what} must be a section with keys.")
     for key in data:
         if key not in known:
-            raise _wrong(
-                f"In the catalog, {what} has the unknown key {key!r}.", f"Known keys: {', '.join(sorted(known))}."
-            )
+            raise _wrong(f"{what} has the unknown key {key!r}.", f"Known keys: {', '.join(sorted(known))}.")
 
 
 def _read_table(name: str, raw: Any) -> Table:
     where = f"table {name!r}"
-    _known_keys(where, raw, {"owner", "owner_kind", "public", "view", "columns", "max_rows_per_owner_and_group"})
+    known = {"owner", "owner_kind", "public", "view", "columns", "max_rows_per_owner_and_group"}
+    _known_keys(f"In the catalog, {where}", raw, known)
     owner, public = raw.get("owner"), raw.get("public", False)
     if not isinstance(public, bool) or (owner is not None and not (isinstance(owner, str) and owner)):
         raise _wrong(f"In the catalog, {where}: owner is the name of a column, public is true or false.")
@@ -178,7 +178,7 @@ def _read_table(name: str, raw: Any) -> Table:
 
 
 def _read_column(where: str, raw: Any) -> ColumnFacts:
-    _known_keys(where, raw, {"bounds", "values", "type"})
+    _known_keys(f"In the catalog, {where}", raw, {"bounds", "values", "type"})
     bounds, values = raw.get("bounds"), raw.get("values")
     if values is not None and (not isinstance(values, list) or len(values) > MAX_DOMAIN_VALUES):
         raise _wrong(f"In the catalog, {where}: values is a list of at most {MAX_DOMAIN_VALUES} entries.")
@@ -198,7 +198,8 @@ def _read_bounds(where: str, raw: Any) -> tuple[Fraction, Fraction] | None:
 
 
 def _read_defaults(raw: Any) -> Defaults:
-    _known_keys("[defaults]", raw, {"epsilon", "delta", "max_groups_per_owner", "population", "max_epsilon_per_query"})
+    known = {"epsilon", "delta", "max_groups_per_owner", "population", "max_epsilon_per_query"}
+    _known_keys("In the catalog, [defaults]", raw, known)
 
     def number(key: str, low: Fraction, high: Fraction) -> Fraction | None:
         if key not in raw:

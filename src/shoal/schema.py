@@ -78,8 +78,8 @@ def _check_table(table: Table, schema: Schema) -> None:
     if owner.kind not in {Kind.INTEGER, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN, Kind.DECIMAL}:
         raise ShoalError(
             "E_CATALOG",
-            f"The owner column of {table.name!r} must be a whole number or text.",
-            hint="Floating-point owners can be equal and look different; offer a view that casts them.",
+            f"The owner column of {table.name!r} is of type {owner}, which cannot tell owners apart.",
+            hint="Owners are whole numbers, texts, decimals, dates, timestamps or booleans; a view can cast others.",
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import duckdb
 import numpy as np
 import pandas as pd
@@ -348,6 +350,34 @@ def test_files_that_are_not_what_they_say_are_refused(tmp_path, name, content):
     assert refused(tmp_path / name).code == "E_SOURCE"
 
 
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_the_file_that_cannot_be_read_is_named(tmp_path, kind):
+    write(tmp_path, kind)
+    broken = tmp_path / f"orders.{kind}"
+    broken.symlink_to("/proc/self/mem")  # a file that opens, and whose first byte the system does not give
+    error = refused(tmp_path)
+    assert error.code == "E_SOURCE"
+    assert f"The file {str(broken)!r} cannot be read: " in error.message
+    assert "account" in error.hint
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the administrator may read everything")
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_file_that_may_not_be_read_is_told_from_a_damaged_one(tmp_path, kind):
+    write(tmp_path, kind)
+    (tmp_path / f"visits.{kind}").chmod(0)
+    assert "Permission denied" in refused(tmp_path).message
+
+
+def test_the_damaged_one_of_many_files_is_named(tmp_path):
+    (tmp_path / "visits").mkdir()
+    pa.parquet.write_table(visits(), tmp_path / "visits" / "a.parquet")
+    (tmp_path / "visits" / "b.parquet").write_bytes(b"not parquet at all")
+    error = refused(tmp_path)
+    assert f"The file {str(tmp_path / 'visits' / 'b.parquet')!r} cannot be read as a table." in error.message
+    assert "a parquet file" in error.hint
+
+
 def test_parts_of_a_csv_table_must_have_the_same_columns(tmp_path):
     (tmp_path / "visits").mkdir()
     (tmp_path / "visits" / "a.csv").write_text("uid,site\n1,a\n")
@@ -381,7 +411,7 @@ def test_the_catalog_must_fit_the_source():
     for tables, word in (
         ({"orders": {"owner": "uid"}}, "orders"),
         ({"visits": {"owner": "who"}}, "who"),
-        ({"visits": {"owner": "spend"}}, "whole number or text"),
+        ({"visits": {"owner": "spend"}}, "cannot tell owners apart"),
         ({"visits": {"owner": "uid", "columns": {"cost": {"bounds": [0, 1]}}}}, "cost"),
         ({"visits": {"owner": "uid", "columns": {"site": {"type": "blob"}}}}, "site"),
         ({"visits": {"owner": "uid", "view": "SELECT * FROM nothing"}}, "visits"),

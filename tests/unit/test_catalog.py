@@ -86,7 +86,7 @@ def test_versions_of_a_catalog_differ_when_it_does():
         ([], "a dict"),
         ({}, "names no tables"),
         ({"tables": []}, "names no tables"),
-        ({"table": {}}, "unknown key 'table'"),
+        ({"table": {}}, "The catalog has the unknown key 'table'"),
         ({"tables": {"visits": 7}}, "a section"),
         ({"tables": {"visits": {}}}, "either owner"),
         ({"tables": {"visits": {"owner": "uid", "public": True}}}, "either owner"),

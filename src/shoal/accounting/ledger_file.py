@@ -307,8 +307,8 @@ def _in_plain_words(extended_code: int | None) -> ShoalError:
     if code in unwritable:
         return ShoalError(
             "E_LEDGER",
-            "The ledger cannot be written, so nothing is answered.",
-            hint="Check free space, and that the file and its folder may be written by this account.",
+            "The ledger cannot be read and written, so nothing can be spent on it.",
+            hint="Check free space, and that this account may read and write the file and its folder.",
         )
     return damaged("it cannot be read as one")
 

@@ -59,11 +59,11 @@ def csv_relation(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> st
 
 def _header(path: Path) -> tuple[list[str], str]:
     """The names in the first line, and the character between them."""
-    try:
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            line = file.readline(LONGEST_HEADER)
-    except OSError:
-        raise ShoalError("E_SOURCE", f"The file {str(path)!r} cannot be read.") from None
+    refused = reading_refused(path)
+    if refused is not None:
+        raise refused
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        line = file.readline(LONGEST_HEADER)
     delimiter = "\t" if path.suffix.lower() == ".tsv" else max(DELIMITERS, key=line.count)
     names = [name.strip() or f"column{i}" for i, name in enumerate(next(csv.reader([line], delimiter=delimiter), []))]
     if not names or len({fold(name) for name in names}) < len(names):
@@ -73,6 +73,19 @@ def _header(path: Path) -> tuple[list[str], str]:
             hint="A CSV file starts with a line such as uid,day,spend.",
         )
     return names, delimiter
+
+
+def reading_refused(path: Path) -> ShoalError | None:
+    """What the system has against reading a file, if anything; nothing of its content is told."""
+    try:
+        with path.open("rb") as file:
+            file.read(1)
+    except OSError as error:
+        reason = error.strerror or "it cannot be read"
+        return ShoalError(
+            "E_SOURCE", f"The file {str(path)!r} cannot be read: {reason}.", hint="May this account read it?"
+        )
+    return None
 
 
 def _types(connection: duckdb.DuckDBPyConnection, rows: str, names: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.catalog import fold
-from shoal.engines.csv_files import csv_relation, quoted, text
+from shoal.engines.csv_files import csv_relation, quoted, reading_refused, text
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -104,16 +104,38 @@ def _open_files(files: dict[str, list[Path]]) -> Engine:
 
     connection = duckdb.connect(":memory:")
     folders = sorted({str(p.resolve().parent) for parts in files.values() for p in parts})
-    try:
-        for table, parts in files.items():
+    for table, parts in files.items():
+        try:
             connection.execute(f"CREATE VIEW {quoted(table)} AS {_reader(connection, parts)}")
-        listed = ", ".join(text(f) for f in folders)
-        connection.execute(f"SET allowed_directories = [{listed}]")
-    except duckdb.Error:
-        raise ShoalError(
-            "E_SOURCE", "One of the files cannot be read as a table.", hint="Each file must be valid parquet or CSV."
-        ) from None
+        except duckdb.Error:
+            raise _unreadable(connection, table, parts) from None
+    listed = ", ".join(text(f) for f in folders)
+    connection.execute(f"SET allowed_directories = [{listed}]")
     return DuckDBEngine(connection, ours=True)
+
+
+def _unreadable(connection: duckdb.DuckDBPyConnection, table: str, parts: list[Path]) -> ShoalError:
+    """Which file is to blame for a table that cannot be opened, and whether the system or its content forbids it."""
+    import duckdb
+
+    for path in parts:
+        refused = reading_refused(path)
+        if refused is not None:
+            return refused
+        try:
+            connection.execute(f"DESCRIBE {_reader(connection, [path])}")
+        except duckdb.Error:
+            kind = SUFFIXES[path.suffix.lower()]
+            return ShoalError(
+                "E_SOURCE",
+                f"The file {str(path)!r} cannot be read as a table.",
+                hint=f"By its name it is {'a CSV' if kind == 'csv' else 'a parquet'} file: is it whole, and is it one?",
+            )
+    return ShoalError(
+        "E_SOURCE",
+        f"The files of the table {table!r} do not fit together.",
+        hint="The same column must be of the same type in all of them.",
+    )
 
 
 def _reader(connection: duckdb.DuckDBPyConnection, parts: list[Path]) -> str:

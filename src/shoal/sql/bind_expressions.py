@@ -158,6 +158,13 @@ class ExpressionBinder:
                 return self._scalar(node, place)
             case exp.Star():
                 raise ShoalError("E_PARSE", "A star cannot stand here.", position=place)
+            case exp.Bracket():
+                raise ShoalError(
+                    "E_UNSUPPORTED",
+                    "An element of a list cannot be taken with [ ].",
+                    hint="For one quantile write PERCENTILE_CONT(x, 0.5) or MEDIAN(x), which cost no more.",
+                    position=place,
+                )
         call = function_call(node)
         if call is None:
             raise ShoalError("E_UNSUPPORTED", "This expression is not supported.", position=place)

@@ -311,7 +311,7 @@ def test_when_the_disk_is_full_nothing_is_reserved_and_the_ledger_stays_whole(pa
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(path), str(size + room)], capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith("E_LEDGER The ledger cannot be written")
+    assert done.stdout.startswith("E_LEDGER The ledger cannot be read and written")
     ledger = Ledger.open(path)
     assert ledger.spent[0] == Fraction(5, 10) + Fraction(len(ledger.entries()) - 5, 10**6)
 
