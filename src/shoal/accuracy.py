@@ -13,6 +13,7 @@ from shoal.params import LARGEST_EPSILON, SMALLEST_EPSILON
 from shoal.plan.aggregates import Average, CountDistinct, CountOwners, CountRows, Sum
 from shoal.plan.measures import Steps
 from shoal.plan.releases import Inferred
+from shoal.sql.calls_as_written import CallsAsWritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,20 +71,23 @@ def _between(low: Fraction, high: Fraction) -> Fraction:
 
 def widest(plan: StatementPlan, level: float, owners: int | None) -> float:
     """The half-width of the widest interval among all private aggregates of a plan."""
-    widths = [half_width(select, column, level, owners) for select in plan.selects for column in select.columns]
+    written = CallsAsWritten(plan.sql)
+    widths = [
+        half_width(select, column, level, owners, written) for select in plan.selects for column in select.columns
+    ]
     if not widths:
         raise ShoalError("E_USAGE", "There is no private aggregate in this query whose error could be asked for.")
     return max(widths)
 
 
-def half_width(select: SelectPlan, column: Column, level: float, owners: int | None) -> float:
+def half_width(select: SelectPlan, column: Column, level: float, owners: int | None, written: CallsAsWritten) -> float:
     """How far the noise may move one number, in the analyst's units."""
     releases = [select.releases[i] for i in column.releases]
     aggregate = column.call.aggregate
     if any(isinstance(r.bounds, Inferred) for r in releases):
         raise ShoalError(
             "E_BOUNDS_REQUIRED",
-            f"The error of {aggregate.name} depends on bounds that are not known yet.",
+            f"The error of {written.at(column.call.place) or aggregate.name} depends on bounds that are not known yet.",
             hint="Give bounds in the query or in the catalog.",
             position=column.call.place,
         )
@@ -92,7 +96,7 @@ def half_width(select: SelectPlan, column: Column, level: float, owners: int | N
     if not isinstance(aggregate, (CountOwners, CountRows, Sum, CountDistinct)):
         raise ShoalError(
             "E_UNSUPPORTED",
-            f"The error of {aggregate.name} depends on the data; no epsilon can be promised for it.",
+            f"The error of {written.at(column.call.place) or aggregate.name} depends on the data; no epsilon can be promised.",
             hint="Ask for counts, sums and averages.",
             position=column.call.place,
         )

@@ -271,3 +271,17 @@ def test_a_wrong_number_of_owners_is_not_taken_for_a_missing_one(quiet_shop, own
     assert refused.value.code == "E_OPTION_INVALID"
     with pytest.raises(shoal.ShoalError, match="how many owners"):
         quiet_shop.epsilon_for(sql, error=1)
+
+
+@pytest.mark.parametrize(
+    ("item", "code"),
+    [
+        ("MEDIAN(spend, contribution_bounds_per_row => (0, 5))", "E_UNSUPPORTED"),
+        ("SUM(SQRT(spend))", "E_BOUNDS_REQUIRED"),
+    ],
+)
+def test_an_aggregate_without_a_known_error_is_called_as_it_was_written(quiet_shop, item, code):
+    with pytest.raises(shoal.ShoalError) as refused:
+        quiet_shop.epsilon_for(f"{CLAUSE}(epsilon = 1) COUNT(DISTINCT uid), {item} AS x FROM visits", error=1)
+    assert refused.value.code == code
+    assert f"The error of {item} depends on" in refused.value.message
