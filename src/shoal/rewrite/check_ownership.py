@@ -21,6 +21,7 @@ from shoal.plan.expressions import Call, Cast, Column, Expression
 from shoal.plan.nodes import Field, Node, field_of
 from shoal.plan.trees import expressions_of, is_owned
 from shoal.rewrite.check_windows import read_values, windows_of
+from shoal.sql.bind_conditions import owner_not_in_place
 from shoal.sql.functions import needs_order
 
 if TYPE_CHECKING:
@@ -335,12 +336,7 @@ class Ownership:
             else []
         )
         if left is None or right is None or not positions or left.kind != right.kind:
-            raise ShoalError(
-                "E_SETOP_UID",
-                "Both sides of a set operation need the owner column, at the same position and of the same kind.",
-                hint="SELECT uid, … FROM a UNION ALL SELECT uid, … FROM b",
-                position=node.place,
-            )
+            raise owner_not_in_place(node.place)
         if _owner_type(left) != _owner_type(right):
             raise ShoalError("E_SETOP_UID", "The owners of both sides have different types.", position=node.place)
         # A side's silently carried owner must not become a column of the set operation.

@@ -21,6 +21,7 @@ from shoal.plan.expressions import (
 from shoal.plan.trees import is_owned
 from shoal.plan.types import Kind, Type, common_type
 from shoal.sql import functions
+from shoal.sql.bind_conditions import holds_owner, owner_not_in_place
 from shoal.sql.bind_context import CommonTable, Context
 from shoal.sql.bind_from import FromBinder
 from shoal.sql.bind_order import with_tail
@@ -144,6 +145,7 @@ class Binder:
         for a, b in zip(left.fields, right.fields, strict=True):
             found = common_type([a.type, b.type])
             if found is None:
+                self._refuse_misplaced_owners(left, right, place)
                 raise ShoalError(
                     "E_UNSUPPORTED",
                     f"The columns {a.name!r} and {b.name!r} have different types.",
@@ -169,6 +171,16 @@ class Binder:
         node: Node = nodes.SetOperation(left, right, kind, fields, place=place)
         scope = Scope([Relation("", node.fields)], parent=parent)
         return with_tail(self, tree, node, [], scope, tables)
+
+    def _refuse_misplaced_owners(self, left: Node, right: Node, place: tuple[int, int] | None) -> None:
+        """Owners that stand at different places are the reason, where types differ because of it."""
+        pairs = zip(left.fields, right.fields, strict=True)
+        together = any(all(self._is_owner(f) for f in pair) for pair in pairs)
+        if (is_owned(left) or is_owned(right)) and not together:
+            raise owner_not_in_place(place)
+
+    def _is_owner(self, field: nodes.Field) -> bool:
+        return holds_owner(self.context, Column(field.symbol, field.type))
 
     def _converted(self, node: Node, types: list[Type]) -> Node:
         if all(f.type.plain() == t.plain() for f, t in zip(node.fields, types, strict=True)):

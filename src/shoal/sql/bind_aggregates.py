@@ -126,16 +126,11 @@ class AggregateBinder:
         epsilon = _checked(named.get("epsilon"), params.epsilon, "epsilon")
         report = _report(named.get("report_format"))
         rows = _checked(named.get(ROWS), params.max_groups_per_owner, ROWS) or 1
-        strategy = named.get(STRATEGY)
-        if strategy is not None and str(strategy.value).upper() not in {"AUTO", "SAMPLING"}:
-            raise ShoalError(
-                "E_UNSUPPORTED",
-                "The bounding strategy is AUTO or SAMPLING.",
-                hint="GREEDY is not offered.",
-                position=strategy.place,
-            )
+        _check_strategy(named.get(STRATEGY))
         aggregate = self._aggregate(call, name, value, extras, self._row_limit or rows)
         _check_count_bounds(call, aggregate, bounds)
+        if name == "COUNT_DISTINCT" and bounds is not None and value is not None:
+            self._check_bounds_of_distinct(call, value, bounds)
         bounds, source = self._bounds_or_catalog(aggregate, bounds)
         return BoundAggregate(aggregate, bounds, source, epsilon, report)
 
@@ -227,9 +222,26 @@ class AggregateBinder:
                 hint=f"Write bounds as {form.bounds} => (lower, upper)." if form.bounds else None,
                 position=call.place,
             )
-        if form.bounds is None:
+        if form.bounds is None and not (self._anonymization and call.distinct):
             raise ShoalError("E_BOUNDS_INVALID", f"{call.name} takes no bounds.", position=call.place)
         return _pair(call, given[0])
+
+    def _check_bounds_of_distinct(self, call: FunctionCall, value: exp.Expr, bounds: Bounds) -> None:
+        """ANON_COUNT(DISTINCT owner, hi): each owner counts once, which bounds around 1 leave as it is."""
+        if not self._is_owner(self._rows.bind(value)):
+            raise ShoalError(
+                "E_BOUNDS_INVALID",
+                f"{call.name}(DISTINCT x) takes bounds where x is the owner column only.",
+                hint="Leave the bounds out.",
+                position=call.place,
+            )
+        if not bounds.lower <= 1 <= bounds.upper:
+            raise ShoalError(
+                "E_BOUNDS_INVALID",
+                "Each owner counts once here, and these bounds leave out 1.",
+                hint="Leave the bounds out, or write an upper bound of at least 1.",
+                position=call.place,
+            )
 
     def _argument(self, call: FunctionCall, node: exp.Expr) -> Expression:
         """The aggregated expression; FILTER turns what it leaves out into NULL."""
@@ -329,6 +341,20 @@ def _as_number(type_: Type) -> str:
     if type_.kind in {Kind.DATE, Kind.TIMESTAMP}:
         return "Count days: DATE_DIFF('day', DATE '2025-01-01', x)."
     return "Count rows where it holds: COUNTIF(x)." if type_.kind is Kind.BOOLEAN else "Cast it, or use CASE."
+
+
+def _check_strategy(strategy: Constant | None) -> None:
+    word = str(strategy.value).upper() if strategy is not None else "AUTO"
+    if strategy is None or word in {"AUTO", "SAMPLING"}:
+        return
+    if word == "GREEDY":
+        raise ShoalError(
+            "E_UNSUPPORTED",
+            "The bounding strategy GREEDY is not offered.",
+            hint="Write AUTO or SAMPLING, or leave it out.",
+            position=strategy.place,
+        )
+    raise ShoalError("E_OPTION_INVALID", f"{STRATEGY} is AUTO or SAMPLING.", position=strategy.place)
 
 
 def _check_count_bounds(call: FunctionCall, aggregate: Aggregate, bounds: Bounds | None) -> None:

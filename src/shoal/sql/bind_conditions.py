@@ -57,6 +57,16 @@ def holds_owner(context: Context, value: Expression) -> bool:
     return table is not None and table.owner is not None and origin is not None and fold(table.owner) == origin[1]
 
 
+def owner_not_in_place(place: tuple[int, int] | None) -> ShoalError:
+    """The refusal of a set operation that would mix owners up."""
+    return ShoalError(
+        "E_SETOP_UID",
+        "Both sides of a set operation need the owner column, at the same position and of the same kind.",
+        hint="SELECT uid, … FROM a UNION ALL SELECT uid, … FROM b",
+        position=place,
+    )
+
+
 def is_subquery_test(conjunct: exp.Expr) -> bool:
     """Whether a condition is [NOT] EXISTS (SELECT …) or [NOT] IN (SELECT …)."""
     test = conjunct.this if isinstance(conjunct, exp.Not) else conjunct

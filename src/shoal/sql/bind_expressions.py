@@ -57,6 +57,9 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.ILike: "ilike",
 }
 
+LAST_VERDICTS = frozenset({"E_UID_EXPOSED", "E_RAW_OUTPUT"})
+"""Where several codes fit a query, these are told last."""
+
 _RANKS = {"rank", "dense_rank", "percent_rank", "cume_dist"}
 
 _TYPES: dict[str, Type] = {
@@ -207,7 +210,16 @@ class ExpressionBinder:
             constant = functions.fold_environment(call.name, self.now())
             if constant is not None:
                 return replace(constant, place=call.place)
-        return functions.resolve(call.name, [self._argument(a) for a in call.arguments], call.place)
+        return functions.resolve(call.name, self._arguments(call), call.place)
+
+    def _arguments(self, call: FunctionCall) -> list[Expression]:
+        """Unknown names come before unknown functions, and those before what may not be shown."""
+        try:
+            return [self._argument(a) for a in call.arguments]
+        except ShoalError as error:
+            if error.code in LAST_VERDICTS:
+                functions.check_known(call.name, call.place)
+            raise
 
     def now(self) -> dt.datetime:
         """The moment of planning, the same for a whole statement."""

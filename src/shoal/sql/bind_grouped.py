@@ -9,7 +9,7 @@ from sqlglot import exp
 from shoal.catalog import fold
 from shoal.errors import ShoalError
 from shoal.plan.expressions import Column, Expression
-from shoal.sql.bind_expressions import ExpressionBinder, is_aggregate
+from shoal.sql.bind_expressions import LAST_VERDICTS, ExpressionBinder, is_aggregate
 from shoal.sql.parse import function_call, position
 
 if TYPE_CHECKING:
@@ -171,3 +171,17 @@ class GroupedBinder(ExpressionBinder):
         if call.over is None and is_aggregate(call):
             return self._aggregate(call)
         return super().call(call)
+
+    def window(self, call: FunctionCall) -> Expression:
+        """A window over groups; an aggregate that would look at rows through one is told so."""
+        try:
+            return super().window(call)
+        except ShoalError as error:
+            if error.code not in LAST_VERDICTS or not is_aggregate(call):
+                raise
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                f"{call.name}(…) OVER (…) in a private SELECT looks at released groups, not at rows.",
+                hint="Leave out OVER for a private aggregate; windows over one owner's rows stand in a subquery in FROM.",
+                position=call.place,
+            ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlglot import exp
 
@@ -13,9 +13,9 @@ from shoal.plan import nodes
 from shoal.plan.expressions import Call, Column, Expression, Literal, Order
 from shoal.plan.releases import AggregateCall, Options, PrivateSelect
 from shoal.plan.trees import is_owned
-from shoal.plan.types import BOOLEAN, TEXT, Kind
+from shoal.plan.types import BOOLEAN, NULL, TEXT, Kind
 from shoal.sql.bind_aggregates import AggregateBinder, BoundAggregate
-from shoal.sql.bind_expressions import ExpressionBinder
+from shoal.sql.bind_expressions import LAST_VERDICTS, ExpressionBinder
 from shoal.sql.bind_grouped import GroupedBinder, KeyResolver, output_name, select_items
 from shoal.sql.bind_rows import ordered, value_name
 from shoal.sql.parse import function_call, position
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 MAX_KEYS = 100
 MAX_PUBLIC_GROUPS = 1_000_000
+_NOTHING = Literal(None, NULL)
+_Found = TypeVar("_Found")
 
 
 def bind_private_select(
@@ -105,14 +107,7 @@ class PrivateBinder:
         self._check(unit)
         keys = self._keys()
         grouped = GroupedBinder(self._rows, keys, self._aggregate, self._raw)
-        try:
-            outputs, condition, order = self._over_groups(grouped)
-        except ShoalError as error:
-            if error.code not in {"E_RAW_OUTPUT", "E_UID_EXPOSED"}:
-                raise
-            # What ownership has to say about the FROM comes first; this error waits for it.
-            self._context.late.append(error)
-            outputs, condition, order = [], None, []
+        outputs, condition, order = self._over_groups(grouped)
         fields = tuple(keys.values()) + tuple(c.field for c in self._calls.values())
         # Private subqueries in the SELECT list or in HAVING were met first: they have the lower numbers, and run first.
         number = len(self._context.selects)
@@ -177,19 +172,34 @@ class PrivateBinder:
     def _over_groups(
         self, grouped: GroupedBinder
     ) -> tuple[list[tuple[str, Expression]], Expression | None, list[Order]]:
-        outputs: list[tuple[str, Expression]] = []
-        for index, (alias, value) in enumerate(self._items):
+        outputs = [self._output(grouped, index, alias, value) for index, (alias, value) in enumerate(self._items)]
+        grouped.aliases = {fold(n): v for n, v in outputs}
+        having = self._tree.args.get("having")
+        condition = self._told_late(lambda: grouped.condition(having.this)) if having is not None else None
+        clause = self._tree.args.get("order")
+        grouped.prefers_aliases = True
+        items = clause.expressions if clause is not None else []
+        order = self._told_late(lambda: [ordered(grouped, item, outputs) for item in items]) or []
+        return outputs, condition, order
+
+    def _output(self, grouped: GroupedBinder, index: int, alias: str | None, value: exp.Expr) -> tuple[str, Expression]:
+        def bound() -> Expression:
             if value.is_star and isinstance(value, (exp.Star, exp.Column)):
                 raise self._raw(value)
             _refuse_counting_over(value)
-            outputs.append((output_name(alias, value, index), grouped.bind(value)))
-        grouped.aliases = {fold(n): v for n, v in outputs}
-        having = self._tree.args.get("having")
-        condition = grouped.condition(having.this) if having is not None else None
-        clause = self._tree.args.get("order")
-        grouped.prefers_aliases = True
-        order = [ordered(grouped, item, outputs) for item in clause.expressions] if clause is not None else []
-        return outputs, condition, order
+            return grouped.bind(value)
+
+        return output_name(alias, value, index), self._told_late(bound) or _NOTHING
+
+    def _told_late(self, bound: Callable[[], _Found]) -> _Found | None:
+        """What may not be shown is remembered, and told when the rest of the query and its ownership are in order."""
+        try:
+            return bound()
+        except ShoalError as error:
+            if error.code not in LAST_VERDICTS:
+                raise
+            self._context.late.append(error)
+            return None
 
     def _raw(self, node: exp.Expr) -> ShoalError:
         if (

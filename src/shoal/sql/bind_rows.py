@@ -174,17 +174,12 @@ class RowsBinder:
 
     def _aggregate(self, call: FunctionCall) -> Expression:
         """An exact aggregate, order-independent by construction."""
-        if call.named or call.clamped or call.within_group is not None or call.order_by is not None or call.nulls:
-            raise ShoalError(
-                "E_UNSUPPORTED",
-                f"{call.name} takes plain arguments here.",
-                hint="Bounds belong to the private SELECT.",
-                position=call.place,
-            )
         if call.name.startswith("ANON_"):
             raise ShoalError(
                 "E_AGG_NOT_DP", f"{call.name} belongs to a SELECT WITH ANONYMIZATION.", position=call.place
             )
+        functions.check_owner_aggregate(call.name, call.place)
+        _refuse_what_only_private_aggregates_take(call)
         arguments = [] if call.star else [self._rows.bind(a) for a in call.arguments]
         name, result = functions.owner_aggregate(call.name, [a.type for a in arguments], call.place)
         condition = self._rows.condition(call.filter) if call.filter is not None else None
@@ -232,6 +227,18 @@ def value_name(value: Expression, node: Node) -> str:
     if isinstance(value, Column):
         return next((f.name for f in node.fields if f.symbol == value.symbol), "")
     return ""
+
+
+def _refuse_what_only_private_aggregates_take(call: FunctionCall) -> None:
+    reasons = (
+        (call.named or call.clamped, "bounds and named arguments", "They belong to a private SELECT; leave them out."),
+        (call.order_by, "ORDER BY", "Leave it out: the answer does not depend on the order of rows."),
+        (call.within_group, "WITHIN GROUP", "Leave it out: the answer does not depend on the order of rows."),
+        (call.nulls, f"{call.nulls} NULLS", "Leave it out: aggregates skip NULL."),
+    )
+    for given, what, hint in reasons:
+        if given:
+            raise ShoalError("E_UNSUPPORTED", f"{call.name} takes no {what} here.", hint=hint, position=call.place)
 
 
 def _raw_in_group(node: exp.Expr) -> ShoalError:

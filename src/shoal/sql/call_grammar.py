@@ -89,7 +89,7 @@ class CallGrammar(Cursor):
     def _positional_argument(self, *, first: bool) -> exp.Expr:
         """An expression, a subquery, a lambda; a star in the first place only."""
         start = self.token
-        if first and self.at("*") and self.ahead(1).key in {",", ")"}:
+        if first and self.at("*") and self.ahead(1).key in {",", ")", "CLAMPED"}:
             self.advance()
             return self.mark(exp.Star(), start)
         if self.token.key in QUERY_WORDS and self.at_query():

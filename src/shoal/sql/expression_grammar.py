@@ -1,6 +1,6 @@
 """The grammar of expressions: tokens → sqlglot nodes, by recursive descent; what is not written here does not exist.
 
-From loosest to tightest:  OR · AND · NOT · IS · comparison, BETWEEN, IN, LIKE · || · + - · * / % · sign · :: [ ] AT
+From loosest to tightest:  OR · AND · NOT · IS · comparison, BETWEEN, IN, LIKE · || · + - · * / // % · sign · :: [ ] AT
 TIME ZONE. Comparisons do not chain. Parentheses leave no node behind: the tree is the grouping. Every function call
 is an `exp.Anonymous` under the name the analyst wrote, with its arguments in the order written (see
 `shoal.sql.calls`).
@@ -44,6 +44,7 @@ _OPERATORS: dict[str, tuple[int, type[exp.Binary]]] = {
     "-": (2, exp.Sub),
     "*": (3, exp.Mul),
     "/": (3, exp.Div),
+    "//": (3, exp.IntDiv),
     "%": (3, exp.Mod),
 }
 _PATTERNS: dict[str, type[exp.Binary]] = {"LIKE": exp.Like, "ILIKE": exp.ILike}

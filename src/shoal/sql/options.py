@@ -39,6 +39,10 @@ KNOWN = {
 }
 
 
+_OTHER_CLAUSE = {"min_privacy_units_per_group": "k_threshold", "k_threshold": "min_privacy_units_per_group"}
+"""One option that each clause calls by a name of its own."""
+
+
 def _invalid(message: str, constant: Constant | None, hint: str | None = None) -> ShoalError:
     return ShoalError("E_OPTION_INVALID", message, hint=hint, position=constant.place if constant else None)
 
@@ -106,7 +110,7 @@ def _by_name(clause: PrivacyClause) -> dict[str, Constant]:
 
 
 def _known_hint(name: str, known: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(name.lower(), known, n=1)
+    close = [_OTHER_CLAUSE[name]] if name in _OTHER_CLAUSE else difflib.get_close_matches(name.lower(), known, n=1)
     nearest = f"Did you mean {close[0]}? " if close else ""
     return f"{nearest}Known options: {', '.join(sorted(known))}."
 

@@ -50,6 +50,23 @@ REFUSED = {
     "a fraction that is a column": ("PERCENTILE_CONT(age, age) FROM customers", "E_UNSUPPORTED", None),
     "no parts": ("APPROX_QUANTILES(age, 0) FROM customers", "E_UNSUPPORTED", None),
     "QUALIFY": ("region, COUNT(*) AS n FROM customers GROUP BY 1 QUALIFY RANK() OVER (ORDER BY n) = 1", "E_UNSUPPORTED", "outer"),
+    "an unknown function of a raw column": ("FOO_BAR(age) FROM customers", "E_FUNCTION_NOT_ALLOWED", "functions.md"),
+    "the beginning of a function's name": ("VAR(age) FROM customers", "E_FUNCTION_NOT_ALLOWED", "VAR_POP, VAR_SAMP"),
+    "an unknown function behind a raw column": ("age, FOO(age) FROM customers", "E_FUNCTION_NOT_ALLOWED", None),
+    "an unknown column in an unknown function": ("FOO(aeg) FROM customers", "E_UNKNOWN_COLUMN", "'age'"),
+    "an unknown column behind a raw one": ("age, aeg FROM customers", "E_UNKNOWN_COLUMN", "'age'"),
+    "a raw column behind OVER": ("SUM(age) OVER (PARTITION BY uid) FROM customers", "E_UNSUPPORTED", "Leave out OVER"),
+    "the owner behind OVER": ("MAX(uid) OVER () FROM customers", "E_UNSUPPORTED", "Leave out OVER"),
+    "a raw column in ROW_NUMBER": ("ROW_NUMBER() OVER (ORDER BY age) FROM customers", "E_RAW_OUTPUT", None),
+    "an unknown strategy": (
+        "COUNT(DISTINCT age, contribution_bounding_strategy => FOO) FROM customers", "E_OPTION_INVALID", None,
+    ),
+    "a strategy that is not offered": (
+        "COUNT(DISTINCT age, contribution_bounding_strategy => GREEDY) FROM customers", "E_UNSUPPORTED", "SAMPLING",
+    ),
+    "owners at different places of a set operation": (
+        "COUNT(*) FROM (SELECT region, uid FROM customers UNION ALL SELECT uid, site FROM visits)", "E_SETOP_UID", "UNION ALL",
+    ),
     "WITH RECURSIVE": (None, "E_RECURSION", None),
 }  # fmt: skip
 
@@ -107,7 +124,11 @@ def test_two_spellings_of_one_query_are_one_plan(quiet_shop, one, other):
     ("clause", "older"),
     [
         ("COUNT(*, contribution_bounds_per_group => (0, 3))", "ANON_COUNT(*, 3)"),
+        ("COUNT(*, contribution_bounds_per_group => (1, 3))", "ANON_COUNT(* CLAMPED BETWEEN 1 AND 3)"),
         ("COUNT(DISTINCT uid)", "ANON_COUNT(DISTINCT uid)"),
+        ("COUNT(DISTINCT uid)", "ANON_COUNT(DISTINCT uid, 1)"),
+        ("COUNT(DISTINCT uid)", "ANON_COUNT(DISTINCT uid, 7)"),
+        ("COUNT(DISTINCT uid)", "ANON_COUNT(DISTINCT uid CLAMPED BETWEEN 0 AND 3)"),
         ("SUM(age, contribution_bounds_per_group => (1, 3))", "ANON_SUM(age, 1, 3)"),
         ("SUM(age, contribution_bounds_per_group => (1, 3))", "ANON_SUM(age CLAMPED BETWEEN 1 AND 3)"),
         ("AVG(age)", "ANON_AVG(age)"),
@@ -144,3 +165,59 @@ def test_a_star_in_a_subquery_stands_for_what_is_in_sight_once(quiet_shop):
 def test_the_moment_of_planning_is_the_same_in_a_whole_statement(quiet_shop):
     plan = quiet_shop.plan(f"{CLAUSE} COUNT(*) FROM customers WHERE born < CURRENT_DATE AND born < CURRENT_DATE()")
     assert "CURRENT" not in str(plan.selects[0].select.input).upper()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("ANON_COUNT(DISTINCT uid, 0)", "leave out 1"),
+        ("ANON_COUNT(DISTINCT uid CLAMPED BETWEEN 2 AND 3)", "leave out 1"),
+        ("ANON_COUNT(DISTINCT uid CLAMPED BETWEEN 1 AND 0)", "lower"),
+        ("ANON_COUNT(DISTINCT uid, 'one')", "finite numbers"),
+        ("ANON_COUNT(DISTINCT uid, age)", "finite numbers"),
+        ("ANON_COUNT(DISTINCT uid, 1 CLAMPED BETWEEN 0 AND 1)", "twice"),
+        ("ANON_COUNT(DISTINCT age, 3)", "owner column only"),
+        ("ANON_COUNT(DISTINCT uid + 0, 3)", "owner column only"),
+    ],
+)
+def test_bounds_of_a_count_of_owners_let_each_owner_count_once(quiet_shop, refusal, call, words):
+    error = refusal(quiet_shop, f"SELECT WITH ANONYMIZATION OPTIONS(epsilon = 1) {call} FROM customers")
+    assert error.code == "E_BOUNDS_INVALID"
+    assert words in error.message
+
+
+@pytest.mark.parametrize(
+    ("clause", "option", "other"),
+    [
+        ("ANONYMIZATION", "min_privacy_units_per_group", "k_threshold"),
+        ("DIFFERENTIAL_PRIVACY", "k_threshold", "min_privacy_units_per_group"),
+    ],
+)
+def test_an_option_of_the_other_clause_is_named_as_this_one_calls_it(quiet_shop, refusal, clause, option, other):
+    error = refusal(quiet_shop, f"SELECT WITH {clause} OPTIONS(epsilon = 1, {option} = 3) COUNT(*) FROM customers")
+    assert error.code == "E_OPTION_UNKNOWN"
+    assert f"Did you mean {other}?" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "words"),
+    [
+        ("STRING_AGG(region, ',' ORDER BY region)", "E_FUNCTION_NOT_ALLOWED", "do not depend on the order"),
+        ("QUANTILE_CONT(LENGTH(region), 0.5)", "E_FUNCTION_NOT_ALLOWED", "MEDIAN"),
+        ("SUM(LENGTH(region) ORDER BY region)", "E_UNSUPPORTED", "does not depend on the order"),
+        ("MEDIAN(0.5) WITHIN GROUP (ORDER BY region)", "E_UNSUPPORTED", "does not depend on the order"),
+        ("SUM(LENGTH(region), contribution_bounds_per_group => (0, 1))", "E_UNSUPPORTED", "private SELECT"),
+        ("COUNT(* CLAMPED BETWEEN 0 AND 1)", "E_UNSUPPORTED", "private SELECT"),
+        ("COUNT(region) IGNORE NULLS", "E_UNSUPPORTED", "skip NULL"),
+    ],
+)
+def test_what_exact_aggregates_do_not_take_is_said_without_owners(quiet_shop, refusal, call, code, words):
+    error = refusal(quiet_shop, f"SELECT {call} FROM regions")
+    assert error.code == code
+    assert words in error.hint
+    assert "owner" not in f"{error.message} {error.hint}"
+
+
+def test_whole_division_is_an_operator_beside_the_others(quiet_shop):
+    (row,) = quiet_shop.query("SELECT 7 // 2, -7 // 2, 2 * 7 // 4 * 2, 1 + 7 // 2, 7 // 0").to_dicts()
+    assert list(row.values()) == [3, -3, 6, 4, None]

@@ -17,6 +17,7 @@ SYMBOLS = {
     exp.Sub: "-",
     exp.Mul: "*",
     exp.Div: "/",
+    exp.IntDiv: "//",
     exp.Mod: "%",
     exp.DPipe: "||",
     exp.And: "AND",
@@ -32,6 +33,7 @@ SYMBOLS = {
     exp.NullSafeEQ: "IS NOT DISTINCT FROM",
     exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
+ARITHMETIC = ("+", "-", "*", "%", "/", "//")
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 MAYBE_NOT = ("", "NOT")
 
@@ -45,7 +47,7 @@ class Writer:
     def number(self, depth: int) -> str:
         forms = [
             lambda: self.random.choice("abc123"),
-            lambda: f"{self.number(depth - 1)} {self.random.choice('+-*%/')} {self.number(depth - 1)}",
+            lambda: f"{self.number(depth - 1)} {self.random.choice(ARITHMETIC)} {self.number(depth - 1)}",
             lambda: f"- {self.number(depth - 1)}",
             lambda: f"{self.random.choice('abc')}::DOUBLE",
         ]

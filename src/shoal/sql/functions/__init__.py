@@ -17,6 +17,7 @@ from shoal.sql.functions import arithmetic, logic, shifts, temporal, text
 from shoal.sql.functions.aggregate_names import AGGREGATE_NAMES
 from shoal.sql.functions.aggregates import (
     OWNER_AGGREGATES,
+    check_owner_aggregate,
     grid_steps,
     owner_aggregate,
     owner_aggregate_form,
@@ -60,6 +61,8 @@ __all__ = [
     "canonical_integers",
     "case",
     "cast_form",
+    "check_known",
+    "check_owner_aggregate",
     "double_form",
     "engine_type",
     "fold_environment",
@@ -102,15 +105,20 @@ def resolve(name: str, arguments: Sequence[Expression], place: Place = None) -> 
     >>> resolve("ADD", [Literal(1, INTEGER), Literal(2, INTEGER)])
     Literal(value=3, type=Type(kind=<Kind.INTEGER: 'integer'>, precision=0, scale=0, storage=''), place=None)
     """
-    function = _BY_NAME.get(name.lower())
-    if function is None:
-        raise _not_allowed(name, place)
+    check_known(name, place)
+    function = _BY_NAME[name.lower()]
     return function.bind(function, tuple(arguments), place)
+
+
+def check_known(name: str, place: Place) -> None:
+    """Refuse what is not on the list."""
+    if not is_known(name):
+        raise _not_allowed(name, place)
 
 
 def _not_allowed(name: str, place: Place) -> ShoalError:
     shown = "".join(c for c in name if c.isprintable())[:60]
-    near = get_close_matches(name.lower(), [n for n in _BY_NAME if n not in OPERATORS], n=3, cutoff=0.7)
+    near = _near(name.lower())
     known = f"Did you mean {', '.join(near).upper()}? " if near else ""
     return ShoalError(
         "E_FUNCTION_NOT_ALLOWED",
@@ -118,6 +126,13 @@ def _not_allowed(name: str, place: Place) -> ShoalError:
         hint=f"{known}docs/reference/functions.md lists what may be called.",
         position=place,
     )
+
+
+def _near(name: str) -> list[str]:
+    """Names that a misspelt one may stand for: the closest ones, else those that it begins."""
+    offered = [n for n in _BY_NAME if n not in OPERATORS] + list(OWNER_AGGREGATES)
+    begun = [n for n in offered if n.startswith(f"{name}_")][:3]
+    return get_close_matches(name, offered, n=3, cutoff=0.7) or begun
 
 
 def is_known(name: str) -> bool:

@@ -198,20 +198,25 @@ def owner_aggregate(name: str, types: Sequence[Type], place: Place) -> tuple[str
     `first`, `last`, `any_value`, `list`, `string_agg`, `arg_max`, `mode` and the like depend on the order of rows:
     refused.
     """
+    check_owner_aggregate(name, place)
     known = _ALIASES.get(name.lower(), name.lower())
-    if known not in OWNER_AGGREGATES:
-        raise ShoalError(
-            "E_FUNCTION_NOT_ALLOWED",
-            f"{name.upper()} cannot be computed from one owner's rows here.",
-            hint=f"Use one of {', '.join(sorted(OWNER_AGGREGATES)).upper()}: they do not depend on the order of rows.",
-            position=place,
-        )
     aggregate = OWNER_AGGREGATES[known]
     result = aggregate.result(types)
     if result is None:
         found = ", ".join(named(t) for t in types) or "nothing"
         raise unsupported(f"{aggregate.usage} does not take ({found}).", place, hint=aggregate.meaning)
     return known, result
+
+
+def check_owner_aggregate(name: str, place: Place) -> None:
+    """Refuse an aggregate that is not on the list."""
+    if _ALIASES.get(name.lower(), name.lower()) not in OWNER_AGGREGATES:
+        raise ShoalError(
+            "E_FUNCTION_NOT_ALLOWED",
+            f"{name.upper()} is not among the exact aggregates.",
+            hint=f"Use one of {', '.join(sorted(OWNER_AGGREGATES)).upper()}: they do not depend on the order of rows.",
+            position=place,
+        )
 
 
 def owner_aggregate_form(
