@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from shoal.plan.releases import PrivateSelect
 
 MAX_COLUMNS = 1000
+_UNKNOWN_NAMES = frozenset({"E_UNKNOWN_TABLE", "E_UNKNOWN_COLUMN"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,12 +225,48 @@ class Binder:
         return RowsBinder(self, tree, node, scope, tables).bound()
 
     def subquery(self, tables: dict[str, CommonTable]) -> Callable[[exp.Expr, Scope], Node]:
-        """What an expression binder calls for a subquery in an expression; it sees nothing of the outer query."""
+        """What an expression binder calls for a subquery in an expression."""
+        return lambda tree, outer: self.uncorrelated(tree, tables, outer)
 
-        def bound(tree: exp.Expr, outer: Scope) -> Node:  # noqa: ARG001 - uncorrelated on purpose
+    def uncorrelated(self, tree: exp.Expr, tables: dict[str, CommonTable], outer: Scope) -> Node:
+        """A subquery that sees nothing of the outer query; one that would have to is refused for that."""
+        if self.context.looks_outside:
+            return self.query(tree, tables, outer)
+        before = self.context.relations
+        try:
             return self.query(tree, tables, None)
+        except ShoalError as error:
+            if error.code not in _UNKNOWN_NAMES:
+                raise
+            self.context.relations = before
+            raise self._correlated(tree, tables, outer, error) from None
 
-        return bound
+    def _correlated(
+        self, tree: exp.Expr, tables: dict[str, CommonTable], outer: Scope, unknown: ShoalError
+    ) -> ShoalError:
+        """What to say of a subquery with an unknown name, which the outer query may know."""
+        self.context.looks_outside = True
+        try:
+            node = self.query(tree, tables, outer)
+        except ShoalError as error:
+            further = unknown.code == "E_UNKNOWN_TABLE" and error.code == "E_UNKNOWN_COLUMN"
+            return error if further or error.code not in _UNKNOWN_NAMES else unknown
+        finally:
+            self.context.looks_outside = False
+        if is_owned(node):
+            return ShoalError(
+                "E_EXPR_SUBQUERY",
+                "A subquery over a private table may look at the outer query only in EXISTS or IN, as one condition of WHERE, "
+                "and without aggregates.",
+                hint="Compute it per owner and join: JOIN (SELECT uid, COUNT(*) AS n FROM visits GROUP BY uid) v ON v.uid = c.uid",
+                position=position(tree),
+            )
+        return ShoalError(
+            "E_UNSUPPORTED",
+            "This subquery looks at a column of the outer query.",
+            hint="Join its table instead: LEFT JOIN regions r ON r.region = c.region",
+            position=position(tree),
+        )
 
 
 def no_clause(place: tuple[int, int] | None) -> ShoalError:

@@ -33,6 +33,8 @@ class Context:
     late: list[ShoalError] = field(default_factory=list)
     epsilon: Fraction | None = None
     relations: int = 0
+    looks_outside: bool = False
+    """Whether subqueries see the columns of outer queries, to find out why a name is unknown; the answer is an error."""
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC).replace(tzinfo=None))
 
     def count_relations(self, number: int, place: tuple[int, int] | None) -> None:

@@ -168,6 +168,20 @@ class ExpressionBinder:
                     hint="For one quantile write PERCENTILE_CONT(x, 0.5) or MEDIAN(x), which cost no more.",
                     position=place,
                 )
+            case exp.Any() | exp.All():
+                raise ShoalError(
+                    "E_UNSUPPORTED",
+                    "Of comparisons with ANY and ALL only = ANY (SELECT …) and <> ALL (SELECT …) are supported.",
+                    hint="Compare with the largest or the smallest value: x > (SELECT MAX(y) FROM …).",
+                    position=place,
+                )
+            case exp.Tuple():
+                raise ShoalError(
+                    "E_UNSUPPORTED",
+                    "Several values in parentheses stand on the left of IN only, before a list of such rows.",
+                    hint="Compare them one by one: a = 1 AND b = 2, for a subquery inside of EXISTS (SELECT 1 FROM t WHERE …).",
+                    position=place,
+                )
         call = function_call(node)
         if call is None:
             raise ShoalError("E_UNSUPPORTED", "This expression is not supported.", position=place)
@@ -287,6 +301,8 @@ class ExpressionBinder:
         return functions.resolve("is_true" if node.expression.this else "is_false", [value], place)
 
     def _in(self, node: exp.In, place: Place) -> Expression:
+        if isinstance(node.this, exp.Tuple):
+            return self._rows_in(node, place)
         value = self.bind(node.this)
         query = node.args.get("query")
         if query is None:
@@ -299,6 +315,25 @@ class ExpressionBinder:
                 "E_UNSUPPORTED", "IN compares values of different types here.", hint="Cast one side.", position=place
             )
         return InRelation(value, relation, place=place)
+
+    def _rows_in(self, node: exp.In, place: Place) -> Expression:
+        """(a, b) IN ((1, 2), (3, 4)) is a = 1 AND b = 2 OR a = 3 AND b = 4."""
+        values = [self.bind(value) for value in node.this.expressions]
+        rows = node.expressions
+        if not all(isinstance(row, exp.Tuple) and len(row.expressions) == len(values) for row in rows) or not rows:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                "Several values in parentheses are looked for in a list of rows, each of as many values.",
+                hint="Write (a, b) IN ((1, 2), (3, 4)).",
+                position=place,
+            )
+
+        def same(row: exp.Expr) -> Expression:
+            pairs = zip(values, map(self.bind, row.expressions), strict=True)
+            return functions.resolve("and", [functions.resolve("equal", pair, place) for pair in pairs], place)
+
+        found = [same(row) for row in rows]
+        return found[0] if len(found) == 1 else functions.resolve("or", found, place)
 
     def _public(self, query: exp.Expr, place: Place) -> Node:
         """A relation inside an expression: public ones only, and nothing of the outer query in them."""

@@ -103,7 +103,7 @@ class WhereBinder:
         clauses = ("group", "having", "distinct", "limit", "offset", "qualify", "with_", "hint")
         plain = isinstance(query, exp.Select) and not any(query.args.get(k) for k in clauses)
         if not plain or any(has_aggregate(item) for item in query.expressions):
-            node = self._binder.query(query, self._tables, None)
+            node = self._binder.uncorrelated(query, self._tables, self._scope)
             return node, [], [Column(f.symbol, f.type) for f in node.fields]
         assert isinstance(query, exp.Select)  # noqa: S101 - narrowed above
         scope = Scope(parent=self._scope)

@@ -97,7 +97,7 @@ class ExpressionGrammar(CallGrammar):
     def _comparison(self, start: Token, left: exp.Expr) -> exp.Expr:
         if self.token.key in _COMPARISONS:
             kind = _COMPARISONS[self.advance().key]
-            node: exp.Expr = self.mark(kind(this=left, expression=self._quantified()), start)
+            node: exp.Expr = self._compared(kind, left, self._quantified(), start)
         else:
             negated = self.at("NOT") and self.ahead(1).key in {"BETWEEN", "IN", "LIKE", "ILIKE"} and self.accept("NOT")
             ranged = self._range(start, left)
@@ -107,6 +107,16 @@ class ExpressionGrammar(CallGrammar):
         if self.at_any(_ONCE):
             self.fail("E_PARSE", "Comparisons do not chain.", "Put one of them in parentheses.")
         return node
+
+    def _compared(self, kind: type[exp.Binary], left: exp.Expr, right: exp.Expr, start: Token) -> exp.Expr:
+        """A comparison; = ANY (SELECT …) is IN, and <> ALL (SELECT …) is NOT IN."""
+        if isinstance(right, (exp.Any, exp.All)) and isinstance(right.this, exp.Subquery):
+            inside = exp.In(this=left, query=right.this)
+            if (kind, type(right)) == (exp.EQ, exp.Any):
+                return self.mark(inside, start)
+            if (kind, type(right)) == (exp.NEQ, exp.All):
+                return self.mark(exp.Not(this=self.mark(inside, start)), start)
+        return self.mark(kind(this=left, expression=right), start)
 
     def _quantified(self) -> exp.Expr:
         start = self.token
@@ -138,10 +148,17 @@ class ExpressionGrammar(CallGrammar):
             self.fail(
                 "E_UNSUPPORTED", "IN takes a list or a subquery in parentheses.", "Write IN (1, 2, 3) or IN (SELECT …)."
             )
-        values = self.parenthesised()
+        values = self._rows() if isinstance(left, exp.Tuple) else self.parenthesised()
         if isinstance(values, exp.Subquery):
             return exp.In(this=left, query=values)
         return exp.In(this=left, expressions=values.expressions if isinstance(values, exp.Tuple) else [values])
+
+    def _rows(self) -> exp.Expr:
+        """((1, 'a'), (2, 'b')): rows of values, one alone too, so that ((1, 'a')) is a list of one row."""
+        start = self.token
+        if self.ahead(1).key in QUERY_WORDS:
+            return self.parenthesised()
+        return self.mark(exp.Tuple(expressions=self.wrapped(lambda: self.separated(self.expression))), start)
 
     def _is(self, start: Token, left: exp.Expr) -> exp.Expr:
         negated = self.accept("NOT")
