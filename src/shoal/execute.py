@@ -55,6 +55,12 @@ def execute(
     """Runs a plan once. A failure after the charge stays charged and says one thing only."""
     if not plan.selects:
         return _public(plan, engine)
+    if not engine.is_alive():
+        raise ShoalError(
+            "E_EXECUTION",
+            "The database does not answer any more. Nothing was charged.",
+            hint="Open the session again.",
+        )
     reservation = ledger.reserve(charge_of(plan), user=user, description=plan.sql)
     finished: Finished | None = None
     with suppress(Exception):  # whatever goes wrong could depend on the data, and none of it may be told

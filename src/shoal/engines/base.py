@@ -35,5 +35,8 @@ class Engine(Protocol):
     def fetch(self, node: Node) -> pa.Table:
         """The rows of a public relation, columns named by symbols."""
 
+    def is_alive(self) -> bool:
+        """Whether the engine still answers at all: asked before anything is charged."""
+
     def close(self) -> None:
         """Lets go of files and connections that are ours."""

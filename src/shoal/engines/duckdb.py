@@ -155,6 +155,12 @@ class DuckDBEngine:
             counts[fold(table)] = int(self._table(query).column(0)[0].as_py())
         return counts
 
+    def is_alive(self) -> bool:
+        """Whether the database still works: after an internal error of its own it refuses everything."""
+        with suppress(EngineFailure):
+            return bool(self._table(select([exp.Literal.number(1)])).num_rows)
+        return False
+
     def close(self) -> None:
         """Closes the connection if it is ours."""
         if self._ours:

@@ -107,8 +107,13 @@ def _open_files(files: dict[str, list[Path]]) -> Engine:
     for table, parts in files.items():
         try:
             connection.execute(f"CREATE VIEW {quoted(table)} AS {_reader(connection, parts)}")
+            doubtful = _with_fragile_times(connection, parts)
         except duckdb.Error:
             raise _unreadable(connection, table, parts) from None
+        for path in doubtful:
+            from shoal.engines.arrow_columns import refuse_unreadable
+
+            refuse_unreadable(path)
     listed = ", ".join(text(f) for f in folders)
     connection.execute(f"SET allowed_directories = [{listed}]")
     return DuckDBEngine(connection, ours=True)
@@ -146,6 +151,19 @@ def _reader(connection: duckdb.DuckDBPyConnection, parts: list[Path]) -> str:
     return f"SELECT * FROM read_parquet([{listed}], union_by_name = true)"
 
 
+def _with_fragile_times(connection: duckdb.DuckDBPyConnection, parts: list[Path]) -> list[Path]:
+    """The parquet files with a column of times that the engine has to convert while it reads."""
+    if SUFFIXES[parts[0].suffix.lower()] == "csv":
+        return []
+    listed = ", ".join(text(str(p.resolve())) for p in parts)
+    found = connection.sql(
+        f"SELECT DISTINCT file_name FROM parquet_schema([{listed}]) WHERE logical_type LIKE 'TimeType%' "
+        "OR logical_type LIKE 'TimestampType%MILLIS=Milli%' "
+        "OR converted_type IN ('TIME_MILLIS', 'TIME_MICROS', 'TIMESTAMP_MILLIS')"
+    ).fetchall()
+    return [Path(name) for (name,) in sorted(found)]
+
+
 def _open_frames(frames: dict[str, Any]) -> Engine:
     import duckdb
 
@@ -172,7 +190,10 @@ def _sound(name: str, table: Any) -> Any:
     """The table, its buffers checked: text that is none, or an index out of range, would fail in the middle of a query."""
     import pyarrow as pa
 
+    from shoal.engines.arrow_columns import readable
+
     try:
+        table = readable(table)
         table.validate(full=True)
     except pa.ArrowInvalid:
         raise ShoalError(

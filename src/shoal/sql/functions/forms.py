@@ -236,6 +236,12 @@ def in_calendar(value: exp.Expr, engine_type: str) -> exp.Expr:
     return let(value, lambda v: when(between(v, low, high), v.copy()))
 
 
+def in_day(value: exp.Expr) -> exp.Expr:
+    """The time, NULL where it is none: before midnight or after the last microsecond."""
+    first, last = (cast(text(moment), "TIME") for moment in ("00:00:00", "23:59:59.999999"))
+    return let(value, lambda v: when(between(v, first, last), v.copy()))
+
+
 def calendar_date(value: exp.Expr) -> exp.Expr:
     """The date, NULL outside the calendar."""
     return in_calendar(value, "DATE")

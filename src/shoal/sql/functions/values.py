@@ -115,8 +115,8 @@ def scan_form(column: exp.Expr, type_: Type) -> exp.Expr:
 
     >>> scan_form(exp.column("age"), type_of("UTINYINT")).sql("duckdb", normalize_functions=False)
     'TRY_CAST(age AS BIGINT)'
-    >>> scan_form(exp.column("day"), type_of("DATE")).sql("duckdb", normalize_functions=False)
-    'day'
+    >>> scan_form(exp.column("name"), type_of("VARCHAR")).sql("duckdb", normalize_functions=False)
+    'name COLLATE "binary"'
     """
     if type_.kind is Kind.UNSUPPORTED:
         raise InternalError("an unsupported column was scanned")
@@ -125,6 +125,11 @@ def scan_form(column: exp.Expr, type_: Type) -> exp.Expr:
     stored = column if _is_own(type_) else try_cast(column, engine_type(type_))
     if type_.kind is Kind.DOUBLE:
         return canonical_double(stored)
+    if type_.kind in {Kind.DATE, Kind.TIMESTAMP}:
+        # an engine may fail on a stored instant that no calendar has, as soon as it is to be written or computed with
+        return forms.in_calendar(stored, engine_type(type_))
+    if type_.kind is Kind.TIME:
+        return forms.in_day(stored)
     # a declared collation does not show in the column's type, and would make different texts equal
     binary = exp.to_identifier("binary", quoted=True)
     return exp.Collate(this=stored, expression=binary) if type_.kind is Kind.TEXT else stored
