@@ -9,6 +9,7 @@ from shoal import params
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
 from shoal.mechanisms.calibrate import noise_quantile
+from shoal.output_names import output_names
 from shoal.params import LARGEST_EPSILON, SMALLEST_EPSILON
 from shoal.plan.aggregates import Average, CountDistinct, CountOwners, CountRows, Sum
 from shoal.plan.measures import Steps
@@ -35,7 +36,13 @@ def epsilon_for(
     wanted = _positive(error)
 
     def enough(epsilon: Fraction) -> bool:
-        return widest(plan_at(epsilon), level, owners) <= wanted
+        try:
+            plan = plan_at(epsilon)
+        except ShoalError as refused:
+            if refused.code != "E_OPTION_INVALID" or epsilon == LARGEST_EPSILON:
+                raise
+            return False  # parts of it that the query fixes are more than this
+        return widest(plan, level, owners) <= wanted
 
     low, high = SMALLEST_EPSILON, LARGEST_EPSILON
     if not enough(high):
@@ -70,11 +77,20 @@ def _between(low: Fraction, high: Fraction) -> Fraction:
 
 
 def widest(plan: StatementPlan, level: float, owners: int | None) -> float:
-    """The half-width of the widest interval among all private aggregates of a plan."""
+    """The half-width of the widest interval among the aggregates that a plan shows; those of HAVING alone have none."""
     written = CallsAsWritten(plan.sql)
-    widths = [
-        half_width(select, column, level, owners, written) for select in plan.selects for column in select.columns
-    ]
+    widths = []
+    for select, names in zip(plan.selects, output_names(plan), strict=True):
+        for column, outputs in zip(select.columns, names, strict=True):
+            if outputs.computed and not outputs.copies:
+                raise ShoalError(
+                    "E_UNSUPPORTED",
+                    f"The column {outputs.computed[0]!r} is computed from noisy numbers, and has no error bar.",
+                    hint="Ask for the aggregates themselves, in columns of their own.",
+                    position=column.call.place,
+                )
+            if outputs.copies:
+                widths.append(half_width(select, column, level, owners, written))
     if not widths:
         raise ShoalError("E_USAGE", "There is no private aggregate in this query whose error could be asked for.")
     return max(widths)

@@ -106,7 +106,11 @@ def answer_table(
         if isinstance(column_plan.call.aggregate, ApproxBounds):
             bounds = found[column_plan.histogram or 0]
             pair = [float(bounds.lower), float(bounds.upper)] if bounds is not None else None
-            columns[symbol] = pa.array([pair] * groups, arrow_type(type_))
+            if column_plan.call.report is None:
+                columns[symbol] = pa.array([pair] * groups, arrow_type(type_))
+            else:
+                shares = outside[column_plan.histogram or 0] if outside else (None,) * groups
+                columns[symbol] = pa.array([_report_of_bounds(pair, share) for share in shares], pa.string())
         else:
             values = column_plan.call.aggregate.finish(own)
             if column_plan.call.report is not None:
@@ -125,6 +129,14 @@ def answer_table(
 def plain(values: NDArray[Any]) -> list[Any]:
     """Python values, NaN never among them."""
     return [None if v is None or (isinstance(v, float) and v != v) else v for v in values.tolist()]  # noqa: PLR0124 - NaN
+
+
+def _report_of_bounds(pair: list[float] | None, share: float | None) -> str:
+    """The JSON report of APPROX_BOUNDS: the bounds are the value, and have no interval."""
+    bounds = None if pair is None else {"lower": pair[0], "upper": pair[1], "source": "inferred"}
+    if bounds is not None and share is not None:
+        bounds |= {"share_outside": round(share, 4)}
+    return json.dumps({"result": {"value": pair}, "interval": None, "bounds": bounds})
 
 
 def reports(

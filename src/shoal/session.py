@@ -120,9 +120,10 @@ class Session:
         """The verified plan: what would be run, and what it would cost. Reads no data."""
         return self._planned(sql, composition=composition)[0]
 
-    def explain(self, sql: str, *, composition: str = "basic") -> Explanation:
-        """The plan in words and numbers; reads no data, spends nothing."""
-        return explain_plan(self._planned(sql, composition=composition)[0], self._ledger)
+    def explain(self, sql: str, *, epsilon: float | None = None, composition: str = "basic") -> Explanation:
+        """The plan in words and numbers; reads no data, spends nothing. `epsilon` stands in for the query's own."""
+        asked = None if epsilon is None else params.epsilon(epsilon)
+        return explain_plan(self._planned(sql, asked, composition)[0], self._ledger)
 
     def epsilon_for(self, sql: str, error: float, level: float = 0.95, owners: int | None = None) -> float:
         """The smallest ε at which the widest interval of the query has this half-width, without reading data.

@@ -41,7 +41,7 @@ def explain(
         shoal explain "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6)
             site, COUNT(*) AS visits FROM visits GROUP BY site" --catalog shoal.toml
 
-        shoal explain "SELECT …" --error 100      the ε that makes every interval ± 100 or narrower
+        shoal explain "SELECT …" --error 100      the ε that makes every interval ± 100 or narrower, and the query with it
     """
     from shoal.session import connect
 
@@ -50,7 +50,7 @@ def explain(
     text = read_sql(sql)
     exact = 0.95 if level is None else level
     wanted = None if error is None else session.epsilon_for(text, error=error, level=exact, owners=owners)
-    explanation = session.explain(text)
+    explanation = session.explain(text, epsilon=wanted)
     if json:
         return write_json(explanation.to_dict() | ({} if wanted is None else {"epsilon_for_error": wanted}))
     typer.echo(str(explanation))

@@ -251,6 +251,14 @@ def test_explain_finds_the_epsilon_for_a_wanted_error(shoal):
     assert "needs epsilon = " in shoal("explain", SITES, "--error", "50").out
 
 
+def test_the_query_is_explained_with_the_epsilon_that_was_found(shoal):
+    without = SITES.replace("epsilon=1, ", "")
+    assert without != SITES
+    told = json.loads(shoal("explain", without, "--error", "50", "--json").out)
+    assert told["epsilon"] == pytest.approx(told["epsilon_for_error"])
+    assert told["selects"][0]["columns"][0]["expected_error"] <= 50
+
+
 @pytest.mark.parametrize("error", ["3", "7", "50", "1234"])
 def test_the_printed_epsilon_reaches_the_error(shoal, error):
     sql = SITES.replace("epsilon=1", "epsilon={}")
