@@ -229,7 +229,9 @@ class ExpressionBinder:
     def _arguments(self, call: FunctionCall) -> list[Expression]:
         """Unknown names come before unknown functions, and those before what may not be shown."""
         try:
-            return [self._argument(a) for a in call.arguments]
+            unit = _unit_in_words(call)
+            arguments = call.arguments if unit is None else call.arguments[:-1]
+            return [*map(self._argument, arguments), *([unit] if unit is not None else [])]
         except ShoalError as error:
             if error.code in LAST_VERDICTS:
                 functions.check_known(call.name, call.place)
@@ -385,6 +387,25 @@ class ExpressionBinder:
     def _interval(self, node: exp.Interval, place: Place) -> Expression:
         amount = self.bind(node.this)
         return functions.resolve_interval(amount, node.args["unit"].name, place) if amount.type != INTERVAL else amount
+
+
+def _unit_in_words(call: FunctionCall) -> Literal | None:
+    """The unit at the end of a call, as BigQuery writes it: MONTH, WEEK(MONDAY). It is no column, even if there is one."""
+    if len(call.arguments) < 2 or (isinstance(call.arguments[0], exp.Literal) and call.arguments[0].is_string):
+        return None
+    word = _bare_word(call.arguments[-1])
+    unit = functions.unit_in_words(call.name, word) if word is not None else None
+    return Literal(unit, TEXT, position(call.arguments[-1])) if unit is not None else None
+
+
+def _bare_word(node: exp.Expr) -> str | None:
+    """A word, or one with another in parentheses."""
+    if isinstance(node, exp.Column) and not node.table and not node.this.args.get("quoted"):
+        return str(node.name)
+    if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
+        inner = _bare_word(node.expressions[0])
+        return f"{node.name}({inner})" if inner is not None else None
+    return None
 
 
 def is_aggregate(call: FunctionCall) -> bool:

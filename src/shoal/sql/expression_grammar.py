@@ -351,9 +351,10 @@ class ExpressionGrammar(CallGrammar):
         start = self.advance()
         self.expect("(")
         part = self.advance()
+        first_day = f"({self.wrapped(self.advance).key})" if self.at("(") else ""
         if part.kind is not Kind.WORD or not self.accept("FROM"):
             self.fail("E_PARSE", "EXTRACT takes a part of a date.", "Write EXTRACT(YEAR FROM day).", at=part)
-        node = exp.Extract(this=exp.Var(this=part.key), expression=self.expression())
+        node = exp.Extract(this=exp.Var(this=part.key + first_day), expression=self.expression())
         self.expect(")")
         return self.mark(node, start)
 

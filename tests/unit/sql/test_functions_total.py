@@ -55,7 +55,7 @@ SYMBOLS = {type_: f"x{n}" for n, type_ in enumerate(NASTY)}
 COLUMNS: list[Expression] = [Column(SYMBOLS[type_], type_) for type_ in NASTY]
 CONSTANTS: list[Expression] = [
     *(Literal(n, INTEGER) for n in (0, 3, -3, None)),
-    *(Literal(s, TEXT) for s in ("a%", "month", "hour", "%Y-%m-%d %H", "(a+)(b|c)?", "!")),
+    *(Literal(s, TEXT) for s in ("a%", "month", "hour", "week(friday)", "dayofweek", "%Y-%m-%d %H", "(a+)(b|c)?", "!")),
     Literal(2.5, DOUBLE),
     Literal((14, -3, 5_000_000), INTERVAL),
 ]

@@ -39,6 +39,7 @@ from shoal.sql.functions.values import (
     type_named,
     type_of,
 )
+from shoal.sql.functions.weeks import unit_in_words
 from shoal.sql.functions.windows import WINDOW_FUNCTIONS, needs_order, window_form, window_result
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ __all__ = [
     "scan_form",
     "type_named",
     "type_of",
+    "unit_in_words",
     "window_form",
     "window_result",
 ]

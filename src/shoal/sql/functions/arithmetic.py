@@ -179,7 +179,7 @@ def _finite(value: exp.Expr) -> exp.Expr:
     return builtin("isfinite", value)
 
 
-def _logarithm(base: exp.Expr, value: exp.Expr) -> exp.Expr:
+def _logarithm(value: exp.Expr, base: exp.Expr) -> exp.Expr:
     """ln(value) / ln(base), as one quotient so that all engines agree."""
     return canonical_double(builtin("/", _natural(value), not_zero(_natural(base))))
 
@@ -295,9 +295,9 @@ FUNCTIONS = (
     _real("log2", "The logarithm to base 2; NULL unless x > 0.", _inside(_positive, "log2")),
     overloaded(
         "log",
-        "LOG([base,] x)",
-        "The logarithm to base 10, or to the given base; NULL unless both are positive and the base is not 1.",
-        Overload((DOUBLE,), DOUBLE, _inside(_positive, "log10")),
+        "LOG(x [, base])",
+        "The natural logarithm, or that to the given base; NULL unless both are positive and the base is not 1.",
+        Overload((DOUBLE,), DOUBLE, _inside(_positive, "ln")),
         Overload((DOUBLE, DOUBLE), DOUBLE, _logarithm),
     ),
     overloaded(

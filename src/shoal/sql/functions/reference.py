@@ -24,8 +24,7 @@ No value of a row can make a function fail. What has no answer is NULL:
 
 - Integers have 64 bits. What does not fit is NULL, and so is a division by zero.
 - Reals are doubles. NaN is NULL, −0.0 is 0.0, infinities are values. Decimals become doubles where they are computed with.
-- Dates and timestamps lie in the years 1 to 9999; timestamps have no zone (what is stored with one is UTC). Weeks begin
-  on Monday.
+- Dates and timestamps lie in the years 1 to 9999; timestamps have no zone (what is stored with one is UTC).
 - Texts compare by bytes, whatever collation a column declares. No function makes a text longer than 2²⁰ bytes.
 - Every cast is a try-cast: what does not fit is NULL. A double rounds to the nearest integer, halves to the even one; a
   decimal rounds halves away from zero.
@@ -33,7 +32,12 @@ No value of a row can make a function fail. What has no answer is NULL:
 - Numbers widen by themselves (integer → decimal → double), dates to timestamps; a text *constant* beside a date or
   timestamp is read as one. Everything else takes a CAST.
 
-Names are case-insensitive. Where BigQuery and DuckDB disagree on the order of arguments, both orders are understood.
+Names are case-insensitive. Functions of BigQuery and of DuckDB are understood, with units and formats in either order.
+Some are written alike in both and mean two things. BigQuery's meaning counts in `LOG(x, base)`, `LOG(x)`,
+`REGEXP_EXTRACT(text, 'a(b)')`, `EXTRACT(WEEK FROM day)` and `EXTRACT(DAYOFWEEK FROM day)`. A unit that is a bare word
+at the end, `DATE_TRUNC(day, WEEK)`, is BigQuery's too: its weeks begin on Sunday. With the unit as a text,
+`DATE_TRUNC('week', day)`, and in functions such as `WEEK(day)` and `DAYOFWEEK(day)`, DuckDB's meaning counts: weeks are
+ISO weeks and begin on Monday, and Sunday is day 0.
 """
 
 _AGGREGATES = """\

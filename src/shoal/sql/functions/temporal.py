@@ -1,7 +1,8 @@
 """Dates, times and timestamps in the calendar of the years 1 to 9999.
 
-What falls outside is NULL, as the engine's infinities are. Weeks begin on Monday (ISO); DAYOFWEEK counts from Sunday
-= 0, ISODOW from Monday = 1. Timestamps have no zone: what is stored with one is UTC.
+What falls outside is NULL, as the engine's infinities are. Weeks begin on Monday (ISO), and DAYOFWEEK counts from Sunday
+= 0, ISODOW from Monday = 1; where the query is written in BigQuery's words, `weeks` says what they mean. Timestamps have
+no zone: what is stored with one is UTC.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from sqlglot import exp
 
 from shoal.plan.expressions import Call, Expression, Literal, Place
 from shoal.plan.types import DATE, DOUBLE, INTEGER, TEXT, TIME, TIMESTAMP, Kind, Type
-from shoal.sql.functions import forms
+from shoal.sql.functions import forms, weeks
 from shoal.sql.functions.coerce import as_temporal, coerced, constant, text_constant, unsupported
 from shoal.sql.functions.forms import (
     builtin,
@@ -77,9 +78,10 @@ def _unit_and_times(
     """The unit, the times, and whether the unit stood first (DuckDB) or last (BigQuery)."""
     first = unit_named(text_constant(arguments[0]) or "")
     times = arguments[1:] if first else arguments[:-1]
-    name = first or unit_named(text_constant(arguments[-1]) or "")
+    last = text_constant(arguments[-1]) or ""
+    name = first or (last if last in weeks.WEEKS else unit_named(last))
     if name is None:
-        raise unsupported(f"{function.usage} needs a constant unit such as 'month'.", place)
+        raise unsupported(f"{function.usage} needs a constant unit such as 'month' or WEEK(MONDAY).", place)
     converted = [as_temporal(time) for time in times]
     if any(part is None for part in converted):
         raise wrong_arguments(function, arguments, place)
@@ -89,13 +91,17 @@ def _unit_and_times(
 def _bind_trunc(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
     checked_count(function, arguments, 2, 2, place)
     unit, (value,), _ = _unit_and_times(function, arguments, place)
-    if unit not in _DATE_UNITS:
+    if unit not in (*_DATE_UNITS, *weeks.WEEKS):
         value = coerced(value, TIMESTAMP) or value
     return Call(function.name, (Literal(unit, TEXT, place), value), value.type.plain(), place)
 
 
 def _trunc(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
     unit, value = arguments
+    week = constant(call.arguments[0])
+    if week in weeks.WEEKS:
+        begun = calendar_date(weeks.beginning(week, _date(value, call.type)))
+        return begun if call.type.kind is Kind.DATE else cast(begun, "TIMESTAMP")
     if call.type.kind is Kind.DATE:
         return cast(builtin("date_trunc", unit, calendar_date(value)), "DATE")
     return builtin("date_trunc", unit, calendar_timestamp(value))
@@ -105,14 +111,17 @@ def _bind_diff(function: Function, arguments: tuple[Expression, ...], place: Pla
     checked_count(function, arguments, 3, 3, place)
     unit, times, first = _unit_and_times(function, arguments, place)
     start, end = times if first else times[::-1]
-    if function.name == "timestamp_diff" or unit not in _DATE_UNITS or start.type.kind is not end.type.kind:
+    whole_days = unit in (*_DATE_UNITS, *weeks.WEEKS)
+    if function.name == "timestamp_diff" or not whole_days or start.type.kind is not end.type.kind:
         start, end = coerced(start, TIMESTAMP) or start, coerced(end, TIMESTAMP) or end
     return Call(function.name, (Literal(unit, TEXT, place), start, end), INTEGER, place)
 
 
 def _diff(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
     unit, start, end = arguments
-    type_ = call.arguments[1].type
+    type_, week = call.arguments[1].type, constant(call.arguments[0])
+    if week in weeks.WEEKS:
+        return weeks.beginnings_between(week, _date(start, type_), _date(end, type_))
     return builtin("date_diff", unit, _guarded(start, type_), _guarded(end, type_))
 
 
@@ -127,7 +136,7 @@ def _elapsed(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
 
 def _bind_elapsed(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
     call = _bind_diff(function, arguments, place)
-    if constant(call.arguments[0]) in {"year", "quarter", "month"}:
+    if constant(call.arguments[0]) in {"year", "quarter", "month", *weeks.WEEKS}:
         raise unsupported("TIMESTAMP_DIFF counts units of fixed length, up to weeks.", place, hint="Use DATE_DIFF.")
     return call
 
@@ -145,6 +154,16 @@ def _bind_part(function: Function, arguments: tuple[Expression, ...], place: Pla
     return _part(function, PARTS[written], value, place)
 
 
+def _bind_extract(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    """EXTRACT in BigQuery's words; what only DuckDB knows means what it means there."""
+    checked_count(function, arguments, 2, 2, place)
+    part, value = arguments
+    name = weeks.part_in_words(text_constant(part) or "")
+    if name in weeks.WEEKS or name == weeks.FROM_ONE:
+        return _part(function, name, value, place)
+    return _bind_part(function, arguments, place)
+
+
 def _part(function: Function, name: str, value: Expression, place: Place) -> Expression:
     source = value if value.type.kind is Kind.TIME and name in _CLOCK else as_temporal(value)
     if source is None:
@@ -154,7 +173,19 @@ def _part(function: Function, name: str, value: Expression, place: Place) -> Exp
 
 def _part_form(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
     part, value = arguments
-    return builtin("date_part", part, _guarded(value, call.arguments[1].type))
+    name, type_ = constant(call.arguments[0]), call.arguments[1].type
+    guarded = _guarded(value, type_)
+    if name in weeks.WEEKS:
+        return weeks.number_in_year(name, guarded)
+    if name == weeks.FROM_ONE:
+        return builtin("+", builtin("date_part", text("dayofweek"), guarded), number(1))
+    return builtin("date_part", part, guarded)
+
+
+def _date(value: exp.Expr, type_: Type) -> exp.Expr:
+    """The day of a date or a timestamp."""
+    guarded = _guarded(value, type_)
+    return guarded if type_.kind is Kind.DATE else cast(guarded, "DATE")
 
 
 def _guarded(value: exp.Expr, type_: Type) -> exp.Expr:
@@ -283,7 +314,9 @@ FUNCTIONS = (
     Function(
         "date_trunc",
         "DATE_TRUNC('unit', time) or DATE_TRUNC(time, unit)",
-        "The beginning of the year, quarter, month, week, day, hour, minute or second; a date stays a date.",
+        "The beginning of the year, quarter, month, week, day, hour, minute or second; a date stays a date. "
+        "Weeks begin on Monday with 'week' as a text or ISOWEEK, on Sunday with the bare word WEEK, on Tuesday with "
+        "WEEK(TUESDAY).",
         _bind_trunc,
         _trunc,
         aliases=("datetrunc", "timestamp_trunc", "datetime_trunc"),
@@ -291,7 +324,8 @@ FUNCTIONS = (
     Function(
         "date_diff",
         "DATE_DIFF('unit', start, end) or DATE_DIFF(end, start, unit)",
-        "How many beginnings of a unit lie between two times.",
+        "How many beginnings of a unit lie between two times; of weeks as in DATE_TRUNC, but with 'week' as a text how "
+        "many whole weeks.",
         _bind_diff,
         _diff,
         aliases=("datediff", "datetime_diff"),
@@ -305,11 +339,19 @@ FUNCTIONS = (
     ),
     Function(
         "date_part",
-        "EXTRACT(part FROM time)",
-        "A part of a date, timestamp or time as an integer; also DATE_PART('part', time).",
+        "DATE_PART('part', time)",
+        "A part of a date, timestamp or time as an integer, as the function of that name gives it.",
         _bind_part,
         _part_form,
-        aliases=("extract", "datepart"),
+        aliases=("datepart",),
+    ),
+    special(
+        "extract",
+        "EXTRACT(part FROM time)",
+        "A part as DATE_PART gives it, but DAYOFWEEK counts from Sunday = 1, and WEEK from the first Sunday of the year, "
+        "WEEK(MONDAY) from the first Monday, with week 0 before it.",
+        _bind_extract,
+        never_asked,
     ),
     _part_function("year", "The year."),
     _part_function("quarter", "The quarter, 1 to 4."),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from shoal.plan.expressions import Call, Cast, Expression, Place
+from shoal.plan.expressions import Call, Cast, Expression, Literal, Place
 from shoal.plan.types import BOOLEAN, INTEGER, TEXT, Kind
 from shoal.sql.functions import forms, patterns
 from shoal.sql.functions.coerce import coerced, constant, text_constant, unsupported
@@ -206,7 +206,10 @@ def _extracted(value: exp.Expr, pattern: exp.Expr, group: exp.Expr | None = None
 
 
 def _bind_regexp_extract(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    """The only group of a pattern is what BigQuery extracts with it."""
     call = _REGEXP_EXTRACT.bind(function, arguments, place)
+    if isinstance(call, Call) and len(call.arguments) == 2 and patterns.groups_in(constant(call.arguments[1])) == 1:
+        return _REGEXP_EXTRACT.bind(function, (*arguments, Literal(1, INTEGER, place)), place)
     if isinstance(call, Call) and len(call.arguments) == 3:
         pattern, group = (constant(a) for a in call.arguments[1:])
         if group > patterns.groups_in(pattern):
@@ -238,7 +241,8 @@ def _regex_replaced(value: exp.Expr, pattern: exp.Expr, new: exp.Expr) -> exp.Ex
 _REGEXP_EXTRACT = overloaded(
     "regexp_extract",
     "REGEXP_EXTRACT(text, pattern [, group])",
-    "The first match of a constant regular expression, or one of its groups; NULL where there is none.",
+    "The first match of a constant regular expression: its only group, or the group with that number, or all of it; "
+    "NULL where there is none.",
     Overload((TEXT, _REGEX), TEXT, _extracted),
     Overload((TEXT, _REGEX, Constant(INTEGER, _group_number)), TEXT, _extracted),
 )
