@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -18,12 +19,11 @@ from shoal.engines.duckdb import LOCKDOWN, render
 from shoal.errors import InternalError
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.plan import nodes
-from shoal.plan.expressions import (
-    Column as ColumnOf,
-)
+from shoal.plan.expressions import Cast, Expression, Literal
+from shoal.plan.expressions import Column as ColumnOf
 from shoal.plan.nodes import Field, Node
 from shoal.plan.trees import all_nodes, rebuilt
-from shoal.plan.types import DOUBLE
+from shoal.plan.types import DOUBLE, Kind
 from shoal.released import Released, arrow_type, component, components_of, distinct_names
 from shoal.stack import on_its_own_stack
 
@@ -39,17 +39,27 @@ PUBLIC = 1_000_000
 LONGEST_SECONDS = 30
 """How long work on released rows may take: a product of ten tables of a thousand rows would never end."""
 
-Carried = dict[str, tuple[int, int, tuple[str, ...]]]
-"""Symbol of an aggregate's copy → (SELECT, column, symbols of its noisy numbers)."""
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A private aggregate, by SELECT and column, and the columns that carry the noisy numbers behind a copy of it."""
+
+    select: int
+    column: int
+    numbers: tuple[str, ...]
+
+
+Carried = dict[str, tuple[Source, ...]]
+"""Symbol of a copy → the aggregates it copies: several after UNION ALL, of which every row has the numbers of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The answer's rows; `carried` says which columns are plain copies of a private aggregate, for intervals."""
+    """The answer's rows; `carried` says which columns are plain copies of private aggregates, for intervals."""
 
     table: pa.Table
     components: pa.Table
-    carried: Mapping[int, tuple[int, int, tuple[str, ...]]]
+    carried: Mapping[int, tuple[Source, ...]]
     released: Mapping[int, Released]
     notes: tuple[str, ...] = ()
 
@@ -82,7 +92,7 @@ def finish(
     answer = pa.Table.from_arrays(
         [_typed(c, f) for c, f in zip(columns, shown, strict=True)], names=distinct_names([f.name for f in shown])
     )
-    extra = [s for _, _, symbols in carried.values() for s in symbols]
+    extra = [number for sources in carried.values() for source in sources for number in source.numbers]
     by_place = {i: carried[f.symbol] for i, f in enumerate(shown) if f.symbol in carried}
     notes = tuple(note for r in released.values() for note in r.notes)
     return Finished(answer, rows.select(list(dict.fromkeys(extra))), by_place, released, notes)
@@ -148,7 +158,7 @@ def carry(node: Node, plan: StatementPlan) -> tuple[Node, Carried]:
             extra: list[Field] = []
             for number, column in enumerate(plan.selects[node.select].columns):
                 symbols = components_of(plan.selects[node.select], column, column.call.field.symbol)
-                carried[column.call.field.symbol] = (node.select, number, symbols)
+                carried[column.call.field.symbol] = (Source(node.select, number, symbols),)
                 extra.extend(Field("", s, DOUBLE) for s in symbols)
             return replace(node, fields=(*node.fields, *extra)), carried
         case nodes.Filter() | nodes.Sort():
@@ -163,6 +173,8 @@ def carry(node: Node, plan: StatementPlan) -> tuple[Node, Carried]:
         case nodes.Join():
             below, carried = carry(node.left, plan)
             return replace(node, left=below), carried
+        case nodes.SetOperation(kind="union_all"):
+            return _carry_union(node, plan)
     return node, {}
 
 
@@ -171,14 +183,58 @@ def _carry_project(node: nodes.Project, plan: StatementPlan) -> tuple[Node, Carr
     items = list(node.items)
     kept: Carried = {}
     for f, value in node.items:
-        if isinstance(value, ColumnOf) and value.symbol in carried:
-            select, column, symbols = carried[value.symbol]
-            copies = tuple(component(f.symbol, i) for i in range(len(symbols)))
+        sources = carried.get(_original(value) or "", ())
+        if sources:
+            kept[f.symbol] = _copied(sources, f.symbol)
             items.extend(
-                (Field("", new, DOUBLE), ColumnOf(old, DOUBLE)) for new, old in zip(copies, symbols, strict=True)
+                (Field("", new, DOUBLE), ColumnOf(old, DOUBLE))
+                for new, old in zip(_numbers(kept[f.symbol]), _numbers(sources), strict=True)
             )
-            kept[f.symbol] = (select, column, copies)
     return replace(node, input=below, items=tuple(items)), kept
+
+
+def _original(value: Expression) -> str | None:
+    """The column that a value is a copy of; a whole number that became a double is the same number."""
+    if isinstance(value, Cast) and (value.value.type.kind, value.type.kind) == (Kind.INTEGER, Kind.DOUBLE):
+        value = value.value
+    return value.symbol if isinstance(value, ColumnOf) else None
+
+
+def _copied(sources: tuple[Source, ...], symbol: str, first: int = 0) -> tuple[Source, ...]:
+    """The same aggregates, their numbers in columns that are named after another copy, from a number on."""
+    names = (component(symbol, number) for number in count(first))
+    return tuple(replace(source, numbers=tuple(next(names) for _ in source.numbers)) for source in sources)
+
+
+def _numbers(sources: tuple[Source, ...]) -> list[str]:
+    return [number for source in sources for number in source.numbers]
+
+
+def _carry_union(node: nodes.SetOperation, plan: StatementPlan) -> tuple[Node, Carried]:
+    """Both sides with the numbers of both: a row has those of the side that it comes from, and NULL for the other's."""
+    inputs = (node.left, node.right)
+    sides = [carry(side, plan) for side in inputs]
+    kept: Carried = {}
+    values: list[dict[str, Expression]] = [{}, {}]
+    for place, f in enumerate(node.fields):
+        for (_, carried), side, own in zip(sides, inputs, values, strict=True):
+            old = carried.get(side.fields[place].symbol, ())
+            known = kept.get(f.symbol, ())
+            new = _copied(old, f.symbol, len(_numbers(known)))
+            own |= {name: ColumnOf(s, DOUBLE) for name, s in zip(_numbers(new), _numbers(old), strict=True)}
+            kept |= {f.symbol: known + new} if new else {}
+    added = [Field("", name, DOUBLE) for sources in kept.values() for name in _numbers(sources)]
+    left, right = (
+        nodes.Project(
+            below,
+            (
+                *((f, ColumnOf(f.symbol, f.type)) for f in side.fields),
+                *((number, own.get(number.symbol, Literal(None, DOUBLE))) for number in added),
+            ),
+        )
+        for (below, _), side, own in zip(sides, inputs, values, strict=True)
+    )
+    return replace(node, left=left, right=right, fields=(*node.fields, *added)), kept
 
 
 def _run(query: str, tables: dict[str, pa.Table]) -> pa.Table:

@@ -16,7 +16,9 @@ from shoal.released import distinct_names, plain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shoal.finish import Finished
+    from numpy.typing import NDArray
+
+    from shoal.finish import Finished, Source
     from shoal.plan.releases import StatementPlan
 
 MAX_SHOWN_ROWS = 40
@@ -135,30 +137,40 @@ class Result(Rows):
         return Rows(pa.Table.from_arrays(columns, names=names))
 
     def _interval(self, index: int, level: float) -> tuple[Any, Any] | None:
-        """(low, high) of an output column that is a plain copy of a private aggregate."""
+        """(low, high) of an output column that is a plain copy of private aggregates."""
+        sources = [s for s in self._finished.carried.get(index, ()) if self._has_intervals(s)]
+        if not sources:
+            return None
+        ends = tuple(np.full(len(self), None, dtype=object) for _ in range(2))
+        for source in sources:
+            self._fill(source, level, *ends)
+        # An outer join has rows without a number, and so without an interval.
+        missing = self._table.column(index).is_null().to_numpy(zero_copy_only=False)
+        for end in ends:
+            end[missing] = None
+        return ends[0], ends[1]
+
+    def _has_intervals(self, source: Source) -> bool:
+        column = self._plan.selects[source.select].columns[source.column]
+        return column.call.report is None and bool(column.releases)
+
+    def _fill(self, source: Source, level: float, low: NDArray[Any], high: NDArray[Any]) -> None:
+        """The intervals of one aggregate, in the rows that have its numbers."""
         from dataclasses import replace
 
-        if index not in self._finished.carried:
-            return None
-        select, column_number, symbols = self._finished.carried[index]
-        column = self._plan.selects[select].columns[column_number]
-        if column.call.report is not None or not column.releases:
-            return None
-        numbers = [np.nan_to_num(self._finished.components.column(s).to_numpy(zero_copy_only=False)) for s in symbols]
-        low, high = (np.full(len(self), None, dtype=object) for _ in range(2))
+        column = self._plan.selects[source.select].columns[source.column]
+        carried = [self._finished.components.column(s).to_numpy(zero_copy_only=False) for s in source.numbers]
+        own = ~np.isnan(carried[0].astype(np.float64))
+        numbers = [np.nan_to_num(each) for each in carried]
         classes = numbers.pop() if len(numbers) > len(column.releases) else np.zeros(len(self))
-        for number, taken in enumerate(self._finished.released[select].readings):
-            here = np.flatnonzero(classes == number)
+        for number, taken in enumerate(self._finished.released[source.select].readings):
+            here = np.flatnonzero(own & (classes == number))
             readings = [
                 replace(taken[release], values=np.asarray(values)[here])
                 for release, values in zip(column.releases, numbers, strict=True)
             ]
             if not any(isinstance(reading.measure, Leaves) for reading in readings):
                 low[here], high[here] = column.call.aggregate.interval(readings, level)
-        # An outer join has rows without a number, and so without an interval.
-        missing = self._table.column(index).is_null().to_numpy(zero_copy_only=False)
-        low[missing] = high[missing] = None
-        return low, high
 
     def plot(self) -> Any:
         """A chart that fits the shape of the answer (extra: plot)."""

@@ -236,6 +236,26 @@ def test_intervals_follow_their_numbers_through_outer_queries(shop):
     assert row["people_low"] <= 80 <= row["people_high"]
 
 
+def test_rows_of_union_all_keep_the_intervals_of_the_select_they_come_from(shop):
+    narrow = f"{CLAUSE}(epsilon = 10) 'owners' AS what, COUNT(DISTINCT uid) AS n FROM customers"
+    wide = f"{CLAUSE}(epsilon = 0.1) 'rows', {COUNT} FROM customers"
+    average = f"{CLAUSE}(epsilon = 1) 'age', AVG(age, contribution_bounds_per_group => (0, 99)) FROM customers"
+    sql = f"{narrow} UNION ALL {wide} UNION ALL SELECT 'known', 7"
+    rows = {row["what"]: row for row in shop.query(f"SELECT * FROM ({sql}) AS u ORDER BY what").intervals().to_dicts()}
+    assert rows["known"]["n_low"] is rows["known"]["n_high"] is None
+    widths = {what: rows[what]["n_high"] - rows[what]["n_low"] for what in ("owners", "rows")}
+    assert widths["owners"] < 3
+    assert widths["rows"] > 200
+    mixed = shop.query(f"{wide} UNION ALL {average} UNION ALL {wide}").intervals().to_dicts()
+    assert [row["n_low"] is not None for row in mixed] == [True, True, True]
+
+
+def test_other_set_operations_forget_where_a_row_comes_from(shop):
+    one = f"{CLAUSE}(epsilon = 1) COUNT(DISTINCT uid) AS n FROM customers"
+    for operation in ("UNION", "EXCEPT", "INTERSECT"):
+        assert shop.query(f"{one} {operation} {one}").intervals().columns == ["n"]
+
+
 # ---- reading it ----------------------------------------------------------------------------------------------------
 
 HOSTILE = [
