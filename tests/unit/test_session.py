@@ -232,7 +232,7 @@ def test_an_unknown_column_without_a_source_may_lack_its_type_in_the_catalog(sho
         error = refusal(session, f"{CLAUSE}(epsilon = 1, delta = 1e-6) planet, COUNT(*) FROM customers GROUP BY planet")
     assert error.code == "E_UNKNOWN_COLUMN"
     assert error.hint.startswith("Columns in sight: ")
-    assert error.hint.endswith("name its type there, or give --db.") == said
+    assert error.hint.endswith("name its type there, or open the data (--db).") == said
 
 
 # ---- the budget ----------------------------------------------------------------------------------------------------
