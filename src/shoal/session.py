@@ -157,9 +157,7 @@ class Session:
     def _advised(self, error: ShoalError) -> ShoalError:
         """Without a source only the columns that the catalog names are known, and a missing one may well exist."""
         if error.code == "E_UNKNOWN_COLUMN" and not self._engine.tables():
-            missing = (
-                "There is no source, so only the catalog's columns are known: name its type there, or open the data (--db)."
-            )
+            missing = "There is no source, so only the catalog's columns are known: name its type there, or open the data (--db)."
             error.hint = f"{error.hint} {missing}" if error.hint else missing
         return error
 
