@@ -6,6 +6,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_c
 --> unit 0: shares 0: 1
 --> unit 1: shares 1: 1
 --> aggregates read units 0, 1
+--> note: Without GROUP BY there is one group, which always appears: max_groups_contributed changes nothing.
 
 -- One group of each owner unless more are asked for
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(*) FROM visits GROUP BY site

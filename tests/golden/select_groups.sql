@@ -61,3 +61,22 @@ FROM (VALUES ('Rome'), ('Oslo'), (NULL)) AS p(city) LEFT JOIN customers c ON c.c
 -- PUBLIC_GROUPS without any
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = PUBLIC_GROUPS) city, COUNT(*) FROM customers GROUP BY city
 --> E_OPTION_INVALID at (1, 1): PUBLIC_GROUPS needs keys that are columns of a public relation outer-joined to the private rows, or keys whose values the catalog lists.
+
+-- Conditions on the public side alone shorten its list, and others do not
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, group_selection_strategy = PUBLIC_GROUPS) p.city, COUNT(*)
+FROM (VALUES ('Rome'), ('Oslo')) AS p(city) LEFT JOIN customers c ON c.city = p.city
+WHERE p.city <> 'Oslo' AND (p.city <> 'Rome' OR c.age > 30) AND c.age < 90 GROUP BY p.city
+--> selection: none
+--> public groups, since every group of the public side of the join appears
+-->   Distinct
+-->     Project: c10 city:text = c2
+-->       Filter: not_equal(c2, 'Oslo')
+-->         Project: c2 city:text = c1
+-->           Values [('Rome',), ('Oslo',)]: c1 col0:text
+
+-- So do conditions on keys that the catalog lists
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) region, COUNT(*) FROM customers WHERE region <> 'north' AND age > 30 GROUP BY region
+--> selection: none
+--> public groups, since the catalog lists the values of every key
+-->   Filter: not_equal(c8, 'north')
+-->     Values [('north',), ('south',), (None,)]: c8 region:text

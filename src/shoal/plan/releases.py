@@ -61,6 +61,7 @@ class PrivateSelect:
     options: Options
     public_groups: Node | None = None
     groups_note: str = ""
+    notes: tuple[str, ...] = ()
     place: Place = dataclass_field(default=None, compare=False)
 
 

@@ -97,5 +97,5 @@ def _place(parts: list[Part], part: Part) -> int:
 
 def _notes(select: PrivateSelect, contribution: Contribution) -> tuple[str, ...]:
     if contribution.grouped and select.options.max_groups_per_owner is None and contribution.max_rows is None:
-        return ("Each owner counts in one group only (max_groups_contributed was not given).",)
-    return ()
+        return (*select.notes, "Each owner counts in one group only (max_groups_contributed was not given).")
+    return select.notes

@@ -109,6 +109,7 @@ class AggregateBinder:
         self._most_rows = max_rows_per_owner_and_group
         self._row_limit = max_rows_per_owner
         self._anonymization = anonymization
+        self.notes: list[str] = []
 
     def bind(self, call: FunctionCall) -> BoundAggregate:
         """One aggregate; whatever it does not take is refused, never dropped."""
@@ -131,6 +132,10 @@ class AggregateBinder:
         _check_count_bounds(call, aggregate, bounds)
         if name == "COUNT_DISTINCT" and bounds is not None and value is not None:
             self._check_bounds_of_distinct(call, value, bounds)
+        idle = [argument for argument in (ROWS, STRATEGY) if argument in named]
+        if isinstance(aggregate, CountOwners) and idle:
+            change = "change" if len(idle) > 1 else "changes"
+            self.notes.append(f"{aggregate.name}: each owner counts once; {' and '.join(idle)} {change} nothing.")
         bounds, source = self._bounds_or_catalog(aggregate, bounds)
         return BoundAggregate(aggregate, bounds, source, epsilon, report)
 

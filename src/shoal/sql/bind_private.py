@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, TypeVar
 
 from sqlglot import exp
@@ -12,13 +11,14 @@ from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, Column, Expression, Literal, Order
 from shoal.plan.releases import AggregateCall, Options, PrivateSelect
-from shoal.plan.trees import is_owned
-from shoal.plan.types import BOOLEAN, NULL, TEXT, Kind
+from shoal.plan.types import NULL, TEXT, Kind
 from shoal.sql.bind_aggregates import AggregateBinder, BoundAggregate
 from shoal.sql.bind_expressions import LAST_VERDICTS, ExpressionBinder
 from shoal.sql.bind_grouped import GroupedBinder, KeyResolver, output_name, select_items
+from shoal.sql.bind_public_groups import has_public_keys, listed_in_catalog, outer_joined
 from shoal.sql.bind_rows import ordered, value_name
-from shoal.sql.parse import function_call, position
+from shoal.sql.options import ABOUT_GROUPS
+from shoal.sql.parse import function_call, position, privacy_clause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from shoal.sql.scope import Scope
 
 MAX_KEYS = 100
-MAX_PUBLIC_GROUPS = 1_000_000
 _NOTHING = Literal(None, NULL)
 _Found = TypeVar("_Found")
 
@@ -229,9 +228,19 @@ class PrivateBinder:
     def _select(self, keys: dict[Expression, Field]) -> PrivateSelect:
         pairs = tuple((f, v) for v, f in keys.items())
         node, groups, note = self._public_groups(pairs)
+        notes = (*self._idle_options(keys), *dict.fromkeys(self._aggregates.notes))
         return PrivateSelect(
-            node, pairs, tuple(self._calls.values()), self._options, groups, note, position(self._tree)
+            node, pairs, tuple(self._calls.values()), self._options, groups, note, notes, position(self._tree)
         )
+
+    def _idle_options(self, keys: dict[Expression, Field]) -> tuple[str, ...]:
+        """What to say of options that are about groups, where there is one group that always appears."""
+        clause = privacy_clause(self._tree)
+        idle = [name for name, _, _ in clause.options if name in ABOUT_GROUPS] if clause is not None else []
+        if keys or not idle:
+            return ()
+        change = "changes" if len(idle) == 1 else "change"
+        return (f"Without GROUP BY there is one group, which always appears: {' and '.join(idle)} {change} nothing.",)
 
     # ---- public groups -------------------------------------------------------------------------------------------
 
@@ -240,60 +249,32 @@ class PrivateBinder:
         strategy = self._options.strategy
         if not keys or strategy not in {"PUBLIC_GROUPS", "AUTO"}:
             return self._node, None, ""
-        joined = self._outer_joined(keys)
+        joined = outer_joined(self._binder, self._node, keys)
         if joined is not None and strategy == "PUBLIC_GROUPS":
             return joined[0], joined[1], "every group of the public side of the join appears"
-        domain = self._domains(keys)
-        if domain is not None and self._options.min_owners == 1 and self._options.selection_epsilon is None:
-            return self._node, domain, "the catalog lists the values of every key"
+        values = [self._facts(value).values for _, value in keys]
+        listed = listed_in_catalog(self._binder, self._node, keys, values)
+        if listed is not None and self._options.min_owners == 1 and self._options.selection_epsilon is None:
+            return self._node, listed, "the catalog lists the values of every key"
         if strategy == "AUTO":
             return self._node, None, ""
-        raise ShoalError(
+        raise self._no_public_groups(keys)
+
+    def _no_public_groups(self, keys: tuple[tuple[Field, Expression], ...]) -> ShoalError:
+        if has_public_keys(self._node, keys):
+            return ShoalError(
+                "E_OPTION_INVALID",
+                "PUBLIC_GROUPS needs joins that keep every row of the public relation which the keys come from.",
+                hint="FROM regions r LEFT JOIN customers c ON c.region = r.region LEFT JOIN visits v ON v.uid = c.uid",
+                position=position(self._tree),
+            )
+        return ShoalError(
             "E_OPTION_INVALID",
             "PUBLIC_GROUPS needs keys that are columns of a public relation outer-joined to the private rows, "
             "or keys whose values the catalog lists.",
             hint="FROM visits v RIGHT JOIN (SELECT DISTINCT region FROM regions) r ON v.region = r.region GROUP BY r.region",
             position=position(self._tree),
         )
-
-    def _domains(self, keys: tuple[tuple[Field, Expression], ...]) -> Node | None:
-        lists = [self._facts(value).values for _, value in keys]
-        size = 1
-        for values in lists:
-            if values is None:
-                return None
-            size *= max(1, len(values))
-        if size > MAX_PUBLIC_GROUPS:
-            return None
-        parts: list[Node] = [
-            nodes.Values(tuple((v,) for v in values), (self._context.symbols.field(f.name, f.type),))
-            for (f, _), values in zip(keys, lists, strict=True)
-            if values is not None
-        ]
-        return reduce(lambda left, right: nodes.Join(left, right, "inner", Literal(True, BOOLEAN)), parts)
-
-    def _outer_joined(self, keys: tuple[tuple[Field, Expression], ...]) -> tuple[Node, Node] | None:
-        """(input with the join made inner, the public side's groups) when the keys are columns of a preserved public side."""
-        path: list[nodes.Filter] = []
-        current = self._node
-        while isinstance(current, nodes.Filter):
-            path.append(current)
-            current = current.input
-        if not isinstance(current, nodes.Join) or not all(isinstance(v, Column) for _, v in keys):
-            return None
-        sides = {"left": current.left, "right": current.right}
-        public = sides.get(current.kind)
-        if public is None or is_owned(public):
-            return None
-        offered = {f.symbol: f for f in public.fields}
-        symbols = [v.symbol for _, v in keys if isinstance(v, Column)]
-        if not all(s in offered for s in symbols):
-            return None
-        groups = self._binder.project(public, [(offered[s].name, Column(s, offered[s].type)) for s in symbols])
-        node: Node = nodes.Join(current.left, current.right, "inner", current.condition, place=current.place)
-        for step in reversed(path):
-            node = nodes.Filter(node, step.predicate, place=step.place)
-        return node, nodes.Distinct(groups)
 
 
 def _refuse_counting_over(node: exp.Expr) -> None:

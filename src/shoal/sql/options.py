@@ -39,6 +39,18 @@ KNOWN = {
 }
 
 
+ABOUT_GROUPS = frozenset(
+    {
+        "max_groups_contributed",
+        "kappa",
+        "group_selection_strategy",
+        "group_selection_epsilon",
+        "min_privacy_units_per_group",
+        "k_threshold",
+    }
+)
+"""Options that say something about groups, and nothing where there is no GROUP BY."""
+
 _OTHER_CLAUSE = {"min_privacy_units_per_group": "k_threshold", "k_threshold": "min_privacy_units_per_group"}
 """One option that each clause calls by a name of its own."""
 
