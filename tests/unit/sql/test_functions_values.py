@@ -99,9 +99,30 @@ def test_types_that_can_spell_equal_values_differently_are_unsupported(stored):
         functions.scan_form(exp.column("c"), functions.type_of(stored))
 
 
-@pytest.mark.parametrize("stored", ["BIGINT", "DATE", "TIMESTAMP", "BOOLEAN", "TIME", "DECIMAL(12,2)"])
+@pytest.mark.parametrize("stored", ["BIGINT", "BOOLEAN", "DECIMAL(12,2)"])
 def test_the_plans_own_types_are_scanned_as_they_are(stored):
     assert functions.scan_form(exp.column("c"), functions.type_of(stored)).sql("duckdb") == "c"
+
+
+@pytest.mark.parametrize(
+    ("stored", "kept", "lost"),
+    [
+        (
+            "DATE",
+            ["0001-01-01", "2024-02-29", "9999-12-31"],
+            ["infinity", "-infinity", "10000-01-01", "0001-12-31 (BC)"],
+        ),
+        ("TIMESTAMP", ["0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"], ["infinity", "10000-01-01 00:00:00"]),
+        ("TIME", ["00:00:00", "23:59:59.999999"], ["24:00:00"]),
+    ],
+)
+def test_days_and_times_outside_the_calendar_are_scanned_as_missing(stored, kept, lost):
+    form = functions.scan_form(exp.column("c"), functions.type_of(stored)).sql("duckdb", normalize_functions=False)
+    with duckdb.connect() as con:
+        for values, expected in ((kept, True), (lost, False)):
+            listed = ", ".join(f"('{value}'::{stored})" for value in values)
+            seen = con.sql(f"SELECT ({form}) IS NOT NULL FROM (VALUES {listed}) AS t(c)").fetchall()
+            assert seen == [(expected,)] * len(values)
 
 
 def test_a_declared_collation_makes_no_texts_equal():
