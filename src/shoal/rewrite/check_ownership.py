@@ -18,6 +18,7 @@ from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.aggregates import CountDistinct, CountOwners
 from shoal.plan.expressions import Call, Cast, Column, Expression
+from shoal.plan.lineage import copies, is_copy, lineage, owner_names
 from shoal.plan.nodes import Field, Node, field_of
 from shoal.plan.trees import expressions_of, is_owned
 from shoal.rewrite.check_windows import read_values, windows_of
@@ -56,7 +57,7 @@ class Owned:
 
     def holds_owner_or_null(self, value: Expression) -> bool:
         """Whether a value is never anything but the row's owner."""
-        return _is_copy(value, self.equal | self.nullable)
+        return is_copy(value, self.equal | self.nullable)
 
 
 def check_ownership(select: PrivateSelect) -> PrivateSelect:
@@ -100,53 +101,7 @@ def _owned_relations(node: Node) -> int:
     return max(below, default=0) if isinstance(node, nodes.SetOperation) else sum(below)
 
 
-# ---- lineage, without judging ------------------------------------------------------------------------------------
-
-
-def lineage(node: Node) -> frozenset[str]:
-    """Symbols that hold some table's owner (or NULL), as far as copies go."""
-    match node:
-        case nodes.Scan():
-            return frozenset({node.owner}) if node.owner is not None else frozenset()
-        case nodes.Project():
-            return _copies(node.items, lineage(node.input))
-        case nodes.Aggregate():
-            return _copies(node.keys, lineage(node.input))
-        case nodes.Join():
-            return lineage(node.left) | (frozenset() if node.kind in {"semi", "anti"} else lineage(node.right))
-        case nodes.SetOperation():
-            sides = [(lineage(s), s.fields) for s in (node.left, node.right)]
-            return frozenset(
-                f.symbol
-                for i, f in enumerate(node.fields)
-                if all(fields[i].symbol in symbols for symbols, fields in sides)
-            )
-        case nodes.Filter() | nodes.Distinct() | nodes.Sort():
-            return lineage(node.input)
-        case _:
-            return frozenset()
-
-
-def _copies(items: tuple[tuple[Field, Expression], ...], symbols: frozenset[str]) -> frozenset[str]:
-    return frozenset(f.symbol for f, value in items if _is_copy(value, symbols))
-
-
-def _is_copy(value: Expression, symbols: frozenset[str]) -> bool:
-    """A bare column, or COALESCE of such: what USING makes of a full join."""
-    if isinstance(value, Column):
-        return value.symbol in symbols
-    return (
-        isinstance(value, Call) and value.function == "coalesce" and all(_is_copy(a, symbols) for a in value.arguments)
-    )
-
-
-def owner_names(node: Node) -> frozenset[str]:
-    """What the owner columns below are called."""
-    return frozenset(
-        fold(field_of(part, part.owner).name)
-        for part in nodes.walk(node)
-        if isinstance(part, nodes.Scan) and part.owner is not None
-    )
+# ---- what is refused wherever it stands --------------------------------------------------------------------------
 
 
 def _refuse_forged(node: Node) -> None:
@@ -183,7 +138,7 @@ def _refuse_cross_owner(node: Node) -> None:
 
 def _refuse_cross_windows(value: Expression, genuine: frozenset[str]) -> None:
     for part in windows_of(value):
-        if not any(_is_copy(p, genuine) for p in part.partition):
+        if not any(is_copy(p, genuine) for p in part.partition):
             raise _cross(part.place, "This window looks at the rows of several owners.")
         if needs_order(part.function) and not part.order:
             raise ShoalError(
@@ -277,7 +232,7 @@ class Ownership:
         below = self._must(node.input)
         _refuse_missing_partition(node, below)
         equal = frozenset(f.symbol for f, v in node.items if below.holds_owner(v))
-        nullable = _copies(node.items, below.equal | below.nullable) - equal
+        nullable = copies(node.items, below.equal | below.nullable) - equal
         for f, _ in node.items:
             if f.name and fold(f.name) in below.names and f.symbol in nullable:
                 raise _lost(
@@ -306,7 +261,8 @@ class Ownership:
             raise _lost(
                 node.place,
                 "This subquery aggregates over several owners.",
-                "Group by the owner inside FROM (GROUP BY uid), and aggregate over owners in the private SELECT.",
+                "Group by the owner inside FROM (GROUP BY uid), and aggregate over owners in the private SELECT; "
+                "or give this SELECT a privacy clause of its own.",
             )
         return replace(
             below,

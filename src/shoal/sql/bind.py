@@ -25,6 +25,7 @@ from shoal.sql.bind_conditions import holds_owner, owner_not_in_place
 from shoal.sql.bind_context import CommonTable, Context
 from shoal.sql.bind_from import FromBinder
 from shoal.sql.bind_order import with_tail
+from shoal.sql.bind_plain import aggregates_several_owners, distinct_as_groups, tables_read
 from shoal.sql.bind_private import bind_private_select
 from shoal.sql.bind_rows import RowsBinder
 from shoal.sql.bind_where import WhereBinder
@@ -58,6 +59,7 @@ def bind(statement: Statement, catalog: Catalog, schemas: Mapping[str, tuple[tup
 
 def bind_in(context: Context, statement: Statement) -> BoundStatement:
     """The same in a given context, which keeps errors that ownership must precede."""
+    context.is_plain = all(privacy_clause(select) is None for select in statement.tree.find_all(exp.Select))
     root = Binder(context).query(statement.tree, {}, None, top=True)
     return BoundStatement(root, tuple(context.selects), tuple(f.name for f in root.fields))
 
@@ -92,10 +94,11 @@ class Binder:
                 hint="Write the steps out, or ask for a view.",
                 position=position(clause),
             )
-        tables = dict(tables)
+        tables, read = dict(tables), tables_read(tree)
         for part in clause.expressions:
             before = self.context.relations
-            node = self.query(part.this, tables, parent)
+            with self.context.no_defaults(unless=fold(part.alias) in read):
+                node = self.query(part.this, tables, parent)
             names = [c.name for c in part.args["alias"].args.get("columns") or []]
             renamed = self.renamed(node, names, position(part))
             tables[fold(part.alias)] = CommonTable(renamed, self.context.relations - before)
@@ -211,15 +214,21 @@ class Binder:
         scope = Scope(parent=parent)
         node = FromBinder(self, scope, tables).bound(tree)
         node = WhereBinder(self, scope, tables).bound(tree, node)
-        if clause is None and top and is_owned(node):
+        if clause is None and is_owned(node) and (top or self._is_private(tree, node, scope)):
             if not self.context.catalog.defaults.answers_plain_sql:
                 self._bind_as_rows(tree, node, scope, tables)
                 raise no_clause(position(tree))
+            tree = distinct_as_groups(tree)
             options = default_options(self.context.catalog.defaults, self.context.epsilon)
         if options is not None:
             released, items, order = bind_private_select(self, tree, node, scope, tables, options, unit)
             return with_tail(self, tree, released, items, scope, tables, bound_order=order)
         return self._bind_as_rows(tree, node, scope, tables)
+
+    def _is_private(self, tree: exp.Select, node: Node, scope: Scope) -> bool:
+        """Whether a SELECT of FROM or WITH gets the default clause."""
+        answered = self.context.is_plain and self.context.catalog.defaults.answers_plain_sql
+        return answered and not self.context.without_defaults and aggregates_several_owners(tree, node, scope)
 
     def _bind_as_rows(self, tree: exp.Select, node: Node, scope: Scope, tables: dict[str, CommonTable]) -> Node:
         return RowsBinder(self, tree, node, scope, tables).bound()
@@ -230,8 +239,12 @@ class Binder:
 
     def uncorrelated(self, tree: exp.Expr, tables: dict[str, CommonTable], outer: Scope) -> Node:
         """A subquery that sees nothing of the outer query; one that would have to is refused for that."""
-        if self.context.looks_outside:
-            return self.query(tree, tables, outer)
+        with self.context.no_defaults():
+            if self.context.looks_outside:
+                return self.query(tree, tables, outer)
+            return self._uncorrelated(tree, tables, outer)
+
+    def _uncorrelated(self, tree: exp.Expr, tables: dict[str, CommonTable], outer: Scope) -> Node:
         before = self.context.relations
         try:
             return self.query(tree, tables, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from shoal.errors import ShoalError
 from shoal.sql.scope import Symbols
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from fractions import Fraction
 
     from shoal.catalog import Catalog
@@ -33,9 +34,22 @@ class Context:
     late: list[ShoalError] = field(default_factory=list)
     epsilon: Fraction | None = None
     relations: int = 0
+    is_plain: bool = False
+    """Whether no SELECT of the statement has a privacy clause."""
+    without_defaults: int = 0
+    """Above 0 while what is bound gets no clause by default."""
     looks_outside: bool = False
     """Whether subqueries see the columns of outer queries, to find out why a name is unknown; the answer is an error."""
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC).replace(tzinfo=None))
+
+    @contextmanager
+    def no_defaults(self, *, unless: bool = False) -> Iterator[None]:
+        """While a subquery of an expression is bound, or a WITH table that nothing reads."""
+        self.without_defaults += not unless
+        try:
+            yield
+        finally:
+            self.without_defaults -= not unless
 
     def count_relations(self, number: int, place: tuple[int, int] | None) -> None:
         """Counts what a text stands for: doubling a WITH table thirty times must end here, not in memory."""

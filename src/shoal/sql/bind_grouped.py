@@ -37,6 +37,12 @@ def has_aggregate(node: exp.Expr) -> bool:
     return False
 
 
+def is_grouped(tree: exp.Select) -> bool:
+    """Whether a SELECT groups: by GROUP BY, or as a whole by an aggregate or HAVING."""
+    clauses = tree.args.get("group") is not None or tree.args.get("having") is not None
+    return clauses or any(has_aggregate(value) for _, value in select_items(tree.expressions))
+
+
 def select_items(expressions: list[exp.Expr]) -> list[tuple[str | None, exp.Expr]]:
     """(alias, expression) of a SELECT list."""
     return [(e.alias, e.this) if isinstance(e, exp.Alias) else (None, e) for e in expressions]

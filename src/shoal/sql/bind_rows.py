@@ -14,7 +14,7 @@ from shoal.plan.trees import is_owned
 from shoal.plan.types import RELEASED_LIST, Kind
 from shoal.sql import functions
 from shoal.sql.bind_expressions import ExpressionBinder
-from shoal.sql.bind_grouped import GroupedBinder, KeyResolver, has_aggregate, output_name, select_items
+from shoal.sql.bind_grouped import GroupedBinder, KeyResolver, is_grouped, output_name, select_items
 from shoal.sql.bind_order import with_tail
 from shoal.sql.parse import position
 
@@ -51,11 +51,7 @@ class RowsBinder:
                 hint="Use GROUP BY.",
                 position=position(tree),
             )
-        grouped = (
-            tree.args.get("group") is not None
-            or any(has_aggregate(v) for _, v in self._items)
-            or (tree.args.get("having") is not None)
-        )
+        grouped = is_grouped(tree)
         if tree.args.get("qualify") is not None and (grouped or tree.args.get("distinct") is not None):
             raise ShoalError(
                 "E_UNSUPPORTED",

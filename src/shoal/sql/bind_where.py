@@ -55,7 +55,8 @@ class WhereBinder:
         query, value = (test.this, None) if isinstance(test, exp.Exists) else (test.args["query"], test.this)
         query = query.this if isinstance(query, exp.Subquery) else query
         place = position(conjunct)
-        inner, correlated, outputs = self._correlated(query)
+        with self._binder.context.no_defaults():
+            inner, correlated, outputs = self._correlated(query)
         if not correlated and not is_owned(inner):
             return self._public_test(node, inner, outputs, value, negated=negated, place=place)
         conditions = list(correlated)
