@@ -23,6 +23,7 @@ from shoal.plan.aggregates import (
 )
 from shoal.plan.expressions import Case, Expression, Literal
 from shoal.plan.types import INTEGER, NULL, Kind
+from shoal.sql import functions
 from shoal.sql.parse import Constant, constant
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 PER_GROUP, PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
 ROWS = "max_contributions_per_group"
 STRATEGY = "contribution_bounding_strategy"
+LARGEST = 2**63 - 1
 _ANYWHERE = {"epsilon", "report_format"}
 
 
@@ -109,6 +111,7 @@ class AggregateBinder:
         self._most_rows = max_rows_per_owner_and_group
         self._row_limit = max_rows_per_owner
         self._anonymization = anonymization
+        self._as_written: dict[Expression, Expression] = {}
         self.notes: list[str] = []
 
     def bind(self, call: FunctionCall) -> BoundAggregate:
@@ -279,7 +282,7 @@ class AggregateBinder:
         limit = self._row_limit
         match name:
             case "SUM":
-                return Sum(value, limit)
+                return Sum(self._whole(value), limit)
             case "AVG":
                 return Average(value, limit)
             case "MIN" | "MAX":
@@ -293,6 +296,17 @@ class AggregateBinder:
             case "VAR_POP" | "VAR_SAMP" | "VARIANCE" | "STDDEV_POP" | "STDDEV_SAMP" | "STDDEV":
                 return Variance(value, rows, not name.endswith("_POP"), name.startswith("STDDEV"))
         return Quantile(value, _fraction(call, extras), rows)
+
+    def _whole(self, value: Expression) -> Expression:
+        """A decimal without places as a 64-bit integer, so that sums of whole numbers are whole; what is beyond is at the end."""
+        if value.type.kind is not Kind.DECIMAL or value.type.scale:
+            return value
+        ends = ((Literal(LARGEST, INTEGER), "greater"), (Literal(-LARGEST - 1, INTEGER), "less"))
+        branches = tuple((functions.resolve(side, [value, end], value.place), end) for end, side in ends)
+        inside = functions.resolve_cast(value, INTEGER, value.place)
+        whole = Case(branches, inside, INTEGER, value.place)
+        self._as_written[whole] = value
+        return whole
 
     def _count(self, call: FunctionCall, name: str, node: exp.Expr | None) -> Aggregate:
         if node is None:
@@ -327,7 +341,8 @@ class AggregateBinder:
 
     def _known(self, aggregate: Aggregate) -> Known | None:
         """What the catalog and the constants of an expression tell about what one owner gives."""
-        known = self._known_bounds.of(aggregate.argument) if aggregate.argument is not None else None
+        written = self._as_written.get(aggregate.argument, aggregate.argument) if aggregate.argument else None
+        known = self._known_bounds.of(written) if written is not None else None
         if known is None or not (isinstance(aggregate, Sum) and aggregate.rows is None):
             return known if known is not None and (known.from_catalog or known.lower < known.upper) else None
         if self._most_rows is not None:
