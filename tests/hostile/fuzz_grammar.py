@@ -47,7 +47,9 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         CAST({t} AS DOUBLE) ; length({t}) ; COALESCE({n}, {n}) ; NULLIF({n}, {n}) ;
         CASE WHEN {f} THEN {n} ELSE {n} END ; CASE WHEN {f} THEN {n} END ; CASE {n} WHEN {n} THEN {n} ELSE {n} END ;
         EXTRACT(YEAR FROM {d}) ; EXTRACT(DOW FROM {d}) ; date_diff('day', {d}, {d}) ; mod({n}, {n}) ;
-        CAST({f} AS INTEGER) ; position({t} IN {t}) ; log({n}) ; trunc({n}) ; ({n}) ; strpos({t}, {t})
+        CAST({f} AS INTEGER) ; position({t} IN {t}) ; log({n}) ; trunc({n}) ; ({n}) ; strpos({t}, {t}) ; log({n}, {n}) ;
+        CAST({n} AS INTEGER) // CAST({n} AS INTEGER) ; EXTRACT(WEEK FROM {d}) ; EXTRACT(DAYOFWEEK FROM {d}) ;
+        EXTRACT(WEEK(TUESDAY) FROM {d}) ; DATE_DIFF({d}, {d}, WEEK(FRIDAY)) ; DATE_DIFF({d}, {d}, ISOWEEK)
         """
     ),
     TEXT: forms(
@@ -64,13 +66,15 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         {n} IN (1, 2, {n}) ; {n} BETWEEN {n} AND {n} ; {d} > {d} ; {n} IS NULL ; {t} IS NOT NULL ; NOT ({f}) ;
         ({f} AND {f}) ; ({f} OR {f}) ; {f} AND {f} ; {f} OR {f} ; {o} = 7 ; {o} % 3 = 1 ; {o} IN (1, 7, 9) ;
         {t} IS DISTINCT FROM {t} ; TRUE ; FALSE ; {n} NOT BETWEEN {n} AND {n} ; starts_with({t}, {t}) ;
-        regexp_matches({t}, '^[a-n]') ; {t} NOT LIKE {c} ; ({f}) IS TRUE ; {t} < {t} ; {any} IS NULL ; {any} = {any}
+        regexp_matches({t}, '^[a-n]') ; {t} NOT LIKE {c} ; ({f}) IS TRUE ; {t} < {t} ; {any} IS NULL ; {any} = {any} ;
+        {t} = ANY (SELECT region FROM regions) ; {t} <> ALL (SELECT continent FROM regions) ;
+        ({n}, {t}) IN ((1, {c}), ({n}, 's1')) ; ({t}, {d}) NOT IN (({c}, {d}))
         """
     ),
     DAY: forms(
         """
         {d} + INTERVAL 1 DAY ; {d} - INTERVAL 2 MONTH ; date_trunc('month', {d}) ; CAST({t} AS DATE) ;
-        COALESCE({d}, {d}) ; {d} + 3
+        COALESCE({d}, {d}) ; {d} + 3 ; DATE_TRUNC({d}, WEEK) ; DATE_TRUNC({d}, WEEK(SATURDAY)) ; DATE_TRUNC('week', {d})
         """
     ),
 }
@@ -104,7 +108,7 @@ OLD_AGGREGATES = forms(
     """
     ANON_COUNT(*) ; ANON_SUM({n}, 0, 100) ; ANON_AVG({n} CLAMPED BETWEEN -5 AND 90) ; ANON_VAR({n}, 0, 10) ;
     ANON_NTILE({n}, 0.25, 0, 9) ; ANON_COUNT(DISTINCT uid) ; ANON_MEDIAN({n} CLAMPED BETWEEN 0 AND 50) ;
-    ANON_STDDEV({n}) ; ANON_MAX({n}, 0, 10)
+    ANON_STDDEV({n}) ; ANON_MAX({n}, 0, 10) ; ANON_COUNT(* CLAMPED BETWEEN 0 AND 3) ; ANON_COUNT(DISTINCT uid, 2)
     """
 )
 BOUNDS = (
@@ -196,9 +200,11 @@ class Grammar:
         on = self.dice.choice([name for name, kind in below.columns if kind == TEXT] or ["'north'"])
         value = self.filled(self.dice.choice(PRIVATE_AGGREGATES), below.columns, 1)
         options = f"{self.options(old=False)}, group_selection_strategy=PUBLIC_GROUPS"
+        columns = self.dice.choice((below.columns, (("r.region", TEXT),), (*below.columns, ("r.region", TEXT))))
+        where = f" WHERE {self.expression(FLAG, columns, 1)}" if self.dice.random() < 0.6 else ""
         return (
             f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) r.region, {value} AS v0 "
-            f"FROM {below.sql} RIGHT JOIN regions r ON {on} = r.region GROUP BY r.region"
+            f"FROM {below.sql} RIGHT JOIN regions r ON {on} = r.region{where} GROUP BY r.region"
         )
 
     def private(self, source: Relation | None = None, *, total: bool = False) -> str:
