@@ -200,8 +200,10 @@ class Grammar:
         on = self.dice.choice([name for name, kind in below.columns if kind == TEXT] or ["'north'"])
         value = self.filled(self.dice.choice(PRIVATE_AGGREGATES), below.columns, 1)
         options = f"{self.options(old=False)}, group_selection_strategy=PUBLIC_GROUPS"
-        columns = self.dice.choice((below.columns, (("r.region", TEXT),), (*below.columns, ("r.region", TEXT))))
-        where = f" WHERE {self.expression(FLAG, columns, 1)}" if self.dice.random() < 0.6 else ""
+        mixed = self.expression(FLAG, (*below.columns, ("r.region", TEXT), ("r.continent", TEXT)), 1)
+        where = self.dice.choice(
+            ("", " WHERE r.region <> 'west'", f" WHERE {mixed}", f" WHERE r.region < 's' AND {mixed}")
+        )
         return (
             f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) r.region, {value} AS v0 "
             f"FROM {below.sql} RIGHT JOIN regions r ON {on} = r.region{where} GROUP BY r.region"
