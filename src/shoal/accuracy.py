@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from shoal import params
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
+from shoal.finish import shown_aggregates
 from shoal.mechanisms.calibrate import noise_quantile
 from shoal.output_names import output_names
 from shoal.params import LARGEST_EPSILON, SMALLEST_EPSILON
@@ -15,6 +16,7 @@ from shoal.plan.aggregates import Average, CountDistinct, CountOwners, CountRows
 from shoal.plan.measures import Steps
 from shoal.plan.releases import Inferred
 from shoal.sql.calls_as_written import CallsAsWritten
+from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,18 +81,19 @@ def _between(low: Fraction, high: Fraction) -> Fraction:
 def widest(plan: StatementPlan, level: float, owners: int | None) -> float:
     """The half-width of the widest interval among the aggregates that a plan shows; those of HAVING alone have none."""
     written = CallsAsWritten(plan.sql)
+    shown = on_its_own_stack(lambda: shown_aggregates(plan))
     widths = []
-    for select, names in zip(plan.selects, output_names(plan), strict=True):
-        for column, outputs in zip(select.columns, names, strict=True):
-            if outputs.computed and not outputs.copies:
+    for number, (select, names) in enumerate(zip(plan.selects, output_names(plan), strict=True)):
+        for place, (column, outputs) in enumerate(zip(select.columns, names, strict=True)):
+            if (number, place) in shown:
+                widths.append(half_width(select, column, level, owners, written))
+            elif outputs.first is not None:
                 raise ShoalError(
                     "E_UNSUPPORTED",
-                    f"The column {outputs.computed[0]!r} is computed from noisy numbers, and has no error bar.",
+                    f"The answer computes with {outputs.first!r}, and what is computed has no error bar.",
                     hint="Ask for the aggregates themselves, in columns of their own.",
                     position=column.call.place,
                 )
-            if outputs.copies:
-                widths.append(half_width(select, column, level, owners, written))
     if not widths:
         raise ShoalError("E_USAGE", "There is no private aggregate in this query whose error could be asked for.")
     return max(widths)

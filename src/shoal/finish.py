@@ -6,6 +6,7 @@ Touches released rows and public tables only, on an embedded DuckDB of its own t
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
@@ -112,9 +113,12 @@ def is_ordered(node: Node) -> bool:
 
 
 def _typed(column: pa.Array, f: Field) -> pa.Array:
-    """A column in its declared type; group keys leave as they were stored."""
+    """A column in its declared type; group keys leave as they were stored, if they fit there."""
     stored = STORED.get(f.type.storage)
-    return column.cast(stored if stored is not None else arrow_type(f.type), safe=False)
+    if stored is not None:
+        with suppress(pa.ArrowInvalid):  # a value that the catalog lists may be none that the column could hold
+            return column.cast(stored)
+    return column.cast(arrow_type(f.type), safe=False)
 
 
 STORED: dict[str, pa.DataType] = {
@@ -148,6 +152,12 @@ def _with_public(root: Node, public: dict[str, pa.Table], tables: dict[str, pa.T
         return rebuilt(node, stored)
 
     return stored(root)
+
+
+def shown_aggregates(plan: StatementPlan) -> frozenset[tuple[int, int]]:
+    """The private aggregates, by SELECT and column, that reach the answer as they are."""
+    _, carried = carry(plan.root, plan)
+    return frozenset((s.select, s.column) for f in plan.root.fields for s in carried.get(f.symbol, ()))
 
 
 def carry(node: Node, plan: StatementPlan) -> tuple[Node, Carried]:

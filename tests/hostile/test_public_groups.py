@@ -48,6 +48,8 @@ SHORTENED = {
     f"{JOINED} WHERE r.region NOT IN (SELECT name FROM names) AND r.region <> 'east'": ["west"],
     f"{JOINED} WHERE LENGTH(r.region) = (SELECT MIN(LENGTH(region)) FROM regions)": ["east", "west"],
     f"{JOINED} WHERE FALSE": [],
+    f"{JOINED} WHERE r.region IN (SELECT c.region FROM regions)": ALL,
+    f"{JOINED} WHERE EXISTS (SELECT 1 FROM regions a WHERE EXISTS (SELECT 1 FROM names n WHERE n.name = c.region))": ALL,
     f"{VISITED} WHERE r.region <> 'west'": ["east", "north", "south"],
     f"{JOINED} WHERE r.region <> 'west' AND EXISTS (SELECT 1 FROM visits v WHERE v.uid = c.uid)": ["east", "north", "south"],
     "FROM customers c RIGHT JOIN regions r USING (region) WHERE region <> 'west'": ["east", "north", "south"],

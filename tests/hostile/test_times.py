@@ -72,6 +72,30 @@ def test_a_stored_table_with_a_time_that_is_none_looks_like_one_without_it(type_
         assert faces(stored(number, 21)) == expected, number
 
 
+@pytest.mark.parametrize(
+    ("type_", "encoding"),
+    [
+        (pa.timestamp("s", "UTC"), "dictionary"),
+        (pa.timestamp("ms", "UTC"), "dictionary"),
+        (pa.date64(), "dictionary"),
+        (pa.time64("us"), "dictionary"),
+        (pa.timestamp("s", "UTC"), "runs"),
+        (pa.timestamp("ms", "UTC"), "runs"),
+    ],
+    ids=str,
+)
+def test_a_time_that_is_none_hides_in_no_encoding(type_, encoding):
+    def encoded(rows):
+        plain = table(type_, 10**18).slice(0, rows)
+        times = plain.column("t").combine_chunks()
+        if encoding == "dictionary":
+            return plain.set_column(1, "t", times.dictionary_encode())
+        ends = pa.array(range(1, rows + 1), pa.int32())
+        return plain.set_column(1, "t", pa.RunEndEncodedArray.from_arrays(ends, times))
+
+    assert faces({"v": encoded(21)}) == faces({"v": encoded(20)})
+
+
 def test_times_that_exist_stay_what_they_are():
     for type_, number in [
         (pa.timestamp("s", "UTC"), 1_700_000_000),

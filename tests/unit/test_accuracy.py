@@ -70,6 +70,14 @@ def test_a_column_that_is_computed_has_no_error_to_ask_for(session):
     assert "'twice'" in caught.value.message
 
 
+def test_an_aggregate_of_released_rows_has_no_error_to_ask_for(session):
+    inner = f"{PRIVATE}(epsilon = 1, delta = 1e-6) region, {COUNT} AS n FROM customers GROUP BY region"
+    with pytest.raises(shoal.ShoalError) as caught:
+        session.epsilon_for(f"SELECT AVG(n) AS m FROM ({inner})", error=20)
+    assert caught.value.code == "E_UNSUPPORTED"
+    assert session.epsilon_for(f"SELECT region, n FROM ({inner}) WHERE n > 3", error=60) > 0
+
+
 def test_what_no_epsilon_can_plan_is_refused_as_ever(session):
     with pytest.raises(shoal.ShoalError) as caught:
         session.epsilon_for(f"{PRIVATE}(epsilon = 1, delta = 2) {COUNT} AS n FROM visits", error=20)

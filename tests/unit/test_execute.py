@@ -47,10 +47,17 @@ OPTIONS = [
 ]
 
 
+class Plans(list):
+    """Plans that do not write themselves out wherever a failing example is told."""
+
+    def __repr__(self) -> str:
+        return f"{len(self)} plans"
+
+
 @pytest.fixture(scope="module")
 def plans(shop_tables):
     with shoal.connect(shop_tables, catalog={"tables": {"visits": {"owner": "uid"}}}) as session:
-        return [inferred_plan(session, options) for options in OPTIONS]
+        return Plans(inferred_plan(session, options) for options in OPTIONS)
 
 
 def found_bounds(plan, places: list[tuple[int, int]]) -> tuple[Bounds, ...]:

@@ -27,6 +27,7 @@ UNITS_OF_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_
 
 def readable(table: pa.Table) -> pa.Table:
     """The table with instants in microseconds, and without days and times that no calendar has."""
+    table = _decoded(table)
     for place, field in enumerate(table.schema):
         column = table.column(place)
         if pa.types.is_timestamp(field.type) and field.type.unit in MICROSECONDS:
@@ -36,6 +37,20 @@ def readable(table: pa.Table) -> pa.Table:
         elif pa.types.is_time(field.type):
             kept = _within(_integers(column), 0, UNITS_OF_A_DAY[field.type.unit] - 1)
             table = table.set_column(place, field.name, kept.cast(field.type))
+    return table
+
+
+def _decoded(table: pa.Table) -> pa.Table:
+    """The table with temporal columns written out, where they are stored as a dictionary or in runs."""
+    for place, field in enumerate(table.schema):
+        encoded = pa.types.is_dictionary(field.type) or pa.types.is_run_end_encoded(field.type)
+        if encoded and pa.types.is_temporal(field.type.value_type):
+            column = table.column(place)
+            parts = [
+                chunk.dictionary_decode() if pa.types.is_dictionary(field.type) else pc.run_end_decode(chunk)
+                for chunk in column.chunks
+            ]
+            table = table.set_column(place, field.name, pa.chunked_array(parts, field.type.value_type))
     return table
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from shoal.engines.compile import call
+from shoal.errors import InternalError
 from shoal.plan.contributions import MASK
 from shoal.plan.measures import SATURATION_BITS
 from shoal.plan.types import DOUBLE, Kind, Type
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 
+LARGEST_WIDE = 2**127
+
+
 def integer(value: int) -> exp.Expr:
-    """A wide integer literal; engines read small ones faster."""
+    """A wide integer literal; engines read small ones faster. What none can read is found out here, not at the first row."""
+    if abs(value) >= LARGEST_WIDE:
+        raise InternalError("a number is too large for any engine")
     literal: exp.Expr = exp.Literal.number(abs(value))
     if value < 0:
         literal = exp.Neg(this=literal)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shoal.plan import nodes
-from shoal.plan.expressions import ExistsRelation, Expression, InRelation, ScalarRelation, transform
+from shoal.plan.expressions import ExistsRelation, Expression, InRelation, ScalarRelation, columns_of, transform
 from shoal.plan.expressions import walk as walk_expression
 
 if TYPE_CHECKING:
@@ -52,6 +52,17 @@ def all_nodes(node: Node) -> Iterator[Node]:
 def is_owned(node: Node) -> bool:
     """Whether private rows lie under a relation."""
     return any(isinstance(part, nodes.Scan) and part.owner is not None for part in all_nodes(node))
+
+
+def columns_read(value: Expression) -> frozenset[str]:
+    """The columns that an expression reads, those included that a relation inside it takes from outside."""
+    found = set(columns_of(value))
+    for part in walk_expression(value):
+        if isinstance(part, (InRelation, ExistsRelation, ScalarRelation)):
+            inside = list(all_nodes(part.relation))
+            made = {f.symbol for node in inside for f in node.fields}
+            found |= {symbol for node in inside for e in expressions_of(node) for symbol in columns_of(e)} - made
+    return frozenset(found)
 
 
 def with_relations(value: Expression, change: Callable[[Node], Node]) -> Expression:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from shoal.accounting.accountants import Loss, plan_loss
 from shoal.accounting.events import JointGaussian, ThresholdSelection
 from shoal.errors import InternalError, ShoalError
+from shoal.params import Bounds
 from shoal.plan import nodes
 from shoal.plan.contributions import task_of
-from shoal.plan.measures import OwnerCount
+from shoal.plan.measures import SATURATION_BITS, OwnerCount
 from shoal.plan.releases import Inferred, SelectPlan, StatementPlan
 from shoal.plan.trees import is_owned
 from shoal.rewrite.assign_mechanisms import assign_mechanisms
@@ -70,6 +71,8 @@ def plan_query(
     for select in owned:
         _check_fanout(select, public_rows)
     selects = [_planned(select, composition) for select in owned]
+    for plan in selects:
+        _check_steps(plan)
     return verify(_statement(bound, selects, statement, catalog))
 
 
@@ -83,6 +86,26 @@ def _planned(select: PrivateSelect, composition: str) -> SelectPlan:
     if not isinstance(draft, SelectPlan):
         raise InternalError("the passes did not end in a plan")
     return draft
+
+
+def _check_steps(plan: SelectPlan) -> None:
+    """Bounds must be within what rows saturate at, counted in steps of their grid.
+
+    The grid goes by the noise, and the noise of a centred measure by the width of its bounds: very narrow bounds far from
+    0 would be numbers that no engine computes with, and it would fail as soon as there is a row.
+    """
+    for column in plan.columns:
+        for release in (plan.releases[i] for i in column.releases):
+            if not isinstance(release.bounds, Bounds):
+                continue
+            steps = task_of(release.measure, release.bounds, release.noise.grid).steps
+            if steps is not None and not release.measure.is_integer and steps.magnitude > 2**SATURATION_BITS:
+                raise ShoalError(
+                    "E_BOUNDS_INVALID",
+                    "The bounds are too close together for their distance from 0.",
+                    hint="Take the common part away in the query, as in AVG(x - 1000000), or give wider bounds.",
+                    position=column.call.place,
+                )
 
 
 def _statement(

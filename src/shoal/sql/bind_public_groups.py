@@ -10,8 +10,8 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from shoal.plan import nodes
-from shoal.plan.expressions import Call, Column, Expression, Literal, columns_of, transform
-from shoal.plan.trees import is_owned
+from shoal.plan.expressions import Call, Column, Expression, Literal, transform
+from shoal.plan.trees import columns_read, is_owned
 from shoal.plan.types import BOOLEAN
 from shoal.sql.bind_conditions import filtered
 
@@ -107,5 +107,5 @@ def _conjuncts(condition: Expression) -> list[Expression]:
 
 def _reads_only(condition: Expression, public: Node) -> bool:
     """Whether a condition reads columns of a public relation, and no other rows than public ones."""
-    inside = columns_of(condition) <= {f.symbol for f in public.fields}
+    inside = columns_read(condition) <= {f.symbol for f in public.fields}
     return inside and not is_owned(nodes.Filter(public, condition))

@@ -67,7 +67,7 @@ class KnownBounds:
             case Case(branches=branches, otherwise=otherwise):
                 return self._one_of([v for _, v in branches] + [otherwise])
             case Cast(value=inner, type=type_) if inner.type.kind in _NUMBERS and type_.kind in _NUMBERS:
-                return self._combined(_whole if type_.kind is Kind.INTEGER else _same, [inner])
+                return self._combined(_same if type_.kind is Kind.DOUBLE else _whole, [inner])
             case Call(function="nullif", arguments=(first, *_)):
                 return self.of(first)
             case Call(function="coalesce" | "greatest" | "least", arguments=arguments):
@@ -101,9 +101,14 @@ def _same(found: Range) -> Range:
     return found
 
 
-def _whole(found: Range, *_: Range) -> Range:
-    """Room for any way of rounding."""
+def _whole(found: Range) -> Range:
+    """Room for any way of rounding, to whole numbers or to digits after the point."""
     return Fraction(math.floor(found[0])), Fraction(math.ceil(found[1]))
+
+
+def _rounded(found: Range, digits: Range = (Fraction(0), Fraction(0))) -> Range | None:
+    """To digits before the point a number may move further."""
+    return _whole(found) if digits[0] >= 0 else None
 
 
 def _products(left: Range, right: Range) -> Range:
@@ -129,7 +134,7 @@ _FUNCTIONS: dict[str, Callable[..., Range | None]] = {
     "divide": _quotients,
     "negate": lambda a: (-a[1], -a[0]),
     "abs": _size,
-    "round": _whole,
+    "round": _rounded,
     "floor": _whole,
     "ceil": _whole,
 }

@@ -68,6 +68,8 @@ def bounds_of(session, aggregate, source="visits"):
         ("AVG(NULLIF(spend, 0))", (-2, 9)),
         ("AVG(CAST(rate AS INT))", (0, 4)),
         ("AVG(ROUND(rate))", (0, 4)),
+        ("AVG(ROUND(rate, 1))", (0, 4)),
+        ("AVG(CAST(rate AS DECIMAL(5, 0)))", (0, 4)),
         ("STDDEV(IF(steps > 3, spend, NULL))", (-2, 9)),
     ],
 )
@@ -93,7 +95,8 @@ def test_constants_say_nothing_about_the_number_of_rows(session):
 
 
 @pytest.mark.parametrize(
-    "value", ["spend / steps", "free", "spend * free", "SQRT(steps)", "7", "steps * 1e30", "rate / 1e300"]
+    "value",
+    ["spend / steps", "free", "spend * free", "SQRT(steps)", "7", "steps * 1e30", "ROUND(steps, -2)", "rate / 1e300"],
 )
 def test_what_is_not_known_is_found(session, value):
     assert bounds_of(session, f"AVG({value})")[1] == "inferred"
@@ -116,7 +119,14 @@ def written(rng, depth):
         return rng.choice(["spend", "steps", "rate", "3", "-0.5", "NULL"])
     a, b = written(rng, depth - 1), written(rng, depth - 1)
     forms = ["({a} + {b})", "({a} - {b})", "({a} * {b})", "(-({a}))", "ABS({a})", "COALESCE({a}, {b})", "({a} / 3)"]
-    forms += ["GREATEST({a}, {b})", "LEAST({a}, {b})", "CASE WHEN steps > 3 THEN {a} ELSE {b} END", "FLOOR({a})"]
+    forms += [
+        "GREATEST({a}, {b})",
+        "LEAST({a}, {b})",
+        "CASE WHEN steps > 3 THEN {a} ELSE {b} END",
+        "FLOOR({a})",
+        "ROUND({a}, -1)",
+        "ROUND({a}, 1)",
+    ]
     return rng.choice(forms).format(a=a, b=b)
 
 
@@ -138,4 +148,4 @@ def test_no_value_lies_outside_of_what_is_known(session):
             f"SELECT min(v), max(v) FROM (SELECT CAST({value} AS DOUBLE) AS v FROM visits)"
         ).fetchall()[0]
         assert least is None or (bounds[0] <= least + 1e-9 and most - 1e-9 <= bounds[1]), value
-    assert known > 100
+    assert known > 60
