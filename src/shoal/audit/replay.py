@@ -26,6 +26,7 @@ from shoal.accounting.events import Shift
 from shoal.accounting.ledger import Ledger
 from shoal.by_group import find_bounds, measure_classes, release_by_group
 from shoal.catalog import Catalog
+from shoal.engines.base import EngineFailure
 from shoal.engines.sources import open_source
 from shoal.errors import ShoalError
 from shoal.execute import fresh_sampling_key, infer, measure, release, with_stored_rows
@@ -173,7 +174,10 @@ class Neighbours:
         if isinstance(plan, str):
             return Replay(sql, (), ())
         differences = tuple(_visible_differences(first, second, sql)) if ask else ()
-        return Replay(sql, tuple(_entries(plan, self._engines, seed)), differences)
+        try:
+            return Replay(sql, tuple(_entries(plan, self._engines, seed)), differences)
+        except EngineFailure:
+            return Replay(sql, (), (*differences, "the engine fails where data is read"))
 
 
 def _plan(session: Session, sql: str) -> StatementPlan | str:

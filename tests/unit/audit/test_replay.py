@@ -6,6 +6,8 @@ import pytest
 
 from shoal.accounting.events import Shift
 from shoal.audit.replay import Entry, replay, without_owner
+from shoal.engines.base import EngineFailure
+from shoal.engines.duckdb import DuckDBEngine
 
 CATALOG = {
     "tables": {
@@ -103,3 +105,15 @@ def test_removing_an_owner_touches_private_tables_only(tables):
     assert 8 not in kept["visits"].column("uid").to_pylist()
     assert 8 not in kept["customers"].column("uid").to_pylist()
     assert kept["regions"] == tables["regions"]
+
+
+def test_an_engine_that_fails_is_told_and_not_raised(monkeypatch):
+    def fails(*_):
+        raise EngineFailure
+
+    monkeypatch.setattr(DuckDBEngine, "measure", fails)
+    tables = {"visits": pa.table({"uid": [1, 2], "site": ["a", "b"], "spend": [1.0, 2.0], "kind": ["x", "y"]})}
+    catalog = {"tables": {"visits": {"owner": "uid"}}}
+    replayed = replay(QUERIES["owners of unknown groups"], tables, without_owner(tables, catalog, 1), catalog)
+    assert not replayed.passed
+    assert "the engine fails where data is read" in replayed.problems
