@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import time
 
 import pytest
+from hypothesis import settings
+
+# A run of the tests tells about the change, not about the luck of its examples: the same ones every time, unless asked.
+settings.register_profile("steady", derandomize=True)
+settings.register_profile("searching", derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 TRIES = 5
 TRACED = 4

@@ -61,7 +61,7 @@ def resolve(release: Release, found: tuple[Bounds | None, ...]) -> tuple[Task | 
         return task_of(measure_, bounds, noise.grid), noise, bounds
     unit = _unit(measure_, bounds)
     if unit == 0:
-        still = LaplaceNoise(Shift(0, noise.shift.coordinates), Fraction(0))
+        still = LaplaceNoise(Shift(0, noise.shift.coordinates, noise.shift.entries), Fraction(0))
         return task_of(measure_, bounds, Fraction(1)), still, bounds
     task = task_of(measure_, bounds, noise.grid * unit**measure_.power)
     return task, shrunk(noise, task), bounds

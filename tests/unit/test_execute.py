@@ -97,6 +97,18 @@ def test_noise_for_bounds_that_were_found_never_loses_more_than_planned(plans, n
             assert noise.rho <= planned.noise.rho
 
 
+def test_bounds_that_were_found_to_be_zero_leave_nothing_to_move_and_all_else_as_planned(plans):
+    zero = Bounds(Fraction(0), Fraction(0))
+    for planned in (release_ for plan in plans for release_ in plan.releases):
+        task, noise, _ = resolve(planned, (zero,) * MOST_HISTOGRAMS)
+        assert (noise.shift.coordinates, noise.shift.entries) == (
+            planned.noise.shift.coordinates,
+            planned.noise.shift.entries,
+        )
+        if isinstance(planned.bounds, Inferred) and task is not None and task.steps is not None:
+            assert task.delta == noise.shift.per_coordinate == 0
+
+
 @pytest.mark.parametrize("number", [i for i, options in enumerate(OPTIONS) if "GAUSSIAN" in options])
 def test_gaussian_noise_for_bounds_that_were_found_passes_the_certificate_of_the_plan(plans, number):
     """The joint claim (ε, δ) is checked again, with the noise that would really be drawn."""
