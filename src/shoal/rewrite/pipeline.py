@@ -92,17 +92,18 @@ def _check_steps(plan: SelectPlan) -> None:
     """Bounds must be within what rows saturate at, counted in steps of their grid.
 
     The grid goes by the noise, and the noise of a centred measure by the width of its bounds: very narrow bounds far from
-    0 would be numbers that no engine computes with, and it would fail as soon as there is a row.
+    0 would be numbers that no engine computes with, and it would fail as soon as there is a row. Whole numbers go by steps of
+    1, and bounds beyond that would overflow where very many owners are summed.
     """
     for column in plan.columns:
         for release in (plan.releases[i] for i in column.releases):
             if not isinstance(release.bounds, Bounds):
                 continue
             steps = task_of(release.measure, release.bounds, release.noise.grid).steps
-            if steps is not None and not release.measure.is_integer and steps.magnitude > 2**SATURATION_BITS:
+            if steps is not None and steps.magnitude > 2**SATURATION_BITS:
                 raise ShoalError(
                     "E_BOUNDS_INVALID",
-                    "The bounds are too close together for their distance from 0.",
+                    "The bounds are too large, or too close together for their distance from 0.",
                     hint="Take the common part away in the query, as in AVG(x - 1000000), or give wider bounds.",
                     position=column.call.place,
                 )

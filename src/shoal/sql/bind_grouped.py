@@ -43,6 +43,18 @@ def is_grouped(tree: exp.Select) -> bool:
     return clauses or any(has_aggregate(value) for _, value in select_items(tree.expressions))
 
 
+def refuse_distinct_on(tree: exp.Select) -> None:
+    """DISTINCT ON keeps the row that happens to come first."""
+    distinct = tree.args.get("distinct")
+    if distinct is not None and distinct.args.get("on") is not None:
+        raise ShoalError(
+            "E_UNSUPPORTED",
+            "DISTINCT ON depends on the order of rows.",
+            hint="Use GROUP BY.",
+            position=position(tree),
+        )
+
+
 def select_items(expressions: list[exp.Expr]) -> list[tuple[str | None, exp.Expr]]:
     """(alias, expression) of a SELECT list."""
     return [(e.alias, e.this) if isinstance(e, exp.Alias) else (None, e) for e in expressions]

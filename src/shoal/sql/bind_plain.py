@@ -15,7 +15,7 @@ from shoal.catalog import fold
 from shoal.errors import ShoalError
 from shoal.plan.lineage import is_copy, lineage, owner_names
 from shoal.sql.bind_expressions import ExpressionBinder
-from shoal.sql.bind_grouped import KeyResolver, is_grouped, output_name, select_items
+from shoal.sql.bind_grouped import KeyResolver, is_grouped, output_name, refuse_distinct_on, select_items
 from shoal.sql.parse import position
 
 if TYPE_CHECKING:
@@ -60,16 +60,9 @@ def _names(part: object) -> frozenset[str]:
 
 def distinct_as_groups(tree: exp.Select) -> exp.Select:
     """SELECT DISTINCT a, b is SELECT a, b … GROUP BY a, b."""
-    distinct = tree.args.get("distinct")
-    if distinct is None or any(item.is_star for item in tree.expressions):
+    if tree.args.get("distinct") is None or any(item.is_star for item in tree.expressions):
         return tree
-    if distinct.args.get("on") is not None:
-        raise ShoalError(
-            "E_UNSUPPORTED",
-            "DISTINCT ON depends on the order of rows.",
-            hint="Use GROUP BY.",
-            position=position(tree),
-        )
+    refuse_distinct_on(tree)
     if is_grouped(tree):
         raise ShoalError(
             "E_UNSUPPORTED",

@@ -13,6 +13,7 @@ from shoal.plan.expressions import Call, Column, Expression, Literal, Order
 from shoal.plan.releases import AggregateCall, Options, PrivateSelect
 from shoal.plan.types import NULL, TEXT, Kind
 from shoal.sql.bind_aggregates import AggregateBinder, BoundAggregate
+from shoal.sql.bind_conditions import holds_owner
 from shoal.sql.bind_expressions import LAST_VERDICTS, ExpressionBinder
 from shoal.sql.bind_grouped import GroupedBinder, KeyResolver, output_name, select_items
 from shoal.sql.bind_public_groups import has_public_keys, listed_in_catalog, outer_joined
@@ -88,9 +89,7 @@ class PrivateBinder:
         """Whether a value is a copy of some table's owner column (lineage, not name), or what USING makes of two of them."""
         if isinstance(value, Call):
             return value.function == "coalesce" and all(map(self._is_owner, value.arguments))
-        origin = self._context.symbols.origins.get(value.symbol) if isinstance(value, Column) else None
-        table = self._context.catalog.table(origin[0]) if origin else None
-        return table is not None and table.owner is not None and origin is not None and fold(table.owner) == origin[1]
+        return holds_owner(self._context, value)
 
     def _most_rows(self) -> int | None:
         """The catalog's bound on rows, usable when the rows of one private table are counted and nothing multiplies them."""

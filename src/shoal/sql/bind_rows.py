@@ -14,7 +14,14 @@ from shoal.plan.trees import is_owned
 from shoal.plan.types import RELEASED_LIST, Kind
 from shoal.sql import functions
 from shoal.sql.bind_expressions import ExpressionBinder
-from shoal.sql.bind_grouped import GroupedBinder, KeyResolver, is_grouped, output_name, select_items
+from shoal.sql.bind_grouped import (
+    GroupedBinder,
+    KeyResolver,
+    is_grouped,
+    output_name,
+    refuse_distinct_on,
+    select_items,
+)
 from shoal.sql.bind_order import with_tail
 from shoal.sql.parse import position
 
@@ -44,13 +51,7 @@ class RowsBinder:
     def bound(self) -> Node:
         """The relation of the SELECT."""
         tree = self._tree
-        if tree.args.get("distinct") is not None and tree.args["distinct"].args.get("on") is not None:
-            raise ShoalError(
-                "E_UNSUPPORTED",
-                "DISTINCT ON depends on the order of rows.",
-                hint="Use GROUP BY.",
-                position=position(tree),
-            )
+        refuse_distinct_on(tree)
         grouped = is_grouped(tree)
         if tree.args.get("qualify") is not None and (grouped or tree.args.get("distinct") is not None):
             raise ShoalError(
