@@ -25,8 +25,8 @@ import numpy as np
 from benchmarks import visits
 from benchmarks.records import FOLDER, write_record
 from benchmarks.showing import shown
-from shoal.execute import fresh_sampling_key, measure, release
 from shoal.mechanisms.noise import add_noise
+from shoal.release.execute import fresh_sampling_key, measure, release
 from shoal.session import Session, connect
 
 if TYPE_CHECKING:

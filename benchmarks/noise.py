@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.records import FOLDER, write_record
 from benchmarks.showing import shown
-from shoal.mechanisms import vectorised, vetted
 from shoal.mechanisms.entropy import SYSTEM
+from shoal.mechanisms.sampling import opendp_samplers, vectorised
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ DRAWS, RUNS = 1_000_000, 3
 SCALES = (Fraction(1), Fraction(15), Fraction(2**20))
 GOALS = {"discrete Laplace": 500_000, "discrete Gaussian": 250_000}
 OURS = {"discrete Laplace": vectorised.discrete_laplace, "discrete Gaussian": vectorised.discrete_gaussian}
-OPENDP = {"discrete Laplace": vetted.discrete_laplace, "discrete Gaussian": vetted.discrete_gaussian}
+OPENDP = {"discrete Laplace": opendp_samplers.discrete_laplace, "discrete Gaussian": opendp_samplers.discrete_gaussian}
 
 
 def rate(draw: Callable[[], object], draws: int) -> float:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from benchmarks.records import FOLDER, replace_between, write_record
 from shoal.accounting.events import LaplaceNoise, OptimalSelection, Shift
 from shoal.mechanisms.calibrate import laplace_scale, noise_quantile
-from shoal.mechanisms.groups import half_point
+from shoal.mechanisms.group_selection import half_point
 from shoal.session import Session, connect
 
 if TYPE_CHECKING:

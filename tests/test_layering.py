@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -22,37 +23,35 @@ LAYERS = (
     ("sql",),
     ("rewrite",),
     ("engines",),
-    (
-        "schema",
-        "released",
-        "measured",
-        "readings",
-        "by_group",
-        "execute",
-        "finish",
-        "explain",
-        "accuracy",
-        "output_names",
-    ),
+    ("schema", "release", "explain", "accuracy"),
     ("result", "plot", "session"),
     ("cli", "web", "__main__"),
 )
+SUBLAYERS = {
+    # Inside a room, in order: what stands later may use what stands earlier, never the other way round.
+    "sql": (("grammar",), ("parse",), ("functions",), ("binding",)),
+    "mechanisms": (("entropy",), ("sampling",)),
+    "engines": (("statements",), ("memory",), ("duckdb",), ("sources",)),
+    "risk": (("hashing",), ("sketch",), ("reports",), ("scanning", "joining"), ("checking",)),
+    "audit": (("tester",), ("suite", "attacks")),
+}
 SIDE_TOOLS = ("risk", "anonymity", "audit", "local", "policy", "knowledge", "datasets")
 SIDE_TOOLS_MAY_USE = {*LAYERS[0], *LAYERS[1], "catalog", "engines"}
 THE_ROAD = {name for layer in LAYERS[:-1] for name in layer}
 SIDE_TOOLS_MAY_ALSO_USE = {
     # The instruments that are turned on our own queries walk the road itself.
     "audit.suite": THE_ROAD | {"datasets"},
-    "audit.suite_queries": THE_ROAD | {"datasets"},
-    "audit.sampled_query": THE_ROAD | {"datasets"},
-    "audit.replay": THE_ROAD | {"datasets"},
     "audit.attacks": THE_ROAD | {"anonymity", "datasets"},
 }
+UNLIMITED_ROOMS = {
+    "sql/functions",  # one family of functions a file, with its forms
+}
+MOST_MODULES = 15
 
 DOORS = {
     "sqlglot": ("sql", "plan.nodes", "engines"),
-    "duckdb": ("engines", "finish", "risk.reading"),
-    "opendp": ("mechanisms.vetted",),
+    "duckdb": ("engines", "release.postprocess", "risk.scanning.sources"),
+    "opendp": ("mechanisms.sampling.opendp_samplers",),
     "dp_accounting": ("accounting",),
     "sqlite3": ("accounting",),
     "random": (),
@@ -99,10 +98,6 @@ def running_nodes(tree: ast.AST) -> Iterator[ast.AST]:
             yield from running_nodes(child)
 
 
-def _is_type_checking(test: ast.expr) -> bool:
-    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
-
-
 def inside(name: str, known: dict[str, Path]) -> str | None:
     """`shoal.engines.base.Engine` → `engines.base`; None for names from elsewhere."""
     if not name.startswith("shoal."):
@@ -146,6 +141,41 @@ def test_imports_point_down_the_layers_only():
         elif to_layer > from_layer:
             upward.append((importer, target))
     assert upward == []
+
+
+def sublayer_of(module: str) -> int | None:
+    """Where a module stands inside its room; None for rooms without an order and for modules outside it."""
+    room, _, rest = module.partition(".")
+    name = rest.split(".")[0]
+    return next((number for number, names in enumerate(SUBLAYERS.get(room, ())) if name in names), None)
+
+
+def test_inside_a_room_imports_point_down_its_own_layers():
+    upward = []
+    for importer, target in edges(types=False):
+        if importer.split(".")[0] != target.split(".")[0]:
+            continue
+        here, there = sublayer_of(importer), sublayer_of(target)
+        if here is not None and there is not None and there > here:
+            upward.append((importer, target))
+    assert upward == []
+
+
+def rooms() -> list[Path]:
+    """Every folder of the package that holds modules, the package itself aside."""
+    return sorted(path.parent for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE)
+
+
+@pytest.mark.parametrize("room", rooms(), ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_a_room_is_small_and_its_readme_names_every_module(room: Path):
+    names = {path.stem for path in room.glob("*.py")} - {"__init__"}
+    if room.relative_to(SOURCE).as_posix() not in UNLIMITED_ROOMS:
+        assert len(names) <= MOST_MODULES
+    readme = (room / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 8
+    told = set(re.findall(r"`([a-z_0-9]+)(?:/|\.py)?`", readme))
+    inner = {path.parent.name for path in room.glob("*/__init__.py")}
+    assert (names | inner) - told == set()
 
 
 def test_side_tools_stand_on_the_ground_and_never_on_each_other():

@@ -11,7 +11,7 @@ from benchmarks.tpch.repeat import answers, exact_answers
 from shoal.accounting.ledger import Ledger
 from shoal.catalog import Catalog
 from shoal.engines.sources import open_source
-from shoal.execute import fresh_sampling_key, measure
+from shoal.release.execute import fresh_sampling_key, measure
 from shoal.session import Session
 
 if TYPE_CHECKING:

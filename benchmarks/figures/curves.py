@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, Shift, ThresholdSelection
 from shoal.exact import as_fraction
 from shoal.mechanisms.calibrate import gaussian_threshold_split, laplace_scale, threshold_for
-from shoal.mechanisms.groups import half_point, keep_probability
+from shoal.mechanisms.group_selection import half_point, keep_probability
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 from shoal.accounting.events import ThresholdSelection
 from shoal.mechanisms.calibrate import noise_tail
-from shoal.mechanisms.groups import keep_probability
-from shoal.plan.contributions import LeafCounts
+from shoal.mechanisms.group_selection import keep_probability
+from shoal.plan.totals import LeafCounts
 
 if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise, Selection
-    from shoal.measured import Measured
     from shoal.plan.releases import SelectPlan
+    from shoal.release.resolve_bounds import ResolvedTotals
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def share_withheld(selection: Selection | None, owners: list[int], groups: int) 
     return 1.0 - math.fsum(kept_chance(selection, n) for n in owners) / groups
 
 
-def is_one_count(select: SelectPlan, measured: Measured) -> bool:
+def is_one_count(select: SelectPlan, measured: ResolvedTotals) -> bool:
     """Whether the answer is one noisy whole number per group, so that the median error has a closed form."""
     if len(select.releases) != 1 or isinstance(measured.measurement.totals[0], LeafCounts):
         return False

@@ -13,14 +13,14 @@ from benchmarks.tpch.closed_forms import Group, is_one_count, median_relative_er
 from benchmarks.tpch.repeat import answers, exact_answers
 from benchmarks.tpch.tables import delta_at
 from shoal.accounting.events import LaplaceNoise, OptimalSelection
-from shoal.execute import fresh_sampling_key, measure
+from shoal.release.execute import fresh_sampling_key, measure
 
 if TYPE_CHECKING:
     from benchmarks.tpch.rows import Row
     from benchmarks.tpch.tables import Opened
     from shoal.accounting.events import AdditiveNoise, Selection
-    from shoal.measured import Measured
     from shoal.plan.releases import SelectPlan
+    from shoal.release.resolve_bounds import ResolvedTotals
 
 MOST_CELLS = 4_000_000
 Truths = dict[tuple[Any, ...], float]
@@ -83,7 +83,7 @@ def _median_error(released: pa.Table, truths: Truths) -> float | None:
     return float(np.median(np.abs(answer - truth) / truth))
 
 
-def _closed_error(select: SelectPlan, measured: Measured, truths: Truths) -> float | None:
+def _closed_error(select: SelectPlan, measured: ResolvedTotals, truths: Truths) -> float | None:
     if not is_one_count(select, measured):
         return None
     exact = measured.measurement
@@ -95,7 +95,7 @@ def _closed_error(select: SelectPlan, measured: Measured, truths: Truths) -> flo
     return median_relative_error(select, measured.noises[0], groups)
 
 
-def mechanism(select: SelectPlan, measured: Measured) -> str:
+def mechanism(select: SelectPlan, measured: ResolvedTotals) -> str:
     """Noise and selection in a few words."""
     noises = " and ".join(_noise(noise) for noise in measured.noises)
     return noises if select.selection is None else f"{noises}; {_selection(select.selection)}"

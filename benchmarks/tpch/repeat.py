@@ -1,7 +1,7 @@
 """The engine once, the noise many times.
 
 Noise and selection are drawn group by group and know nothing of other groups, so many runs of a query are one run over many copies
-of its groups. What is repeated is `shoal.execute.release` itself: the plan's own selection, noise and finishing.
+of its groups. What is repeated is `shoal.release.execute.release` itself: the plan's own selection, noise and finishing.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.accounting.events import LaplaceNoise, Shift
-from shoal.execute import release
-from shoal.plan.contributions import LeafCounts
+from shoal.plan.totals import LeafCounts
+from shoal.release.execute import release
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shoal.measured import Measured
     from shoal.plan.releases import SelectPlan
+    from shoal.release.resolve_bounds import ResolvedTotals
 
 CELLS_AT_ONCE = 2_000_000
 
 
-def answers(select: SelectPlan, measured: Measured, runs: int) -> pa.Table:
+def answers(select: SelectPlan, measured: ResolvedTotals, runs: int) -> pa.Table:
     """The released rows of all runs, one below the other: keys, and the first aggregate as `answer`."""
     cells = max([len(measured.measurement.owners), *(_cells(total) for total in measured.measurement.totals)])
     batch = max(1, CELLS_AT_ONCE // cells)
@@ -37,7 +37,7 @@ def answers(select: SelectPlan, measured: Measured, runs: int) -> pa.Table:
     return pa.concat_tables(tables).rename_columns([*names[:-1], "answer"])
 
 
-def exact_answers(select: SelectPlan, measured: Measured) -> pa.Table:
+def exact_answers(select: SelectPlan, measured: ResolvedTotals) -> pa.Table:
     """The bounded answers before noise, of all groups: for comparing only, never released."""
     silent = tuple(LaplaceNoise(Shift(0), Fraction(0), noise.grid) for noise in measured.noises)
     return answers(replace(select, selection=None, shared_count=None), replace(measured, noises=silent), 1)
@@ -47,7 +47,7 @@ def _cells(total: NDArray[Any] | LeafCounts) -> int:
     return len(total.leaves) if isinstance(total, LeafCounts) else len(total)
 
 
-def copies(measured: Measured, runs: int) -> Measured:
+def copies(measured: ResolvedTotals, runs: int) -> ResolvedTotals:
     """The same exact numbers for that many copies of every group."""
     exact = measured.measurement
     groups = len(exact.owners)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from shoal import params
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
-from shoal.finish import shown_aggregates
 from shoal.mechanisms.calibrate import noise_quantile
-from shoal.output_names import output_names
 from shoal.params import LARGEST_EPSILON, SMALLEST_EPSILON
 from shoal.plan.aggregates import Average, CountDistinct, CountOwners, CountRows, Sum
 from shoal.plan.measures import Steps
 from shoal.plan.releases import Inferred
-from shoal.sql.calls_as_written import CallsAsWritten
+from shoal.release.output_names import output_names
+from shoal.release.postprocess import shown_aggregates
+from shoal.sql.grammar.source_text import CallsAsWritten
 from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
@@ -84,15 +84,15 @@ def widest(plan: StatementPlan, level: float, owners: int | None) -> float:
     shown = on_its_own_stack(lambda: shown_aggregates(plan))
     widths = []
     for number, (select, names) in enumerate(zip(plan.selects, output_names(plan), strict=True)):
-        for place, (column, outputs) in enumerate(zip(select.columns, names, strict=True)):
-            if (number, place) in shown:
+        for position, (column, outputs) in enumerate(zip(select.columns, names, strict=True)):
+            if (number, position) in shown:
                 widths.append(half_width(select, column, level, owners, written))
             elif outputs.first is not None:
                 raise ShoalError(
                     "E_UNSUPPORTED",
                     f"The answer computes with {outputs.first!r}, and what is computed has no error bar.",
                     hint="Ask for the aggregates themselves, in columns of their own.",
-                    position=column.call.place,
+                    position=column.call.position,
                 )
     if not widths:
         raise ShoalError("E_USAGE", "There is no private aggregate in this query whose error could be asked for.")
@@ -106,18 +106,18 @@ def half_width(select: SelectPlan, column: Column, level: float, owners: int | N
     if any(isinstance(r.bounds, Inferred) for r in releases):
         raise ShoalError(
             "E_BOUNDS_REQUIRED",
-            f"The error of {written.at(column.call.place) or aggregate.name} depends on bounds that are not known yet.",
+            f"The error of {written.at(column.call.position) or aggregate.name} depends on bounds that are not known yet.",
             hint="Give bounds in the query or in the catalog.",
-            position=column.call.place,
+            position=column.call.position,
         )
     if isinstance(aggregate, Average):
         return _average(releases, level, owners)
     if not isinstance(aggregate, (CountOwners, CountRows, Sum, CountDistinct)):
         raise ShoalError(
             "E_UNSUPPORTED",
-            f"The error of {written.at(column.call.place) or aggregate.name} depends on the data; no epsilon can be promised.",
+            f"The error of {written.at(column.call.position) or aggregate.name} depends on the data; no epsilon can be promised.",
             hint="Ask for counts, sums and averages.",
-            position=column.call.place,
+            position=column.call.position,
         )
     return _width(releases[0], level)
 

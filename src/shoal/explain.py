@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from shoal import params
 from shoal.accounting.events import LaplaceNoise, OptimalSelection
-from shoal.mechanisms import groups
+from shoal.mechanisms import group_selection
 from shoal.mechanisms.calibrate import noise_quantile, noise_standard_deviation
-from shoal.output_names import output_names
 from shoal.plan import nodes
 from shoal.plan.measures import DistinctValues, Leaves, OwnerCount, OwnerMean, OwnerSum, RowCount, RowMoment
 from shoal.plan.releases import Inferred
-from shoal.sql.calls_as_written import CallsAsWritten
+from shoal.release.output_names import output_names
+from shoal.sql.grammar.source_text import CallsAsWritten
 
 if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise
     from shoal.accounting.ledger import Ledger
-    from shoal.output_names import OutputNames
     from shoal.plan.measures import Measure
     from shoal.plan.releases import HistogramRelease, Release, SelectPlan, StatementPlan
+    from shoal.release.output_names import OutputNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _column(select: SelectPlan, index: int, names: OutputNames, written: CallsAs
         "name": names.first,
         "outputs": list(names.copies),
         "part_of": list(names.computed),
-        "written": written.at(column.call.place) or column.call.aggregate.name,
+        "written": written.at(column.call.position) or column.call.aggregate.name,
         "aggregate": column.call.aggregate.name,
         "bounds": [float(bounds.lower), float(bounds.upper)] if bounds is not None else None,
         "bounds_source": column.call.bounds_source,
@@ -204,7 +204,7 @@ def _selection(select: SelectPlan) -> dict[str, Any]:
     else:
         rule = "LAPLACE_THRESHOLD" if isinstance(chosen.noise, LaplaceNoise) else "GAUSSIAN_THRESHOLD"
         threshold = chosen.threshold + chosen.min_owners - 1
-    half = int(groups.half_point(chosen))
+    half = int(group_selection.half_point(chosen))
     return {
         "rule": rule,
         "why": f"{_why_this_rule(select)}; a group of {_many(half, 'owner')} has an even chance",
@@ -213,7 +213,7 @@ def _selection(select: SelectPlan) -> dict[str, Any]:
         "min_owners": chosen.min_owners,
         "uses_released_count": select.shared_count is not None,
         "keep_probability": {
-            str(n): groups.keep_probability(chosen, n) for n in (1, max(1, half // 2), half, 2 * half)
+            str(n): group_selection.keep_probability(chosen, n) for n in (1, max(1, half // 2), half, 2 * half)
         },
     }
 

@@ -11,15 +11,15 @@ import pyarrow as pa
 from shoal import params
 from shoal.errors import ShoalError, missing_extra
 from shoal.plan.measures import Leaves
-from shoal.released import distinct_names, plain
+from shoal.release.stored_rows import distinct_names, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from shoal.finish import Finished, Source
     from shoal.plan.releases import StatementPlan
+    from shoal.release.postprocess import Answer, Source
 
 MAX_SHOWN_ROWS = 40
 LONGEST_SHOWN = 200
@@ -100,7 +100,7 @@ class Result(Rows):
     """The answer of one statement: rows, what they cost, and how far the noise may have moved each number."""
 
     def __init__(
-        self, plan: StatementPlan, finished: Finished, epsilon: float, delta: float, *, safe: bool = True
+        self, plan: StatementPlan, finished: Answer, epsilon: float, delta: float, *, safe: bool = True
     ) -> None:
         super().__init__(finished.table)
         self._plan = plan

@@ -102,7 +102,7 @@ class Session:
         `composition="pld"` composes the releases of each private SELECT numerically: the same (ε, δ) with less noise where
         many Laplace releases share it (extra: accounting).
         """
-        from shoal.execute import charge_of, execute
+        from shoal.release.execute import charge_of, execute
 
         plan, explain = self._planned(sql, composition=composition)
         if explain:

@@ -16,13 +16,13 @@ import pytest
 from shoal.accounting.events import LaplaceNoise, Shift
 from shoal.accounting.ledger import Ledger
 from shoal.audit import check
-from shoal.audit.replay import replay, without_owner
+from shoal.audit.suite.replay import replay, without_owner
 from shoal.catalog import Catalog
-from shoal.engines.duckdb import DuckDBEngine
+from shoal.engines.duckdb.engine import DuckDBEngine
 from shoal.engines.sources import open_source
 from shoal.errors import InternalError, ShoalError
-from shoal.execute import fresh_sampling_key, measure
 from shoal.mechanisms.entropy import seeded_entropy
+from shoal.release.execute import fresh_sampling_key, measure
 from shoal.session import Session
 
 PLAN_CHECK = "plan check"

@@ -28,13 +28,14 @@ from planted import (
     stops_the_plan,
 )
 
-from shoal import by_group, execute, readings
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, Shift, ThresholdSelection
-from shoal.mechanisms import calibrate, groups, noise, quantiles, samplers
+from shoal.mechanisms import calibrate, group_selection, noise, quantiles
 from shoal.mechanisms.entropy import seeded_entropy
-from shoal.mechanisms.inversion import enclose_exp
+from shoal.mechanisms.sampling import samplers
+from shoal.mechanisms.sampling.inversion import enclose_exp
 from shoal.plan.aggregates import Average
 from shoal.plan.measures import OwnerSum, RowMoment
+from shoal.release import bounds_per_group, execute, noisy
 from shoal.rewrite import assign_mechanisms, bound_contributions, pipeline
 
 LAPLACE = "epsilon=1, delta=0.01, max_groups_contributed=2, noise=LAPLACE"
@@ -211,13 +212,13 @@ def bins_of_one_group_unchecked(patch):
     moves_too_far(BOUNDS_OF_EACH),
 )
 def noise_of_other_bounds(patch):
-    honest = by_group.resolve
+    honest = bounds_per_group.resolve
 
     def unstretched(release, found):
         task, event, bounds = honest(release, found)
         return task, replace(event, shift=replace(event.shift, per_coordinate=1)), bounds
 
-    patch.setattr(by_group, "resolve", unstretched)
+    patch.setattr(bounds_per_group, "resolve", unstretched)
 
 
 @planted(
@@ -259,7 +260,7 @@ def a_strict_tail(patch):
 def _keeps_by_another_threshold():
     selection = ThresholdSelection(UNIT, 13, Fraction(1, 10**5), 1)
     owners = np.full(20_000, 10)
-    kept = groups.select(selection, owners, seeded_entropy(3)).kept
+    kept = group_selection.select(selection, owners, seeded_entropy(3)).kept
     drawn = noise.draw_noise(UNIT, len(owners), seeded_entropy(3))
     return not np.array_equal(kept, owners + drawn >= 13)
 
@@ -271,9 +272,9 @@ def _keeps_by_another_threshold():
     _keeps_by_another_threshold,
 )
 def a_generous_comparison(patch):
-    honest = groups._select_above_threshold
+    honest = group_selection._select_above_threshold
     patch.setattr(
-        groups,
+        group_selection,
         "_select_above_threshold",
         lambda selection, owners, entropy: honest(
             replace(selection, threshold=selection.threshold - 1), owners, entropy
@@ -333,7 +334,7 @@ SELECTION = OptimalSelection(Fraction(1), Fraction(1, 10**5), 4)
 
 def _keep_probabilities_break_their_promise():
     """π(n) ≤ e^{ε/κ}·π(n−1) + δ₁ with 1 − (1 − δ₁)^κ ≤ δ, and the mirror, in integers; e^{ε/κ} rounded up."""
-    table = groups.keep_probabilities(SELECTION)
+    table = group_selection.keep_probabilities(SELECTION)
     whole = 1 << table.bits
     growth = Fraction(1 << 512, enclose_exp(SELECTION.epsilon / SELECTION.max_groups_per_owner, 512)[0])
     delta = calibrate.delta_per_group(SELECTION.delta, SELECTION.max_groups_per_owner) * whole
@@ -350,8 +351,8 @@ def _keep_probabilities_break_their_promise():
     _keep_probabilities_break_their_promise,
 )
 def a_selection_that_ignores_groups_per_owner(patch):
-    honest = groups.keep_probabilities
-    patch.setattr(groups, "keep_probabilities", lambda s: honest(replace(s, max_groups_per_owner=1)))
+    honest = group_selection.keep_probabilities
+    patch.setattr(group_selection, "keep_probabilities", lambda s: honest(replace(s, max_groups_per_owner=1)))
 
 
 @planted(
@@ -361,8 +362,8 @@ def a_selection_that_ignores_groups_per_owner(patch):
     _keep_probabilities_break_their_promise,
 )
 def a_selection_with_twice_the_delta(patch):
-    honest = groups.keep_probabilities
-    patch.setattr(groups, "keep_probabilities", lambda s: honest(replace(s, delta=2 * s.delta)))
+    honest = group_selection.keep_probabilities
+    patch.setattr(group_selection, "keep_probabilities", lambda s: honest(replace(s, delta=2 * s.delta)))
 
 
 def _gaussian_is_too_small():
@@ -441,7 +442,7 @@ def textbook_laplace(patch):
         u = entropy.uint64(len(exact)) / 2.0**64 - 0.5
         return np.asarray(exact, dtype=np.float64) - float(event.scale) * np.sign(u) * np.log1p(-2 * abs(u))
 
-    patch.setattr(readings, "add_noise", textbook)
+    patch.setattr(noisy, "add_noise", textbook)
 
 
 def _wraps_around():
@@ -516,7 +517,7 @@ def _finding_bounds():
     }
 
     def mechanism(present, n):
-        return [str(readings.read_bounds(release, exact[present], seeded_entropy(i))[0]) for i in range(n)]
+        return [str(noisy.read_bounds(release, exact[present], seeded_entropy(i))[0]) for i in range(n)]
 
     return mechanism
 
@@ -528,9 +529,7 @@ def _finding_bounds():
     is_caught_sampling(_finding_bounds, samples=200, inputs=[(True, False)]),
 )
 def bounds_from_exact_counts(patch):
-    patch.setattr(
-        readings, "add_noise", lambda _event, exact, _entropy: np.array([100 * n for n in exact], dtype=object)
-    )
+    patch.setattr(noisy, "add_noise", lambda _event, exact, _entropy: np.array([100 * n for n in exact], dtype=object))
 
 
 # ---- what is shown of a release ----------------------------------------------------------------------------------

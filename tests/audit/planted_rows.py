@@ -31,25 +31,26 @@ from planted import (
 )
 from sqlglot import exp
 
-from shoal import execute, params
+from shoal import params
 from shoal.accounting.accountants import Spent
 from shoal.accounting.ledger import Ledger
-from shoal.audit.replay import without_owner
+from shoal.audit.suite.replay import without_owner
 from shoal.catalog import Catalog
-from shoal.engines import bounding
-from shoal.engines import duckdb as engine
-from shoal.engines.bounding import OWNER, Bounding
-from shoal.engines.compile import Compiler, call, column
-from shoal.engines.duckdb import DuckDBEngine
+from shoal.engines.duckdb import engine
+from shoal.engines.duckdb.engine import DuckDBEngine
+from shoal.engines.statements import bound_owners
+from shoal.engines.statements.bound_owners import OWNER, BoundOwners
+from shoal.engines.statements.relations import Compiler, call, column
 from shoal.errors import ShoalError
 from shoal.mechanisms.entropy import SYSTEM, SystemEntropy, seeded_entropy
 from shoal.params import Budget
 from shoal.plan.aggregates import Average
 from shoal.plan.expressions import Call, Literal
 from shoal.plan.measures import Steps
+from shoal.release import execute
 from shoal.rewrite import check_ownership
 from shoal.session import Session
-from shoal.sql import options
+from shoal.sql.binding import options
 from shoal.sql.functions import values
 
 OWNERS_OF_SITES = private(OWNERS)
@@ -140,9 +141,9 @@ def nan_reaches_the_clamp(patch):
     patch.setattr(values, "canonical_double", lambda value: value)
 
     def unsaturated(value, type_, row_grid):
-        return bounding.wide(call("floor", bounding.times(value, exp.Literal.number(int(1 / row_grid)))))
+        return bound_owners.wide(call("floor", bound_owners.times(value, exp.Literal.number(int(1 / row_grid)))))
 
-    patch.setattr(bounding, "on_grid", unsaturated)
+    patch.setattr(bound_owners, "on_grid", unsaturated)
 
 
 # ---- which rows are kept -----------------------------------------------------------------------------------------
@@ -158,7 +159,9 @@ def nan_reaches_the_clamp(patch):
 def picks_of_the_database(patch):
     by_sql(patch)
     patch.setattr(
-        Bounding, "_pick", lambda _self: bounding.wide(bounding.times(call("random"), bounding.integer(10**9)))
+        BoundOwners,
+        "_pick",
+        lambda _self: bound_owners.wide(bound_owners.times(call("random"), bound_owners.integer(10**9))),
     )
 
 
@@ -176,7 +179,7 @@ def picks_that_look_at_others(patch):
     def rarest(self):
         return exp.Window(this=call("count", exp.Star()), partition_by=[column(k) for k in self.keys])
 
-    patch.setattr(Bounding, "_pick", rarest)
+    patch.setattr(BoundOwners, "_pick", rarest)
 
 
 @planted(
@@ -202,9 +205,9 @@ def the_same_key_every_time(patch):
 )
 def owners_without_case(patch):
     by_sql(patch)
-    honest = bounding.aliased
+    honest = bound_owners.aliased
     patch.setattr(
-        bounding,
+        bound_owners,
         "aliased",
         lambda value, symbol: honest(call("lower", value) if symbol == OWNER else value, symbol),
     )
@@ -227,7 +230,7 @@ def rows_of_nobody(patch):
     by_sql(patch)
     honest = Compiler._scan
     patch.setattr(Compiler, "_scan", lambda self, node: honest(self, replace(node, owner=None)))
-    patch.setattr(bounding, "not_null", lambda _value: exp.true())
+    patch.setattr(bound_owners, "not_null", lambda _value: exp.true())
 
 
 def _depends_on_row_order():
@@ -244,9 +247,9 @@ def sums_of_doubles(patch):
     by_sql(patch)
 
     def as_doubles(value, type_, row_grid):
-        return bounding.times(value, exp.Literal.number(int(1 / row_grid)))
+        return bound_owners.times(value, exp.Literal.number(int(1 / row_grid)))
 
-    patch.setattr(bounding, "on_grid", as_doubles)
+    patch.setattr(bound_owners, "on_grid", as_doubles)
 
 
 def _minds_a_macro():
@@ -265,7 +268,7 @@ def _minds_a_macro():
 @planted("a macro named sum", "built-ins are called by their short names", INVARIANT, _minds_a_macro)
 def built_ins_by_short_names(patch):
     by_sql(patch)
-    patch.setattr(bounding, "call", lambda name, *arguments: exp.Anonymous(this=name, expressions=list(arguments)))
+    patch.setattr(bound_owners, "call", lambda name, *arguments: exp.Anonymous(this=name, expressions=list(arguments)))
 
 
 # ---- whose rows they are -----------------------------------------------------------------------------------------

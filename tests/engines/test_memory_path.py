@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shoal.by_group import release_by_group
-from shoal.engines import memory
-from shoal.execute import fresh_sampling_key, measure
+from shoal.engines.memory import path as memory
 from shoal.mechanisms.entropy import SeededEntropy
-from shoal.plan.contributions import LeafCounts, SamplingKey
+from shoal.plan.totals import LeafCounts, SamplingKey
+from shoal.release.bounds_per_group import release_by_group
+from shoal.release.execute import fresh_sampling_key, measure
 from shoal.session import connect
 
 ROWS = 1500
@@ -67,13 +67,13 @@ class BothPaths:
         self.engine = engine
         self.in_memory = []
 
-    def measure(self, query, key):
+    def totals(self, query, key):
         by_sql = self.engine.measure_by_sql(query, key)
         try:
             here = self.engine.measure_in_memory(query, key)
         except memory.NEEDS_SQL:
             self.in_memory.append(False)
-            here = self.engine.measure(query, key)
+            here = self.engine.totals(query, key)
         else:
             self.in_memory.append(True)
         assert by_keys(here) == by_keys(by_sql)
@@ -284,12 +284,12 @@ def test_equal_picks_of_different_rows_are_left_to_sql():
 
 @pytest.mark.parametrize("slice_rows", [1, 16, 700])
 def test_slices_of_any_size_are_the_same(slice_rows, monkeypatch):
-    monkeypatch.setattr("shoal.engines.bounded.SLICE_ROWS", slice_rows)
+    monkeypatch.setattr("shoal.engines.memory.bounded_owners.SLICE_ROWS", slice_rows)
     assert compare("site, COUNT(*), AVG(spend), COUNT(DISTINCT number) FROM t GROUP BY site")
 
 
 def test_owners_groups_and_rows_too_wide_for_one_word_are_the_same(monkeypatch):
-    monkeypatch.setattr("shoal.engines.bounded.WORD_FOR_ROWS", 20)
+    monkeypatch.setattr("shoal.engines.memory.bounded_owners.WORD_FOR_ROWS", 20)
     assert compare("site, COUNT(*), AVG(spend), COUNT(DISTINCT number) FROM t GROUP BY site")
 
 
@@ -327,9 +327,9 @@ def test_data_larger_than_memory_is_left_to_sql_with_the_same_answer(tmp_path):
 
 
 def _row_statement(engine, plan):
-    from shoal.engines.owned_rows import rows_statement
-    from shoal.plan.contributions import ContributionQuery
+    from shoal.engines.memory.rows import rows_statement
+    from shoal.plan.totals import TotalsQuery
 
     select = plan.selects[0]
-    query = ContributionQuery(select.select.input, select.select.keys, (), (), select.contribution, None)
+    query = TotalsQuery(select.select.input, select.select.keys, (), (), select.contribution, None)
     return rows_statement(query, engine._sources)

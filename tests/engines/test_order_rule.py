@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import shoal
-from shoal.execute import fresh_sampling_key, measure
 from shoal.params import bounds
-from shoal.plan.contributions import LeafCounts
+from shoal.plan.totals import LeafCounts
+from shoal.release.execute import fresh_sampling_key, measure
 
 OWNERS, ROWS, REMOVED = 300, 150_000, 17
 """More rows than one row group of the engine (122,880), so that both threads get some."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shoal.plan.contributions import LeafCounts
 from shoal.plan.measures import DistinctValues, Leaves, OwnerCount, OwnerMean, OwnerSum, RowCount, RowMoment
+from shoal.plan.totals import LeafCounts
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     import duckdb
     from generated_queries import Query
 
-    from shoal.measured import Measured
-    from shoal.plan.contributions import Task
     from shoal.plan.releases import SelectPlan
+    from shoal.plan.totals import GridMeasure
+    from shoal.release.resolve_bounds import ResolvedTotals
 
 Groups = dict[tuple[Any, ...], Any]
 
 
-def measured_groups(measured: Measured) -> dict[str, Groups]:
+def measured_groups(measured: ResolvedTotals) -> dict[str, Groups]:
     """The measurement by group: owners, and one entry per task."""
     keys = (
         [tuple(row.values()) for row in measured.measurement.keys.to_pylist()]
@@ -44,7 +44,7 @@ class Plain:
         self._connection = connection
         self._query = query
 
-    def groups(self, plan: SelectPlan, measured: Measured) -> dict[str, Groups]:
+    def groups(self, plan: SelectPlan, measured: ResolvedTotals) -> dict[str, Groups]:
         """The same shape as the measurement."""
         found = {"owners": self._grouped(f"COUNT(DISTINCT {self._query.source.owner})")}
         arguments = {
@@ -55,7 +55,7 @@ class Plain:
             found[f"task {index}"] = self._task(task, arguments[index].argument)
         return found
 
-    def _task(self, task: Task, argument: str) -> Groups:
+    def _task(self, task: GridMeasure, argument: str) -> Groups:
         match task.measure:
             case OwnerCount():
                 present = (
@@ -89,7 +89,7 @@ class Plain:
         grouped = f" GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}" if keys else ""
         return self._connection.sql(f"SELECT {', '.join((*keys, *values))} {self._query.rows}{grouped}").fetchall()
 
-    def _means(self, task: Task, argument: str) -> Groups:
+    def _means(self, task: GridMeasure, argument: str) -> Groups:
         """Σ over owners of (⌊mean + ½⌋ − middle), the mean in steps."""
         assert task.steps is not None
         size = len(self._query.keys)
@@ -104,7 +104,7 @@ class Plain:
                 found[row[:size]] += (2 * int(total) + count) // (2 * count) - task.steps.middle
         return found
 
-    def _moments(self, task: Task, argument: str) -> Groups:
+    def _moments(self, task: GridMeasure, argument: str) -> Groups:
         assert task.steps is not None
         middle = task.steps.middle if task.measure.centred else 0  # type: ignore[union-attr]
         centred = f"(({_steps(argument, task.row_grid)}) - ({middle})::HUGEINT)"
@@ -112,7 +112,7 @@ class Plain:
         power = f"{centred} * {centred}" if task.measure.power == 2 else centred
         return self._grouped(f"COALESCE(SUM({power}), 0)")
 
-    def _leaves(self, task: Task, argument: str) -> Groups:
+    def _leaves(self, task: GridMeasure, argument: str) -> Groups:
         assert task.bounds is not None
         assert isinstance(task.measure, Leaves)
         lower, width = float(task.bounds.lower), float(task.bounds.upper - task.bounds.lower)

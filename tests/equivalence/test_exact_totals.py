@@ -8,7 +8,7 @@ from plain_answers import Plain, measured_groups
 from shop_data import CATALOG, plain_database, tables
 
 import shoal
-from shoal.execute import fresh_sampling_key, measure
+from shoal.release.execute import fresh_sampling_key, measure
 
 QUERIES = 300
 BATCH = 25

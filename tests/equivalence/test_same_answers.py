@@ -219,7 +219,7 @@ def test_sampled_rows_count_once_for_each_owner(shop):
     assert_close(found, {None: 0.0}, 300.0)
     owners = shop[1].sql("SELECT COUNT(DISTINCT uid) FROM visits WHERE spend IS NOT NULL").fetchall()[0][0]
     plan = shop[0].plan(private(f"MEDIAN(spend, {ROW_BOUNDS})", "FROM visits"))
-    from shoal.execute import fresh_sampling_key, measure
+    from shoal.release.execute import fresh_sampling_key, measure
 
     leaves = measure(plan.selects[0], shop[0]._engine, fresh_sampling_key()).measurement.totals[0]
     assert int(leaves.counts.sum()) == owners

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, OptimalSelection, ThresholdSelection
 from shoal.catalog import Catalog
-from shoal.engines.compile import name
-from shoal.engines.duckdb import render
-from shoal.engines.summing import Summing
+from shoal.engines.duckdb.engine import render
+from shoal.engines.statements.relations import name
+from shoal.engines.statements.sum_owners import Summing
 from shoal.errors import ShoalError
 from shoal.params import Bounds
 from shoal.plan import expressions as ex
 from shoal.plan import nodes
-from shoal.plan.contributions import ContributionQuery, SamplingKey
 from shoal.plan.releases import Inferred
+from shoal.plan.totals import SamplingKey, TotalsQuery
 from shoal.rewrite import pipeline
 from shoal.rewrite.assign_mechanisms import assign_mechanisms
 from shoal.rewrite.bound_contributions import bound_contributions
 from shoal.rewrite.check_ownership import check_ownership
 from shoal.rewrite.infer_bounds import infer_bounds
 from shoal.rewrite.select_groups import select_groups
-from shoal.sql.bind import bind
+from shoal.sql.binding.statement import bind
 from shoal.sql.functions import type_of
 from shoal.sql.parse import parse
 
@@ -174,7 +174,7 @@ def _for_whom(histogram: Any) -> str:
 
 def compile_text(sql: str) -> list[str]:
     """The SQL of every statement, for bounds that are known, laid out."""
-    from shoal.measured import resolve
+    from shoal.release.resolve_bounds import resolve
 
     plan = pipeline.plan_query(parse(sql), CATALOG, SCHEMAS, SIZES)
     lines = []
@@ -184,7 +184,7 @@ def compile_text(sql: str) -> list[str]:
         tasks = tuple(resolve(release, found)[0] for release in select.releases)
         histograms = tuple(h.histogram for h in select.histograms)
         asked = select.select
-        query = ContributionQuery(asked.input, asked.keys, tasks, histograms, select.contribution, asked.public_groups)
+        query = TotalsQuery(asked.input, asked.keys, tasks, histograms, select.contribution, asked.public_groups)
         lines += _statement_lines(Summing(query, KEY, tables).statements())
     return lines
 
@@ -281,7 +281,7 @@ def _node(node: Any) -> str:
     match node:
         case nodes.Scan():
             return f"Scan {node.table}{owner}{f' ({node.owner_kind})' if node.owner_kind else ''}: {_fields(node)}"
-        case nodes.Released():
+        case nodes.StoredRows():
             return f"Released {node.select}: {_fields(node)}"
         case nodes.Values():
             return f"Values {list(node.rows)}: {_fields(node)}"

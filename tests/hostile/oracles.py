@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
 from shoal.plan import nodes
-from shoal.plan.trees import all_nodes, is_owned
+from shoal.plan.traverse import all_nodes, is_owned
 from shoal.rewrite.pipeline import verify
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def assert_every_column_is_paid_for(plan: StatementPlan) -> None:
     verify(plan)
     assert not is_owned(plan.root), "private rows reach the answer"
     for node in all_nodes(plan.root):
-        if isinstance(node, nodes.Released):
+        if isinstance(node, nodes.StoredRows):
             offered = _released_symbols(plan.selects[node.select])
             assert {field.symbol for field in node.fields} <= offered, "a column without a mechanism"
     for select in plan.selects:

@@ -20,16 +20,16 @@ from oracles import assert_every_column_is_paid_for, face_of
 from sqlglot import exp
 
 from shoal.accounting.ledger import Ledger
-from shoal.audit.replay import Neighbours, only_owner
-from shoal.by_group import measure_classes
+from shoal.audit.suite.replay import Neighbours, only_owner
 from shoal.catalog import Catalog
-from shoal.engines.compile import Compiler
-from shoal.engines.duckdb import DuckDBEngine, render
+from shoal.engines.duckdb.engine import DuckDBEngine, render
+from shoal.engines.statements.relations import Compiler
 from shoal.errors import ShoalError
-from shoal.execute import fresh_sampling_key, infer, measure
-from shoal.measured import histogram_query
 from shoal.mechanisms.entropy import seeded_entropy
 from shoal.params import Bounds
+from shoal.release.bounds_per_group import measure_classes
+from shoal.release.execute import fresh_sampling_key, infer, measure
+from shoal.release.resolve_bounds import histogram_query
 from shoal.session import Session
 from shoal.stack import on_its_own_stack
 
@@ -124,7 +124,7 @@ class BySql:
 
     engine: DuckDBEngine
 
-    def measure(self, query, key):
+    def totals(self, query, key):
         return self.engine.measure_by_sql(query, key)
 
 
@@ -134,7 +134,7 @@ def exact_half(plan, engine, seed):
     key = fresh_sampling_key(seeded_entropy(seed))
     if select.finds_bounds_per_group:
         found = tuple(Bounds(Fraction(0), Fraction(64)) for _ in select.histograms)
-        seen = engine.measure(histogram_query(select), key)
+        seen = engine.totals(histogram_query(select), key)
         (measured,) = measure_classes(select, engine, key, seen, [found])
         return [_by_group(names_of(seen), h) for h in seen.histograms], integers(measured.measurement)
     found, _ = infer(select, engine, key, seeded_entropy(seed))

@@ -14,7 +14,7 @@ import pytest
 from corpus import PRIVATE, written_out
 
 import shoal
-from shoal.audit.replay import Neighbours
+from shoal.audit.suite.replay import Neighbours
 
 EXACT = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1000000, delta=1e-9, max_groups_contributed=9) "
 ROWS = "COUNT(*, contribution_bounds_per_group => (0, 5))"

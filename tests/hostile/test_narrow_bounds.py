@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import shoal
-from shoal.engines.integer_sql import LARGEST_WIDE, integer
+from shoal.engines.statements.integers import LARGEST_WIDE, integer
 from shoal.errors import InternalError
 
 CATALOG = {"tables": {"v": {"owner": "uid", "columns": {"age": {"bounds": [18, 80]}}}}}

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from corpus import ANSWERED, written_out
 
-from shoal.audit.replay import Neighbours, only_owner, without_owner
+from shoal.audit.suite.replay import Neighbours, only_owner, without_owner
 
 EVERY = 18
 """In CI each data set sees one answered query in so many, another slice for each; at night it sees all of them."""

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
-from shoal.engines.arrow_columns import readable, refuse_unreadable
+from shoal.engines.duckdb.arrow_columns import readable, refuse_unreadable
 
 PRIVATE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=0.01)"
 CATALOG = {"tables": {"v": {"owner": "uid"}}}

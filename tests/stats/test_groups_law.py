@@ -13,7 +13,7 @@ from scipy import stats
 
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, Shift, ThresholdSelection
 from shoal.mechanisms.calibrate import threshold_for
-from shoal.mechanisms.groups import half_point, keep_probability, select
+from shoal.mechanisms.group_selection import half_point, keep_probability, select
 
 GROUPS = 200_000
 ALARM = 1e-8

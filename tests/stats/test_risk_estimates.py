@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from shoal.risk import Sketch, SketchedDataset, by_inclusion_exclusion, containment, joinability
+from shoal.risk import Sketch, SketchedDataset, by_inclusion_exclusion
+from shoal.risk.joining import containment, joinability
 
 pytestmark = pytest.mark.slow
 

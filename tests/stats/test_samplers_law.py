@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from shoal.mechanisms import rejection, samplers, vectorised, vetted
 from shoal.mechanisms.entropy import SYSTEM, seeded_entropy
+from shoal.mechanisms.sampling import opendp_samplers, rejection, samplers, vectorised
 
 pytestmark = pytest.mark.slow
 
@@ -90,8 +90,8 @@ def test_neighbouring_draws_are_not_correlated():
 @pytest.mark.parametrize(
     ("own", "trusted", "cdf"),
     [
-        (vectorised.discrete_laplace, vetted.discrete_laplace, laplace_cdf),
-        (vectorised.discrete_gaussian, vetted.discrete_gaussian, gaussian_cdf),
+        (vectorised.discrete_laplace, opendp_samplers.discrete_laplace, laplace_cdf),
+        (vectorised.discrete_gaussian, opendp_samplers.discrete_gaussian, gaussian_cdf),
     ],
     ids=["laplace", "gaussian"],
 )

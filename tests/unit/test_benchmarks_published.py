@@ -18,8 +18,8 @@ from benchmarks.figures import curves, drawing  # noqa: E402 - same
 from benchmarks.tpch import measuring, repeat, rows, tables  # noqa: E402 - same
 
 from benchmarks import figures, peers, records, tpch, visits  # noqa: E402 - benchmarks live beside the package, not in it
-from shoal.execute import fresh_sampling_key, measure  # noqa: E402 - same
-from shoal.mechanisms.groups import keep_probability  # noqa: E402 - same
+from shoal.mechanisms.group_selection import keep_probability  # noqa: E402 - same
+from shoal.release.execute import fresh_sampling_key, measure  # noqa: E402 - same
 
 SCALE = 0.01
 

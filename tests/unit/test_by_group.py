@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 import shoal
-from shoal.audit.replay import Neighbours
-from shoal.by_group import find_bounds, measure_classes
-from shoal.execute import fresh_sampling_key
-from shoal.measured import histogram_query
+from shoal.audit.suite.replay import Neighbours
 from shoal.mechanisms.entropy import seeded_entropy
-from shoal.plan.contributions import LeafCounts
+from shoal.plan.totals import LeafCounts
+from shoal.release.bounds_per_group import find_bounds, measure_classes
+from shoal.release.execute import fresh_sampling_key
+from shoal.release.resolve_bounds import histogram_query
 
 CATALOG = {"tables": {"pay": {"owner": "uid"}, "jobs": {"public": True}}}
 OPTIONS = "delta = 1e-6, max_groups_contributed = 3, inferred_bounds = PER_GROUP"
@@ -183,8 +183,8 @@ def test_what_cannot_be_is_refused(pay, options, told):
 
 
 def test_many_bounds_are_measured_in_several_questions(pay, monkeypatch):
-    monkeypatch.setattr("shoal.by_group.TASKS_AT_ONCE", 2)
-    monkeypatch.setattr("shoal.by_group.GROUPS_AT_ONCE", 2)
+    monkeypatch.setattr("shoal.release.bounds_per_group.TASKS_AT_ONCE", 2)
+    monkeypatch.setattr("shoal.release.bounds_per_group.GROUPS_AT_ONCE", 2)
     rows = pay.query(asked("SUM(x) AS s, AVG(x) AS a")).to_dicts()
     assert [round(row["s"] / row["a"]) for row in rows] == [OWNERS] * 3
 
@@ -193,7 +193,7 @@ def test_exact_integers_of_a_class_are_those_of_its_bounds(pay):
     """Under bounds [1, 2] a large value counts as 2, whatever the bounds of its own group are."""
     (select,) = pay.plan(asked("SUM(x) AS s")).selects
     key = fresh_sampling_key(seeded_entropy(1))
-    seen = pay._engine.measure(histogram_query(select), key)
+    seen = pay._engine.totals(histogram_query(select), key)
     assert all(isinstance(histogram, LeafCounts) for histogram in seen.histograms)
     found = find_bounds(select, seen, np.arange(len(seen.owners)), seeded_entropy(1))
     measured = measure_classes(select, pay._engine, key, seen, found.classes)

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 import shoal
 from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, Shift
 from shoal.errors import InternalError
-from shoal.execute import charge_of, fresh_sampling_key, infer, measure, release
-from shoal.measured import resolve, shrunk
 from shoal.mechanisms.calibrate import joint_gaussian_holds
 from shoal.mechanisms.entropy import SYSTEM, seeded_entropy
 from shoal.params import Bounds, bounds
-from shoal.plan.contributions import task_of
 from shoal.plan.measures import OwnerSum
 from shoal.plan.releases import Inferred
+from shoal.plan.totals import grid_measure_of
+from shoal.release.execute import charge_of, fresh_sampling_key, infer, measure, release
+from shoal.release.resolve_bounds import resolve, shrunk
 
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
 ALL = "COUNT(*), SUM(spend), SUM(items), AVG(spend), VAR_POP(spend), MEDIAN(spend)"
@@ -125,7 +125,7 @@ def test_gaussian_noise_for_bounds_that_were_found_passes_the_certificate_of_the
 
 @given(delta=st.integers(1, 2**22), planned=st.integers(1, 2**22), scale=st.integers(1, 2**40), gaussian=st.booleans())
 def test_shrinking_keeps_the_ratio_of_shift_and_scale(delta, planned, scale, gaussian):
-    task = task_of(OwnerSum(None, is_integer=True), bounds(0, delta), Fraction(1))
+    task = grid_measure_of(OwnerSum(None, is_integer=True), bounds(0, delta), Fraction(1))
     noise = (GaussianNoise if gaussian else LaplaceNoise)(Shift(planned, 3), Fraction(scale, 7))
     if delta > planned:
         with pytest.raises(InternalError):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import shoal
-from shoal.mechanisms import groups
+from shoal.mechanisms import group_selection
 
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
 
@@ -63,7 +63,9 @@ def test_a_threshold_and_the_owners_for_an_even_chance_are_told(quiet_shop):
         half = selection["owners_for_even_chance"]
         assert selection["rule"] == strategy
         assert selection["min_owners"] == 5
-        assert groups.keep_probability(chosen, half) >= 0.5 > groups.keep_probability(chosen, half - 1)
+        assert (
+            group_selection.keep_probability(chosen, half) >= 0.5 > group_selection.keep_probability(chosen, half - 1)
+        )
         assert selection["keep_probability"]["1"] == 0.0
         assert (selection["threshold"] is None) == (strategy == "OPTIMAL")
 

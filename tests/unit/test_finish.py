@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from shoal.errors import InternalError
-from shoal.finish import finish, is_ordered, public_rows
 from shoal.plan import nodes
-from shoal.plan.trees import all_nodes
+from shoal.plan.traverse import all_nodes
+from shoal.release.postprocess import finish, is_ordered, public_rows
 
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
 SURE = "epsilon = 100000, delta = 0.01, max_groups_contributed = 4"

@@ -309,9 +309,9 @@ class Watching:
         self._engine = engine
         self._before = before
 
-    def measure(self, *arguments):
+    def totals(self, *arguments):
         self._before()
-        return self._engine.measure(*arguments)
+        return self._engine.totals(*arguments)
 
     def __getattr__(self, name):
         return getattr(self._engine, name)

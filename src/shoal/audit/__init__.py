@@ -8,7 +8,7 @@
 True
 """
 
-from shoal.audit.tester import check
-from shoal.audit.verdicts import Verdict, Witness
+from shoal.audit.tester.check import check
+from shoal.audit.tester.verdicts import Verdict, Witness
 
 __all__ = ["Verdict", "Witness", "check"]

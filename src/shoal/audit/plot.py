@@ -12,7 +12,7 @@ from shoal.errors import missing_extra
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shoal.audit.verdicts import Verdict, Witness
+    from shoal.audit.tester.verdicts import Verdict, Witness
 
 _DATASET, _NEIGHBOUR, _BOUND = "#1b6ca8", "#e08e45", "#5a5a5a"
 

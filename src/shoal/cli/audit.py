@@ -14,7 +14,7 @@ from shoal.errors import ShoalError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shoal.audit.suite import Report, Row
+    from shoal.audit.suite.run import Report, Row
 
 
 def audit(
@@ -40,8 +40,8 @@ def audit(
 
         shoal audit --only selection --html audit.html
     """
-    from shoal.audit import suite
-    from shoal.audit.suite_page import page
+    from shoal.audit.suite import run as suite
+    from shoal.audit.suite.page import page
 
     check_writable(html)
     unknown = sorted(set(only or ()) - set(suite.families()))
@@ -80,7 +80,7 @@ def show(report: Report) -> None:
     from rich import box
     from rich.table import Table
 
-    from shoal.audit.suite_page import HEADINGS, cells, lead
+    from shoal.audit.suite.page import HEADINGS, cells, lead
 
     out = console()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

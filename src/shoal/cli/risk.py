@@ -60,7 +60,7 @@ def scan(
     Example: shoal risk scan data/ --owner uid --combine 2 --key secret.key -o sketches/ --html report.html
     """
     from shoal import risk
-    from shoal.risk.tables import risk_tables
+    from shoal.risk.reports.terminal import risk_tables
 
     check_writable(html)
     with warnings_on_stderr(), progress_bar() as progress:
@@ -134,7 +134,7 @@ def check(
     Example: shoal risk check sketches/ --policy policy.toml --baseline last-week/
     """
     from shoal import risk
-    from shoal.risk.check_tables import verdict_lines
+    from shoal.risk.reports.check_terminal import verdict_lines
 
     limits = risk.read_policy(policy)
     earlier = None if baseline is None else risk.read_datasets(baseline)
@@ -154,7 +154,7 @@ def report(sketches: Sketches, *, html: Html = None, json: Json = False) -> None
     Example: shoal risk report sketches/ --html report.html
     """
     from shoal import risk
-    from shoal.risk.tables import risk_tables
+    from shoal.risk.reports.terminal import risk_tables
 
     check_writable(html)
     found = risk.Report(tuple(risk.read_datasets(sketches)))
@@ -229,7 +229,7 @@ def _columns(columns: str | None) -> list[str | list[str]] | None:
 
 
 def _key(path: Path | None, *, no_key: bool) -> Any:
-    from shoal.risk.hashing import PROCESS_KEY, read_key, weaknesses_of_key_file
+    from shoal.risk.hashing.keys import PROCESS_KEY, read_key, weaknesses_of_key_file
 
     if path is None:
         return None if no_key else PROCESS_KEY

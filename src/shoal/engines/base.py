@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from shoal.plan.contributions import ContributionQuery, Measurement, SamplingKey
     from shoal.plan.nodes import Node
+    from shoal.plan.totals import ExactTotals, SamplingKey, TotalsQuery
 
 
 class EngineFailure(Exception):  # noqa: N818 - it carries nothing, so it names no error
@@ -29,7 +29,7 @@ class Engine(Protocol):
     def row_counts(self, names: list[str]) -> dict[str, int]:
         """How many rows public tables have (asked when a session opens, of public tables only)."""
 
-    def measure(self, query: ContributionQuery, key: SamplingKey) -> Measurement:
+    def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """The exact integers of a contribution query; raises `EngineFailure` and nothing else."""
 
     def fetch(self, node: Node) -> pa.Table:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.catalog import fold
-from shoal.engines.csv_files import csv_relation, quoted, reading_refused, text
+from shoal.engines.duckdb.csv_files import csv_relation, quoted, reading_refused, text
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def open_source(source: Any) -> Engine:
     if isinstance(source, dict):
         return _open_frames(source)
     if type(source).__name__ == "DuckDBPyConnection":
-        from shoal.engines.duckdb import DuckDBEngine
+        from shoal.engines.duckdb.engine import DuckDBEngine
 
         return DuckDBEngine(source, ours=False)
     if type(source).__module__.startswith("pyspark."):
@@ -52,7 +52,7 @@ def _open_path(place: str) -> Engine:
 def _open_database(path: Path) -> Engine:
     import duckdb
 
-    from shoal.engines.duckdb import DuckDBEngine
+    from shoal.engines.duckdb.engine import DuckDBEngine
 
     try:
         return DuckDBEngine(duckdb.connect(str(path), read_only=True), ours=True)
@@ -100,7 +100,7 @@ def _refuse_clashes(tables: dict[str, list[Path]]) -> None:
 def _open_files(files: dict[str, list[Path]]) -> Engine:
     import duckdb
 
-    from shoal.engines.duckdb import DuckDBEngine
+    from shoal.engines.duckdb.engine import DuckDBEngine
 
     connection = duckdb.connect(":memory:")
     folders = sorted({str(p.resolve().parent) for parts in files.values() for p in parts})
@@ -111,7 +111,7 @@ def _open_files(files: dict[str, list[Path]]) -> Engine:
         except duckdb.Error:
             raise _unreadable(connection, table, parts) from None
         for path in doubtful:
-            from shoal.engines.arrow_columns import refuse_unreadable
+            from shoal.engines.duckdb.arrow_columns import refuse_unreadable
 
             refuse_unreadable(path)
     listed = ", ".join(text(f) for f in folders)
@@ -167,7 +167,7 @@ def _with_fragile_times(connection: duckdb.DuckDBPyConnection, parts: list[Path]
 def _open_frames(frames: dict[str, Any]) -> Engine:
     import duckdb
 
-    from shoal.engines.duckdb import DuckDBEngine
+    from shoal.engines.duckdb.engine import DuckDBEngine
 
     connection = duckdb.connect(":memory:")
     if len({fold(name) if isinstance(name, str) else name for name in frames}) < len(frames):
@@ -190,7 +190,7 @@ def _sound(name: str, table: Any) -> Any:
     """The table, its buffers checked: text that is none, or an index out of range, would fail in the middle of a query."""
     import pyarrow as pa
 
-    from shoal.engines.arrow_columns import readable
+    from shoal.engines.duckdb.arrow_columns import readable
 
     try:
         table = readable(table)

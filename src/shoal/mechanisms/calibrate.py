@@ -25,8 +25,13 @@ from shoal.accounting.events import AdditiveNoise, GaussianNoise, LaplaceNoise, 
 from shoal.errors import InternalError
 from shoal.exact import as_fraction
 from shoal.mechanisms.certified import ARITHMETIC, Enclosure, decimal_below, round_scale_up
-from shoal.mechanisms.gaussian import approximate_norm, joint_gaussian_certificate, joint_gaussian_holds, zcdp_holds
-from shoal.mechanisms.joint import gaussian_sigma, joint_gaussian_sigmas
+from shoal.mechanisms.gaussian_certificate import (
+    approximate_norm,
+    joint_gaussian_certificate,
+    joint_gaussian_holds,
+    zcdp_holds,
+)
+from shoal.mechanisms.joint_gaussian import gaussian_sigma, joint_gaussian_sigmas
 from shoal.mechanisms.tails import gaussian_tail, laplace_tail, noise_tail
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from shoal.accounting.events import AdditiveNoise, LaplaceNoise
 from shoal.mechanisms.entropy import SYSTEM, Entropy
-from shoal.mechanisms.samplers import WideSteps, wide_discrete_gaussian, wide_discrete_laplace
+from shoal.mechanisms.sampling.samplers import WideSteps, wide_discrete_gaussian, wide_discrete_laplace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

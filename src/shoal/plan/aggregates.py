@@ -49,7 +49,7 @@ class Forest(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class NoisyMeasure:
     """A measure after noise, for all released groups, with the public parameters it was taken with."""
 
     measure: Measure
@@ -82,18 +82,18 @@ def _nothing(size: int) -> NDArray[Any]:
     return np.full(size, None, dtype=object)
 
 
-def _integers(reading: Reading) -> NDArray[Any]:
+def _integers(reading: NoisyMeasure) -> NDArray[Any]:
     """Whole numbers, rounded from a finer grid if need be, saturated to 64 bits after the noise."""
     return np.array([max(-INT64_MAX - 1, min(INT64_MAX, v)) for v in _whole(reading)], dtype=np.int64)
 
 
-def _whole(reading: Reading) -> list[int]:
+def _whole(reading: NoisyMeasure) -> list[int]:
     """Whole numbers of any size."""
     top, bottom = reading.grid.numerator, reading.grid.denominator
     return [(2 * int(v) * top + bottom) // (2 * bottom) for v in reading.values]
 
 
-def _around_whole(reading: Reading, level: float) -> Interval:
+def _around_whole(reading: NoisyMeasure, level: float) -> Interval:
     """Exact quantiles of the noise around a whole number, also where what is shown ends at 64 bits."""
     return _around(np.array(_whole(reading), dtype=np.float64), reading.whole_half_width(level))
 
@@ -117,11 +117,11 @@ class CountOwners:
         """The owners of a group."""
         return (OwnerCount(self.argument),)
 
-    def finish(self, readings: Sequence[Reading]) -> NDArray[Any]:
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The noisy count, negative where the noise makes it so."""
         return _integers(readings[0])
 
-    def interval(self, readings: Sequence[Reading], level: float) -> Interval:
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
         """Exact quantiles of the noise."""
         return _around_whole(readings[0], level)
 
@@ -141,11 +141,11 @@ class CountRows:
         """Rows, clamped per owner, or one by one."""
         return (RowCount(self.argument) if self.rows is None else RowMoment(self.argument, 0, self.rows),)
 
-    def finish(self, readings: Sequence[Reading]) -> NDArray[Any]:
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The noisy count."""
         return _integers(readings[0])
 
-    def interval(self, readings: Sequence[Reading], level: float) -> Interval:
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
         """Exact quantiles of the noise."""
         return _around_whole(readings[0], level)
 
@@ -176,13 +176,13 @@ class Sum:
             return (OwnerSum(self.argument, self.is_integer),)
         return (RowMoment(self.argument, 1, self.rows, centred=False, is_integer=self.is_integer),)
 
-    def finish(self, readings: Sequence[Reading]) -> NDArray[Any]:
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The noisy sum."""
         if readings[0].bounds is None:
             return _nothing(len(readings[0].values))
         return _integers(readings[0]) if self.is_integer else readings[0].floats
 
-    def interval(self, readings: Sequence[Reading], level: float) -> Interval:
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
         """Exact quantiles of the noise."""
         if readings[0].bounds is None:
             return self.finish(readings), self.finish(readings)
@@ -211,21 +211,21 @@ class Average:
             return OwnerMean(self.argument), OwnerCount(self.argument)
         return RowMoment(self.argument, 1, self.rows), RowMoment(self.argument, 0, self.rows)
 
-    def finish(self, readings: Sequence[Reading]) -> NDArray[Any]:
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """M + S / max(1, n), clamped."""
         total, count = readings
         if total.bounds is None or total.steps is None:
             return _nothing(len(total.values))
         return self._quotient(total, total.floats, count.floats)
 
-    def _quotient(self, total: Reading, sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
+    def _quotient(self, total: NoisyMeasure, sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
         assert total.bounds is not None  # noqa: S101 - narrowed by both callers
         assert total.steps is not None  # noqa: S101 - same
         middle = total.steps.middle * float(total.grid)
         means: NDArray[Any] = middle + sums / np.maximum(counts, 1.0)
         return np.asarray(np.clip(means, float(total.bounds.lower), float(total.bounds.upper)))
 
-    def interval(self, readings: Sequence[Reading], level: float) -> Interval:
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
         """Conservative: both noises stay within their widths at once (union bound), the quotient at its extremes."""
         total, count = readings
         if total.bounds is None:
@@ -261,7 +261,7 @@ class Variance:
         """Σ y, Σ y², rows."""
         return tuple(RowMoment(self.argument, power, self.rows) for power in (1, 2, 0))
 
-    def finish(self, readings: Sequence[Reading]) -> NDArray[Any]:
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """From three noisy sums."""
         first, second, count = readings
         if first.bounds is None:
@@ -269,7 +269,7 @@ class Variance:
         return self._combined(first, first.floats, second, second.floats, count.floats)
 
     def _combined(
-        self, first: Reading, sums: NDArray[Any], second: Reading, squares: NDArray[Any], counts: NDArray[Any]
+        self, first: NoisyMeasure, sums: NDArray[Any], second: NoisyMeasure, squares: NDArray[Any], counts: NDArray[Any]
     ) -> NDArray[Any]:
         assert first.bounds is not None  # noqa: S101 - narrowed by both callers
         assert first.steps is not None  # noqa: S101 - same
@@ -286,12 +286,12 @@ class Variance:
         return np.asarray(np.sqrt(variance) if self.root else variance)
 
     @staticmethod
-    def _middle(reading: Reading) -> float:
+    def _middle(reading: NoisyMeasure) -> float:
         """Where a centred sum has its zero; squares are counted on the square of their rows' grid."""
         assert reading.steps is not None  # noqa: S101 - moments have bounds
         return float(reading.steps.middle * float(reading.grid) ** (1 / reading.measure.power))
 
-    def interval(self, readings: Sequence[Reading], level: float) -> Interval:
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
         """Conservative: all three noises within their widths at once; extremes over the corners, 0 where they may cross."""
         first, second, count = readings
         if first.bounds is None:
@@ -337,11 +337,11 @@ class Quantile:
         """Rows per leaf."""
         return (Leaves(self.argument, self.rows),)
 
-    def finish(self, readings: Sequence[Reading]) -> NDArray[Any]:
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The place in [L, U]."""
         return _place(readings[0], float(self.fraction))
 
-    def interval(self, readings: Sequence[Reading], level: float) -> Interval:  # noqa: ARG002 - no honest one
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:  # noqa: ARG002 - no honest one
         """None: a tree says nothing certain about its own rank error."""
         size = len(readings[0].values)
         return _nothing(size), _nothing(size)
@@ -363,7 +363,7 @@ class Quantiles:
         """Rows per leaf."""
         return (Leaves(self.argument, self.rows),)
 
-    def finish(self, readings: Sequence[Reading]) -> NDArray[Any]:
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """Lists of places in [L, U], monotone."""
         if readings[0].bounds is None:
             return _nothing(len(readings[0].values))
@@ -372,7 +372,7 @@ class Quantiles:
         lists[:] = [row.tolist() for row in cuts]
         return lists
 
-    def interval(self, readings: Sequence[Reading], level: float) -> Interval:  # noqa: ARG002 - no honest one
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:  # noqa: ARG002 - no honest one
         """None, as for a single quantile."""
         size = len(readings[0].values)
         return _nothing(size), _nothing(size)
@@ -398,22 +398,22 @@ class Extreme:
         """Owners per leaf of their own extreme."""
         return (Leaves(self.argument, 1, extreme=self.side),)
 
-    def finish(self, readings: Sequence[Reading]) -> NDArray[Any]:
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The place in [L, U]."""
         return _place(readings[0], 0.0 if self.side == "min" else 1.0)
 
-    def interval(self, readings: Sequence[Reading], level: float) -> Interval:  # noqa: ARG002 - no honest one
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:  # noqa: ARG002 - no honest one
         """None: nothing bounds how far the true extreme lies."""
         size = len(readings[0].values)
         return _nothing(size), _nothing(size)
 
 
-def _place(reading: Reading, fraction: float) -> NDArray[Any]:
+def _place(reading: NoisyMeasure, fraction: float) -> NDArray[Any]:
     places: NDArray[Any] = _places(reading, [fraction])[:, 0]
     return places
 
 
-def _places(reading: Reading, fractions: Sequence[float]) -> NDArray[Any]:
+def _places(reading: NoisyMeasure, fractions: Sequence[float]) -> NDArray[Any]:
     """Where these fractions lie in [L, U]: (groups, fractions); NULL where no bounds were found."""
     if reading.bounds is None or reading.forest is None:
         return _nothing(len(reading.values) * len(fractions)).reshape(-1, len(fractions))
@@ -437,11 +437,11 @@ class CountDistinct:
         """Different values kept."""
         return (DistinctValues(self.argument, self.rows),)
 
-    def finish(self, readings: Sequence[Reading]) -> NDArray[Any]:
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The noisy count."""
         return _integers(readings[0])
 
-    def interval(self, readings: Sequence[Reading], level: float) -> Interval:
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
         """Exact quantiles of the noise."""
         return _around_whole(readings[0], level)
 
@@ -462,11 +462,11 @@ class ApproxBounds:
         """What its histogram looks at."""
         return RowMoment(self.argument, 1, 1)
 
-    def finish(self, readings: Sequence[Reading]) -> NDArray[Any]:  # noqa: ARG002 - one signature for all
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:  # noqa: ARG002 - one signature for all
         """There is nothing to read but the histogram; see `released.answer_table`."""
         raise InternalError("bounds are not made from readings")
 
-    def interval(self, readings: Sequence[Reading], level: float) -> Interval:  # noqa: ARG002 - same
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:  # noqa: ARG002 - same
         """Bounds have no interval."""
         raise InternalError("bounds have no interval")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from shoal.plan.nodes import Node
 
-Place = tuple[int, int] | None
+Position = tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Column:
 
     symbol: str
     type: Type
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Literal:
 
     value: Any
     type: Type
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Call:
     function: str
     arguments: tuple[Expression, ...]
     type: Type
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Case:
     branches: tuple[tuple[Expression, Expression], ...]
     otherwise: Expression
     type: Type
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Cast:
 
     value: Expression
     type: Type
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class WindowCall:
     order: tuple[Order, ...]
     frame: Frame | None
     type: Type
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class InRelation:
     value: Expression
     relation: Node
     type: Type = BOOLEAN
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class ExistsRelation:
 
     relation: Node
     type: Type = BOOLEAN
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class ScalarRelation:
 
     relation: Node
     type: Type
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
 
 Expression = Column | Literal | Call | Case | Cast | WindowCall | InRelation | ExistsRelation | ScalarRelation

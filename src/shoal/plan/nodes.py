@@ -14,7 +14,7 @@ from shoal.errors import InternalError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shoal.plan.expressions import Expression, Order, Place
+    from shoal.plan.expressions import Expression, Order, Position
     from shoal.plan.types import Type
 
 
@@ -36,17 +36,17 @@ class Scan:
     columns: tuple[str, ...]
     owner: str | None = None
     owner_kind: str | None = None
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class StoredRows:
     """The stored rows of a private SELECT of this statement, already paid for: public."""
 
     select: int
     fields: tuple[Field, ...]
     owner: None = None
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Values:
     rows: tuple[tuple[Any, ...], ...]
     fields: tuple[Field, ...]
     owner: None = None
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Filter:
     input: Node
     predicate: Expression
     owner: str | None = None
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -81,7 +81,7 @@ class Project:
     input: Node
     items: tuple[tuple[Field, Expression], ...]
     owner: str | None = None
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -99,7 +99,7 @@ class Join:
     condition: Expression
     owner: str | None = None
     from_subquery: bool = False
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.kind not in {"inner", "left", "right", "full", "semi", "anti"}:
@@ -120,7 +120,7 @@ class RowAggregate:
     type: Type
     distinct: bool = False
     filter: Expression | None = None
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Aggregate:
     keys: tuple[tuple[Field, Expression], ...]
     aggregates: tuple[tuple[Field, RowAggregate], ...]
     owner: str | None = None
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -145,7 +145,7 @@ class Distinct:
 
     input: Node
     owner: str | None = None
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -162,7 +162,7 @@ class SetOperation:
     kind: str
     fields: tuple[Field, ...]
     owner: str | None = None
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.kind not in {"union_all", "union", "intersect", "except"}:
@@ -180,7 +180,7 @@ class Sort:
     limit: int | None = None
     offset: int = 0
     owner: str | None = None
-    place: Place = field(default=None, compare=False)
+    position: Position = field(default=None, compare=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -188,7 +188,7 @@ class Sort:
         return self.input.fields
 
 
-Node = Scan | Released | Values | Filter | Project | Join | Aggregate | Distinct | SetOperation | Sort
+Node = Scan | StoredRows | Values | Filter | Project | Join | Aggregate | Distinct | SetOperation | Sort
 
 
 def inputs(node: Node) -> tuple[Node, ...]:

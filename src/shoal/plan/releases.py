@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise, Event, Selection
     from shoal.params import Bounds
     from shoal.plan.aggregates import Aggregate
-    from shoal.plan.expressions import Expression, Place
+    from shoal.plan.expressions import Expression, Position
     from shoal.plan.measures import Histogram, Measure
     from shoal.plan.nodes import Field, Node
 
@@ -48,7 +48,7 @@ class AggregateCall:
     bounds_source: str
     epsilon: Fraction | None = None
     report: str | None = None
-    place: Place = dataclass_field(default=None, compare=False)
+    position: Position = dataclass_field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class PrivateSelect:
     public_groups: Node | None = None
     groups_note: str = ""
     notes: tuple[str, ...] = ()
-    place: Place = dataclass_field(default=None, compare=False)
+    position: Position = dataclass_field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

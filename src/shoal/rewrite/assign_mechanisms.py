@@ -24,7 +24,7 @@ from shoal.accounting.events import (
     ThresholdSelection,
 )
 from shoal.errors import ShoalError
-from shoal.mechanisms import calibrate, groups
+from shoal.mechanisms import calibrate, group_selection
 from shoal.plan.releases import Column, HistogramRelease, Release, SelectPlan
 from shoal.rewrite.bound_contributions import bins_shift
 from shoal.rewrite.select_groups import delta_of
@@ -60,7 +60,7 @@ class Candidate:
 
     def half_point(self) -> float:
         """Owners at which a group is as likely kept as not; 1 without selection."""
-        return max(1.0, float(groups.half_point(self.selection))) if self.selection is not None else 1.0
+        return max(1.0, float(group_selection.half_point(self.selection))) if self.selection is not None else 1.0
 
     def score(self) -> float:
         """Mean logarithm of what should be small."""
@@ -120,7 +120,7 @@ class Budget:
                 "E_OPTION_INVALID",
                 "The aggregates' own epsilons leave nothing of the query's epsilon for the rest.",
                 hint="Their sum must stay below the option epsilon; which groups appear also needs a part of it.",
-                position=draft.select.place,
+                position=draft.select.position,
             )
         even = left / takers if takers else Fraction(0)
         self.units = [factor * (u.epsilon if u.epsilon is not None else even) for u in draft.units]
@@ -144,7 +144,7 @@ def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
             "E_OPTION_INVALID",
             "Gaussian noise needs delta > 0.",
             hint="Write delta = 1e-6, or noise = LAPLACE.",
-            position=draft.select.place,
+            position=draft.select.position,
         )
     if moves and budget.delta > 0 and (noise == "GAUSSIAN" or (noise == "AUTO" and budget.is_even)):
         for rule in reversed(rules):  # the joint threshold first: it often surpasses a selection apart
@@ -213,7 +213,7 @@ def _least_beside(draft: Draft, budget: Budget, rule: str) -> Errors | None:
         for part, weight in zip(draft.parts, weights, strict=False)
         if part_moves(part)
     )
-    return Errors(widths, float(groups.half_point(beside.selection)))
+    return Errors(widths, float(group_selection.half_point(beside.selection)))
 
 
 def part_moves(part: Part) -> bool:
@@ -397,9 +397,9 @@ def _selection_beside(draft: Draft, budget: Budget, rule: str) -> SelectionApart
     chosen = _selection_apart(draft, rule, budget.selection, budget.delta / 2)
     if not budget.is_even or draft.select.options.strategy == "AUTO":
         return chosen
-    wanted = groups.half_point(_selection_apart(draft, rule, budget.selection, budget.delta).selection)
+    wanted = group_selection.half_point(_selection_apart(draft, rule, budget.selection, budget.delta).selection)
     for _ in range(LARGER_SHARES):
-        owners = groups.half_point(chosen.selection)
+        owners = group_selection.half_point(chosen.selection)
         larger = chosen.epsilon * Fraction(owners, wanted)
         if owners <= wanted or larger >= budget.epsilon:
             break

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import Column, ExistsRelation, InRelation, Literal, ScalarRelation, children
-from shoal.plan.trees import expressions_of
+from shoal.plan.traverse import expressions_of
 
 if TYPE_CHECKING:
     from shoal.plan.expressions import Expression
     from shoal.plan.nodes import Node
     from shoal.plan.releases import PrivateSelect
-    from shoal.sql.bind import BoundStatement
+    from shoal.sql.binding.statement import BoundStatement
 
 MAX_DEPTH = 100
 """Relations inside relations."""

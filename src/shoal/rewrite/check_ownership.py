@@ -20,13 +20,13 @@ from shoal.plan.aggregates import CountDistinct, CountOwners
 from shoal.plan.expressions import Call, Cast, Column, Expression
 from shoal.plan.lineage import copies, is_copy, lineage, owner_names
 from shoal.plan.nodes import Field, Node, field_of
-from shoal.plan.trees import expressions_of, is_owned
+from shoal.plan.traverse import expressions_of, is_owned
 from shoal.rewrite.check_windows import read_values, windows_of
-from shoal.sql.bind_conditions import owner_not_in_place
+from shoal.sql.binding.conditions import owner_not_in_place
 from shoal.sql.functions import needs_order
 
 if TYPE_CHECKING:
-    from shoal.plan.expressions import Place
+    from shoal.plan.expressions import Position
     from shoal.plan.releases import AggregateCall, PrivateSelect
     from shoal.plan.types import Type
 
@@ -67,7 +67,7 @@ def check_ownership(select: PrivateSelect) -> PrivateSelect:
             "E_LIMITS",
             f"At most {MAX_OWNED_RELATIONS} private tables can be joined in one FROM.",
             hint="Aggregate per owner in a subquery first, or ask the custodian for a view.",
-            position=select.place,
+            position=select.position,
         )
     for node in nodes.walk(select.input):
         _refuse_forged(node)
@@ -77,7 +77,7 @@ def check_ownership(select: PrivateSelect) -> PrivateSelect:
         _refuse_cross_windows(value, lineage(select.input))
     owned = Ownership().own(select.input, ())
     if owned is None:
-        raise _lost(select.place, "No private rows reach this SELECT.")
+        raise _lost(select.position, "No private rows reach this SELECT.")
     for _, value in select.keys:
         _refuse_exposed(value, owned)
     return replace(select, input=owned.node, aggregates=tuple(_counting_owners(c, owned) for c in select.aggregates))
@@ -119,10 +119,10 @@ def _refuse_forged(node: Node) -> None:
             )
 
 
-def _place_of(node: nodes.Project | nodes.Aggregate, f: Field) -> Place:
+def _place_of(node: nodes.Project | nodes.Aggregate, f: Field) -> Position:
     """Where a column was written."""
     items = node.items if isinstance(node, nodes.Project) else node.keys
-    return next((value.place for known, value in items if known == f), None) or node.place
+    return next((value.position for known, value in items if known == f), None) or node.position
 
 
 def _refuse_cross_owner(node: Node) -> None:
@@ -130,7 +130,7 @@ def _refuse_cross_owner(node: Node) -> None:
     if not is_owned(node):
         return
     if isinstance(node, nodes.Sort) and (node.limit is not None or node.offset):
-        raise _cross(node.place, "ORDER BY … LIMIT inside FROM chooses rows by looking at all owners.")
+        raise _cross(node.position, "ORDER BY … LIMIT inside FROM chooses rows by looking at all owners.")
     genuine = frozenset[str]().union(*(lineage(part) for part in nodes.inputs(node)))
     for value in expressions_of(node):
         _refuse_cross_windows(value, genuine)
@@ -139,13 +139,13 @@ def _refuse_cross_owner(node: Node) -> None:
 def _refuse_cross_windows(value: Expression, genuine: frozenset[str]) -> None:
     for part in windows_of(value):
         if not any(is_copy(p, genuine) for p in part.partition):
-            raise _cross(part.place, "This window looks at the rows of several owners.")
+            raise _cross(part.position, "This window looks at the rows of several owners.")
         if needs_order(part.function) and not part.order:
             raise ShoalError(
                 "E_UNSUPPORTED",
                 f"{part.function.upper()} needs an order, or its answer would depend on how rows are stored.",
                 hint="Write OVER (PARTITION BY uid ORDER BY day).",
-                position=part.place,
+                position=part.position,
             )
 
 
@@ -153,21 +153,26 @@ def _refuse_missing_partition(node: nodes.Project, below: Owned) -> None:
     """A partition by an owner that may be missing would put all rows without one, of any owner, into one window."""
     for part in (window for _, value in node.items for window in windows_of(value)):
         if not any(map(below.holds_owner, part.partition)):
-            raise _cross(part.place, "This window goes by an owner from the side of an outer join that may be missing.")
+            raise _cross(
+                part.position, "This window goes by an owner from the side of an outer join that may be missing."
+            )
 
 
-def _cross(place: Place, message: str) -> ShoalError:
+def _cross(position: Position, message: str) -> ShoalError:
     return ShoalError(
         "E_CROSS_USER",
         message,
         hint="Windows may look at one owner's rows: PARTITION BY the owner. Sort and limit the private result instead.",
-        position=place,
+        position=position,
     )
 
 
-def _lost(place: Place, message: str, hint: str | None = None) -> ShoalError:
+def _lost(position: Position, message: str, hint: str | None = None) -> ShoalError:
     return ShoalError(
-        "E_UID_LOST", message, hint=hint or "Keep the owner column: group by it, select it, join on it.", position=place
+        "E_UID_LOST",
+        message,
+        hint=hint or "Keep the owner column: group by it, select it, join on it.",
+        position=position,
     )
 
 
@@ -180,7 +185,7 @@ def _refuse_exposed(value: Expression, owned: Owned) -> None:
             "E_UID_EXPOSED",
             "The owner column cannot be shown or grouped by: every group would be one person.",
             hint="Group by something many owners share, such as uid % 10 or a region.",
-            position=value.place,
+            position=value.position,
         )
 
 
@@ -216,12 +221,12 @@ class Ownership:
                 return self._set_operation(node)
             case nodes.Sort():
                 return self.own(node.input, ())
-        raise _lost(node.place, "This relation cannot hold private rows.")
+        raise _lost(node.position, "This relation cannot hold private rows.")
 
     def _must(self, node: Node, given: tuple[Expression, ...] = ()) -> Owned:
         owned = self.own(node, given)
         if owned is None:
-            raise _lost(node.place, "A private relation is expected here.")
+            raise _lost(node.position, "A private relation is expected here.")
         return owned
 
     def _filter(self, node: nodes.Filter, given: tuple[Expression, ...]) -> Owned:
@@ -259,7 +264,7 @@ class Ownership:
         keys = [f.symbol for f, v in node.keys if below.holds_owner(v)]
         if not keys:
             raise _lost(
-                node.place,
+                node.position,
                 "This subquery aggregates over several owners.",
                 "Group by the owner inside FROM (GROUP BY uid), and aggregate over owners in the private SELECT; "
                 "or give this SELECT a privacy clause of its own.",
@@ -276,7 +281,9 @@ class Ownership:
         named = {f.symbol for f in node.input.fields if f.name}
         below = self._must(node.input)
         if not named & below.equal:
-            raise _lost(node.place, "DISTINCT merges the rows of several owners.", "Select the owner column as well.")
+            raise _lost(
+                node.position, "DISTINCT merges the rows of several owners.", "Select the owner column as well."
+            )
         return replace(below, node=replace(node, input=below.node, owner=below.node.owner))
 
     def _set_operation(self, node: nodes.SetOperation) -> Owned:
@@ -292,9 +299,9 @@ class Ownership:
             else []
         )
         if left is None or right is None or not positions or left.kind != right.kind:
-            raise owner_not_in_place(node.place)
+            raise owner_not_in_place(node.position)
         if _owner_type(left) != _owner_type(right):
-            raise ShoalError("E_SETOP_UID", "The owners of both sides have different types.", position=node.place)
+            raise ShoalError("E_SETOP_UID", "The owners of both sides have different types.", position=node.position)
         # A side's silently carried owner must not become a column of the set operation.
         rebuilt = [_only(s.node, original.fields) for s, original in ((left, node.left), (right, node.right))]
         owner = node.fields[positions[0]].symbol
@@ -316,7 +323,7 @@ class Ownership:
             right = self.own(node.right, given if node.kind == "right" else known)
         except ShoalError:
             if node.from_subquery:
-                raise _subquery(node.place) from None
+                raise _subquery(node.position) from None
             raise
         if left is not None and right is not None:
             return self._owned_owned(node, left, right, given)
@@ -329,9 +336,9 @@ class Ownership:
         allowed = {"inner", "left", "semi", "anti"} if owned_is_left else {"inner", "right"}
         if node.kind not in allowed:
             if node.from_subquery:
-                raise _subquery(node.place)
+                raise _subquery(node.position)
             raise _lost(
-                node.place,
+                node.position,
                 "This outer join makes rows that belong to nobody.",
                 "Preserve the private side, or use group_selection_strategy = PUBLIC_GROUPS to list public groups.",
             )
@@ -344,14 +351,14 @@ class Ownership:
         same = _owner_type(left) == _owner_type(right) and left.kind == right.kind
         if not matches or not same:
             if node.from_subquery:
-                raise _subquery(node.place)
+                raise _subquery(node.position)
             raise ShoalError(
                 "E_JOIN_NOT_ON_UID",
                 "Private tables must be joined on their owner columns."
                 if not matches
                 else "The owner columns of this join are of different types or kinds.",
                 hint="Write JOIN … ON a.uid = b.uid AND …; other conditions may follow, but not OR.",
-                position=node.place,
+                position=node.position,
             )
         joined = replace(node, left=left.node, right=right.node)
         names = left.names | right.names
@@ -387,7 +394,7 @@ class Ownership:
         items = (*copies, (hidden, value))
         nullable = left.equal | right.equal | left.nullable | right.nullable
         return Owned(
-            nodes.Project(joined, items, hidden.symbol, joined.place),
+            nodes.Project(joined, items, hidden.symbol, joined.position),
             frozenset({hidden.symbol}),
             nullable,
             left.kind,
@@ -396,12 +403,12 @@ class Ownership:
         )
 
 
-def _subquery(place: Place) -> ShoalError:
+def _subquery(position: Position) -> ShoalError:
     return ShoalError(
         "E_EXPR_SUBQUERY",
         "A subquery over a private table must be tied to the owner, or one owner would decide about the others.",
         hint="WHERE EXISTS (SELECT 1 FROM visits v WHERE v.uid = c.uid AND …)",
-        position=place,
+        position=position,
     )
 
 
@@ -434,4 +441,4 @@ def _only(node: Node, wanted: tuple[Field, ...]) -> Node:
     if all(f.symbol in symbols for f in node.fields):
         return node
     kept = tuple((f, Column(f.symbol, f.type)) for f in node.fields if f.symbol in symbols)
-    return nodes.Project(node, kept, node.owner, node.place)
+    return nodes.Project(node, kept, node.owner, node.position)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import WindowCall, children, walk
-from shoal.plan.trees import all_nodes, expressions_of
+from shoal.plan.traverse import all_nodes, expressions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shoal.plan.expressions import Expression
     from shoal.plan.nodes import Node
     from shoal.plan.releases import PrivateSelect
-    from shoal.sql.bind import BoundStatement
+    from shoal.sql.binding.statement import BoundStatement
 
 
 def windows_of(value: Expression) -> Iterator[WindowCall]:
@@ -54,5 +54,5 @@ def _refuse(windows: Iterator[WindowCall]) -> None:
             "E_UNSUPPORTED",
             f"The window function {window.function.upper()} cannot stand here.",
             hint="Compute it in the SELECT list of a subquery, and use the column.",
-            position=window.place,
+            position=window.position,
         )

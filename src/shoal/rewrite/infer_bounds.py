@@ -30,10 +30,10 @@ def infer_bounds(draft: Draft) -> Draft:
         histogram = Histogram(unit.feed or _feed(parts[missing[0]].measure), per_group=per_group)
         if histogram not in histograms:
             histograms.append(histogram)
-        place = histograms.index(histogram)
+        position = histograms.index(histogram)
         for i in missing:
-            parts[i] = replace(parts[i], bounds=Inferred(place))
-        units[number] = replace(unit, histogram=place)
+            parts[i] = replace(parts[i], bounds=Inferred(position))
+        units[number] = replace(unit, histogram=position)
     return replace(draft, parts=tuple(parts), units=tuple(units), histograms=tuple(histograms))
 
 

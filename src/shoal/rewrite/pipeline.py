@@ -14,10 +14,10 @@ from shoal.accounting.events import JointGaussian, ThresholdSelection
 from shoal.errors import InternalError, ShoalError
 from shoal.params import Bounds
 from shoal.plan import nodes
-from shoal.plan.contributions import task_of
 from shoal.plan.measures import SATURATION_BITS, OwnerCount
 from shoal.plan.releases import Inferred, SelectPlan, StatementPlan
-from shoal.plan.trees import is_owned
+from shoal.plan.totals import grid_measure_of
+from shoal.plan.traverse import is_owned
 from shoal.rewrite.assign_mechanisms import assign_mechanisms
 from shoal.rewrite.bound_contributions import bins_shift, bound_contributions, coordinates_of, entries_of
 from shoal.rewrite.check_limits import check_limits
@@ -26,8 +26,8 @@ from shoal.rewrite.check_windows import check_windows
 from shoal.rewrite.compose_numerically import compose_numerically, holds
 from shoal.rewrite.infer_bounds import infer_bounds
 from shoal.rewrite.select_groups import delta_of, select_groups
-from shoal.sql.bind import BoundStatement, bind_in, no_clause
-from shoal.sql.bind_context import Context
+from shoal.sql.binding.context import Context
+from shoal.sql.binding.statement import BoundStatement, bind_in, no_clause
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +65,7 @@ def plan_query(
     for error in context.late:
         raise error
     if is_owned(bound.root):
-        raise no_clause(bound.root.place)
+        raise no_clause(bound.root.position)
     if epsilon is None:
         _check_policy(owned, catalog.defaults.max_epsilon_per_query)
     for select in owned:
@@ -99,13 +99,13 @@ def _check_steps(plan: SelectPlan) -> None:
         for release in (plan.releases[i] for i in column.releases):
             if not isinstance(release.bounds, Bounds):
                 continue
-            steps = task_of(release.measure, release.bounds, release.noise.grid).steps
+            steps = grid_measure_of(release.measure, release.bounds, release.noise.grid).steps
             if steps is not None and steps.magnitude > 2**SATURATION_BITS:
                 raise ShoalError(
                     "E_BOUNDS_INVALID",
                     "The bounds are too large, or too close together for their distance from 0.",
                     hint="Take the common part away in the query, as in AVG(x - 1000000), or give wider bounds.",
-                    position=column.call.place,
+                    position=column.call.position,
                 )
 
 
@@ -188,7 +188,7 @@ def _verify_shift(release: Release, contribution: Contribution) -> None:
     shift, measure = release.noise.shift, release.measure
     if shift.l1 == 0 and not isinstance(release.bounds, Inferred):
         # Bounds without room: a constant, in however many numbers.
-        if task_of(measure, release.bounds, release.noise.grid).delta:
+        if grid_measure_of(measure, release.bounds, release.noise.grid).delta:
             raise InternalError("a release without noise can be moved")
         return
     touched = entries_of(measure, contribution) or coordinates_of(measure, contribution)
@@ -196,7 +196,7 @@ def _verify_shift(release: Release, contribution: Contribution) -> None:
         raise InternalError("a release moves more numbers than its noise covers")
     if isinstance(release.bounds, Inferred):
         return
-    if task_of(measure, release.bounds, release.noise.grid).delta > shift.per_coordinate:
+    if grid_measure_of(measure, release.bounds, release.noise.grid).delta > shift.per_coordinate:
         raise InternalError("a release moves further than its noise covers")
 
 
@@ -207,7 +207,7 @@ def _check_policy(selects: list[PrivateSelect], limit: Fraction | None) -> None:
             "E_POLICY",
             f"The catalog allows at most epsilon = {float(limit):g} for one query, and its private SELECTs add up to more.",
             hint="Give each of them a smaller epsilon.",
-            position=selects[-1].place,
+            position=selects[-1].position,
         )
 
 
@@ -218,7 +218,7 @@ def _check_fanout(select: PrivateSelect, public_rows: Mapping[str, int]) -> None
             "E_LIMITS",
             "Joining public tables would multiply every private row too often.",
             hint="Join on a key of the public table, or reduce it in a subquery first.",
-            position=select.place,
+            position=select.position,
         )
 
 

@@ -20,7 +20,7 @@ def select_groups(draft: Draft) -> Draft:
     select = draft.select
     if not select.keys or select.public_groups is not None:
         return draft
-    _require_delta(select.options, select.place)
+    _require_delta(select.options, select.position)
     shared = next(
         (
             i
@@ -40,23 +40,23 @@ def _may_share(options: Options) -> bool:
     return options.strategy != "OPTIMAL" and (options.strategy, options.noise) not in contradictions
 
 
-def _require_delta(options: Options, place: tuple[int, int] | None) -> None:
+def _require_delta(options: Options, position: tuple[int, int] | None) -> None:
     hint = (
         "Write delta = 1e-6 (less than one over the number of owners), or list the groups: "
         "group_selection_strategy = PUBLIC_GROUPS, or values in the catalog."
     )
     if options.delta is None:
-        raise ShoalError("E_OPTION_INVALID", "The option delta is missing.", hint=hint, position=place)
+        raise ShoalError("E_OPTION_INVALID", "The option delta is missing.", hint=hint, position=position)
     if options.delta == 0:
         raise ShoalError(
-            "E_OPTION_INVALID", "With delta = 0 no unknown group can be released.", hint=hint, position=place
+            "E_OPTION_INVALID", "With delta = 0 no unknown group can be released.", hint=hint, position=position
         )
     if options.delta > LARGEST_DELTA_FOR_UNKNOWN_GROUPS:
         raise ShoalError(
             "E_OPTION_INVALID",
             "delta is the chance that a single owner's group is shown; it can be at most 0.1 here.",
             hint=hint,
-            position=place,
+            position=position,
         )
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from shoal.accounting.events import Shift
 from shoal.exact import power_of_two_below
 from shoal.params import Bounds
-from shoal.plan.contributions import row_grid_of
 from shoal.plan.measures import Leaves, OwnerMean, RowMoment, Steps
 from shoal.plan.releases import Inferred
+from shoal.plan.totals import row_grid_of
 
 if TYPE_CHECKING:
     from shoal.plan.measures import Measure

@@ -9,22 +9,22 @@ nothing. Sketches are as sensitive as the identifiers in them: keep them where t
     Estimate(value=0.5, low=0.5, high=0.5)
 """
 
-from shoal.risk.baseline import compare_with_baseline
-from shoal.risk.checking import Finding, Verdict, check
-from shoal.risk.containment import by_inclusion_exclusion, containment
-from shoal.risk.estimate import Estimate
-from shoal.risk.files import SketchedDataset, read_datasets, write_datasets
-from shoal.risk.grading import Grade
-from shoal.risk.hashing import UnkeyedSketchWarning, make_key, read_key
-from shoal.risk.joinability import Joinability, joinability
-from shoal.risk.khll import Sketch
-from shoal.risk.leakage import Leakage, average_privacy_loss, leakage
-from shoal.risk.measures import Measures
-from shoal.risk.pairs import Pair
-from shoal.risk.policy import Policy, policy_from, read_policy
-from shoal.risk.report import Report
-from shoal.risk.scan import Progress, scan
-from shoal.risk.spaces import Knowledge, knowledge_from, read_knowledge
+from shoal.risk.checking.baseline import compare_with_baseline
+from shoal.risk.checking.check import Finding, Verdict, check
+from shoal.risk.checking.policy import Policy, policy_from, read_policy
+from shoal.risk.hashing.keys import UnkeyedSketchWarning, make_key, read_key
+from shoal.risk.joining.containment import by_inclusion_exclusion, containment
+from shoal.risk.joining.joinability import Joinability, joinability
+from shoal.risk.joining.knowledge import Knowledge, knowledge_from, read_knowledge
+from shoal.risk.joining.pairs import Pair
+from shoal.risk.reports.report import Report
+from shoal.risk.scanning.scan import Progress, scan
+from shoal.risk.sketch.estimate import Estimate
+from shoal.risk.sketch.files import SketchedDataset, read_datasets, write_datasets
+from shoal.risk.sketch.grading import Grade
+from shoal.risk.sketch.khll import Sketch
+from shoal.risk.sketch.leakage import Leakage, average_privacy_loss, leakage
+from shoal.risk.sketch.measures import Measures
 
 __all__ = [
     "Estimate",

@@ -19,11 +19,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from shoal.errors import ShoalError
-from shoal.sql.calls import FunctionCall, PrivacyClause, clamped, function_call, named_arguments, privacy_clause
-from shoal.sql.constants import Constant, ConstantKind, constant, position
-from shoal.sql.lexing import MAX_TREE_DEPTH, Kind, Source, check_size, first_word, refuse, tokenize, too_tall
-from shoal.sql.query_grammar import QueryGrammar
-from shoal.sql.words import QUERY_WORDS
+from shoal.sql.grammar.constants import Constant, ConstantKind, constant, position_of
+from shoal.sql.grammar.keywords import QUERY_WORDS
+from shoal.sql.grammar.queries import QueryGrammar
+from shoal.sql.grammar.syntax import (
+    FunctionCall,
+    PrivacyClause,
+    clamped,
+    function_call,
+    named_arguments,
+    privacy_clause,
+)
+from shoal.sql.grammar.tokens import MAX_TREE_DEPTH, Kind, Source, check_size, first_word, refuse, tokenize, too_tall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +48,7 @@ __all__ = [
     "function_call",
     "named_arguments",
     "parse",
-    "position",
+    "position_of",
     "privacy_clause",
     "source_text",
 ]

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from shoal.audit import statistics
-from shoal.audit.statistics import Counts
+from shoal.audit.tester import statistics
+from shoal.audit.tester.statistics import Counts
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from shoal.audit.events import Halves, last_bit, make_views, most_telling
-from shoal.audit.outcomes import Vocabulary, encode
+from shoal.audit.tester.event_search import Halves, last_bit, make_views, most_telling
+from shoal.audit.tester.outcomes import Vocabulary, encode
 
 
 def _views(first, second, *, floating_point=False):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shoal.audit.neighbours import edge_cases, halton_point, plan_pairs, remove_depth_first
+from shoal.audit.tester.neighbours import edge_cases, halton_point, plan_pairs, remove_depth_first
 from shoal.errors import ShoalError
 
 PLAN = {"seed": 0, "bases": 2, "records": 4, "domain": None}

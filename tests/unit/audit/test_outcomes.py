@@ -5,7 +5,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from shoal.audit.outcomes import Vocabulary, encode, run_mechanism
+from shoal.audit.tester.outcomes import Vocabulary, encode, run_mechanism
 from shoal.errors import ShoalError
 
 

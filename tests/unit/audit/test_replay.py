@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 from shoal.accounting.events import Shift
-from shoal.audit.replay import Entry, replay, without_owner
+from shoal.audit.suite.replay import Entry, replay, without_owner
 from shoal.engines.base import EngineFailure
-from shoal.engines.duckdb import DuckDBEngine
+from shoal.engines.duckdb.engine import DuckDBEngine
 
 CATALOG = {
     "tables": {

@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shoal.audit import exact_checks, suite, suite_queries
-from shoal.audit.sampled_query import SampledQuery
-from shoal.audit.suite_page import page
+from shoal.audit.suite import exact_checks, queries
+from shoal.audit.suite import run as suite
+from shoal.audit.suite.page import page
+from shoal.audit.suite.sampled_query import SampledQuery
 from shoal.mechanisms import calibrate, noise
 
 COUNT = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(DISTINCT uid) AS n FROM visits"
@@ -17,7 +18,7 @@ COUNT = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(DISTINCT uid)
 
 @pytest.fixture(scope="module")
 def sampled_count():
-    with SampledQuery(COUNT, suite_queries.CATALOG, suite_queries.DATABASES) as query:
+    with SampledQuery(COUNT, queries.CATALOG, queries.DATABASES) as query:
         yield query
 
 
@@ -41,8 +42,8 @@ def test_samples_of_a_query_are_independent_noisy_answers(sampled_count):
 
 
 def test_a_hidden_group_is_not_a_number():
-    sql = suite_queries.QUERIES[13].sql(1.0)
-    with SampledQuery(sql, suite_queries.CATALOG, suite_queries.DATABASES) as query:
+    sql = queries.QUERIES[13].sql(1.0)
+    with SampledQuery(sql, queries.CATALOG, queries.DATABASES) as query:
         answers = query("few", 2000).reshape(2000, -1, 2)
     shown, values = answers[:, :, 0], answers[:, :, 1]
     assert set(np.unique(shown)) <= {0.0, 1.0}
@@ -52,7 +53,7 @@ def test_a_hidden_group_is_not_a_number():
 
 def test_bounds_are_found_anew_for_each_answer():
     sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=40) COUNT(*) AS n FROM visits"
-    with SampledQuery(sql, suite_queries.CATALOG, suite_queries.DATABASES) as query:
+    with SampledQuery(sql, queries.CATALOG, queries.DATABASES) as query:
         answers = query("few", 200)
     assert answers.shape == (200, 3)
     assert len(np.unique(answers[:, 1])) >= 1

@@ -8,9 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.engines.coding import MOST_OWNER_CODES, Groups, Owners, encode
-from shoal.engines.segments import EqualPicks, Segments, bits_for, duplicate_numbers, first_of_kind, keep_smallest
-from shoal.engines.tallies import log_bins
+from shoal.engines.memory.codes import MOST_OWNER_CODES, Groups, Owners, encode
+from shoal.engines.memory.segments import (
+    EqualPicks,
+    Segments,
+    bits_for,
+    duplicate_numbers,
+    first_of_kind,
+    keep_smallest,
+)
+from shoal.engines.memory.totals import log_bins
 from shoal.plan.types import INTEGER, TEXT
 from shoal.sql import functions
 

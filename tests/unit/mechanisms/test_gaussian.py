@@ -12,7 +12,7 @@ from scipy import stats
 
 from shoal.accounting.events import GaussianNoise, Shift
 from shoal.mechanisms.certified import decimal_near
-from shoal.mechanisms.gaussian import (
+from shoal.mechanisms.gaussian_certificate import (
     ROUNDING_VARIANCES,
     approximate_norm,
     discrete_gaussian_delta,
@@ -23,7 +23,7 @@ from shoal.mechanisms.gaussian import (
     rounding_error,
     zcdp_holds,
 )
-from shoal.mechanisms.joint import gaussian_sigma, joint_gaussian_sigmas
+from shoal.mechanisms.joint_gaussian import gaussian_sigma, joint_gaussian_sigmas
 
 BUDGETS = [(e, d) for e in ("0.1", "1", "4") for d in ("1e-2", "1e-5", "1e-9")]
 

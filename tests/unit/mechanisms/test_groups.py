@@ -11,10 +11,10 @@ import pytest
 
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, Shift, ThresholdSelection
 from shoal.errors import InternalError
-from shoal.mechanisms import groups
+from shoal.mechanisms import group_selection
 from shoal.mechanisms.calibrate import delta_per_group, threshold_for
 from shoal.mechanisms.entropy import SYSTEM, seeded_entropy
-from shoal.mechanisms.groups import half_point, keep_probabilities, keep_probability, select
+from shoal.mechanisms.group_selection import half_point, keep_probabilities, keep_probability, select
 
 
 def broken_inequalities(numerators, bits, epsilon, delta):
@@ -90,8 +90,8 @@ def test_the_inequalities_catch_planted_bugs():
 
 def test_the_closed_form_table_agrees_with_the_recursion_where_both_exist():
     epsilon, delta, bits = Fraction(1, 400), Fraction(1, 10**8), 192
-    recursed = groups._recurse(epsilon, delta, bits)
-    closed = groups._closed_form(epsilon, delta, bits)
+    recursed = group_selection._recurse(epsilon, delta, bits)
+    closed = group_selection._closed_form(epsilon, delta, bits)
     for owners in [*range(0, recursed.sure_from, 97), recursed.sure_from, recursed.sure_from + 5]:
         gap = abs(recursed.numerator(owners) - closed.numerator(owners))
         assert gap <= (1 << bits) >> 50
@@ -105,7 +105,7 @@ def test_the_closed_form_table_agrees_with_the_recursion_where_both_exist():
 def test_a_tiny_epsilon_builds_no_giant_table_and_keeps_the_inequalities(epsilon, delta, kappa):
     selection = OptimalSelection(Fraction(epsilon), Fraction(delta), kappa)
     table = keep_probabilities(selection)
-    assert isinstance(table, groups.ClosedFormTable)
+    assert isinstance(table, group_selection.ClosedFormTable)
     rng = np.random.default_rng(5)
     centres = [1, table.crossing, table.sure_from, *rng.integers(1, table.sure_from, 20).tolist()]
     for centre in centres:
@@ -117,7 +117,7 @@ def test_a_tiny_epsilon_builds_no_giant_table_and_keeps_the_inequalities(epsilon
 
 def test_a_closed_form_for_a_large_epsilon_is_a_bug_of_ours():
     with pytest.raises(InternalError):
-        groups._closed_form(Fraction(2), Fraction(1, 10), 192)
+        group_selection._closed_form(Fraction(2), Fraction(1, 10), 192)
 
 
 def test_without_epsilon_the_chance_grows_by_delta_with_each_owner():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from shoal.mechanisms.entropy import Entropy
-from shoal.mechanisms.inversion import Geometric, Sign, TruncatedGeometric, enclose_exp, enclose_powers
+from shoal.mechanisms.sampling.inversion import Geometric, Sign, TruncatedGeometric, enclose_exp, enclose_powers
 
 
 class TapeEndedError(Exception):

@@ -9,8 +9,8 @@ import pytest
 
 from shoal.accounting.events import GaussianNoise, Shift
 from shoal.errors import InternalError
-from shoal.mechanisms.gaussian import joint_gaussian_holds, largest_norm
-from shoal.mechanisms.joint import joint_gaussian_sigmas
+from shoal.mechanisms.gaussian_certificate import joint_gaussian_holds, largest_norm
+from shoal.mechanisms.joint_gaussian import joint_gaussian_sigmas
 
 CASES = [
     ([Shift(1)], [1]),

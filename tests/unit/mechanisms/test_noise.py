@@ -10,7 +10,7 @@ import pytest
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, Shift
 from shoal.mechanisms.entropy import seeded_entropy
 from shoal.mechanisms.noise import add_noise, draw_noise, saturate_int64
-from shoal.mechanisms.samplers import discrete_gaussian, discrete_laplace
+from shoal.mechanisms.sampling.samplers import discrete_gaussian, discrete_laplace
 
 NOISES = [LaplaceNoise(Shift(1), Fraction(7, 2)), GaussianNoise(Shift(1), Fraction(7, 2))]
 

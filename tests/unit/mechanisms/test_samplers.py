@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from shoal.errors import InternalError
-from shoal.mechanisms import rejection, samplers, vectorised, vetted
 from shoal.mechanisms.entropy import SYSTEM, Entropy, seeded_entropy
+from shoal.mechanisms.sampling import opendp_samplers, rejection, samplers, vectorised
 
 
 class Words(Entropy):
@@ -71,7 +71,7 @@ def test_noise_without_a_positive_scale_is_a_bug_of_ours(scale):
 def test_small_batches_come_from_the_vetted_sampler_and_seeded_ones_never_do(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        vetted, "discrete_laplace", lambda scale, size: asked.append((scale, size)) or np.zeros(size, int)
+        opendp_samplers, "discrete_laplace", lambda scale, size: asked.append((scale, size)) or np.zeros(size, int)
     )
     samplers.wide_discrete_laplace(Fraction(3), 10)
     samplers.wide_discrete_laplace(Fraction(1, 3), 10)  # not a binary float
@@ -83,7 +83,7 @@ def test_small_batches_come_from_the_vetted_sampler_and_seeded_ones_never_do(mon
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:This process")
-@pytest.mark.parametrize("draw", [vetted.discrete_laplace, vetted.discrete_gaussian])
+@pytest.mark.parametrize("draw", [opendp_samplers.discrete_laplace, opendp_samplers.discrete_gaussian])
 def test_the_vetted_sampler_differs_after_a_fork(draw):
     draw(Fraction(2**40), 4)
     reader, writer = os.pipe()

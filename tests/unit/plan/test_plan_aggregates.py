@@ -15,24 +15,24 @@ from shoal.plan.aggregates import (
     CountOwners,
     CountRows,
     Extreme,
+    NoisyMeasure,
     Quantile,
     Quantiles,
-    Reading,
     Sum,
     Variance,
 )
-from shoal.plan.contributions import task_of
 from shoal.plan.expressions import Column
+from shoal.plan.totals import grid_measure_of
 from shoal.plan.types import DOUBLE, INTEGER
 
 REAL, WHOLE = Column("x", DOUBLE), Column("i", INTEGER)
 WIDE = Bounds(Fraction(0), Fraction(8))
 
 
-def reading(measure, values, grid=Fraction(1), bounds=None, scale=1, shift=1, forest=None) -> Reading:
+def reading(measure, values, grid=Fraction(1), bounds=None, scale=1, shift=1, forest=None) -> NoisyMeasure:
     """A released number for each group, `values` in steps of the grid."""
-    steps = task_of(measure, bounds, grid).steps if bounds is not None else None
-    return Reading(
+    steps = grid_measure_of(measure, bounds, grid).steps if bounds is not None else None
+    return NoisyMeasure(
         measure,
         LaplaceNoise(Shift(shift), Fraction(scale), grid),
         grid,
@@ -136,7 +136,7 @@ def test_without_bounds_the_cell_is_null_and_so_are_the_ends_of_its_interval(agg
 
 def test_intervals_of_counts_and_sums_are_as_wide_as_the_noise_and_none_without_noise():
     count = CountOwners()
-    still = Reading(
+    still = NoisyMeasure(
         count.measures[0], LaplaceNoise(Shift(0), Fraction(0)), Fraction(1), None, None, np.array([5], dtype=object)
     )
     assert [end.tolist() for end in count.interval([still], 0.95)] == [[5.0], [5.0]]

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.params import Bounds
-from shoal.plan.contributions import MASK, SamplingKey, Task, row_grid_of, task_of
 from shoal.plan.expressions import Column
 from shoal.plan.measures import (
     DistinctValues,
@@ -22,6 +21,7 @@ from shoal.plan.measures import (
     RowMoment,
     Steps,
 )
+from shoal.plan.totals import MASK, GridMeasure, SamplingKey, grid_measure_of, row_grid_of
 from shoal.plan.types import DOUBLE
 
 X = Column("c1", DOUBLE)
@@ -31,7 +31,7 @@ small_bounds = st.tuples(st.integers(-40, 40), st.integers(-40, 40), st.sampled_
 )
 
 
-def owner_values(task: Task) -> set[int]:
+def owner_values(task: GridMeasure) -> set[int]:
     """Everything one owner can add to a group: all whole-step sums (or means, or rows) inside the clamp, rescaled."""
     steps, measure = task.steps, task.measure
     assert steps is not None
@@ -57,7 +57,7 @@ def owner_values(task: Task) -> set[int]:
 def test_delta_is_the_farthest_that_one_owner_can_move_a_group(measure, bounds, grid):
     if measure.power == 2:
         grid = grid**2  # planned grids of squares are squares, so that rows have a grid of their own
-    task = task_of(measure, bounds, grid)
+    task = grid_measure_of(measure, bounds, grid)
     if task.steps.upper - task.steps.lower > 3000:
         return
     farthest = max(abs(v) for v in owner_values(task))
@@ -68,7 +68,9 @@ def test_delta_is_the_farthest_that_one_owner_can_move_a_group(measure, bounds, 
 
 def test_rows_that_are_rounded_one_by_one_count_one_by_one():
     """Ten rows of half a step each round up to ten steps, not to five."""
-    task = task_of(RowMoment(X, 1, 10, centred=False, is_integer=True), Bounds(Fraction(0), Fraction(1)), Fraction(2))
+    task = grid_measure_of(
+        RowMoment(X, 1, 10, centred=False, is_integer=True), Bounds(Fraction(0), Fraction(1)), Fraction(2)
+    )
     assert task.shrink == 2
     assert task.rescaled(1) == 1
     assert task.delta == 10
@@ -77,7 +79,7 @@ def test_rows_that_are_rounded_one_by_one_count_one_by_one():
 @given(value=st.integers(-(2**70), 2**70), exponent=st.integers(-20, 20))
 def test_rescaling_rounds_halves_up_and_keeps_order(value, exponent):
     grid = Fraction(2) ** exponent
-    task = Task(OwnerSum(X, is_integer=True), grid, Fraction(1), Steps(0, 1, 0))
+    task = GridMeasure(OwnerSum(X, is_integer=True), grid, Fraction(1), Steps(0, 1, 0))
     assert abs(task.rescaled(value) * grid - value) <= grid / 2
     assert task.rescaled(value) <= task.rescaled(value + 1)
     assert (task.stretch == 1) or (task.shrink == 1)
@@ -98,7 +100,7 @@ def test_whole_step_bounds_contain_the_bounds_and_are_the_narrowest(bounds, grid
 @pytest.mark.parametrize("measure", [OwnerMean(X), RowMoment(X, 1, 3), RowMoment(X, 2, 3)], ids=repr)
 def test_centred_bounds_without_room_leave_nothing_to_move(measure, value):
     """Also where they lie between two steps of the grid: no noise is drawn there, so nothing may move."""
-    assert task_of(measure, Bounds(value, value), Fraction(1)).delta == 0
+    assert grid_measure_of(measure, Bounds(value, value), Fraction(1)).delta == 0
 
 
 def test_whole_numbers_are_counted_one_by_one_whatever_the_grid():
@@ -110,7 +112,7 @@ def test_whole_numbers_are_counted_one_by_one_whatever_the_grid():
 
 def test_leaves_keep_their_bounds_and_have_no_steps():
     bounds = Bounds(Fraction(0), Fraction(1))
-    task = task_of(Leaves(X, 4), bounds, Fraction(1))
+    task = grid_measure_of(Leaves(X, 4), bounds, Fraction(1))
     assert (task.steps, task.bounds, task.delta) == (None, bounds, 4)
 
 

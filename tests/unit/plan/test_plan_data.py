@@ -26,7 +26,7 @@ from shoal.plan.expressions import (
 )
 from shoal.plan.nodes import Field
 from shoal.plan.releases import Contribution
-from shoal.plan.trees import all_nodes, expressions_of, is_owned, rebuilt
+from shoal.plan.traverse import all_nodes, expressions_of, is_owned, rebuilt
 from shoal.plan.types import (
     BOOLEAN,
     DATE,

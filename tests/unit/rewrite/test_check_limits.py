@@ -8,7 +8,7 @@ from shoal.plan.expressions import Column, Literal
 from shoal.plan.nodes import Field
 from shoal.plan.types import BOOLEAN, INTEGER
 from shoal.rewrite.check_limits import COMPUTED, MAX_DEPTH, Size
-from shoal.sql.bind_context import MAX_RELATIONS
+from shoal.sql.binding.context import MAX_RELATIONS
 from shoal.sql.functions import resolve
 
 ONE = nodes.Values(((1,),), (Field("a", "c1", INTEGER),))

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, OptimalSelection, ThresholdSelection
 from shoal.exact import power_of_two_below
 from shoal.params import Bounds
-from shoal.plan.contributions import task_of
 from shoal.plan.expressions import Column
 from shoal.plan.measures import (
     DistinctValues,
@@ -23,6 +22,7 @@ from shoal.plan.measures import (
     RowMoment,
 )
 from shoal.plan.releases import Contribution, Inferred
+from shoal.plan.totals import grid_measure_of
 from shoal.plan.types import DOUBLE
 from shoal.rewrite.bound_contributions import coordinates_of, entries_of
 from shoal.rewrite.draft import Part
@@ -92,7 +92,7 @@ def test_a_size_is_on_a_public_grid_and_covers_what_one_owner_adds_on_it(lower, 
     part = Part(measure, Bounds(lower, lower + width), 2)
     found = sized(part, scale)
     assert found.grid == power_of_two_below(found.grid)
-    assert task_of(measure, part.bounds, found.grid).delta <= found.shift.per_coordinate
+    assert grid_measure_of(measure, part.bounds, found.grid).delta <= found.shift.per_coordinate
     if not measure.is_integer and reach(part):
         assert found.grid <= scale / 2**20
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shoal.accounting.events import LaplaceNoise, OptimalSelection, Shift, ThresholdSelection
 from shoal.mechanisms.calibrate import laplace_scale, threshold_for
-from shoal.mechanisms.groups import half_point
+from shoal.mechanisms.group_selection import half_point
 from shoal.rewrite.weights import leaning_shares
 from shoal.session import connect
 

@@ -18,10 +18,10 @@ import pyarrow.parquet
 import pytest
 
 from shoal.errors import ShoalError
-from shoal.risk.canonical import canonical, has_canonical_form
-from shoal.risk.encoding import ColumnEncoder, combine
-from shoal.risk.forms import combination, null_hash
-from shoal.risk.hashing import Key
+from shoal.risk.hashing.canonical import canonical, has_canonical_form
+from shoal.risk.hashing.encoding import ColumnEncoder, combine
+from shoal.risk.hashing.keys import Key
+from shoal.risk.hashing.messages import combination, null_hash
 
 KEY = Key(b"test")
 HASHER = KEY.values  # noqa: PD011 - not a data frame

@@ -12,8 +12,8 @@ import pytest
 
 from shoal.errors import ShoalError
 from shoal.risk import Sketch, SketchedDataset, read_datasets, write_datasets
-from shoal.risk.files import pack_dataset, unpack_dataset
-from shoal.risk.format import DIGEST_BYTES, sealed
+from shoal.risk.sketch.binary_format import DIGEST_BYTES, sealed
+from shoal.risk.sketch.files import pack_dataset, unpack_dataset
 
 KEY = b"0123456789abcdef"
 HEADER_BYTES = 64

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.risk.owners import HIGHEST_RANK, OwnerBatch, OwnerSets, cardinalities, sorted_pairs
+from shoal.risk.sketch.owner_sets import HIGHEST_RANK, OwnerBatch, OwnerSets, cardinalities, sorted_pairs
 
 
 def random_hashes(count: int, seed: int = 0) -> np.ndarray:

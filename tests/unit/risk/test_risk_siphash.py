@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from shoal.errors import InternalError
-from shoal.risk.siphash import SipHash
+from shoal.risk.hashing.siphash import SipHash
 
 KEY = bytes(range(16))
 MASK = 2**64 - 1

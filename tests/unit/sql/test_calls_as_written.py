@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.sql.calls_as_written import LONGEST, CallsAsWritten
+from shoal.sql.grammar.source_text import LONGEST, CallsAsWritten
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from sqlglot import exp
 
 from shoal.errors import ShoalError
-from shoal.sql.parse import function_call, parse, position, privacy_clause
+from shoal.sql.parse import function_call, parse, position_of, privacy_clause
 
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6, max_groups_contributed=3)"
 OLDER = "SELECT WITH ANONYMIZATION OPTIONS(epsilon=1, delta=1e-6, kappa=3)"
@@ -181,7 +181,7 @@ def check(sql: str) -> bool:
     for node in tree.walk():
         present = {key for key, content in node.args.items() if content not in (None, [], False)}
         assert present <= GRAMMAR[type(node).__name__], f"{type(node).__name__} has {present}"
-        assert position(node) is not None or not list(node.iter_expressions())
+        assert position_of(node) is not None or not list(node.iter_expressions())
         function_call(node)
         if isinstance(node, exp.Select):
             privacy_clause(node)

@@ -14,7 +14,7 @@ from shoal.sql.parse import (
     function_call,
     named_arguments,
     parse,
-    position,
+    position_of,
     privacy_clause,
 )
 
@@ -278,7 +278,7 @@ def test_the_privacy_clause_keeps_options_in_order_with_repetitions():
     )
     assert clause is not None
     assert clause.kind == "DIFFERENTIAL_PRIVACY"
-    assert clause.place == (1, 8)
+    assert clause.position == (1, 8)
     assert [(name, option.kind.name, option.value) for name, option, _ in clause.options] == [
         ("epsilon", "INTEGER", 1),
         ("epsilon", "NUMBER", Fraction(1, 10)),
@@ -370,7 +370,7 @@ def test_clamped_is_no_name_an_analyst_can_pass():
 def test_a_call_is_what_the_analyst_wrote(text, name, arguments, star, distinct):
     found = call(text)
     assert (found.name, len(found.arguments), found.star, found.distinct) == (name, arguments, star, distinct)
-    assert found.place == (1, 8)
+    assert found.position == (1, 8)
 
 
 def test_order_within_group_and_nulls_are_told_apart():
@@ -405,7 +405,7 @@ def test_every_node_has_a_place():
     tree = parse(
         "SELECT a,\n  SUM(b + 1) AS c\nFROM t\nLEFT JOIN u ON t.x = u.x\nWHERE a IN (1, 2)\nGROUP BY a\nORDER BY c"
     ).tree
-    assert all(position(node) is not None for node in tree.walk())
-    assert position(tree.expressions[1]) == (2, 3)
-    assert position(tree.args["joins"][0]) == (4, 1)
-    assert position(tree.args["where"].this) == (5, 7)
+    assert all(position_of(node) is not None for node in tree.walk())
+    assert position_of(tree.expressions[1]) == (2, 3)
+    assert position_of(tree.args["joins"][0]) == (4, 1)
+    assert position_of(tree.args["where"].this) == (5, 7)

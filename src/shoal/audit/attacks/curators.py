@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from shoal.exact import as_fraction
-from shoal.mechanisms.samplers import discrete_laplace
+from shoal.mechanisms.sampling.samplers import discrete_laplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from shoal.errors import InternalError, ShoalError
-from shoal.plan.expressions import Call, Expression, Literal, Place
+from shoal.plan.expressions import Call, Expression, Literal, Position
 from shoal.plan.types import TEXT
 from shoal.sql.functions import arithmetic, logic, shifts, temporal, text
 from shoal.sql.functions.aggregate_names import AGGREGATE_NAMES
@@ -99,7 +99,7 @@ OPERATORS = frozenset(function.name for function in FUNCTIONS.values() if functi
 _BY_NAME = {name: function for function in FUNCTIONS.values() for name in (function.name, *function.aliases)}
 
 
-def resolve(name: str, arguments: Sequence[Expression], place: Place = None) -> Expression:
+def resolve(name: str, arguments: Sequence[Expression], position: Position = None) -> Expression:
     """A call of a function, by any of its names in any case, typed and with its arguments brought to type.
 
     >>> from shoal.plan.expressions import Literal
@@ -107,18 +107,18 @@ def resolve(name: str, arguments: Sequence[Expression], place: Place = None) -> 
     >>> resolve("ADD", [Literal(1, INTEGER), Literal(2, INTEGER)])
     Literal(value=3, type=Type(kind=<Kind.INTEGER: 'integer'>, precision=0, scale=0, storage=''), place=None)
     """
-    check_known(name, place)
+    check_known(name, position)
     function = _BY_NAME[name.lower()]
-    return function.bind(function, tuple(arguments), place)
+    return function.bind(function, tuple(arguments), position)
 
 
-def check_known(name: str, place: Place) -> None:
+def check_known(name: str, position: Position) -> None:
     """Refuse what is not on the list."""
     if not is_known(name):
-        raise _not_allowed(name, place)
+        raise _not_allowed(name, position)
 
 
-def _not_allowed(name: str, place: Place) -> ShoalError:
+def _not_allowed(name: str, position: Position) -> ShoalError:
     shown = "".join(c for c in name if c.isprintable())[:60]
     near = _near(name.lower())
     known = f"Did you mean {', '.join(near).upper()}? " if near else ""
@@ -126,7 +126,7 @@ def _not_allowed(name: str, place: Place) -> ShoalError:
         "E_FUNCTION_NOT_ALLOWED",
         f"The function {shown.upper()} is not on the list of allowed functions.",
         hint=f"{known}docs/reference/functions.md lists what may be called.",
-        position=place,
+        position=position,
     )
 
 
@@ -147,9 +147,9 @@ def is_date_part(name: str) -> bool:
     return unit_named(name) is not None or name.lower() in temporal.PARTS
 
 
-def resolve_interval(amount: Expression, unit: str, place: Place = None) -> Expression:
+def resolve_interval(amount: Expression, unit: str, position: Position = None) -> Expression:
     """INTERVAL amount unit."""
-    return resolve("interval", [amount, Literal(unit, TEXT, place)], place)
+    return resolve("interval", [amount, Literal(unit, TEXT, position)], position)
 
 
 def safe_form(call: Call, arguments: list[exp.Expr]) -> exp.Expr:

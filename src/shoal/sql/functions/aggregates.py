@@ -21,7 +21,7 @@ from shoal.sql.functions.forms import builtin, let, number, try_cast, when
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from shoal.plan.expressions import Place
+    from shoal.plan.expressions import Position
 
     Placed = Callable[[exp.Expr], exp.Expr]
 
@@ -192,30 +192,30 @@ _ALIASES = {
 }
 
 
-def owner_aggregate(name: str, types: Sequence[Type], place: Place) -> tuple[str, Type]:
+def owner_aggregate(name: str, types: Sequence[Type], position: Position) -> tuple[str, Type]:
     """The aggregate's own name and what it gives over one owner's rows.
 
     `first`, `last`, `any_value`, `list`, `string_agg`, `arg_max`, `mode` and the like depend on the order of rows:
     refused.
     """
-    check_owner_aggregate(name, place)
+    check_owner_aggregate(name, position)
     known = _ALIASES.get(name.lower(), name.lower())
     aggregate = OWNER_AGGREGATES[known]
     result = aggregate.result(types)
     if result is None:
         found = ", ".join(named(t) for t in types) or "nothing"
-        raise unsupported(f"{aggregate.usage} does not take ({found}).", place, hint=aggregate.meaning)
+        raise unsupported(f"{aggregate.usage} does not take ({found}).", position, hint=aggregate.meaning)
     return known, result
 
 
-def check_owner_aggregate(name: str, place: Place) -> None:
+def check_owner_aggregate(name: str, position: Position) -> None:
     """Refuse an aggregate that is not on the list."""
     if _ALIASES.get(name.lower(), name.lower()) not in OWNER_AGGREGATES:
         raise ShoalError(
             "E_FUNCTION_NOT_ALLOWED",
             f"{name.upper()} is not among the exact aggregates.",
             hint=f"Use one of {', '.join(sorted(OWNER_AGGREGATES)).upper()}: they do not depend on the order of rows.",
-            position=place,
+            position=position,
         )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from shoal.plan.expressions import Call, Expression, Literal, Place
+from shoal.plan.expressions import Call, Expression, Literal, Position
 from shoal.plan.types import DOUBLE, INTEGER, Kind
 from shoal.sql.functions import forms
 from shoal.sql.functions.forms import (
@@ -77,12 +77,12 @@ def _literal(value: Any, call: Call) -> Expression:
     fits = not isinstance(value, int) or abs(value) <= forms.LARGEST_INTEGER
     if isinstance(value, float):
         fits, value = not math.isnan(value), value + 0.0
-    return Literal(value if fits else None, call.type, call.place)
+    return Literal(value if fits else None, call.type, call.position)
 
 
 def _folding(bind: Bind) -> Bind:
-    def bound(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-        call = bind(function, arguments, place)
+    def bound(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+        call = bind(function, arguments, position)
         return folded(call) if isinstance(call, Call) else call
 
     return bound
@@ -103,12 +103,12 @@ def _negated_integer(value: exp.Expr) -> exp.Expr:
     return whole(builtin("-", huge(value)))
 
 
-def _bind_negate(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 1, 1, place)
+def _bind_negate(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 1, 1, position)
     (value,) = arguments
     if not value.type.is_numeric:
-        raise wrong_arguments(function, arguments, place)
-    return folded(Call(function.name, arguments, value.type.plain(), place))
+        raise wrong_arguments(function, arguments, position)
+    return folded(Call(function.name, arguments, value.type.plain(), position))
 
 
 def _negate(call: Call, arguments: list[exp.Expr]) -> exp.Expr:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
-from shoal.plan.expressions import Cast, Expression, Literal, Place
+from shoal.plan.expressions import Cast, Expression, Literal, Position
 from shoal.plan.types import DATE, TIMESTAMP, Kind, Type, common_type
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?"
 _TIME = re.compile(r"\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
 
 
-def unsupported(message: str, place: Place, hint: str | None = None) -> ShoalError:
+def unsupported(message: str, position: Position, hint: str | None = None) -> ShoalError:
     """The error for arguments that a function does not take."""
-    return ShoalError("E_UNSUPPORTED", message, hint=hint, position=place)
+    return ShoalError("E_UNSUPPORTED", message, hint=hint, position=position)
 
 
 def coerced(expression: Expression, target: Type) -> Expression | None:
@@ -38,10 +38,10 @@ def coerced(expression: Expression, target: Type) -> Expression | None:
     if isinstance(expression, Literal):
         return _coerced_literal(expression, target)
     if (source.kind, target.kind) in _WIDENINGS or source.kind is Kind.NULL:
-        return Cast(expression, target.plain(), expression.place)
+        return Cast(expression, target.plain(), expression.position)
     if source.kind is target.kind:
         same = (source.precision, source.scale) == (target.precision, target.scale)
-        return expression if same else Cast(expression, target.plain(), expression.place)
+        return expression if same else Cast(expression, target.plain(), expression.position)
     return None
 
 
@@ -118,15 +118,15 @@ def as_temporal(argument: Expression) -> Expression | None:
     return argument if is_temporal(argument) else coerced(argument, DATE) or coerced(argument, TIMESTAMP)
 
 
-def unified(arguments: Sequence[Expression], what: str, place: Place) -> list[Expression]:
+def unified(arguments: Sequence[Expression], what: str, position: Position) -> list[Expression]:
     """All arguments brought to their one common type; `what` names the doing in the error."""
     target = common_type([a.type for a in arguments]) or _beside_text_constants(arguments)
     if any(a.type.kind is Kind.INTERVAL for a in arguments):
-        raise unsupported(f"{what} does not take intervals.", place, hint="Add the interval to a date or timestamp.")
+        raise unsupported(f"{what} does not take intervals.", position, hint="Add the interval to a date or timestamp.")
     converted = [coerced(a, target) for a in arguments] if target else [None]
     if any(part is None for part in converted):
         names = " and ".join(dict.fromkeys(named(a.type) for a in arguments))
-        raise unsupported(f"{what} does not mix {names}.", place, hint="Bring them to one type with CAST(… AS …).")
+        raise unsupported(f"{what} does not mix {names}.", position, hint="Bring them to one type with CAST(… AS …).")
     return [part for part in converted if part is not None]
 
 

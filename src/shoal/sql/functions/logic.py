@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from shoal.plan.expressions import Call, Case, Expression, Literal, Place
+from shoal.plan.expressions import Call, Case, Expression, Literal, Position
 from shoal.plan.types import BOOLEAN, Kind
 from shoal.sql.functions import forms
 from shoal.sql.functions.coerce import coerced, unified, unsupported
@@ -23,9 +23,9 @@ MANY = 10_000
 """The most arguments of a variadic function; the length of the text is bounded long before."""
 
 
-def _bind_comparison(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 2, 2, place)
-    return truth(function, unified(arguments, "A comparison", place), place)
+def _bind_comparison(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 2, 2, position)
+    return truth(function, unified(arguments, "A comparison", position), position)
 
 
 def _comparison(name: str, sign: str, kind: type[exp.Expr]) -> Function:
@@ -37,35 +37,35 @@ def _two_sided(kind: type[exp.Expr]) -> Body:
     return lambda left, right: forms.compare(kind, left, right)
 
 
-def _bind_between(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 3, 3, place)
-    return truth(function, unified(arguments, "BETWEEN", place), place)
+def _bind_between(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 3, 3, position)
+    return truth(function, unified(arguments, "BETWEEN", position), position)
 
 
-def _bind_in(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 2, MANY, place)
-    return truth(function, unified(arguments, "IN", place), place)
+def _bind_in(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 2, MANY, position)
+    return truth(function, unified(arguments, "IN", position), position)
 
 
 def _in(value: exp.Expr, *items: exp.Expr) -> exp.Expr:
     return exp.In(this=forms.operand(value), expressions=list(items))
 
 
-def _booleans(arguments: Sequence[Expression], what: str, place: Place) -> list[Expression]:
+def _booleans(arguments: Sequence[Expression], what: str, position: Position) -> list[Expression]:
     converted = [coerced(a, BOOLEAN) for a in arguments]
     if any(part is None for part in converted):
-        raise unsupported(f"{what} takes conditions: true, false or NULL.", place, hint="Compare the value: x <> 0.")
+        raise unsupported(f"{what} takes conditions: true, false or NULL.", position, hint="Compare the value: x <> 0.")
     return [part for part in converted if part is not None]
 
 
-def _bind_connective(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 2, MANY, place)
-    return truth(function, _booleans(arguments, function.name.upper(), place), place)
+def _bind_connective(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 2, MANY, position)
+    return truth(function, _booleans(arguments, function.name.upper(), position), position)
 
 
-def _bind_not(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 1, 1, place)
-    return truth(function, _booleans(arguments, "NOT", place), place)
+def _bind_not(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 1, 1, position)
+    return truth(function, _booleans(arguments, "NOT", position), position)
 
 
 def _and(*conditions: exp.Expr) -> exp.Expr:
@@ -80,11 +80,11 @@ def _not(condition: exp.Expr) -> exp.Expr:
     return exp.Not(this=forms.operand(condition))
 
 
-def _bind_null_test(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 1, 1, place)
+def _bind_null_test(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 1, 1, position)
     if arguments[0].type.kind in {Kind.INTERVAL, Kind.UNSUPPORTED}:
-        raise wrong_arguments(function, arguments, place)
-    return truth(function, arguments, place)
+        raise wrong_arguments(function, arguments, position)
+    return truth(function, arguments, position)
 
 
 def _is_null(value: exp.Expr) -> exp.Expr:
@@ -104,10 +104,10 @@ def _truth_test(name: str, sign: str, expected: bool, *, negated: bool = False) 
     return special(name, f"x {sign}", meaning, _bind_not, form, operator=True)
 
 
-def _bind_coalesce(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 1, MANY, place)
-    values = unified(arguments, function.name.upper(), place)
-    return Call(function.name, tuple(values), _result(values), place)
+def _bind_coalesce(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 1, MANY, position)
+    values = unified(arguments, function.name.upper(), position)
+    return Call(function.name, tuple(values), _result(values), position)
 
 
 def _result(values: Sequence[Expression]) -> Type:
@@ -118,35 +118,35 @@ def _coalesce(first: exp.Expr, *others: exp.Expr) -> exp.Expr:
     return exp.Coalesce(this=first, expressions=list(others)) if others else first
 
 
-def _bind_nullif(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 2, 2, place)
-    values = unified(arguments, "NULLIF", place)
-    return Call(function.name, tuple(values), _result(values), place)
+def _bind_nullif(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 2, 2, position)
+    values = unified(arguments, "NULLIF", position)
+    return Call(function.name, tuple(values), _result(values), position)
 
 
 def _nullif(value: exp.Expr, unwanted: exp.Expr) -> exp.Expr:
     return forms.let_many([value, unwanted], lambda v, w: forms.when(forms.compare(exp.EQ, v, w), exp.Null(), v.copy()))
 
 
-def _bind_if(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 2, 3, place)
-    condition, then = _booleans(arguments[:1], "IF", place)[0], arguments[1]
-    otherwise = arguments[2] if len(arguments) == 3 else Literal(None, then.type, place)
-    return case([(condition, then)], otherwise, place)
+def _bind_if(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 2, 3, position)
+    condition, then = _booleans(arguments[:1], "IF", position)[0], arguments[1]
+    otherwise = arguments[2] if len(arguments) == 3 else Literal(None, then.type, position)
+    return case([(condition, then)], otherwise, position)
 
 
-def case(branches: Sequence[tuple[Expression, Expression]], otherwise: Expression | None, place: Place) -> Case:
+def case(branches: Sequence[tuple[Expression, Expression]], otherwise: Expression | None, position: Position) -> Case:
     """CASE WHEN … with its values brought to one type; without ELSE it ends in NULL."""
-    conditions = _booleans([condition for condition, _ in branches], "WHEN", place)
-    last = otherwise if otherwise is not None else Literal(None, branches[0][1].type, place)
-    values = unified([*(value for _, value in branches), last], "CASE", place)
-    return Case(tuple(zip(conditions, values[:-1], strict=True)), values[-1], _result(values), place)
+    conditions = _booleans([condition for condition, _ in branches], "WHEN", position)
+    last = otherwise if otherwise is not None else Literal(None, branches[0][1].type, position)
+    values = unified([*(value for _, value in branches), last], "CASE", position)
+    return Case(tuple(zip(conditions, values[:-1], strict=True)), values[-1], _result(values), position)
 
 
-def _bind_extreme(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 1, MANY, place)
-    values = unified(arguments, function.name.upper(), place)
-    return Call(function.name, tuple(values), _result(values), place)
+def _bind_extreme(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 1, MANY, position)
+    values = unified(arguments, function.name.upper(), position)
+    return Call(function.name, tuple(values), _result(values), position)
 
 
 def _extreme(name: str, word: str) -> Function:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shoal.plan.expressions import Call, Expression, Literal, Place
+from shoal.plan.expressions import Call, Expression, Literal, Position
 from shoal.plan.types import BOOLEAN, Kind, Type
 from shoal.sql.functions.coerce import coerced, named, unsupported
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     Form = Callable[..., exp.Expr]
-    Bind = Callable[["Function", tuple[Expression, ...], Place], Expression]
+    Bind = Callable[["Function", tuple[Expression, ...], Position], Expression]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,13 @@ class Function:
 def overloaded(name: str, usage: str, meaning: str, *overloads: Overload, aliases: tuple[str, ...] = ()) -> Function:
     """A function whose first matching overload is taken: list narrow types before wide ones."""
 
-    def bind(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    def bind(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
         for overload in overloads:
             taken = overload.match(arguments)
             if taken is not None:
-                _check_constants(overload, taken, place)
-                return Call(function.name, taken, overload.gives, place)
-        raise wrong_arguments(function, arguments, place)
+                _check_constants(overload, taken, position)
+                return Call(function.name, taken, overload.gives, position)
+        raise wrong_arguments(function, arguments, position)
 
     def form(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
         for overload in overloads:
@@ -88,18 +88,18 @@ def overloaded(name: str, usage: str, meaning: str, *overloads: Overload, aliase
     return Function(name, usage, meaning, bind, form, aliases)
 
 
-def _check_constants(overload: Overload, taken: tuple[Expression, ...], place: Place) -> None:
+def _check_constants(overload: Overload, taken: tuple[Expression, ...], position: Position) -> None:
     for argument, parameter in zip(taken, overload.takes, strict=True):
         if isinstance(parameter, Constant) and isinstance(argument, Literal):
             complaint = parameter.check(argument.value)
             if complaint:
-                raise unsupported(complaint, argument.place or place)
+                raise unsupported(complaint, argument.position or position)
 
 
-def wrong_arguments(function: Function, arguments: Sequence[Expression], place: Place) -> Exception:
+def wrong_arguments(function: Function, arguments: Sequence[Expression], position: Position) -> Exception:
     """The error for a call that fits no overload."""
     found = ", ".join(_shown(a) for a in arguments) or "nothing"
-    return unsupported(f"{function.usage} does not take ({found}).", place, hint=function.meaning)
+    return unsupported(f"{function.usage} does not take ({found}).", position, hint=function.meaning)
 
 
 def _shown(argument: Expression) -> str:
@@ -126,12 +126,14 @@ def never_asked(*_: exp.Expr) -> exp.Expr:
     raise AssertionError("this function has no form of its own")
 
 
-def truth(function: Function, arguments: Sequence[Expression], place: Place) -> Call:
+def truth(function: Function, arguments: Sequence[Expression], position: Position) -> Call:
     """A call that gives a boolean."""
-    return Call(function.name, tuple(arguments), BOOLEAN, place)
+    return Call(function.name, tuple(arguments), BOOLEAN, position)
 
 
-def checked_count(function: Function, arguments: Sequence[Expression], least: int, most: int, place: Place) -> None:
+def checked_count(
+    function: Function, arguments: Sequence[Expression], least: int, most: int, position: Position
+) -> None:
     """Refuse a call with too few or too many arguments."""
     if not least <= len(arguments) <= most:
-        raise wrong_arguments(function, arguments, place)
+        raise wrong_arguments(function, arguments, position)

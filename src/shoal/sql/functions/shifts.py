@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from shoal.plan.expressions import Call, Expression, Place
+from shoal.plan.expressions import Call, Expression, Position
 from shoal.plan.types import DATE, INTEGER, TIMESTAMP, Kind
 from shoal.sql.functions import arithmetic, forms
 from shoal.sql.functions.coerce import as_temporal, coerced, is_temporal, unsupported
@@ -54,60 +54,60 @@ def _microseconds_later(value: exp.Expr, microseconds: exp.Expr) -> exp.Expr:
     return forms.instant(builtin("+", huge(builtin("epoch_us", value)), huge(microseconds)))
 
 
-def _shift(value: Expression, interval: Expression, place: Place, *, backwards: bool) -> Expression:
+def _shift(value: Expression, interval: Expression, position: Position, *, backwards: bool) -> Expression:
     """A time moved by an interval: months first, then days, then the clock."""
-    for name, amount in parts_of(interval, place):
-        moved = _opposite(amount, place) if backwards else amount
+    for name, amount in parts_of(interval, position):
+        moved = _opposite(amount, position) if backwards else amount
         start = coerced(value, TIMESTAMP) if name == "add_microseconds" else value
-        value = _BY_NAME[name].bind(_BY_NAME[name], (start or value, moved), place)
+        value = _BY_NAME[name].bind(_BY_NAME[name], (start or value, moved), position)
     return value
 
 
-def _opposite(amount: Expression, place: Place) -> Expression:
-    return arithmetic.NEGATE.bind(arithmetic.NEGATE, (amount,), place)
+def _opposite(amount: Expression, position: Position) -> Expression:
+    return arithmetic.NEGATE.bind(arithmetic.NEGATE, (amount,), position)
 
 
-def _bind_sum(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 2, 2, place)
+def _bind_sum(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 2, 2, position)
     left, right = arguments if not is_temporal(arguments[1]) else arguments[::-1]
     if not is_temporal(left):
-        return arithmetic.SUM.bind(function, arguments, place)
+        return arithmetic.SUM.bind(function, arguments, position)
     if right.type.kind is Kind.INTERVAL:
-        return _shift(left, right, place, backwards=False)
-    return _plus_days(function, left, right, place)
+        return _shift(left, right, position, backwards=False)
+    return _plus_days(function, left, right, position)
 
 
-def _bind_difference(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 2, 2, place)
+def _bind_difference(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 2, 2, position)
     left, right = arguments
     if not is_temporal(left) and not is_temporal(right):
-        return arithmetic.DIFFERENCE.bind(function, arguments, place)
+        return arithmetic.DIFFERENCE.bind(function, arguments, position)
     if right.type.kind is Kind.INTERVAL:
-        return _shift(left, right, place, backwards=True)
+        return _shift(left, right, position, backwards=True)
     end, start = coerced(left, DATE), coerced(right, DATE)
     if end is not None and start is not None:
-        return Call("days_between", (start, end), INTEGER, place)
+        return Call("days_between", (start, end), INTEGER, position)
     if left.type.kind is Kind.DATE and right.type.kind is Kind.INTEGER:
-        return _plus_days(function, left, _opposite(right, place), place)
-    raise unsupported("Timestamps are subtracted with DATE_DIFF('second', start, end).", place)
+        return _plus_days(function, left, _opposite(right, position), position)
+    raise unsupported("Timestamps are subtracted with DATE_DIFF('second', start, end).", position)
 
 
-def _plus_days(function: Function, date: Expression, days: Expression, place: Place) -> Expression:
+def _plus_days(function: Function, date: Expression, days: Expression, position: Position) -> Expression:
     if date.type.kind is not Kind.DATE or coerced(days, INTEGER) is None:
-        raise wrong_arguments(function, (date, days), place)
-    return _BY_NAME["add_days"].bind(_BY_NAME["add_days"], (date, days), place)
+        raise wrong_arguments(function, (date, days), position)
+    return _BY_NAME["add_days"].bind(_BY_NAME["add_days"], (date, days), position)
 
 
 def _bind_shift(*, backwards: bool) -> Bind:
-    def bind(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-        checked_count(function, arguments, 2, 2, place)
+    def bind(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+        checked_count(function, arguments, 2, 2, position)
         value = as_temporal(arguments[0])
         if value is None or arguments[1].type.kind not in {Kind.INTERVAL, Kind.INTEGER}:
-            raise wrong_arguments(function, arguments, place)
+            raise wrong_arguments(function, arguments, position)
         if arguments[1].type.kind is Kind.INTEGER:
-            days = _opposite(arguments[1], place) if backwards else arguments[1]
-            return _plus_days(function, value, days, place)
-        return _shift(value, arguments[1], place, backwards=backwards)
+            days = _opposite(arguments[1], position) if backwards else arguments[1]
+            return _plus_days(function, value, days, position)
+        return _shift(value, arguments[1], position, backwards=backwards)
 
     return bind
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from shoal.plan.expressions import Call, Expression, Literal, Place
+from shoal.plan.expressions import Call, Expression, Literal, Position
 from shoal.plan.types import DATE, DOUBLE, INTEGER, TEXT, TIME, TIMESTAMP, Kind, Type
 from shoal.sql.functions import forms, weeks
 from shoal.sql.functions.coerce import as_temporal, coerced, constant, text_constant, unsupported
@@ -73,7 +73,7 @@ _DATE_UNITS = ("year", "quarter", "month", "week", "day")
 
 
 def _unit_and_times(
-    function: Function, arguments: tuple[Expression, ...], place: Place
+    function: Function, arguments: tuple[Expression, ...], position: Position
 ) -> tuple[str, list[Expression], bool]:
     """The unit, the times, and whether the unit stood first (DuckDB) or last (BigQuery)."""
     first = unit_named(text_constant(arguments[0]) or "")
@@ -81,19 +81,19 @@ def _unit_and_times(
     last = text_constant(arguments[-1]) or ""
     name = first or (last if last in weeks.WEEKS else unit_named(last))
     if name is None:
-        raise unsupported(f"{function.usage} needs a constant unit such as 'month' or WEEK(MONDAY).", place)
+        raise unsupported(f"{function.usage} needs a constant unit such as 'month' or WEEK(MONDAY).", position)
     converted = [as_temporal(time) for time in times]
     if any(part is None for part in converted):
-        raise wrong_arguments(function, arguments, place)
+        raise wrong_arguments(function, arguments, position)
     return name, [part for part in converted if part is not None], bool(first)
 
 
-def _bind_trunc(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 2, 2, place)
-    unit, (value,), _ = _unit_and_times(function, arguments, place)
+def _bind_trunc(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 2, 2, position)
+    unit, (value,), _ = _unit_and_times(function, arguments, position)
     if unit not in (*_DATE_UNITS, *weeks.WEEKS):
         value = coerced(value, TIMESTAMP) or value
-    return Call(function.name, (Literal(unit, TEXT, place), value), value.type.plain(), place)
+    return Call(function.name, (Literal(unit, TEXT, position), value), value.type.plain(), position)
 
 
 def _trunc(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
@@ -107,14 +107,14 @@ def _trunc(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
     return builtin("date_trunc", unit, calendar_timestamp(value))
 
 
-def _bind_diff(function: Function, arguments: tuple[Expression, ...], place: Place) -> Call:
-    checked_count(function, arguments, 3, 3, place)
-    unit, times, first = _unit_and_times(function, arguments, place)
+def _bind_diff(function: Function, arguments: tuple[Expression, ...], position: Position) -> Call:
+    checked_count(function, arguments, 3, 3, position)
+    unit, times, first = _unit_and_times(function, arguments, position)
     start, end = times if first else times[::-1]
     whole_days = unit in (*_DATE_UNITS, *weeks.WEEKS)
     if function.name == "timestamp_diff" or not whole_days or start.type.kind is not end.type.kind:
         start, end = coerced(start, TIMESTAMP) or start, coerced(end, TIMESTAMP) or end
-    return Call(function.name, (Literal(unit, TEXT, place), start, end), INTEGER, place)
+    return Call(function.name, (Literal(unit, TEXT, position), start, end), INTEGER, position)
 
 
 def _diff(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
@@ -134,41 +134,41 @@ def _elapsed(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
     return builtin("//", builtin("-", end, start), number(steps))
 
 
-def _bind_elapsed(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    call = _bind_diff(function, arguments, place)
+def _bind_elapsed(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    call = _bind_diff(function, arguments, position)
     if constant(call.arguments[0]) in {"year", "quarter", "month", *weeks.WEEKS}:
-        raise unsupported("TIMESTAMP_DIFF counts units of fixed length, up to weeks.", place, hint="Use DATE_DIFF.")
+        raise unsupported("TIMESTAMP_DIFF counts units of fixed length, up to weeks.", position, hint="Use DATE_DIFF.")
     return call
 
 
-def _bind_part(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 2, 2, place)
+def _bind_part(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 2, 2, position)
     part, value = arguments
     written = (text_constant(part) or "").lower()
     if written in {"date", "time"}:
-        return resolve_cast(as_temporal(value) or value, DATE if written == "date" else TIME, place)
+        return resolve_cast(as_temporal(value) or value, DATE if written == "date" else TIME, position)
     if written == "epoch":
-        return _BY_NAME["epoch"].bind(_BY_NAME["epoch"], (value,), place)
+        return _BY_NAME["epoch"].bind(_BY_NAME["epoch"], (value,), position)
     if written not in PARTS:
-        raise unsupported(f"{function.usage} takes one of the parts {', '.join(sorted(PARTS))}.", place)
-    return _part(function, PARTS[written], value, place)
+        raise unsupported(f"{function.usage} takes one of the parts {', '.join(sorted(PARTS))}.", position)
+    return _part(function, PARTS[written], value, position)
 
 
-def _bind_extract(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+def _bind_extract(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
     """EXTRACT in BigQuery's words; what only DuckDB knows means what it means there."""
-    checked_count(function, arguments, 2, 2, place)
+    checked_count(function, arguments, 2, 2, position)
     part, value = arguments
     name = weeks.part_in_words(text_constant(part) or "")
     if name in weeks.WEEKS or name == weeks.FROM_ONE:
-        return _part(function, name, value, place)
-    return _bind_part(function, arguments, place)
+        return _part(function, name, value, position)
+    return _bind_part(function, arguments, position)
 
 
-def _part(function: Function, name: str, value: Expression, place: Place) -> Expression:
+def _part(function: Function, name: str, value: Expression, position: Position) -> Expression:
     source = value if value.type.kind is Kind.TIME and name in _CLOCK else as_temporal(value)
     if source is None:
-        raise wrong_arguments(function, (value,), place)
-    return Call("date_part", (Literal(name, TEXT, place), source), INTEGER, place)
+        raise wrong_arguments(function, (value,), position)
+    return Call("date_part", (Literal(name, TEXT, position), source), INTEGER, position)
 
 
 def _part_form(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
@@ -193,21 +193,21 @@ def _guarded(value: exp.Expr, type_: Type) -> exp.Expr:
 
 
 def _part_function(name: str, meaning: str, aliases: tuple[str, ...] = ()) -> Function:
-    def bind(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-        checked_count(function, arguments, 1, 1, place)
-        return _part(function, PARTS[name], arguments[0], place)
+    def bind(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+        checked_count(function, arguments, 1, 1, position)
+        return _part(function, PARTS[name], arguments[0], position)
 
     return special(name, f"{name.upper()}(time)", meaning, bind, never_asked, aliases=aliases)
 
 
 def _bind_to(target: Type) -> Bind:
-    def bind(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+    def bind(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
         if target.kind is Kind.DATE and len(arguments) == 3:
-            return _BY_NAME["make_date"].bind(_BY_NAME["make_date"], arguments, place)
-        checked_count(function, arguments, 1, 1, place)
+            return _BY_NAME["make_date"].bind(_BY_NAME["make_date"], arguments, position)
+        checked_count(function, arguments, 1, 1, position)
         if arguments[0].type.kind not in {Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, Kind.NULL}:
-            raise wrong_arguments(function, arguments, place)
-        return resolve_cast(arguments[0], target, place)
+            raise wrong_arguments(function, arguments, position)
+        return resolve_cast(arguments[0], target, position)
 
     return bind
 
@@ -232,18 +232,18 @@ def _expanded(written: str) -> str:
 def _bind_format(allowed: re.Pattern[str], gives: Type) -> Bind:
     """A constant format and a value, in either order."""
 
-    def bind(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-        checked_count(function, arguments, 2, 2, place)
+    def bind(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+        checked_count(function, arguments, 2, 2, position)
         value, layout = arguments if _is_format(arguments[1]) else arguments[::-1]
         if not _is_format(layout):
-            raise unsupported(f"{function.usage} needs a constant format such as '%Y-%m-%d'.", place)
+            raise unsupported(f"{function.usage} needs a constant format such as '%Y-%m-%d'.", position)
         written = _expanded(text_constant(layout) or "")
         if len(written) > 100 or not allowed.fullmatch(written):
-            raise unsupported(f"{function.usage} takes a format of %Y %m %d %H %M %S and the like.", place)
+            raise unsupported(f"{function.usage} takes a format of %Y %m %d %H %M %S and the like.", position)
         source = coerced(value, TEXT) if gives != TEXT else as_temporal(value)
         if source is None:
-            raise wrong_arguments(function, arguments, place)
-        return Call(function.name, (source, Literal(written, TEXT, place)), gives, place)
+            raise wrong_arguments(function, arguments, position)
+        return Call(function.name, (source, Literal(written, TEXT, position)), gives, position)
 
     return bind
 

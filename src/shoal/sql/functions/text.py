@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from shoal.plan.expressions import Call, Cast, Expression, Literal, Place
+from shoal.plan.expressions import Call, Cast, Expression, Literal, Position
 from shoal.plan.types import BOOLEAN, INTEGER, TEXT, Kind
 from shoal.sql.functions import forms, patterns
 from shoal.sql.functions.coerce import coerced, constant, text_constant, unsupported
@@ -57,16 +57,16 @@ def _near(position: exp.Expr) -> exp.Expr:
     return clamped(position, -_FAR, _FAR)
 
 
-def _to_text(function: Function, arguments: Sequence[Expression], place: Place) -> list[Expression]:
+def _to_text(function: Function, arguments: Sequence[Expression], position: Position) -> list[Expression]:
     """Everything that can be written is written: concatenation casts its arguments."""
     if any(a.type.kind not in _WRITABLE for a in arguments):
-        raise wrong_arguments(function, arguments, place)
-    return [coerced(a, TEXT) or Cast(a, TEXT, a.place) for a in arguments]
+        raise wrong_arguments(function, arguments, position)
+    return [coerced(a, TEXT) or Cast(a, TEXT, a.position) for a in arguments]
 
 
-def _bind_concat(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 1, _MANY, place)
-    return Call(function.name, tuple(_to_text(function, arguments, place)), TEXT, place)
+def _bind_concat(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 1, _MANY, position)
+    return Call(function.name, tuple(_to_text(function, arguments, position)), TEXT, position)
 
 
 def _joined(*parts: exp.Expr) -> exp.Expr:
@@ -175,17 +175,19 @@ def _text_test(name: str, meaning: str, aliases: tuple[str, ...] = ()) -> Functi
     return overloaded(name, f"{name.upper()}(text, part)", meaning, form, aliases=aliases)
 
 
-def _bind_like(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
-    checked_count(function, arguments, 2, 3, place)
+def _bind_like(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 2, 3, position)
     value = coerced(arguments[0], TEXT)
     pattern, *escape = (text_constant(part) for part in arguments[1:])
     if value is None or pattern is None or None in escape:
         message = f"{function.usage} compares a text with a constant pattern."
-        raise unsupported(message, place, hint="Use STARTS_WITH, ENDS_WITH or CONTAINS to compare with another column.")
+        raise unsupported(
+            message, position, hint="Use STARTS_WITH, ENDS_WITH or CONTAINS to compare with another column."
+        )
     complaint = patterns.like_complaint(pattern, escape[0] if escape else None)
     if complaint:
-        raise unsupported(complaint, arguments[1].place or place)
-    return truth(function, (value, *arguments[1:]), place)
+        raise unsupported(complaint, arguments[1].position or position)
+    return truth(function, (value, *arguments[1:]), position)
 
 
 def _like(plain: str, escaped: str) -> Callable[..., exp.Expr]:
@@ -205,15 +207,15 @@ def _extracted(value: exp.Expr, pattern: exp.Expr, group: exp.Expr | None = None
     return forms.let(value, found)
 
 
-def _bind_regexp_extract(function: Function, arguments: tuple[Expression, ...], place: Place) -> Expression:
+def _bind_regexp_extract(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
     """The only group of a pattern is what BigQuery extracts with it."""
-    call = _REGEXP_EXTRACT.bind(function, arguments, place)
+    call = _REGEXP_EXTRACT.bind(function, arguments, position)
     if isinstance(call, Call) and len(call.arguments) == 2 and patterns.groups_in(constant(call.arguments[1])) == 1:
-        return _REGEXP_EXTRACT.bind(function, (*arguments, Literal(1, INTEGER, place)), place)
+        return _REGEXP_EXTRACT.bind(function, (*arguments, Literal(1, INTEGER, position)), position)
     if isinstance(call, Call) and len(call.arguments) == 3:
         pattern, group = (constant(a) for a in call.arguments[1:])
         if group > patterns.groups_in(pattern):
-            raise unsupported("The regular expression has fewer groups than that.", place)
+            raise unsupported("The regular expression has fewer groups than that.", position)
     return call
 
 

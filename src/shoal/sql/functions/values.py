@@ -14,7 +14,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from shoal.errors import InternalError
-from shoal.plan.expressions import Cast, Expression, Literal, Place
+from shoal.plan.expressions import Cast, Expression, Literal, Position
 from shoal.plan.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIME, TIMESTAMP, Kind, Type, decimal
 from shoal.sql.functions import forms
 from shoal.sql.functions.coerce import coerced, named, nearest_double, parsed_temporal, unsupported
@@ -184,7 +184,7 @@ _CASTS: dict[Kind, set[Kind]] = {
 }
 
 
-def resolve_cast(value: Expression, target: Type, place: Place) -> Expression:
+def resolve_cast(value: Expression, target: Type, position: Position) -> Expression:
     """CAST(value AS target), always a try-cast: what does not fit is NULL.
 
     Doubles round to the nearest integer, halves to the even one; decimals round halves away from zero.
@@ -200,13 +200,13 @@ def resolve_cast(value: Expression, target: Type, place: Place) -> Expression:
     ):
         parsed = parsed_temporal(value.value, target.kind)
         if parsed is not None:
-            return Literal(parsed, target.plain(), place)
+            return Literal(parsed, target.plain(), position)
     if target.kind not in _CASTS.get(source.kind, set()):
         allowed = ", ".join(sorted(kind.value for kind in _CASTS.get(source.kind, set()))) or "nothing"
         raise unsupported(
-            f"A value of {named(source)} cannot be cast to {target}.", place, hint=f"It casts to: {allowed}."
+            f"A value of {named(source)} cannot be cast to {target}.", position, hint=f"It casts to: {allowed}."
         )
-    return Cast(value, target.plain(), place)
+    return Cast(value, target.plain(), position)
 
 
 def cast_form(value: exp.Expr, source: Type, target: Type) -> exp.Expr:

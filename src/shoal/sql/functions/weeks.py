@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 DAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
-WEEKS = {f"week({day})": place for place, day in enumerate(DAYS)}
+WEEKS = {f"week({day})": position for position, day in enumerate(DAYS)}
 """Weeks by the day they begin on; Sunday is day 0."""
 
 FROM_ONE = "dayofweek from 1"

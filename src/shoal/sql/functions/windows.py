@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sqlglot import exp
 
-    from shoal.plan.expressions import Expression, Place
+    from shoal.plan.expressions import Expression, Position
     from shoal.plan.types import Type
     from shoal.sql.functions.aggregates import Placed
 
@@ -58,11 +58,13 @@ def needs_order(name: str) -> bool:
     return name.lower() in WINDOW_FUNCTIONS
 
 
-def window_result(name: str, arguments: Sequence[Expression], place: Place) -> tuple[str, tuple[Expression, ...], Type]:
+def window_result(
+    name: str, arguments: Sequence[Expression], position: Position
+) -> tuple[str, tuple[Expression, ...], Type]:
     """The function's own name, its arguments brought to type, and what it gives."""
     function = WINDOW_FUNCTIONS.get(name.lower())
     if function is None:
-        return _aggregate_result(name, arguments, place)
+        return _aggregate_result(name, arguments, position)
     value = arguments[0].type if function.values and arguments else INTEGER
     default = _default_of(function, arguments, value)
     counted = arguments[: function.values + function.constants]
@@ -73,13 +75,13 @@ def window_result(name: str, arguments: Sequence[Expression], place: Place) -> t
         or not all(_is_count(a, zero=function.name in {"lag", "lead"}) for a in counted[function.values :])
     ):
         found = ", ".join(named(a.type) for a in arguments) or "nothing"
-        raise unsupported(f"{function.usage} does not take ({found}).", place, hint=_constants_hint(function))
+        raise unsupported(f"{function.usage} does not take ({found}).", position, hint=_constants_hint(function))
     extra = () if default is None else (default,)
     return function.name, (*counted, *extra), function.gives or value.plain()
 
 
 def _aggregate_result(
-    name: str, arguments: Sequence[Expression], place: Place
+    name: str, arguments: Sequence[Expression], position: Position
 ) -> tuple[str, tuple[Expression, ...], Type]:
     lowered = name.lower()
     if lowered not in AGGREGATE_NAMES:
@@ -87,9 +89,9 @@ def _aggregate_result(
             "E_FUNCTION_NOT_ALLOWED",
             f"{name.upper()} is not a window function.",
             hint=f"Window functions are {', '.join(sorted(WINDOW_FUNCTIONS)).upper()} and aggregates.",
-            position=place,
+            position=position,
         )
-    known, result = aggregates.owner_aggregate(lowered, [a.type for a in arguments], place)
+    known, result = aggregates.owner_aggregate(lowered, [a.type for a in arguments], position)
     return known, tuple(arguments), result
 
 

@@ -1,0 +1,1 @@
+"""The tester turned on our own queries and samplers."""

@@ -1,0 +1,241 @@
+"""The audit of shoal by itself: every sampler, aggregate, selection rule and kind of query, at several ε.
+
+Three methods. *Sampled*: the stochastic tester on neighbouring databases. *Exact*: what sampling cannot see, a realistic δ, is
+summed from the law of the noise that is drawn, by formulas that the calibration does not use. *Replayed*: what one owner moves,
+against what each mechanism declared, and nothing else may differ. False alarms of a whole run: at most 10⁻⁶.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from shoal.audit.suite import exact_checks, queries
+from shoal.audit.suite.replay import replay
+from shoal.audit.suite.sampled_query import SampledQuery
+from shoal.audit.suite.samplers import SAMPLERS
+from shoal.audit.tester.check import check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from shoal.audit.suite.queries import PrivateQuery
+    from shoal.audit.suite.samplers import Sampler
+    from shoal.audit.tester.verdicts import Verdict
+
+EPSILONS = (0.1, math.log(3), 4.0)
+DEFAULT_SAMPLES = 100_000
+DEEP_SAMPLES = 1_000_000
+FEWEST_SAMPLES = 100
+FALSE_ALARMS = 1e-6
+"""Of a whole run, shared evenly between its checks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table. `epsilon_lower` and `power` are None where nothing was sampled."""
+
+    family: str
+    name: str
+    method: str
+    epsilon: float
+    delta: float
+    passed: bool
+    epsilon_lower: float | None
+    power: float | None
+    samples: int
+    note: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The table of a run."""
+
+    rows: tuple[Row, ...]
+    samples: int
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return all(row.passed for row in self.rows)
+
+    def to_dict(self) -> dict[str, object]:
+        """The table for machines."""
+        return {
+            "passed": self.passed,
+            "samples": self.samples,
+            "false_alarms": FALSE_ALARMS,
+            "seconds": round(self.seconds, 1),
+            "checks": [asdict(row) for row in self.rows],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a check found, before it becomes a row."""
+
+    passed: bool
+    delta: float
+    note: str
+    epsilon_lower: float | None = None
+    power: float | None = None
+    samples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line to be: `run(ε, samples, confidence)`."""
+
+    family: str
+    name: str
+    method: str
+    epsilon: float
+    run: Callable[[float, int, float], _Found]
+
+
+def checks(families: Sequence[str] = ()) -> list[Check]:
+    """All checks, or those of some families, in the order of the table."""
+    known = list(_all_checks())
+    order = list(dict.fromkeys(each.family for each in known))
+    wanted = [each for each in known if not families or each.family in families]
+    return sorted(wanted, key=lambda each: order.index(each.family))
+
+
+def families() -> list[str]:
+    """The families of checks, in order."""
+    return list(dict.fromkeys(each.family for each in _all_checks()))
+
+
+def _all_checks() -> Iterator[Check]:
+    for sampler in SAMPLERS:
+        yield from (Check("samplers", sampler.name, "sampled", e, _sampled(sampler)) for e in EPSILONS)
+    for query in queries.QUERIES:
+        yield from (Check(query.family, query.name, "sampled", e, _asked(query)) for e in EPSILONS)
+    for query in queries.QUERIES:
+        yield Check(query.family, query.name, "replayed", EPSILONS[1], _replayed(query))
+    for name, family, law in exact_checks.LAWS:
+        yield from (Check(family, name, "exact", e, _computed(law)) for e in EPSILONS)
+
+
+def run(
+    samples: int = DEFAULT_SAMPLES,
+    families: Sequence[str] = (),
+    processes: int = 1,
+    progress: Callable[[int, int, Row], None] | None = None,
+) -> Report:
+    """Run the checks, several at once where `processes` allows; rows come in the order of the table.
+
+    `progress` is told how many of how many are done, and the newest row.
+    """
+    started = time.monotonic()
+    wanted = checks(families)
+    rows: dict[int, Row] = {}
+    for number, row in _rows(len(wanted), samples, tuple(families), processes):
+        rows[number] = row
+        if progress is not None:
+            progress(len(rows), len(wanted), row)
+    return Report(tuple(rows[number] for number in sorted(rows)), samples, time.monotonic() - started)
+
+
+def _rows(count: int, samples: int, families: tuple[str, ...], processes: int) -> Iterator[tuple[int, Row]]:
+    if processes == 1:
+        yield from ((number, run_one(number, samples, families)) for number in range(count))
+        return
+    # Started afresh: a fork would copy engines with threads in them.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        waiting = {pool.submit(run_one, number, samples, families): number for number in range(count)}
+        for done in as_completed(waiting):
+            yield waiting[done], done.result()
+
+
+def run_one(number: int, samples: int, families: tuple[str, ...] = ()) -> Row:
+    """The row of one check."""
+    wanted = checks(families)
+    each = wanted[number]
+    started = time.monotonic()
+    found = each.run(each.epsilon, samples, 1 - FALSE_ALARMS / len(wanted))
+    return Row(
+        family=each.family,
+        name=each.name,
+        method=each.method,
+        epsilon=each.epsilon,
+        delta=found.delta,
+        passed=found.passed,
+        epsilon_lower=found.epsilon_lower,
+        power=found.power,
+        samples=found.samples,
+        note=found.note,
+        seconds=round(time.monotonic() - started, 2),
+    )
+
+
+# ---- the three methods -------------------------------------------------------------------------------------------
+
+
+def _sampled(sampler: Sampler) -> Callable[[float, int, float], _Found]:
+    def run_sampler(epsilon: float, samples: int, confidence: float) -> _Found:
+        drawn = samples // sampler.slower
+        mechanism = sampler.mechanism(epsilon)
+        inputs = [("xxx", "xx"), ("x", "")]
+        verdict = check(mechanism, epsilon, sampler.delta, inputs=inputs, samples=drawn, confidence=confidence)
+        return _of_verdict(verdict)
+
+    return run_sampler
+
+
+def _asked(query: PrivateQuery) -> Callable[[float, int, float], _Found]:
+    def run_query(epsilon: float, samples: int, confidence: float) -> _Found:
+        drawn = max(samples // query.slower, FEWEST_SAMPLES)
+        with SampledQuery(query.sql(epsilon), queries.CATALOG, queries.DATABASES) as mechanism:
+            # What is asked is what is claimed; ε as the query writes it may be a little below.
+            verdict = check(
+                mechanism,
+                mechanism.epsilon,
+                mechanism.delta,
+                inputs=queries.NEIGHBOURS,
+                samples=drawn,
+                confidence=confidence,
+            )
+        return _of_verdict(verdict)
+
+    return run_query
+
+
+def _of_verdict(verdict: Verdict) -> _Found:
+    note = ""
+    if not verdict.passed and verdict.witness is not None:
+        seen = verdict.witness
+        note = f"{seen.event}: {seen.count} of {seen.samples} on {seen.dataset!r}, "
+        note += f"{seen.neighbour_count} of {seen.neighbour_samples} on {seen.neighbour!r}"
+    power = verdict.power if math.isfinite(verdict.power) else None
+    return _Found(verdict.passed, verdict.delta, note, verdict.epsilon_lower, power, verdict.samples)
+
+
+def _replayed(query: PrivateQuery) -> Callable[[float, int, float], _Found]:
+    def run_replay(epsilon: float, _samples: int, _confidence: float) -> _Found:
+        problems: list[str] = []
+        entries = 0
+        for larger, smaller in queries.NEIGHBOURS:
+            tables = queries.DATABASES[larger], queries.DATABASES[smaller]
+            found = replay(query.sql(epsilon), *tables, queries.CATALOG)
+            problems.extend(found.problems)
+            entries += len(found.entries)
+        note = problems[0] if problems else f"{entries} entries, each within what was declared"
+        return _Found(not problems, query.delta, note)
+
+    return run_replay
+
+
+def _computed(law: Callable[[float], exact_checks.Computed]) -> Callable[[float, int, float], _Found]:
+    def run_law(epsilon: float, _samples: int, _confidence: float) -> _Found:
+        computed = law(epsilon)
+        return _Found(computed.holds, computed.claimed, computed.note)
+
+    return run_law

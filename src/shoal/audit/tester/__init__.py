@@ -1,0 +1,1 @@
+"""The stochastic tester: neighbours, events, verdicts."""

@@ -1,0 +1,285 @@
+"""DuckDB, embedded: connections that cannot be redefined, exact integers out, nothing of what it says passed on."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+
+from shoal.catalog import fold
+from shoal.engines.base import EngineFailure
+from shoal.engines.group_keys import match_groups
+from shoal.engines.memory import path as memory
+from shoal.engines.memory.rows import rows_statement
+from shoal.engines.statements.bound_owners import BoundOwners, N
+from shoal.engines.statements.relations import Compiler, call, name, select
+from shoal.engines.statements.sum_owners import BIN, LEAF, OWNERS, Statements, Summing
+from shoal.errors import ShoalError
+from shoal.plan.totals import ExactTotals, LeafCounts
+from shoal.stack import on_its_own_stack
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from numpy.typing import NDArray
+
+    from shoal.plan.nodes import Node
+    from shoal.plan.totals import SamplingKey, TotalsQuery
+
+LOCKDOWN = (
+    "SET enable_external_access = false",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET allow_community_extensions = false",
+    "SET enable_progress_bar = false",
+    "SET lock_configuration = true",
+)
+
+BATCH_ROWS = 1 << 20
+UNITS = {"KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
+ROOM_SHARE = 4
+"""Rows may fill a quarter of the engine's memory limit; sorting them needs about as much again."""
+
+_OPERATORS: dict[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.IntDiv: "//",
+    exp.Mod: "%",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseLeftShift: "<<",
+    exp.DPipe: "||",
+}
+
+
+def render(tree: exp.Expr, *, qualify_operators: bool = False) -> str:
+    """The SQL text of a tree; operators by qualified name, and orders in full, where somebody may have redefined them."""
+    return on_its_own_stack(lambda: _rendered(tree, qualify_operators=qualify_operators))
+
+
+def _rendered(tree: exp.Expr, *, qualify_operators: bool) -> str:
+    if qualify_operators:
+        tree = tree.copy().transform(_qualified)
+    return tree.sql(dialect="duckdb", normalize_functions=False, comments=False, copy=False)
+
+
+def _qualified(node: exp.Expr) -> exp.Expr:
+    operator = _OPERATORS.get(type(node))
+    if operator is not None:
+        return exp.Anonymous(this=f'system.main."{operator}"', expressions=[node.this, node.expression])
+    if isinstance(node, exp.Ordered):
+        direction = "DESC" if node.args.get("desc") else "ASC"
+        nulls = "FIRST" if node.args.get("nulls_first") else "LAST"
+        return exp.Var(this=f"{_rendered(node.this, qualify_operators=True)} {direction} NULLS {nulls}")
+    if isinstance(node, exp.Neg):
+        return exp.Anonymous(this='system.main."-"', expressions=[node.this])
+    return node
+
+
+class DuckDBEngine:
+    """One DuckDB connection. `ours` says whether we made it (and may lock it) or it was handed in (and is left alone)."""
+
+    name = "DuckDB"
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, *, ours: bool) -> None:
+        self._connection = connection
+        self._ours = ours
+        self._lock = threading.RLock()
+        self._sources: dict[str, exp.Expr] = {}
+        self._schemas: dict[str, list[tuple[str, str]]] = {}
+        if ours:
+            for statement in LOCKDOWN:
+                connection.execute(statement)
+        self._refuse_collation()
+        self._refresh()
+
+    def _refuse_collation(self) -> None:
+        """A default collation makes different texts equal: groups would show one owner's spelling, and owners would merge."""
+        setting = self._connection.sql("SELECT system.main.current_setting('default_collation')").fetchall()[0][0]
+        if setting and fold(str(setting)) != "binary":
+            raise ShoalError(
+                "E_SOURCE",
+                "The connection compares texts by a default collation.",
+                hint="Reset it (RESET default_collation) before the connection is handed in.",
+            )
+
+    def _refresh(self) -> None:
+        """Reads names and types of all tables and views, once."""
+        rows = self._connection.sql(
+            "SELECT database_name, schema_name, table_name, column_name, data_type FROM system.main.duckdb_columns() "
+            "WHERE NOT internal ORDER BY database_name, schema_name, table_name, column_index"
+        ).fetchall()
+        current = self._connection.sql(
+            "SELECT system.main.current_database(), system.main.current_schema()"
+        ).fetchall()[0]
+        ranked = sorted(rows, key=lambda row: 0 if row[:2] == current else 1 if row[0] == "temp" else 2)
+        places: dict[str, tuple[str, str]] = {}
+        for database, schema, table, column, data_type in ranked:
+            place = places.setdefault(fold(table), (database, schema))
+            if place == (database, schema):
+                self._schemas.setdefault(fold(table), []).append((column, data_type))
+                self._sources[fold(table)] = exp.Table(this=name(table), db=name(schema), catalog=name(database))
+
+    def tables(self) -> dict[str, list[tuple[str, str]]]:
+        """Every table and view of the connection."""
+        return dict(self._schemas)
+
+    def add_view(self, view: str, sql: str) -> list[tuple[str, str]]:
+        """The custodian's SQL as a subquery: trusted text, parsed so that it stays one relation."""
+        try:
+            tree = sqlglot.parse_one(sql, dialect="duckdb")
+            with self._lock:
+                described = self._connection.sql(tree.sql(dialect="duckdb"))
+                columns = list(zip(described.columns, map(str, described.types), strict=True))
+        except (sqlglot.errors.SqlglotError, duckdb.Error):
+            raise ShoalError(
+                "E_CATALOG", f"The view of table {view!r} in the catalog is not a query this database can run."
+            ) from None
+        self._sources[fold(view)] = exp.Subquery(this=tree, alias=exp.TableAlias(this=name(view)))
+        self._schemas[fold(view)] = columns
+        return columns
+
+    def row_counts(self, names: list[str]) -> dict[str, int]:
+        """Sizes of public tables."""
+        counts = {}
+        for table in names:
+            query = select([call("count_star")], self._sources[fold(table)].copy())
+            counts[fold(table)] = int(self._table(query).column(0)[0].as_py())
+        return counts
+
+    def is_alive(self) -> bool:
+        """Whether the database still works: after an internal error of its own it refuses everything."""
+        with suppress(EngineFailure):
+            return bool(self._table(select([exp.Literal.number(1)])).num_rows)
+        return False
+
+    def close(self) -> None:
+        """Closes the connection if it is ours."""
+        if self._ours:
+            self._connection.close()
+
+    def fetch(self, node: Node) -> pa.Table:
+        """The rows of a public relation."""
+        return self._table(on_its_own_stack(lambda: Compiler(self._sources).relation(node)))
+
+    def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
+        """The exact integers of a contribution query: in memory where rows fit and can be handled, else by SQL."""
+        with suppress(*memory.NEEDS_SQL):
+            return self.measure_in_memory(query, key)
+        return self.measure_by_sql(query, key)  # out here nothing holds the rows that were read
+
+    def measure_by_sql(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
+        """Runs the statements of a contribution query and lines their groups up."""
+        return self._measured(query, on_its_own_stack(lambda: Summing(query, key, self._sources).statements()))
+
+    def measure_in_memory(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
+        """Reads the rows as Arrow columns and bounds them here; the same integers as by SQL."""
+        listed = None
+        if query.public_groups is not None:
+            listed = self._table(on_its_own_stack(lambda: BoundOwners(query, key, self._sources).groups()))
+        rows = self._rows(on_its_own_stack(lambda: rows_statement(query, self._sources)))
+        return memory.measure_in_memory(query, key, rows, listed)
+
+    def _rows(self, tree: exp.Expr) -> pa.Table:
+        """Rows as Arrow columns; MemoryError when they pass their share of the engine's memory limit."""
+        room = self._memory_limit() // ROOM_SHARE
+        read: list[pa.RecordBatch] = []
+        with closing(self._batches(tree)) as batches:
+            for batch in batches:
+                read.append(batch)
+                room -= batch.nbytes
+                if room < 0:
+                    raise MemoryError
+        return pa.Table.from_batches(read)
+
+    def _batches(self, tree: exp.Expr) -> Generator[pa.RecordBatch]:
+        """The rows of one statement as they come, one empty batch at least."""
+        try:
+            with self._lock:
+                reader = self._connection.sql(render(tree, qualify_operators=not self._ours)).to_arrow_reader(
+                    BATCH_ROWS
+                )
+                yield pa.RecordBatch.from_pylist([], reader.schema)
+                yield from reader
+        except Exception:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
+            raise EngineFailure from None
+
+    def _memory_limit(self) -> int:
+        """The engine's memory limit in bytes."""
+        setting = self._table(select([call("current_setting", exp.Literal.string("memory_limit"))]))
+        number, unit = setting.column(0)[0].as_py().split()
+        return int(float(number) * 1024 ** UNITS.get(unit, 0))
+
+    def _table(self, tree: exp.Expr) -> pa.Table:
+        """Runs one statement; whatever goes wrong, nothing of it is told."""
+        try:
+            with self._lock:
+                return self._connection.sql(render(tree, qualify_operators=not self._ours)).to_arrow_table()
+        except Exception:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
+            raise EngineFailure from None
+
+    def _measured(self, query: TotalsQuery, statements: Statements) -> ExactTotals:
+        key_names = [f"k{i}" for i in range(len(query.keys))]
+        totals = self._table(statements.totals)
+        keys = totals.select(key_names) if key_names else pa.table({"one": [1]})
+        groups = keys
+        if statements.groups is not None:
+            groups = self._table(statements.groups)
+        count = groups.num_rows
+        place = _places(groups, totals, key_names)
+        owners = _spread(totals.column(OWNERS), place, count).astype(np.int64)
+        values: list[NDArray[Any] | LeafCounts] = [np.zeros(count, dtype=object) for _ in query.tasks]
+        for column in totals.column_names:
+            if column.startswith("m"):
+                values[int(column[1:])] = _spread(totals.column(column), place, count)
+        for tree, indices in statements.sampled:
+            table = self._table(tree)
+            place = _places(groups, table, key_names)
+            for index in indices:
+                values[index] = _spread(table.column(f"m{index}"), place, count)
+        for tree, index in statements.distinct:
+            table = self._table(tree)
+            values[index] = _spread(table.column(N), _places(groups, table, key_names), count)
+        for tree, index in statements.leaves:
+            table = self._table(tree)
+            place = _places(groups, table, key_names)
+            values[index] = LeafCounts(place, _int64(table.column(LEAF)), _int64(table.column(N)))
+        histograms: list[dict[int, int] | LeafCounts] = []
+        for histogram, tree in zip(query.histograms, statements.histograms, strict=True):
+            table = self._table(tree)
+            bins, counts = _int64(table.column(BIN)), _int64(table.column(N))
+            if histogram.per_group:
+                histograms.append(LeafCounts(_places(groups, table, key_names), bins, counts))
+            else:
+                histograms.append(dict(zip(bins.tolist(), counts.tolist(), strict=True)))
+        return ExactTotals(groups if key_names else groups.select([]), owners, tuple(values), tuple(histograms))
+
+
+def _places(groups: pa.Table, table: pa.Table, key_names: list[str]) -> NDArray[np.int64]:
+    """For every row of a statement's answer, the number of its group."""
+    if not key_names:
+        return np.zeros(table.num_rows, dtype=np.int64)
+    return match_groups(groups, table.select(key_names))
+
+
+def _int64(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _spread(column: pa.ChunkedArray, place: NDArray[np.int64], count: int) -> NDArray[Any]:
+    """A column of wide integers, put where its groups stand; groups without a row have 0."""
+    values = np.zeros(count, dtype=object)
+    if pa.types.is_decimal(column.type):
+        numbers = np.array([0 if v is None else int(v) for v in column.to_pylist()], dtype=object)
+    else:
+        numbers = np.asarray(column.fill_null(0).to_numpy(zero_copy_only=False)).astype(object)
+    values[place] = numbers
+    return values

@@ -1,0 +1,1 @@
+"""The same integers over Arrow columns in memory."""

@@ -1,0 +1,135 @@
+"""The in-memory path: the same exact integers as the statements of `bounding`, from Arrow columns by sorting machine words.
+
+It gives up, and the engine runs SQL instead, where a number may need more than 64 bits, or two keyed picks are equal. Which path
+was taken shows in nothing but the time.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.engines.group_keys import find_groups
+from shoal.engines.memory.bounded_owners import Bounded, Packed, Picks
+from shoal.engines.memory.codes import Groups, Owners
+from shoal.engines.memory.row_limit import contents_of, cut_to_rows
+from shoal.engines.memory.rows import Argument, TooWide, arguments_of
+from shoal.engines.memory.segments import EqualPicks
+from shoal.engines.memory.totals import DistinctTally, GroupTally, HistogramTally, LeafTally, MomentTally
+from shoal.engines.statements.bound_owners import ONE, OWNER
+from shoal.plan.measures import DistinctValues, Leaves, OwnerCount, RowMoment
+from shoal.plan.nodes import field_of
+from shoal.plan.totals import ExactTotals, GridMeasure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from shoal.engines.memory.bounded_owners import Pairs
+    from shoal.engines.memory.totals import Tally
+    from shoal.plan.expressions import Expression
+    from shoal.plan.totals import SamplingKey, TotalsQuery
+
+NEEDS_SQL = (TooWide, EqualPicks, MemoryError, pa.ArrowCapacityError)
+"""What the in-memory path raises where SQL must answer."""
+
+MOST_THREADS = 8
+
+
+def measure_in_memory(query: TotalsQuery, key: SamplingKey, rows: pa.Table, listed: pa.Table | None) -> ExactTotals:
+    """The answer from the rows of `owned_rows.rows_statement`; `listed` are the public groups, if there are any."""
+    with ThreadPoolExecutor(min(MOST_THREADS, _processors())) as pool:
+        return _measured(query, key, rows, listed, pool)
+
+
+def _measured(
+    query: TotalsQuery, key: SamplingKey, rows: pa.Table, listed: pa.Table | None, pool: ThreadPoolExecutor
+) -> ExactTotals:
+    arguments = arguments_of(query)
+    coding = pool.submit(Groups.of, rows, tuple(field.type for field, _ in query.keys))
+    owners = Owners.of(rows.column(OWNER), field_of(query.input, query.input.owner or "").type)
+    groups = coding.result()
+    values = tuple(Argument.of(rows, number, argument.type) for number, argument in enumerate(arguments))
+    tallies = [
+        GroupTally(GridMeasure(OwnerCount(), ONE, ONE, None), (), groups.size, rows.num_rows),
+        *(_tally(task, arguments, groups.size, rows.num_rows) for task in query.tasks),
+    ]
+    histograms = [HistogramTally(histogram, arguments) for histogram in query.histograms]
+    place = _places(groups, listed) if listed is not None else None
+    packed = Packed.of(owners, groups, None if place is None else place >= 0, pool)
+    _run(packed, _bounder(query, Picks.of(key, owners, groups), values), [*tallies, *histograms], pool)
+    if place is None or listed is None:
+        place, listed = _found(query, groups, tallies[0])
+    owner_count, *totals = (_spread(tally, place, listed.num_rows if query.keys else 1) for tally in tallies)
+    return ExactTotals(listed, owner_count, tuple(totals), tuple(histogram.counts(place) for histogram in histograms))
+
+
+def _tally(task: GridMeasure, arguments: tuple[Expression, ...], groups: int, rows: int) -> Any:
+    if isinstance(task.measure, Leaves):
+        return LeafTally(task, arguments)
+    if isinstance(task.measure, DistinctValues):
+        return DistinctTally(task, arguments, groups)
+    kind = MomentTally if isinstance(task.measure, RowMoment) else GroupTally
+    return kind(task, arguments, groups, rows)
+
+
+def _bounder(query: TotalsQuery, picks: Picks, arguments: tuple[Argument, ...]) -> Callable[[Pairs], Bounded]:
+    """How one slice is bounded: R rows of each owner, or κ groups, or neither where there is one group for all."""
+    most_rows, most_groups = query.contribution.max_rows, query.contribution.max_groups
+    contents = contents_of(query, arguments_of(query))
+
+    def bounded(pairs: Pairs) -> Bounded:
+        if most_rows is None:
+            return Bounded.of(pairs, picks, arguments, most_groups if query.keys else None)
+        return Bounded(cut_to_rows(pairs, picks, arguments, contents, most_rows), picks, arguments, rows_are_cut=True)
+
+    return bounded
+
+
+def _run(packed: Packed, bounder: Callable[[Pairs], Bounded], tallies: list[Tally], pool: ThreadPoolExecutor) -> None:
+    """Reads all slices, as many at a time as there are processors, and adds them up."""
+
+    def read(words: NDArray[np.uint64]) -> list[Any]:
+        bounded = bounder(packed.pairs(words))
+        return [tally.of(bounded) for tally in tallies]
+
+    for parts in pool.map(read, packed.slices()):
+        for tally, part in zip(tallies, parts, strict=True):
+            tally.add(part)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _places(groups: Groups, listed: pa.Table) -> NDArray[np.int64]:
+    """For every group code, its row among the public groups, or −1."""
+    place = np.full(groups.size, -1, dtype=np.int64)
+    existing = groups.existing()
+    place[existing] = find_groups(listed, groups.keys(existing))
+    return place
+
+
+def _found(query: TotalsQuery, groups: Groups, owners: GroupTally) -> tuple[NDArray[np.int64], pa.Table]:
+    """Groups that an owner was kept in, numbered; without keys there is one group, with or without rows."""
+    if not query.keys:
+        return np.zeros(1, dtype=np.int64), pa.table({})
+    found = np.flatnonzero(owners.totals)
+    place = np.full(groups.size, -1, dtype=np.int64)
+    place[found] = np.arange(len(found))
+    return place, groups.keys(found)
+
+
+def _spread(tally: Any, place: NDArray[np.int64], count: int) -> Any:
+    """What a tally found, by rows of the answer; groups without owners have 0."""
+    if isinstance(tally, LeafTally):
+        return tally.counts(place)
+    values = np.zeros(count, dtype=np.int64)
+    known = np.flatnonzero(place >= 0)
+    values[place[known]] = tally.totals[known]
+    return values

@@ -1,0 +1,261 @@
+"""What bounded owners add, measure by measure, in exact 64-bit integers; the same integers as the statements of `bounding`.
+
+A tally first reads one slice of owners (`of`, many slices at once), then adds what it read (`add`, one slice after another).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from shoal.engines.memory.rows import LARGEST, TooWide, real_steps
+from shoal.plan.measures import DistinctValues, Leaves, OwnerCount, OwnerMean, OwnerSum, RowCount, RowMoment
+from shoal.plan.totals import LeafCounts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shoal.engines.memory.bounded_owners import Bounded
+    from shoal.plan.expressions import Expression
+    from shoal.plan.measures import Histogram, Measure
+    from shoal.plan.totals import GridMeasure
+
+
+class Tally(Protocol):
+    """Reads slices of owners and adds them up."""
+
+    def of(self, bounded: Bounded) -> Any:
+        """What one slice adds."""
+
+    def add(self, part: Any) -> None:
+        """Adds what one slice adds."""
+
+
+def number_of(measure: Measure, arguments: tuple[Expression, ...]) -> int | None:
+    """The number of the argument that a measure reads."""
+    return None if measure.argument is None else arguments.index(measure.argument)
+
+
+def fits(task: GridMeasure, rows: int) -> bool:
+    """Whether everything that is computed for a task stays within 64 bits, whatever the data."""
+    magnitude = task.steps.magnitude if task.steps is not None else 1
+    per_owner = task.measure.delta(task.steps)
+    widest = max(magnitude, 2 * per_owner * task.stretch + task.shrink, task.delta * rows)
+    return widest < LARGEST
+
+
+def clamped(values: NDArray[np.int64], task: GridMeasure) -> NDArray[np.int64]:
+    """The values within the task's bounds, in steps of `row_grid`."""
+    assert task.steps is not None  # noqa: S101 - these measures have bounds
+    return np.clip(values, task.steps.lower, task.steps.upper)
+
+
+def rescaled(values: NDArray[np.int64], task: GridMeasure) -> NDArray[np.int64]:
+    """From steps of `row_grid` to steps of `grid`, halves up."""
+    if task.shrink > 1:
+        return np.floor_divide(2 * values + task.shrink, 2 * task.shrink)
+    return values * task.stretch if task.stretch > 1 else values
+
+
+class GroupTally:
+    """A sum over owners for every group."""
+
+    def __init__(self, task: GridMeasure, arguments: tuple[Expression, ...], groups: int, rows: int) -> None:
+        if not fits(task, rows):
+            raise TooWide
+        self._task = task
+        self._argument = number_of(task.measure, arguments)
+        self.totals = np.zeros(groups, dtype=np.int64)
+
+    def add(self, part: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
+        """Groups, and what is added to each."""
+        np.add.at(self.totals, *part)
+
+    def of(self, bounded: Bounded) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """What every pair of owner and group adds, clamped after the aggregate of the owner."""
+        return bounded.groups, self._value(bounded)
+
+    def _value(self, bounded: Bounded) -> NDArray[np.int64]:
+        measure, number, task = self._task.measure, self._argument, self._task
+        if isinstance(measure, OwnerCount):
+            return (bounded.counts(number) > 0).astype(np.int64)
+        if isinstance(measure, RowCount):
+            return rescaled(clamped(bounded.counts(number), task), task)
+        assert number is not None  # noqa: S101 - sums and means have an argument
+        sums = bounded.segments.sums(bounded.argument(number).in_steps(task.row_grid))
+        counts = bounded.counts(number)
+        # An owner without a value adds nothing, also where the bounds leave out 0.
+        if isinstance(measure, OwnerSum):
+            return np.where(counts > 0, rescaled(clamped(sums, task), task), 0)
+        assert task.steps is not None  # noqa: S101 - means have bounds
+        return np.where(counts > 0, clamped(mean(sums, counts), task) - task.steps.middle, 0)
+
+
+def mean(sums: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """⌊(2S + n) / 2n⌋: one fixed rounding."""
+    rows = np.maximum(counts, 1)
+    return np.asarray(np.floor_divide(2 * sums + rows, 2 * rows))
+
+
+class MomentTally(GroupTally):
+    """Σ (clamp(x) − m)^power over the sampled rows of every group."""
+
+    def of(self, bounded: Bounded) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """What every sampled row adds."""
+        measure, task = self._task.measure, self._task
+        assert isinstance(measure, RowMoment)  # noqa: S101 - chosen by tally_of
+        if self._argument is None:
+            return bounded.groups, bounded.counts(None)
+        pairs, argument = bounded.sample(self._argument, measure.rows)
+        groups = bounded.groups[pairs]
+        if measure.power == 0:
+            return groups, np.ones(len(groups), dtype=np.int64)
+        assert task.steps is not None  # noqa: S101 - these moments have bounds
+        centred = argument.in_steps(task.row_grid, task.steps) - (task.steps.middle if measure.centred else 0)
+        return groups, rescaled(centred**measure.power, task)
+
+
+class LeafTally:
+    """Rows (or extremes of owners) in every leaf of every group."""
+
+    def __init__(self, task: GridMeasure, arguments: tuple[Expression, ...]) -> None:
+        assert isinstance(task.measure, Leaves)  # noqa: S101 - chosen by tally_of
+        self._measure = task.measure
+        self._scale = task.leaf_scale
+        self._argument = arguments.index(task.measure.argument)
+        self._leaves: list[NDArray[np.int64]] = []
+
+    def of(self, bounded: Bounded) -> NDArray[np.int64]:
+        """Numbers of (group, leaf)."""
+        if self._measure.extreme is not None:
+            present, reals = extremes(bounded, self._argument, self._measure.extreme)
+            groups, reals = bounded.groups[present], reals[present]
+        else:
+            pairs, argument = bounded.sample(self._argument, self._measure.rows)
+            groups, reals = bounded.groups[pairs], argument.as_reals()
+        lower, factor = self._scale
+        with np.errstate(over="ignore", invalid="ignore"):
+            place = np.floor((reals - lower) * factor)
+        # ∞·0 is not a number, which the engine takes for the largest one
+        leaf = np.fmin(np.maximum(place, 0.0), float(self._measure.leaf_count - 1))
+        return groups * self._measure.leaf_count + leaf.astype(np.int64)
+
+    def add(self, part: NDArray[np.int64]) -> None:
+        """Numbers of (group, leaf)."""
+        self._leaves.append(part)
+
+    def counts(self, place: NDArray[np.int64]) -> LeafCounts:
+        """Rows per leaf; `place` says which row of the answer a group is."""
+        numbers, counts = np.unique(_concatenated(self._leaves), return_counts=True)
+        groups, leaves = np.divmod(numbers, self._measure.leaf_count)
+        return LeafCounts(place[groups], leaves, counts.astype(np.int64))
+
+
+def extremes(bounded: Bounded, number: int, side: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Which pairs have a value, and the smallest or largest one of every pair."""
+    argument = bounded.argument(number)
+    reals = argument.as_reals()
+    fill, reduce = (np.inf, np.minimum) if side == "min" else (-np.inf, np.maximum)
+    filled = reals if argument.missing is None else np.where(argument.missing, fill, reals)
+    present = np.flatnonzero(bounded.counts(number) > 0)
+    return present, reduce.reduceat(filled, bounded.segments.starts) if len(filled) else filled
+
+
+class DistinctTally:
+    """Different values in every group, at most c of each owner."""
+
+    def __init__(self, task: GridMeasure, arguments: tuple[Expression, ...], groups: int) -> None:
+        assert isinstance(task.measure, DistinctValues)  # noqa: S101 - chosen by tally_of
+        self._measure = task.measure
+        self._argument = arguments.index(task.measure.argument)
+        self._size = groups
+        self._groups: list[NDArray[np.int64]] = []
+        self._values: list[NDArray[np.uint64]] = []
+
+    def of(self, bounded: Bounded) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """Groups and values."""
+        pairs, argument = bounded.distinct(self._argument, self._measure.values)
+        return bounded.groups[pairs], argument.identities()
+
+    def add(self, part: tuple[NDArray[np.int64], NDArray[np.uint64]]) -> None:
+        """Groups and values."""
+        self._groups.append(part[0])
+        self._values.append(part[1])
+
+    @property
+    def totals(self) -> NDArray[np.int64]:
+        """How many different values each group has."""
+        groups, values = _concatenated(self._groups), _concatenated(self._values)
+        order = np.lexsort((values, groups))
+        groups, values = groups[order], values[order]
+        new = np.ones(len(groups), dtype=bool)
+        new[1:] = (groups[1:] != groups[:-1]) | (values[1:] != values[:-1])
+        return np.bincount(groups[new], minlength=self._size).astype(np.int64)
+
+
+class HistogramTally:
+    """Logarithmic bins of one value per owner, from the owner's first kept group, or from each (`per_group`)."""
+
+    def __init__(self, histogram: Histogram, arguments: tuple[Expression, ...]) -> None:
+        self._histogram = histogram
+        self._argument = number_of(histogram.serves, arguments)
+        self._width = 2 * histogram.top_bin + 1
+        self._cells: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+
+    def of(self, bounded: Bounded) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Numbers of (group, bin), and how many values each holds; group 0 stands for all where they share the bins."""
+        pairs, values = self._values(bounded)
+        groups = bounded.groups[pairs] if self._histogram.per_group else np.zeros(len(pairs), dtype=np.int64)
+        bins = log_bins(values, self._histogram.top_bin) + self._histogram.top_bin
+        return np.unique(groups * self._width + bins, return_counts=True)
+
+    def add(self, part: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
+        """Numbers of (group, bin), and how many values each holds."""
+        self._cells.append(part)
+
+    def counts(self, place: NDArray[np.int64]) -> dict[int, int] | LeafCounts:
+        """Values per bin; `place` says which row of the answer a group is."""
+        cells, which = np.unique(_concatenated([cell for cell, _ in self._cells]), return_inverse=True)
+        counts = np.zeros(len(cells), dtype=np.int64)
+        np.add.at(counts, which, _concatenated([count for _, count in self._cells]).astype(np.int64))
+        groups, bins = np.divmod(cells, self._width)
+        bins -= self._histogram.top_bin
+        if self._histogram.per_group:
+            return LeafCounts(place[groups], bins, counts)
+        return dict(zip(bins.tolist(), counts.tolist(), strict=True))
+
+    def _values(self, bounded: Bounded) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Numbers of the pairs that are looked at, and their values in steps of the histogram's grid."""
+        measure, number, grid = self._histogram.serves, self._argument, self._histogram.grid
+        wanted = np.ones(len(bounded.groups), dtype=bool) if self._histogram.per_group else bounded.first_pairs
+        if isinstance(measure, RowCount):
+            return np.flatnonzero(wanted), bounded.counts(number)[wanted]
+        assert number is not None  # noqa: S101 - the rest reads an argument
+        wanted = wanted & (bounded.counts(number) > 0)
+        pairs = np.flatnonzero(wanted)
+        if isinstance(measure, (OwnerSum, OwnerMean)):
+            sums = bounded.segments.sums(bounded.argument(number).in_steps(grid))[wanted]
+            return pairs, sums if isinstance(measure, OwnerSum) else mean(sums, bounded.counts(number)[wanted])
+        if isinstance(measure, Leaves) and measure.extreme is not None:
+            _, reals = extremes(bounded, number, measure.extreme)
+            return pairs, real_steps(reals[wanted], grid)
+        sampled, argument = bounded.one_row(number, first_pairs_only=not self._histogram.per_group)
+        return sampled, argument.in_steps(grid)
+
+
+def log_bins(values: NDArray[np.int64], top: int) -> NDArray[np.int64]:
+    """0 for 0, else ±(1 + ⌊log₂|v|⌋), at most ±top.
+
+    >>> log_bins(np.array([0, 1, -2, 3, 2**60 - 1]), 63).tolist()
+    [0, 1, -2, 2, 60]
+    """
+    sizes = np.abs(values)
+    _, exponents = np.frexp(sizes.astype(np.float64))
+    # a double just below a power of two may have been rounded up to it
+    exponents = exponents - ((sizes >> np.maximum(exponents.astype(np.int64) - 1, 0)) == 0) * (sizes > 0)
+    return np.asarray(np.sign(values) * np.minimum(exponents.astype(np.int64), top))
+
+
+def _concatenated(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)

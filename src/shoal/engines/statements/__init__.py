@@ -1,0 +1,1 @@
+"""Plan nodes to the SQL that DuckDB runs."""

@@ -1,0 +1,259 @@
+"""Bounded contributions summed over owners in exact integers, as SQL: one statement for each kind of measure.
+
+totals    one row per group: owners, and what measures of one number per owner add up to
+sampled   one row per group: sums over sampled rows
+leaves    one row per group and leaf of a tree; distinct and histograms alike
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from shoal.engines.statements.bound_owners import ONE, RANK, BoundOwners, N
+from shoal.engines.statements.integers import (
+    clamped,
+    exists,
+    floor_divided,
+    integer,
+    log_bin,
+    not_null,
+    on_grid,
+    plus,
+    times,
+    wide,
+)
+from shoal.engines.statements.relations import aliased, call, column, select
+from shoal.plan.measures import (
+    SATURATION_BITS,
+    DistinctValues,
+    Histogram,
+    Leaves,
+    OwnerCount,
+    OwnerMean,
+    OwnerSum,
+    RowCount,
+    RowMoment,
+)
+from shoal.plan.types import DOUBLE
+from shoal.sql import functions
+from shoal.sql.functions.forms import data_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from shoal.plan.totals import GridMeasure, SamplingKey, TotalsQuery
+
+OWNERS, LEAF, BIN = "owners_", "leaf_", "bin_"
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """What to run: totals always; the rest as the measures need. `sampled` maps a statement to the tasks it answers."""
+
+    totals: exp.Query
+    groups: exp.Query | None
+    sampled: tuple[tuple[exp.Query, tuple[int, ...]], ...]
+    leaves: tuple[tuple[exp.Query, int], ...]
+    distinct: tuple[tuple[exp.Query, int], ...]
+    histograms: tuple[exp.Query, ...]
+
+
+class Summing:
+    """Writes the statements of one contribution query."""
+
+    def __init__(self, query: TotalsQuery, key: SamplingKey, tables: Mapping[str, exp.Expr]) -> None:
+        self._bounding = BoundOwners(query, key, tables)
+
+    def statements(self) -> Statements:
+        """Everything that has to be run."""
+        tasks = self._bounding.query.tasks
+        sampled: dict[tuple[object, int], list[int]] = {}
+        for index, task in enumerate(tasks):
+            if isinstance(task.measure, RowMoment):
+                sampled.setdefault((task.measure.argument, task.measure.rows), []).append(index)
+        return Statements(
+            totals=self._totals(),
+            groups=self._bounding.with_rows(
+                select([column(k) for k in self._bounding.keys], exp.Table(this=exp.to_identifier("groups_")))
+            )
+            if self._bounding.query.public_groups is not None
+            else None,
+            sampled=tuple((self._moments(indices), tuple(indices)) for indices in sampled.values()),
+            leaves=tuple((self._leaves(t), i) for i, t in enumerate(tasks) if isinstance(t.measure, Leaves)),
+            distinct=tuple(
+                (self._distinct(t), i) for i, t in enumerate(tasks) if isinstance(t.measure, DistinctValues)
+            ),
+            histograms=tuple(self._histogram(h) for h in self._bounding.query.histograms),
+        )
+
+    def _grouped(self, items: Sequence[exp.Expr], source: exp.Expr, *extra: str) -> exp.Select:
+        keys = [*self._bounding.keys, *extra]
+        query = select([*map(column, keys), *items], source)
+        if keys:
+            query.set("group", exp.Group(expressions=[column(k) for k in keys]))
+        return query
+
+    def _totals(self) -> exp.Query:
+        items = [aliased(call("count", exp.Star()), OWNERS)]
+        for index, task in enumerate(self._bounding.query.tasks):
+            if not (isinstance(task.measure, (RowMoment, Leaves, DistinctValues))):
+                items.append(aliased(call("sum", self._owner_value(task)), f"m{index}"))
+        return self._bounding.with_rows(self._grouped(items, exp.Table(this=exp.to_identifier("bounded_"))))
+
+    def _owner_value(self, task: GridMeasure) -> exp.Expr:
+        """What one owner adds to one group, in steps of the task's grid, clamped after the per-owner aggregate."""
+        measure = task.measure
+        symbol = self._bounding.argument(measure, task.row_grid)
+        if isinstance(measure, OwnerCount):
+            return (
+                wide(exists(exp.GT(this=column(f"{symbol}_n"), expression=exp.Literal.number(0))))
+                if symbol
+                else integer(1)
+            )
+        assert task.steps is not None  # noqa: S101 - these measures have bounds
+        if isinstance(measure, RowCount):
+            rows = wide(column(f"{symbol}_n" if symbol else N))
+            return self._rescaled(clamped(rows, task.steps.lower, task.steps.upper), task)
+        # An owner without a value adds nothing, also where the bounds leave out 0.
+        present = exp.GT(this=column(f"{symbol}_n"), expression=exp.Literal.number(0))
+        if isinstance(measure, OwnerSum):
+            total = exp.Coalesce(this=column(f"{symbol}_sum"), expressions=[integer(0)])
+            value = self._rescaled(clamped(total, task.steps.lower, task.steps.upper), task)
+        else:
+            mean = clamped(self._mean(str(symbol)), task.steps.lower, task.steps.upper)
+            value = exp.Sub(this=exp.Paren(this=mean), expression=integer(task.steps.middle))
+        return exp.Case(ifs=[exp.If(this=present, true=value)], default=integer(0))
+
+    @staticmethod
+    def _mean(symbol: str) -> exp.Expr:
+        """⌊(2S + n) / 2n⌋: one fixed rounding; S is lifted above zero so that every engine's division agrees."""
+        lift = 2 ** (SATURATION_BITS + 1)
+        rows = call("greatest", wide(column(f"{symbol}_n")), integer(1))
+        lifted = plus(column(f"{symbol}_sum"), times(integer(lift), rows))
+        numerator = plus(times(integer(2), lifted), rows.copy())
+        quotient = exp.IntDiv(this=exp.Paren(this=numerator), expression=exp.Paren(this=times(integer(2), rows.copy())))
+        return exp.Sub(this=exp.Paren(this=quotient), expression=integer(lift))
+
+    @staticmethod
+    def _rescaled(value: exp.Expr, task: GridMeasure) -> exp.Expr:
+        if task.shrink > 1:
+            return floor_divided(plus(times(integer(2), value), integer(task.shrink)), 2 * task.shrink)
+        return times(value, integer(task.stretch)) if task.stretch > 1 else value
+
+    def _moments(self, indices: list[int]) -> exp.Query:
+        """Σ (clamp(x) − m)^power over sampled rows, for all powers of one argument."""
+        tasks = [self._bounding.query.tasks[i] for i in indices]
+        measure = tasks[0].measure
+        assert isinstance(measure, RowMoment)  # noqa: S101 - chosen by statements()
+        symbol = self._bounding.argument(measure, ONE)
+        if symbol is None:
+            # COUNT(*) with rows bounded per owner: every kept row is one.
+            counted = [aliased(call("count", exp.Star()), f"m{i}") for i in indices]
+            return self._bounding.with_rows(
+                self._grouped(counted, exp.Table(this=exp.to_identifier(self._bounding.row_source)))
+            )
+        sample = self._bounding.compiler.subquery(self._bounding.sampled_rows(symbol, measure.rows))
+        items: list[exp.Expr] = [
+            aliased(call("sum", self._row_value(task, symbol)), f"m{index}")
+            for index, task in zip(indices, tasks, strict=True)
+        ]
+        return self._bounding.with_rows(self._grouped(items, sample))
+
+    def _row_value(self, task: GridMeasure, symbol: str) -> exp.Expr:
+        measure = task.measure
+        assert isinstance(measure, RowMoment)  # noqa: S101 - by construction
+        if measure.power == 0:
+            return integer(1)
+        assert task.steps is not None  # noqa: S101 - these moments have bounds
+        steps = on_grid(column(symbol), self._bounding.type_of(symbol), task.row_grid)
+        middle = task.steps.middle if measure.centred else 0
+        centred = exp.Sub(
+            this=exp.Paren(this=clamped(steps, task.steps.lower, task.steps.upper)), expression=integer(middle)
+        )
+        value: exp.Expr = exp.Paren(this=centred)
+        if measure.power == 2:
+            value = times(value, value.copy())
+        return self._rescaled(value, task)
+
+    def _leaf(self, measure: Leaves, task: GridMeasure, value: exp.Expr) -> exp.Expr:
+        """⌊(x − L)·(leaves / (U − L))⌋, at least 0 and at most the last leaf; the same IEEE operations everywhere."""
+        lower, factor = task.leaf_scale
+        position = times(
+            exp.Sub(this=exp.Paren(this=value), expression=functions.double_form(lower)), functions.double_form(factor)
+        )
+        last = functions.double_form(float(measure.leaf_count - 1))
+        inside = call("least", call("greatest", call("floor", position), functions.double_form(0.0)), last)
+        return exp.Cast(this=inside, to=data_type("BIGINT"))
+
+    def _leaves(self, task: GridMeasure) -> exp.Query:
+        measure = task.measure
+        assert isinstance(measure, Leaves)  # noqa: S101 - chosen by statements()
+        symbol = self._bounding.argument(measure, task.row_grid)
+        assert symbol is not None  # noqa: S101 - leaves have an argument
+        if measure.extreme is not None:
+            source: exp.Expr = exp.Table(this=exp.to_identifier("bounded_"))
+            value = column(f"{symbol}_{measure.extreme}")
+        else:
+            source = self._bounding.compiler.subquery(self._bounding.sampled_rows(symbol, measure.rows))
+            value = column(symbol)
+        real = functions.cast_form(value.copy(), measure.argument.type, DOUBLE)
+        leaf = aliased(self._leaf(measure, task, real), LEAF)
+        located = select([*map(column, self._bounding.keys), leaf], source).where(not_null(value.copy()))
+        counted = [aliased(call("count", exp.Star()), N)]
+        return self._bounding.with_rows(self._grouped(counted, self._bounding.compiler.subquery(located), LEAF))
+
+    def _distinct(self, task: GridMeasure) -> exp.Query:
+        """Different values, at most c of each owner in each group, chosen by their keyed pick."""
+        measure = task.measure
+        assert isinstance(measure, DistinctValues)  # noqa: S101 - chosen by statements()
+        symbol = self._bounding.argument(measure, task.row_grid)
+        assert symbol is not None  # noqa: S101 - it has an argument
+        kept = self._bounding.compiler.subquery(self._bounding.sampled_values(symbol, measure.values))
+        sample = select([*map(column, self._bounding.keys), column(symbol)], kept).distinct()
+        counted = [aliased(call("count", exp.Star()), N)]
+        return self._bounding.with_rows(self._grouped(counted, self._bounding.compiler.subquery(sample)))
+
+    def _histogram(self, histogram: Histogram) -> exp.Query:
+        """Logarithmic bins of one value per owner, from the owner's first kept group, or from each (`per_group`)."""
+        located = select(
+            [*self._bin_keys(histogram), aliased(log_bin(column(N), histogram.top_bin), BIN)],
+            self._bounding.compiler.subquery(self._binned_values(histogram)),
+        ).where(not_null(column(N)))
+        columns = [*self._bin_keys(histogram), column(BIN)]
+        counted = select([*columns, aliased(call("count", exp.Star()), N)], self._bounding.compiler.subquery(located))
+        counted.set("group", exp.Group(expressions=[c.copy() for c in columns]))
+        return self._bounding.with_rows(counted)
+
+    def _bin_keys(self, histogram: Histogram) -> list[exp.Expr]:
+        return [column(key) for key in self._bounding.keys] if histogram.per_group else []
+
+    def _binned_values(self, histogram: Histogram) -> exp.Select:
+        """The values that are counted in bins, in steps of the histogram's grid."""
+        measure = histogram.serves
+        symbol = self._bounding.argument(measure, histogram.grid)
+        keys = self._bin_keys(histogram)
+        bounded = exp.Table(this=exp.to_identifier("bounded_"))
+        first = exp.true() if histogram.per_group else exp.EQ(this=column(RANK), expression=exp.Literal.number(1))
+        if not isinstance(measure, (RowCount, OwnerSum, OwnerMean)) and getattr(measure, "extreme", None) is None:
+            assert measure.argument is not None  # noqa: S101 - the rest reads rows of an argument
+            raw = str(symbol)
+            sample = self._bounding.compiler.subquery(
+                self._bounding.one_row(raw, first_group_only=not histogram.per_group)
+            )
+            return select(
+                [*keys, aliased(on_grid(column(raw), self._bounding.type_of(raw), histogram.grid), N)], sample
+            )
+        if isinstance(measure, RowCount):
+            value: exp.Expr = wide(column(f"{symbol}_n" if symbol else N))
+        elif isinstance(measure, OwnerSum):
+            value = column(f"{symbol}_sum")
+        elif isinstance(measure, OwnerMean):
+            present = exp.GT(this=column(f"{symbol}_n"), expression=exp.Literal.number(0))
+            return select([*keys, aliased(self._mean(str(symbol)), N)], bounded).where(first).where(present)
+        else:
+            assert isinstance(measure, Leaves)  # noqa: S101 - only leaves have an extreme
+            value = on_grid(column(f"{symbol}_{measure.extreme}"), measure.argument.type, histogram.grid)
+        return select([*keys, aliased(value, N)], bounded).where(first)

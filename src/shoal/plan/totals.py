@@ -1,0 +1,151 @@
+"""The one question an engine is asked about private data, and the exact integers it answers with.
+
+Both are data: the question names no SQL, the answer carries no noise. Every engine, and the in-memory path, must give the
+same integers for the same question, rows and sampling key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from shoal.plan.measures import Leaves, OwnerMean, RowMoment, Steps
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from shoal.params import Bounds
+    from shoal.plan.expressions import Expression
+    from shoal.plan.measures import Histogram, Measure
+    from shoal.plan.nodes import Field, Node
+    from shoal.plan.releases import Contribution
+
+MASK = 2**62 - 1
+"""Sampling hashes live in 62 bits: products stay below 2¹²⁴, which fits HUGEINT and decimal(38)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingKey:
+    """Fresh random numbers per query. Any fixed function of (key, owner, group) is private; utility needs it to look random.
+
+    The pick of a group g of owner u is (mixed(a·u + b) | 1)·mixed(Σ mᵢ·gᵢ + d) mod 2⁶², over 62-bit canonical values; the
+    smallest picks are kept. Multiplying two keyed numbers gives every owner an order of the groups of their own; mixed(x) =
+    x·(⌊x/2³¹⌋ | 1) mod 2⁶² breaks up numbers that stand in a row, of which the first and the last would be picked too often.
+    """
+
+    seeds: tuple[int, ...]
+
+    def odd(self, index: int) -> int:
+        """A random odd multiplier."""
+        return (self.seeds[index % len(self.seeds)] & MASK) | 1
+
+    def number(self, index: int) -> int:
+        """A random 62-bit number."""
+        return self.seeds[index % len(self.seeds)] & MASK
+
+
+@dataclass(frozen=True, slots=True)
+class GridMeasure:
+    """A measure with its grid: rows are counted in steps of `row_grid`, the sum over owners in steps of `grid`.
+
+    `steps` are the `bounds` in steps of `row_grid`; None for measures that are not clamped in steps (leaves, counts of owners).
+    """
+
+    measure: Measure
+    grid: Fraction
+    row_grid: Fraction
+    steps: Steps | None
+    bounds: Bounds | None = None
+
+    @property
+    def delta(self) -> int:
+        """What one owner can add to one group, in steps of `grid`: rows that are summed are rounded one by one."""
+        rows = self.measure.rows if isinstance(self.measure, RowMoment) else 1
+        return rows * self.rescaled(self.measure.delta(self.steps) // rows)
+
+    @property
+    def stretch(self) -> int:
+        """How many steps of `grid` make one of `row_grid` (1 unless the grid is finer)."""
+        ratio = self.row_grid**self.measure.power / self.grid
+        return ratio.numerator if ratio.denominator == 1 else 1
+
+    @property
+    def shrink(self) -> int:
+        """How many steps of `row_grid` make one of `grid` (1 unless the grid is coarser)."""
+        ratio = self.grid / self.row_grid**self.measure.power
+        return ratio.numerator if ratio.denominator == 1 else 1
+
+    def rescaled(self, value: int) -> int:
+        """A value (of an owner, or of a row) brought from row steps to steps, rounding halves up."""
+        return (
+            (2 * value * self.stretch + self.shrink) // (2 * self.shrink) if self.shrink > 1 else value * self.stretch
+        )
+
+    @property
+    def leaf_scale(self) -> tuple[float, float]:
+        """The lower bound and the factor leaves / (U − L) as the floats every path computes with."""
+        assert isinstance(self.measure, Leaves)  # noqa: S101 - only leaves have one
+        assert self.bounds is not None  # noqa: S101 - and bounds
+        lower, upper = float(self.bounds.lower), float(self.bounds.upper)
+        return lower, (self.measure.leaf_count / (upper - lower) if upper > lower else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TotalsQuery:
+    """Owned rows, group keys, measures: bound what each owner adds, then sum over owners in exact integers."""
+
+    input: Node
+    keys: tuple[tuple[Field, Expression], ...]
+    tasks: tuple[GridMeasure, ...]
+    histograms: tuple[Histogram, ...]
+    contribution: Contribution
+    public_groups: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeafCounts:
+    """Sparse rows per leaf (or values per bin): parallel arrays of group number, leaf number and count."""
+
+    groups: NDArray[np.int64]
+    leaves: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ExactTotals:
+    """Exact answers: one row per group, one array per task, one (bin → count) per histogram, or one for each group."""
+
+    keys: pa.Table
+    owners: NDArray[np.int64]
+    totals: tuple[NDArray[Any] | LeafCounts, ...]
+    histograms: tuple[dict[int, int] | LeafCounts, ...] = ()
+
+
+def grid_measure_of(measure: Measure, bounds: Bounds | None, grid: Fraction) -> GridMeasure:
+    """What an engine is asked for a measure on a grid, its bounds rounded outward to whole steps."""
+    row_grid = row_grid_of(measure, grid)
+    if bounds is None or isinstance(measure, Leaves):
+        return GridMeasure(measure, grid, row_grid, None, bounds)
+    steps = Steps.outward(bounds, row_grid)
+    if is_centred(measure) and bounds.lower == bounds.upper:
+        # Bounds without room leave nothing to say, also where they lie between two steps.
+        steps = Steps(steps.lower, steps.lower, steps.lower)
+    return GridMeasure(measure, grid, row_grid, steps, bounds)
+
+
+def is_centred(measure: Measure) -> bool:
+    """Whether the middle of the bounds counts as zero."""
+    return isinstance(measure, OwnerMean) or (isinstance(measure, RowMoment) and measure.centred)
+
+
+def row_grid_of(measure: Measure, grid: Fraction) -> Fraction:
+    """The grid rows are rounded to, given the grid of the sum: its root for squares, 1 for whole numbers."""
+    if isinstance(measure, Leaves) or measure.is_integer:
+        return Fraction(1)
+    if measure.power == 2:
+        exponent = grid.numerator.bit_length() - grid.denominator.bit_length()
+        return Fraction(2) ** (exponent // 2)
+    return grid

@@ -1,0 +1,221 @@
+"""The meeting point: reserve → run → select → noise → finish → commit. A plan runs once; the ledger is asked before any data.
+
+`measure` is the exact half (what enters the mechanisms), `release` the noisy half (what leaves them).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.engines.base import EngineFailure
+from shoal.errors import InternalError, ShoalError
+from shoal.mechanisms.entropy import SYSTEM, Entropy
+from shoal.plan import nodes
+from shoal.plan.aggregates import CountRows
+from shoal.plan.totals import MASK, LeafCounts, SamplingKey
+from shoal.plan.traverse import rebuilt, with_relations
+from shoal.release.bounds_per_group import release_by_group
+from shoal.release.noisy import read_bounds, reading, selected
+from shoal.release.output_names import with_output_names
+from shoal.release.postprocess import Answer, finish, public_rows
+from shoal.release.resolve_bounds import ResolvedTotals, histogram_query, resolve, totals_query
+from shoal.release.stored_rows import StoredRows, answer_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from shoal.accounting.accountants import Loss
+    from shoal.accounting.ledger import Ledger
+    from shoal.engines.base import Engine
+    from shoal.params import Bounds
+    from shoal.plan.expressions import Expression
+    from shoal.plan.measures import Measure
+    from shoal.plan.nodes import Node
+    from shoal.plan.releases import HistogramRelease, SelectPlan, StatementPlan
+
+SAMPLING_NUMBERS = 160
+
+
+def fresh_sampling_key(entropy: Entropy = SYSTEM) -> SamplingKey:
+    """Random numbers for one query, from the operating system; never from the query's text."""
+    return SamplingKey(tuple(int(w) & MASK for w in entropy.uint64(SAMPLING_NUMBERS)))
+
+
+def execute(plan: StatementPlan, engine: Engine, ledger: Ledger, user: str | None, entropy: Entropy = SYSTEM) -> Answer:
+    """Runs a plan once. A failure after the charge stays charged and says one thing only."""
+    if not plan.selects:
+        return _public(plan, engine)
+    if not engine.is_alive():
+        raise ShoalError(
+            "E_EXECUTION",
+            "The database does not answer any more. Nothing was charged.",
+            hint="Open the session again.",
+        )
+    reservation = ledger.reserve(charge_of(plan), user=user, description=plan.sql)
+    finished: Answer | None = None
+    with suppress(Exception):  # whatever goes wrong could depend on the data, and none of it may be told
+        finished = _run(plan, engine, entropy)
+    if finished is None:
+        # Raised out here, so that the error has no context in which an engine speaks.
+        reservation.fail()
+        raise ShoalError(
+            "E_EXECUTION",
+            "The query could not be finished. It stays charged, because data may have been read.",
+            hint="Nothing more is said on purpose: what went wrong could depend on the data. Ask the custodian.",
+        )
+    reservation.commit()
+    return finished
+
+
+def charge_of(plan: StatementPlan) -> Loss:
+    """What the ledger is asked for: the ε that was asked, and δ where any mechanism uses it."""
+    return replace(plan.loss, epsilon=plan.epsilon, delta=plan.delta if plan.loss.delta else Fraction(0))
+
+
+def _public(plan: StatementPlan, engine: Engine) -> Answer:
+    with suppress(EngineFailure):
+        return finish(plan, {}, public_rows(plan.root, engine), ordered=True)
+    raise ShoalError("E_EXECUTION", "The query over public tables could not be finished.")
+
+
+def _run(plan: StatementPlan, engine: Engine, entropy: Entropy) -> Answer:
+    released: dict[int, StoredRows] = {}
+    for number, select in enumerate(with_output_names(plan).selects):
+        ready = with_stored_rows(select, released)
+        key = fresh_sampling_key(entropy)
+        if ready.finds_bounds_per_group:
+            released[number] = release_by_group(ready, engine, key, entropy)
+        else:
+            released[number] = release(ready, measure(ready, engine, key, entropy), entropy)
+    return finish(plan, released, public_rows(plan.root, engine), entropy=entropy)
+
+
+def with_stored_rows(select: SelectPlan, released: dict[int, StoredRows]) -> SelectPlan:
+    """A later SELECT may read what an earlier one released: its stored rows, as a public list."""
+    if not released:
+        return select
+
+    def stored(node: Node) -> Node:
+        if isinstance(node, nodes.StoredRows):
+            table = released[node.select].table.select([f.symbol for f in node.fields])
+            return nodes.Values(tuple(tuple(row.values()) for row in table.to_pylist()), node.fields)
+        return rebuilt(node, stored)
+
+    def value(expression: Expression) -> Expression:
+        return with_relations(expression, stored)
+
+    asked = select.select
+    groups_ = stored(asked.public_groups) if asked.public_groups is not None else None
+    keys = tuple((field, value(key)) for field, key in asked.keys)
+    return replace(
+        select,
+        select=replace(asked, input=stored(asked.input), public_groups=groups_, keys=keys),
+        releases=tuple(replace(r, measure=_with_argument(r.measure, value)) for r in select.releases),
+        histograms=tuple(
+            replace(r, histogram=replace(r.histogram, serves=_with_argument(r.histogram.serves, value)))
+            for r in select.histograms
+        ),
+    )
+
+
+def _with_argument(measure_: Measure, change: Callable[[Expression], Expression]) -> Measure:
+    return replace(measure_, argument=change(measure_.argument)) if measure_.argument is not None else measure_
+
+
+# ---- the exact half ----------------------------------------------------------------------------------------------
+
+
+def measure(
+    plan: SelectPlan,
+    engine: Engine,
+    key: SamplingKey,
+    entropy: Entropy = SYSTEM,
+    found: tuple[Bounds | None, ...] | None = None,
+) -> ResolvedTotals:
+    """What enters the mechanisms. Bounds that must be inferred are released first, and clamp the rest."""
+    outside: tuple[float | None, ...] = ()
+    if found is None:
+        found, outside = infer(plan, engine, key, entropy)
+    resolved = [resolve(release, found) for release in plan.releases]
+    live = [task for task, _, _ in resolved if task is not None]
+    measurement = engine.totals(totals_query(plan, tuple(live)), key)
+    totals = iter(measurement.totals)
+    spread = tuple(
+        next(totals) if task is not None else np.zeros(len(measurement.owners), dtype=object) for task, _, _ in resolved
+    )
+    return ResolvedTotals(
+        replace(measurement, totals=spread),
+        tuple(task for task, _, _ in resolved),
+        tuple(noise for _, noise, _ in resolved),
+        tuple(bounds for _, _, bounds in resolved),
+        found,
+        outside,
+    )
+
+
+def infer(
+    plan: SelectPlan, engine: Engine, key: SamplingKey, entropy: Entropy
+) -> tuple[tuple[Bounds | None, ...], tuple[float | None, ...]]:
+    """Bounds read off noisy logarithmic histograms (None where no bin stands out), and about what share lies outside them."""
+    if not plan.histograms:
+        return (), ()
+    exact = engine.totals(histogram_query(plan), key).histograms
+    read = [
+        read_bounds(release, _in_bins(release, counts), entropy)
+        for release, counts in zip(plan.histograms, exact, strict=True)
+    ]
+    return tuple(bounds[0] for bounds, _ in read), tuple(share[0] for _, share in read)
+
+
+def _in_bins(release: HistogramRelease, counts: dict[int, int] | LeafCounts) -> NDArray[np.int64]:
+    """The one histogram of all groups, dense."""
+    if isinstance(counts, LeafCounts):
+        raise InternalError("bounds of single groups are found by `by_group`")
+    return np.array([[counts.get(number, 0) for number in release.histogram.bins]], dtype=np.int64)
+
+
+# ---- the noisy half ----------------------------------------------------------------------------------------------
+
+
+def release(plan: SelectPlan, measured: ResolvedTotals, entropy: Entropy = SYSTEM) -> StoredRows:
+    """Select groups, draw noise for those that are kept and for no other, and put them in a random order."""
+    measurement = measured.measurement
+    kept, noisy_owners = selected(plan, measurement, entropy)
+    order = kept[entropy.permutation(len(kept))]
+    readings = tuple(
+        reading(plan, measured, index, order, noisy_owners, entropy) for index in range(len(plan.releases))
+    )
+    keys = measurement.keys.take(pa.array(order))
+    outside = tuple((share,) * len(order) for share in measured.outside)
+    table = answer_table(plan, keys, readings, len(order), measured.found, outside)
+    # Trees hold exact counts: they have answered, and go no further.
+    return StoredRows(table, (tuple(replace(r, forest=None) for r in readings),), notes_of(plan, measured))
+
+
+def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
+    """What the analyst should know about this answer: bounds that were found and what they cost, or that none were."""
+    notes = []
+    for column in plan.columns:
+        if column.histogram is None or column.histogram >= len(measured.found):
+            continue
+        bounds, name = measured.found[column.histogram], column.call.field.name or column.call.aggregate.name
+        paid = plan.price_of_bounds(column.histogram)
+        if bounds is not None:
+            notes.append(
+                f"{name}: bounds [{float(bounds.lower):g}, {float(bounds.upper):g}] were found privately{paid}."
+            )
+        elif isinstance(column.call.aggregate, CountRows):
+            notes.append(f"{name}: no bound could be found privately{paid}, so each owner counts once at most.")
+        else:
+            notes.append(
+                f"{name}: no bounds could be found privately{paid}, so the cell is NULL; give bounds in the query."
+            )
+    return tuple(dict.fromkeys(notes))

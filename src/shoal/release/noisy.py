@@ -1,0 +1,112 @@
+"""From exact integers to noisy numbers: which groups are kept, bounds read off histograms, noise on every measure.
+
+Noise is added here and nowhere else, for every engine.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoal.errors import InternalError
+from shoal.mechanisms import group_selection, quantiles
+from shoal.mechanisms.noise import add_noise
+from shoal.params import Bounds
+from shoal.plan.aggregates import NoisyMeasure
+from shoal.plan.measures import Leaves, RowCount
+from shoal.plan.totals import ExactTotals, LeafCounts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shoal.accounting.events import AdditiveNoise
+    from shoal.mechanisms.entropy import Entropy
+    from shoal.plan.measures import Histogram
+    from shoal.plan.releases import HistogramRelease, SelectPlan
+    from shoal.release.resolve_bounds import ResolvedTotals
+
+
+def selected(
+    plan: SelectPlan, measurement: ExactTotals, entropy: Entropy
+) -> tuple[NDArray[np.int64], NDArray[Any] | None]:
+    """The groups to show; with a threshold on a released count also the noisy counts that decided."""
+    if plan.selection is None:
+        return np.arange(len(measurement.owners), dtype=np.int64), None
+    draw = group_selection.select(plan.selection, measurement.owners, entropy)
+    return np.flatnonzero(draw.kept).astype(np.int64), draw.noisy_owners
+
+
+def read_bounds(
+    release: HistogramRelease, counts: NDArray[np.int64], entropy: Entropy
+) -> tuple[list[Bounds | None], list[float | None]]:
+    """Bounds read off noisy histograms, (groups, bins), and about what share of the values lies outside them.
+
+    Bounds are the outer edges of the outermost filled bins, None where no bin stands out. Everything after the noise is
+    post-processing.
+    """
+    noisy = add_noise(release.noise, counts.reshape(-1), entropy).reshape(counts.shape)
+    outer = quantiles.bounds_from_histograms(noisy, release.noise)
+    read = [_bounds_of(release.histogram, row, *ends) for row, ends in zip(noisy, outer, strict=True)]
+    return [bounds for bounds, _ in read], [share for _, share in read]
+
+
+def _bounds_of(histogram: Histogram, noisy: NDArray[Any], first: int, last: int) -> tuple[Bounds | None, float | None]:
+    if first < 0:
+        return None, None
+    bins = histogram.bins
+    low, high = histogram.edges(bins[first]), histogram.edges(bins[last])
+    lower = Fraction(0) if isinstance(histogram.serves, RowCount) else low[0]
+    inside, everything = float(sum(noisy[first : last + 1])), float(sum(noisy))
+    share = min(1.0, max(0.0, 1 - inside / everything)) if everything > 0 else None
+    return Bounds(lower, max(high[1], lower)), share
+
+
+def reading(
+    plan: SelectPlan,
+    measured: ResolvedTotals,
+    index: int,
+    order: NDArray[np.int64],
+    noisy_owners: NDArray[Any] | None,
+    entropy: Entropy,
+) -> NoisyMeasure:
+    """One measure of the groups in `order`, with noise; a count that has decided which groups appear has its noise."""
+    release_, task = plan.releases[index], measured.tasks[index]
+    noise, bounds = measured.noises[index], measured.bounds[index]
+    total = measured.measurement.totals[index]
+    empty = np.zeros(len(order), dtype=object)
+    grid = task.grid if task is not None else noise.grid
+    steps = task.steps if task is not None else None
+    if task is None:
+        return NoisyMeasure(release_.measure, noise, grid, None, None, empty)
+    if isinstance(total, LeafCounts):
+        if not isinstance(release_.measure, Leaves):
+            raise InternalError("only leaves have a tree")
+        forest = _forest(release_.measure, total, order, noise, entropy)
+        return NoisyMeasure(release_.measure, noise, grid, bounds, steps, empty, forest)
+    if plan.shared_count == index and noisy_owners is not None:
+        values: NDArray[Any] = np.asarray(noisy_owners)[order]
+    else:
+        values = add_noise(noise, np.asarray(total)[order], entropy)
+    return NoisyMeasure(release_.measure, noise, grid, bounds, steps, values)
+
+
+def _forest(
+    measure_: Leaves, counts: LeafCounts, order: NDArray[np.int64], noise: AdditiveNoise, entropy: Entropy
+) -> quantiles.NoisyForest:
+    """Noisy trees of the groups that are shown, and of no other."""
+    shown = np.full(max(int(counts.groups.max(initial=-1)), int(order.max(initial=-1))) + 1, -1, dtype=np.int64)
+    shown[order] = np.arange(len(order))
+    group = shown[counts.groups]
+    kept = group >= 0
+    return quantiles.NoisyForest(
+        len(order),
+        group[kept],
+        counts.leaves[kept],
+        counts.counts[kept],
+        noise,
+        branching=measure_.branching,
+        height=measure_.height,
+        entropy=entropy,
+    )

@@ -1,0 +1,266 @@
+"""Post-processing: HAVING, ORDER BY, LIMIT, expressions, outer queries.
+
+Touches released rows and public tables only, on an embedded DuckDB of its own that sees nothing else.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from shoal.engines.base import EngineFailure
+from shoal.engines.duckdb.engine import LOCKDOWN, render
+from shoal.engines.statements.relations import Compiler
+from shoal.errors import InternalError
+from shoal.mechanisms.entropy import SYSTEM, Entropy
+from shoal.plan import nodes
+from shoal.plan.expressions import Cast, Expression, Literal
+from shoal.plan.expressions import Column as ColumnOf
+from shoal.plan.nodes import Field, Node
+from shoal.plan.traverse import all_nodes, rebuilt
+from shoal.plan.types import DOUBLE, Kind
+from shoal.release.stored_rows import StoredRows, arrow_type, component, components_of, distinct_names
+from shoal.stack import on_its_own_stack
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shoal.engines.base import Engine
+    from shoal.plan.releases import StatementPlan
+
+PUBLIC = 1_000_000
+"""Public tables are numbered from here among the released ones."""
+
+LONGEST_SECONDS = 30
+"""How long work on released rows may take: a product of ten tables of a thousand rows would never end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A private aggregate, by SELECT and column, and the columns that carry the noisy numbers behind a copy of it."""
+
+    select: int
+    column: int
+    numbers: tuple[str, ...]
+
+
+Carried = dict[str, tuple[Source, ...]]
+"""Symbol of a copy → the aggregates it copies: several after UNION ALL, of which every row has the numbers of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer's rows; `carried` says which columns are plain copies of private aggregates, for intervals."""
+
+    table: pa.Table
+    components: pa.Table
+    carried: Mapping[int, tuple[Source, ...]]
+    released: Mapping[int, StoredRows]
+    notes: tuple[str, ...] = ()
+
+
+def public_rows(root: Node, engine: Engine) -> dict[str, pa.Table]:
+    """The public tables an outer query reads, fetched from the engine; table name → rows with the catalog's columns."""
+    return {scan.table: engine.fetch(scan) for scan in _scans(root)}
+
+
+def _scans(root: Node) -> list[nodes.Scan]:
+    return [node for node in all_nodes(root) if isinstance(node, nodes.Scan)]
+
+
+def finish(
+    plan: StatementPlan,
+    released: dict[int, StoredRows],
+    public: dict[str, pa.Table],
+    *,
+    ordered: bool = False,
+    entropy: Entropy = SYSTEM,
+) -> Answer:
+    """The answer of a statement, its rows in random order unless ORDER BY says otherwise."""
+    tables: dict[str, pa.Table] = {f"released_{n}": r.table for n, r in released.items()}
+    query, carried = on_its_own_stack(lambda: _compiled(plan, public, tables))
+    rows = _run(query, tables)
+    if not (ordered or is_ordered(plan.root)):
+        rows = rows.take(pa.array(entropy.permutation(rows.num_rows)))
+    shown = plan.root.fields
+    columns = [rows.column(f.symbol).combine_chunks() for f in shown]
+    answer = pa.Table.from_arrays(
+        [_typed(c, f) for c, f in zip(columns, shown, strict=True)], names=distinct_names([f.name for f in shown])
+    )
+    extra = [number for sources in carried.values() for source in sources for number in source.numbers]
+    by_place = {i: carried[f.symbol] for i, f in enumerate(shown) if f.symbol in carried}
+    notes = tuple(note for r in released.values() for note in r.notes)
+    return Answer(answer, rows.select(list(dict.fromkeys(extra))), by_place, released, notes)
+
+
+def _compiled(plan: StatementPlan, public: dict[str, pa.Table], tables: dict[str, pa.Table]) -> tuple[str, Carried]:
+    """The statement over stored rows; public tables that it reads are added to `tables`."""
+    root, carried = carry(_with_public(plan.root, public, tables), plan)
+    return render(Compiler({}).relation(root)), carried
+
+
+def is_ordered(node: Node) -> bool:
+    """Whether the outermost relation has an order of its own."""
+    while isinstance(node, nodes.Project):
+        node = node.input
+    return isinstance(node, nodes.Sort) and bool(node.order)
+
+
+def _typed(column: pa.Array, f: Field) -> pa.Array:
+    """A column in its declared type; group keys leave as they were stored, if they fit there."""
+    stored = STORED.get(f.type.storage)
+    if stored is not None:
+        with suppress(pa.ArrowInvalid):  # a value that the catalog lists may be none that the column could hold
+            return column.cast(stored)
+    return column.cast(arrow_type(f.type), safe=False)
+
+
+STORED: dict[str, pa.DataType] = {
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "UTINYINT": pa.uint8(),
+    "USMALLINT": pa.uint16(),
+    "UINTEGER": pa.uint32(),
+    "FLOAT": pa.float32(),
+}
+
+
+def _with_public(root: Node, public: dict[str, pa.Table], tables: dict[str, pa.Table]) -> Node:
+    """The tree with public scans replaced by the rows that were fetched; each scan has symbols of its own."""
+    numbers: dict[str, int] = {}
+
+    def stored(node: Node) -> Node:
+        if isinstance(node, nodes.Scan):
+            if node.owner is not None:
+                raise InternalError("a private table reached the post-processing")
+            number = numbers.setdefault(node.table, PUBLIC + len(numbers))
+            rows = public[node.table]
+            tables[f"released_{number}"] = rows
+            fetched = tuple(Field(f.name, name, f.type) for f, name in zip(node.fields, rows.column_names, strict=True))
+            base = nodes.StoredRows(number, fetched)
+            return nodes.Project(
+                base, tuple((f, ColumnOf(b.symbol, b.type)) for f, b in zip(node.fields, fetched, strict=True))
+            )
+        return rebuilt(node, stored)
+
+    return stored(root)
+
+
+def shown_aggregates(plan: StatementPlan) -> frozenset[tuple[int, int]]:
+    """The private aggregates, by SELECT and column, that reach the answer as they are."""
+    _, carried = carry(plan.root, plan)
+    return frozenset((s.select, s.column) for f in plan.root.fields for s in carried.get(f.symbol, ()))
+
+
+def carry(node: Node, plan: StatementPlan) -> tuple[Node, Carried]:
+    """The tree with the noisy numbers behind each aggregate carried along its plain copies."""
+    match node:
+        case nodes.StoredRows() if node.select < PUBLIC:
+            carried: Carried = {}
+            extra: list[Field] = []
+            for number, column in enumerate(plan.selects[node.select].columns):
+                symbols = components_of(plan.selects[node.select], column, column.call.field.symbol)
+                carried[column.call.field.symbol] = (Source(node.select, number, symbols),)
+                extra.extend(Field("", s, DOUBLE) for s in symbols)
+            return replace(node, fields=(*node.fields, *extra)), carried
+        case nodes.Filter() | nodes.Sort():
+            below, carried = carry(node.input, plan)
+            return replace(node, input=below), carried
+        case nodes.Project():
+            return _carry_project(node, plan)
+        case nodes.Join() if node.kind not in {"semi", "anti"}:
+            left, left_carried = carry(node.left, plan)
+            right, right_carried = carry(node.right, plan)
+            return replace(node, left=left, right=right), left_carried | right_carried
+        case nodes.Join():
+            below, carried = carry(node.left, plan)
+            return replace(node, left=below), carried
+        case nodes.SetOperation(kind="union_all"):
+            return _carry_union(node, plan)
+    return node, {}
+
+
+def _carry_project(node: nodes.Project, plan: StatementPlan) -> tuple[Node, Carried]:
+    below, carried = carry(node.input, plan)
+    items = list(node.items)
+    kept: Carried = {}
+    for f, value in node.items:
+        sources = carried.get(_original(value) or "", ())
+        if sources:
+            kept[f.symbol] = _copied(sources, f.symbol)
+            items.extend(
+                (Field("", new, DOUBLE), ColumnOf(old, DOUBLE))
+                for new, old in zip(_numbers(kept[f.symbol]), _numbers(sources), strict=True)
+            )
+    return replace(node, input=below, items=tuple(items)), kept
+
+
+def _original(value: Expression) -> str | None:
+    """The column that a value is a copy of; a whole number that became a double is the same number."""
+    if isinstance(value, Cast) and (value.value.type.kind, value.type.kind) == (Kind.INTEGER, Kind.DOUBLE):
+        value = value.value
+    return value.symbol if isinstance(value, ColumnOf) else None
+
+
+def _copied(sources: tuple[Source, ...], symbol: str, first: int = 0) -> tuple[Source, ...]:
+    """The same aggregates, their numbers in columns that are named after another copy, from a number on."""
+    names = (component(symbol, number) for number in count(first))
+    return tuple(replace(source, numbers=tuple(next(names) for _ in source.numbers)) for source in sources)
+
+
+def _numbers(sources: tuple[Source, ...]) -> list[str]:
+    return [number for source in sources for number in source.numbers]
+
+
+def _carry_union(node: nodes.SetOperation, plan: StatementPlan) -> tuple[Node, Carried]:
+    """Both sides with the numbers of both: a row has those of the side that it comes from, and NULL for the other's."""
+    inputs = (node.left, node.right)
+    sides = [carry(side, plan) for side in inputs]
+    kept: Carried = {}
+    values: list[dict[str, Expression]] = [{}, {}]
+    for position, f in enumerate(node.fields):
+        for (_, carried), side, own in zip(sides, inputs, values, strict=True):
+            old = carried.get(side.fields[position].symbol, ())
+            known = kept.get(f.symbol, ())
+            new = _copied(old, f.symbol, len(_numbers(known)))
+            own |= {name: ColumnOf(s, DOUBLE) for name, s in zip(_numbers(new), _numbers(old), strict=True)}
+            kept |= {f.symbol: known + new} if new else {}
+    added = [Field("", name, DOUBLE) for sources in kept.values() for name in _numbers(sources)]
+    left, right = (
+        nodes.Project(
+            below,
+            (
+                *((f, ColumnOf(f.symbol, f.type)) for f in side.fields),
+                *((number, own.get(number.symbol, Literal(None, DOUBLE))) for number in added),
+            ),
+        )
+        for (below, _), side, own in zip(sides, inputs, values, strict=True)
+    )
+    return replace(node, left=left, right=right, fields=(*node.fields, *added)), kept
+
+
+def _run(query: str, tables: dict[str, pa.Table]) -> pa.Table:
+    """The rows of a public relation; one thread, so that nothing depends on how work is split."""
+    connection = duckdb.connect(":memory:", config={"threads": "1"})
+    patience = threading.Timer(LONGEST_SECONDS, connection.interrupt)
+    patience.daemon = True
+    patience.start()
+    try:
+        for name, table in tables.items():
+            connection.register(name, table)
+        for statement in LOCKDOWN:
+            connection.execute(statement)
+        return connection.sql(query).to_arrow_table()
+    except duckdb.Error:
+        raise EngineFailure from None
+    finally:
+        patience.cancel()
+        connection.close()

@@ -1,0 +1,90 @@
+"""What enters the mechanisms of one SELECT, and how bounds that were found on the way stretch grids and noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shoal.accounting.events import GaussianNoise, LaplaceNoise, Shift
+from shoal.errors import InternalError
+from shoal.exact import power_of_two_below
+from shoal.params import Bounds
+from shoal.plan.measures import Leaves, RowCount
+from shoal.plan.releases import Inferred
+from shoal.plan.totals import ExactTotals, GridMeasure, TotalsQuery, grid_measure_of, is_centred
+
+if TYPE_CHECKING:
+    from shoal.accounting.events import AdditiveNoise
+    from shoal.plan.measures import Measure
+    from shoal.plan.releases import Release, SelectPlan
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedTotals:
+    """Exact integers of one SELECT, the tasks they answer, and the bounds that were found on the way."""
+
+    measurement: ExactTotals
+    tasks: tuple[GridMeasure | None, ...]
+    noises: tuple[AdditiveNoise, ...]
+    bounds: tuple[Bounds | None, ...]
+    found: tuple[Bounds | None, ...]
+    outside: tuple[float | None, ...] = ()
+
+
+def histogram_query(plan: SelectPlan) -> TotalsQuery:
+    """The question from whose noisy answer bounds are read."""
+    asked = tuple(release.histogram for release in plan.histograms)
+    return TotalsQuery(plan.select.input, plan.select.keys, (), asked, plan.contribution, plan.select.public_groups)
+
+
+def totals_query(plan: SelectPlan, tasks: tuple[GridMeasure, ...]) -> TotalsQuery:
+    """The question whose noisy answers are released."""
+    return TotalsQuery(plan.select.input, plan.select.keys, tasks, (), plan.contribution, plan.select.public_groups)
+
+
+def resolve(
+    release: Release, found: tuple[Bounds | None, ...]
+) -> tuple[GridMeasure | None, AdditiveNoise, Bounds | None]:
+    """A release with its bounds filled in: the task for the engine, and the noise stretched to them."""
+    measure_, noise = release.measure, release.noise
+    if not isinstance(release.bounds, Inferred):
+        return grid_measure_of(measure_, release.bounds, noise.grid), noise, release.bounds
+    bounds = found[release.bounds.histogram]
+    if bounds is None:
+        if not isinstance(measure_, RowCount):
+            return None, noise, None
+        bounds = Bounds(Fraction(0), Fraction(1))
+    if isinstance(measure_, Leaves):
+        return grid_measure_of(measure_, bounds, noise.grid), noise, bounds
+    unit = _unit(measure_, bounds)
+    if unit == 0:
+        still = LaplaceNoise(Shift(0, noise.shift.coordinates, noise.shift.entries), Fraction(0))
+        return grid_measure_of(measure_, bounds, Fraction(1)), still, bounds
+    task = grid_measure_of(measure_, bounds, noise.grid * unit**measure_.power)
+    return task, shrunk(noise, task), bounds
+
+
+def _unit(measure_: Measure, bounds: Bounds) -> Fraction:
+    """How many times larger than one unit the found bounds are: a power of two, so that the grid stays one."""
+    size = (bounds.upper - bounds.lower) / 2 if is_centred(measure_) else max(abs(bounds.lower), abs(bounds.upper))
+    if size == 0:
+        return Fraction(0)
+    below = power_of_two_below(size)
+    return below if below == size else 2 * below
+
+
+def shrunk(noise: AdditiveNoise, task: GridMeasure) -> AdditiveNoise:
+    """The planned noise for the shift that the found bounds really have: never more loss than was charged.
+
+    Laplace: the same ratio of shift and scale. Gaussian: the ratio kept, and two steps more, which covers the rounding
+    variance that the certificate of the planned noise takes from a grid this fine.
+    """
+    delta, planned = task.delta, noise.shift.per_coordinate
+    if delta > planned:
+        raise InternalError("found bounds are wider than the plan allows")
+    shift = Shift(delta, noise.shift.coordinates, noise.shift.entries)
+    if isinstance(noise, LaplaceNoise):
+        return LaplaceNoise(shift, noise.scale * delta / planned, task.grid)
+    sigma = min(noise.sigma, Fraction(-(-noise.sigma * delta // planned)) + 2)
+    return GaussianNoise(shift, sigma, task.grid)

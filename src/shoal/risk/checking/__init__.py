@@ -1,0 +1,1 @@
+"""Limits, baselines and verdicts for CI."""

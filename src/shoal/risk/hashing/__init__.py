@@ -1,0 +1,1 @@
+"""Values to keyed hashes, the same for every source."""

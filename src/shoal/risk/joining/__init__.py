@@ -1,0 +1,1 @@
+"""Which columns would join data sets."""

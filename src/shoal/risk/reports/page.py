@@ -1,0 +1,232 @@
+"""Reports as self-contained web pages: one file, no network, light and dark, sortable, readable without scripts too.
+
+Names come from data and are escaped wherever they go. A content security policy lets the page run its own script, by
+hash, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shoal.errors import ShoalError
+from shoal.risk.reports import charts
+from shoal.risk.reports.terminal import counted
+from shoal.risk.sketch.assessment import CAVEAT
+from shoal.risk.sketch.grading import Grade, percent
+from shoal.risk.sketch.measures import WHOLES
+
+if TYPE_CHECKING:
+    from shoal.risk.sketch.assessment import ColumnRisk, DatasetRisk
+    from shoal.risk.sketch.estimate import Estimate
+    from shoal.risk.sketch.measures import Measures
+
+_HEADINGS = (
+    ("Column", True), ("Risk", False), ("Values", False), ("Owners per value", False), ("Curve", False),
+    ("Values, k&lt;2", False), ("Values, k&lt;5", False), ("Owners, k&lt;5", False), ("Rows, k&lt;5", False),
+)  # fmt: skip
+
+
+def page(title: str, body: str) -> str:
+    """A whole page around a body."""
+    folder = resources.files("shoal.risk.reports")
+    script = (folder / "page.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    shell = (folder / "page.html").read_text(encoding="utf-8")
+    for mark, text in (
+        ("@SCRIPT_HASH@", f"sha256-{digest}"),
+        ("@TITLE@", escape(title)),
+        ("@SCRIPT@", script),
+        ("@BODY@", body),  # last: names in it may look like a mark
+    ):
+        shell = shell.replace(mark, text, 1)
+    return shell
+
+
+def embedded(whole: str) -> str:
+    """A page inside a notebook, kept apart from it."""
+    return (
+        f'<iframe sandbox="allow-scripts" style="width:100%;height:640px;border:0" srcdoc="{escape(whole)}"></iframe>'
+    )
+
+
+def write_page(page: str, path: str | Path | None) -> str:
+    """Write a page to a file if one is named."""
+    if path is not None:
+        try:
+            Path(path).write_text(page, encoding="utf-8")
+        except OSError as error:
+            raise ShoalError("E_USAGE", f"The page {str(path)!r} was not written: {error.strerror}.") from None
+    return page
+
+
+def top(title: str, lead: str) -> str:
+    """The head of a page."""
+    return (
+        f'<header class="top"><div><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></div>'
+        '<button class="theme" type="button">Dark</button></header>'
+    )
+
+
+def tile(number: str, label: str, kind: str = "") -> str:
+    """A number that matters."""
+    return f'<div class="tile {kind}"><b>{escape(number)}</b><span>{escape(label)}</span></div>'
+
+
+def badge(grade: Grade) -> str:
+    """A grade as a coloured word."""
+    return f'<span class="bad {grade}">{grade}</span>'
+
+
+def share(estimate: Estimate) -> str:
+    """A share with how far it may be off."""
+    off = "" if estimate.error < 0.0005 else f'<span class="off">±{100 * estimate.error:.1f}</span>'
+    return f"{escape(percent(estimate.value))}{off}"
+
+
+def heads(headings: tuple[tuple[str, bool], ...]) -> str:
+    """Sortable column headings; the flag says that a column is text."""
+    cells = "".join(
+        f'<th scope="col" class="{"text" if text else ""}"><button type="button">{name}</button></th>'
+        for name, text in headings
+    )
+    return f'<thead><tr><th aria-label="details"></th>{cells}</tr></thead>'
+
+
+def risk_page(datasets: tuple[DatasetRisk, ...], key_ids: list[str]) -> str:
+    """The page of a scan."""
+    columns = [column for dataset in datasets for column in dataset.columns]
+    owned = [column for column in columns if not column.measures.counts_rows] or columns
+    grades = [column.graded.grade for column in owned if not column.is_owner]
+    tiles = [
+        tile(counted(sum(dataset.rows for dataset in datasets)), "rows scanned"),
+        tile(str(sum(len(column.subject) == 1 for column in columns)), f"columns in {_datasets(len(datasets))}"),
+        tile(str(grades.count(Grade.CRITICAL)), "critical: most owners are alone", "critical"),
+        tile(str(grades.count(Grade.HIGH)), "high: many owners are alone", "high"),
+    ]
+    lead = "How many owners share each value of each column, and what a minimum group size would cost."
+    sections = "".join(_section(dataset, opened=place == 0) for place, dataset in enumerate(datasets))
+    body = (
+        f"{top('Re-identification risk', lead)}<main><div class='tiles'>{''.join(tiles)}</div>"
+        f"{_findings(columns)}{sections}</main>{_footer(key_ids)}"
+    )
+    return page("Re-identification risk", body)
+
+
+def _findings(columns: list[ColumnRisk]) -> str:
+    """The columns that matter most, in sentences."""
+    grades = {(column.dataset, column.subject): column.graded.grade for column in columns}
+    worst = [column for column in columns if _says_more_than_its_parts(column, grades)]
+    worst = sorted(worst, key=lambda column: (-column.graded.grade, len(column.subject)))[:5]
+    if not worst:
+        return ""
+    lines = "".join(
+        f"<li>{badge(column.graded.grade)}<span><code>{escape(column.dataset)}.{escape(column.name)}</code> "
+        f"{escape(column.graded.reason)}</span></li>"
+        for column in worst
+    )
+    head = '<section class="card"><div class="head"><h2>What stands out</h2></div>'
+    return f'{head}<ul class="findings">{lines}</ul></section>'
+
+
+def _says_more_than_its_parts(column: ColumnRisk, grades: dict[tuple[str, tuple[str, ...]], Grade]) -> bool:
+    """A combination is news only when it is worse than each of its columns."""
+    if column.is_owner or column.measures.counts_rows or column.graded.grade < Grade.MEDIUM:
+        return False
+    parts = [grades.get((column.dataset, (part,)), Grade.MINIMAL) for part in column.subject]
+    return len(column.subject) == 1 or column.graded.grade > max(parts)
+
+
+def _datasets(count: int) -> str:
+    return "1 dataset" if count == 1 else f"{count} datasets"
+
+
+def _section(dataset: DatasetRisk, *, opened: bool) -> str:
+    owner = f"owner <code>{escape(dataset.owner)}</code>" if dataset.owner is not None else "every row its own owner"
+    notes = [*dataset.notes]
+    if dataset.owner is None and dataset.owner_candidates:
+        notes.append("Columns that might be the owner: " + ", ".join(dataset.owner_candidates) + ".")
+    listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    telling = min(
+        (column for column in dataset.columns if opened and not column.is_owner),
+        key=lambda column: abs(column.measures.shares[5]["values"].value - 0.5),
+        default=None,
+    )
+    rows = "".join(_row(column, opened=column is telling) for column in dataset.columns)
+    return (
+        f'<section class="card"><div class="head"><h2>{escape(dataset.name)}</h2>'
+        f'<span class="meta">{dataset.rows:,} rows · {owner}</span></div>'
+        f"{f'<ul class=notes>{listed}</ul>' if listed else ''}"
+        f'<div class="scroll"><table class="main">{heads(_HEADINGS)}{rows}</table></div></section>'
+    )
+
+
+def _row(column: ColumnRisk, *, opened: bool) -> str:
+    measures, distinct = column.measures, column.measures.distinct_values
+    shares = [measures.shares[2]["values"], *(measures.shares[5][of] for of in WHOLES)]
+    cells = "".join(f'<td data-sort="{estimate.value:.6f}">{share(estimate)}</td>' for estimate in shares)
+    spread = f"{measures.minimum:,} · {measures.median:,.0f} · {counted(measures.maximum)}"
+    off = "" if distinct.exact else f'<span class="off">±{percent(distinct.error / max(distinct.value, 1))}</span>'
+    return (
+        f'<tbody><tr><td><button class="more" type="button" aria-expanded="{str(opened).lower()}" '
+        f'aria-label="details of {escape(column.name)}"></button></td><td class="text name">{_name(column)}</td>'
+        f'<td data-sort="{int(column.graded.grade)}">{badge(column.graded.grade)}</td>'
+        f'<td data-sort="{distinct.value:.0f}">{counted(distinct.value)}{off}</td>'
+        f'<td data-sort="{measures.median:.1f}" title="least, median and most of the values seen">{spread}</td>'
+        f'<td data-sort="{measures.shares[10]["values"].value:.6f}">{charts.spark(measures)}</td>{cells}</tr>'
+        f'<tr class="detail"{"" if opened else " hidden"}><td colspan="10">{_details(column)}</td></tr></tbody>'
+    )
+
+
+def _name(column: ColumnRisk) -> str:
+    kind = "owner" if column.is_owner else column.type
+    return (
+        f'<span class="name">{escape(column.name)}</span><span class="kind">{escape(kind)}</span>'
+        f'<span class="reason">{escape(column.graded.reason)}</span>'
+    )
+
+
+def _details(column: ColumnRisk) -> str:
+    measures = column.measures
+    seen = "all values" if measures.complete else f"a sample of {measures.sampled_values:,} values"
+    legend = "".join(f'<span class="{of}"><i></i>{of}</span>' for of in WHOLES)
+    return (
+        '<div class="inside"><figure><h3>Lost when values below k owners are dropped</h3>'
+        f'<div class="legend">{legend}</div>'
+        f"{charts.cumulative_curve(measures)}<figcaption>From {seen}; whiskers are 95% intervals.</figcaption></figure>"
+        f'<figure><h3>Owners per value</h3><div class="legend">{legend}</div>{charts.histogram(measures)}'
+        f"<figcaption>{_unseen(measures)}</figcaption></figure>"
+        f"<div><h3>A minimum of k owners would drop</h3>{_losses(column)}</div></div>"
+    )
+
+
+def _unseen(measures: Measures) -> str:
+    """A few values with most of the rows are seldom in a sample of values."""
+    missing = 1 - measures.total.rows
+    return f"{percent(missing)} of the rows have values outside the sample." if missing > 0.1 else ""
+
+
+def _losses(column: ColumnRisk) -> str:
+    head = "".join(f"<th>{of}</th>" for of in WHOLES)
+    rows = "".join(
+        f"<tr><td>k = {k}</td>{''.join(f'<td>{share(shares[of])}</td>' for of in WHOLES)}</tr>"
+        for k, shares in column.measures.shares.items()
+    )
+    return f"<table><tr><th></th>{head}</tr>{rows}</table>"
+
+
+def _footer(key_ids: list[str]) -> str:
+    keys = ", ".join(key_ids)
+    return (
+        f"<footer><p>{escape(CAVEAT)}</p><dl>"
+        "<dt>values, k</dt><dd>share of the distinct values that fewer than k owners have</dd>"
+        "<dt>owners, k</dt><dd>rare holdings per owner, at most 100%: the share of owners a threshold k drops where "
+        "each has one value, an upper bound where they have many</dd>"
+        "<dt>rows, k</dt><dd>share of the rows whose value fewer than k owners have</dd>"
+        "<dt>±</dt><dd>half of the 95% interval, in percentage points; numbers without it are exact</dd>"
+        f"<dt>key</dt><dd><code>{escape(keys)}</code></dd></dl></footer>"
+    )

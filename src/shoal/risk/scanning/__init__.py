@@ -1,0 +1,1 @@
+"""One pass over tables: sources to sketches."""

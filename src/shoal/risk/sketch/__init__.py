@@ -1,0 +1,1 @@
+"""KHyperLogLog sketches and what they measure."""

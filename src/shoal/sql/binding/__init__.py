@@ -1,0 +1,1 @@
+"""Syntax tree and catalog to relational nodes."""

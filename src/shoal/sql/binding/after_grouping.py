@@ -1,0 +1,205 @@
+"""Expressions after grouping: they may speak of group keys and aggregates, and of nothing else of a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from shoal.catalog import fold
+from shoal.errors import ShoalError
+from shoal.plan.expressions import Column, Expression
+from shoal.sql.binding.expressions import LAST_VERDICTS, ExpressionBinder, is_aggregate
+from shoal.sql.parse import function_call, position_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shoal.plan.nodes import Field
+    from shoal.sql.parse import FunctionCall
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether an aggregate (no window) stands in an expression, outside subqueries."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, (exp.Select, exp.Subquery)):
+            continue
+        call = function_call(current)
+        if call is not None and call.over is not None:
+            # The function of a window is no aggregate; what it is applied to may contain one.
+            stack.extend([*call.arguments, *(p for p in call.over.iter_expressions() if p is not call.over.this)])
+            continue
+        if call is not None and is_aggregate(call):
+            return True
+        stack.extend(current.iter_expressions())
+    return False
+
+
+def is_grouped(tree: exp.Select) -> bool:
+    """Whether a SELECT groups: by GROUP BY, or as a whole by an aggregate or HAVING."""
+    clauses = tree.args.get("group") is not None or tree.args.get("having") is not None
+    return clauses or any(has_aggregate(value) for _, value in select_items(tree.expressions))
+
+
+def refuse_distinct_on(tree: exp.Select) -> None:
+    """DISTINCT ON keeps the row that happens to come first."""
+    distinct = tree.args.get("distinct")
+    if distinct is not None and distinct.args.get("on") is not None:
+        raise ShoalError(
+            "E_UNSUPPORTED",
+            "DISTINCT ON depends on the order of rows.",
+            hint="Use GROUP BY.",
+            position=position_of(tree),
+        )
+
+
+def select_items(expressions: list[exp.Expr]) -> list[tuple[str | None, exp.Expr]]:
+    """(alias, expression) of a SELECT list."""
+    return [(e.alias, e.this) if isinstance(e, exp.Alias) else (None, e) for e in expressions]
+
+
+def output_name(alias: str | None, node: exp.Expr, index: int) -> str:
+    """What a column is called when the query gives no name: its own name, the function's, or its place."""
+    if alias is not None:
+        return alias
+    if isinstance(node, exp.Column):
+        return str(node.name)
+    call = function_call(node)
+    if call is not None:
+        return call.name.lower()
+    return f"col{index}"
+
+
+class KeyResolver:
+    """GROUP BY items: ordinals, aliases of the SELECT list, expressions."""
+
+    def __init__(self, items: list[tuple[str | None, exp.Expr]], binder: ExpressionBinder) -> None:
+        self._items = items
+        self._binder = binder
+
+    def resolve(self, node: exp.Expr) -> Expression:
+        """The bound key. An input column wins over an alias; if they differ, the name means two things."""
+        if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+            return self._ordinal(node)
+        if isinstance(node, exp.Column) and not node.table and not isinstance(node.this, exp.Star):
+            return self._name(node)
+        self._refuse(node)
+        return self._binder.bind(node)
+
+    def _ordinal(self, node: exp.Literal) -> Expression:
+        number = int(node.name)
+        if not 1 <= number <= len(self._items):
+            raise ShoalError(
+                "E_GROUPING", f"GROUP BY {number} names no column of the SELECT list.", position=position_of(node)
+            )
+        target = self._items[number - 1][1]
+        self._refuse(target)
+        return self._binder.bind(target)
+
+    def _name(self, node: exp.Column) -> Expression:
+        aliased = [value for alias, value in self._items if alias is not None and fold(alias) == fold(node.name)]
+        try:
+            found = self._binder.bind(node)
+        except ShoalError:
+            if len(aliased) != 1:
+                raise
+            self._refuse(aliased[0])
+            return self._binder.bind(aliased[0])
+        for value in aliased:
+            if has_aggregate(value) or self._binder.bind(value) != found:
+                return self.ambiguous(node, found)
+        return found
+
+    def ambiguous(self, node: exp.Column, found: Expression) -> Expression:  # noqa: ARG002 - a subclass may know better
+        """One name, two meanings."""
+        raise ShoalError(
+            "E_GROUPING",
+            f"{node.name!r} is both a column and another expression of the SELECT list.",
+            hint="Give the expression another name.",
+            position=position_of(node),
+        )
+
+    @staticmethod
+    def _refuse(node: exp.Expr) -> None:
+        if isinstance(node, (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)):
+            raise ShoalError(
+                "E_GROUPING",
+                "ROLLUP, CUBE and GROUPING SETS are not supported.",
+                hint="Ask one query per grouping, each with its own budget.",
+                position=position_of(node),
+            )
+        if has_aggregate(node):
+            raise ShoalError("E_GROUPING", "A group key cannot contain an aggregate.", position=position_of(node))
+
+
+class GroupedBinder(ExpressionBinder):
+    """Binds over groups: keys by their expression, aggregates through a callback, aliases of the SELECT list by name."""
+
+    def __init__(
+        self,
+        rows: ExpressionBinder,
+        keys: dict[Expression, Field],
+        aggregate: Callable[[FunctionCall], Expression],
+        raw: Callable[[exp.Expr], ShoalError],
+    ) -> None:
+        super().__init__(rows.scope, rows._subquery)  # noqa: SLF001 - two halves of one binder
+        self._rows = rows
+        self._keys = keys
+        self._aggregate = aggregate
+        self._raw = raw
+        self.aliases: dict[str, Expression] = {}
+        self.ordinals: list[Expression] = []
+        self.prefers_aliases = False
+
+    def bind(self, node: exp.Expr) -> Expression:
+        """A key, an aggregate, or an expression over them."""
+        if isinstance(node, exp.Subquery | exp.Exists):
+            return super().bind(node)
+        if self.prefers_aliases and isinstance(node, exp.Column) and not node.table and fold(node.name) in self.aliases:
+            return self.aliases[fold(node.name)]
+        key = self._key(node)
+        if key is not None:
+            return Column(key.symbol, key.type, position_of(node))
+        if isinstance(node, exp.Column):
+            if not node.table and fold(node.name) in self.aliases:
+                return self.aliases[fold(node.name)]
+            self._rows.bind(node)
+            raise self._raw(node)
+        return self._bind(node)
+
+    def _key(self, node: exp.Expr) -> Field | None:
+        if has_aggregate(node) or isinstance(node, (exp.Literal, exp.Boolean, exp.Null)):
+            return None
+        if node.find(exp.Select) is not None:
+            # Binding it here and again as a whole would draw, and charge, a private subquery twice.
+            return None
+        try:
+            return self._keys.get(self._rows.bind(node))
+        except ShoalError:
+            return None
+
+    def fields_in_sight(self) -> list[Field]:
+        """A window over groups sees their keys, which no two groups share."""
+        return list(self._keys.values())
+
+    def call(self, call: FunctionCall) -> Expression:
+        """Aggregates through the callback; everything else as usual."""
+        if call.over is None and is_aggregate(call):
+            return self._aggregate(call)
+        return super().call(call)
+
+    def window(self, call: FunctionCall) -> Expression:
+        """A window over groups; an aggregate that would look at rows through one is told so."""
+        try:
+            return super().window(call)
+        except ShoalError as error:
+            if error.code not in LAST_VERDICTS or not is_aggregate(call):
+                raise
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                f"{call.name}(…) OVER (…) in a private SELECT looks at released groups, not at rows.",
+                hint="Leave out OVER for a private aggregate; windows over one owner's rows stand in a subquery in FROM.",
+                position=call.position,
+            ) from None

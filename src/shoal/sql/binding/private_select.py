@@ -1,0 +1,326 @@
+"""A SELECT with the privacy clause: keys, private aggregates and options; what surrounds them works on released rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from sqlglot import exp
+
+from shoal.catalog import ColumnFacts, fold
+from shoal.errors import ShoalError
+from shoal.plan import nodes
+from shoal.plan.expressions import Call, Column, Expression, Literal, Order
+from shoal.plan.releases import AggregateCall, Options, PrivateSelect
+from shoal.plan.types import NULL, TEXT, Kind
+from shoal.sql.binding.after_grouping import GroupedBinder, KeyResolver, output_name, select_items
+from shoal.sql.binding.conditions import holds_owner
+from shoal.sql.binding.expressions import LAST_VERDICTS, ExpressionBinder
+from shoal.sql.binding.options import ABOUT_GROUPS
+from shoal.sql.binding.private_aggregates import AggregateBinder, BoundAggregate
+from shoal.sql.binding.public_groups import has_public_keys, listed_in_catalog, outer_joined
+from shoal.sql.binding.row_select import ordered, value_name
+from shoal.sql.parse import function_call, position_of, privacy_clause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shoal.plan.nodes import Field, Node
+    from shoal.sql.binding.context import CommonTable
+    from shoal.sql.binding.scope import Scope
+    from shoal.sql.binding.statement import Binder
+    from shoal.sql.parse import Constant, FunctionCall
+
+MAX_KEYS = 100
+_NOTHING = Literal(None, NULL)
+_Found = TypeVar("_Found")
+
+
+def bind_private_select(
+    binder: Binder,
+    tree: exp.Select,
+    node: Node,
+    scope: Scope,
+    tables: dict[str, CommonTable],
+    options: Options,
+    unit: Constant | None,
+) -> tuple[Node, list[tuple[str, Expression]], list[Order]]:
+    """The released relation, the SELECT list over it and the order; the private part is added to the statement."""
+    return PrivateBinder(binder, tree, node, scope, tables, options).bound(unit)
+
+
+class PrivateBinder:
+    """Binds one private SELECT; its FROM and WHERE are bound already."""
+
+    def __init__(
+        self,
+        binder: Binder,
+        tree: exp.Select,
+        node: Node,
+        scope: Scope,
+        tables: dict[str, CommonTable],
+        options: Options,
+    ) -> None:
+        self._binder = binder
+        self._context = binder.context
+        self._tree = tree
+        self._node = node
+        self._options = options
+        self._scans = [n for n in _scans(node) if n.owner is not None]
+        self._rows = ExpressionBinder(scope, binder.subquery(tables))
+        self._items = select_items(tree.expressions)
+        self._calls: dict[BoundAggregate, AggregateCall] = {}
+        self._aggregates = AggregateBinder(
+            self._rows,
+            self._context.symbols.known_bounds,
+            self._is_owner,
+            self._most_rows(),
+            options.max_rows_per_owner,
+            anonymization=options.clause == "ANONYMIZATION",
+        )
+
+    # ---- what the catalog knows ----------------------------------------------------------------------------------
+
+    def _facts(self, value: Expression) -> ColumnFacts:
+        origin = self._context.symbols.origins.get(value.symbol) if isinstance(value, Column) else None
+        table = self._context.catalog.table(origin[0]) if origin else None
+        return table.facts(origin[1]) if table is not None and origin else ColumnFacts()
+
+    def _is_owner(self, value: Expression) -> bool:
+        """Whether a value is a copy of some table's owner column (lineage, not name), or what USING makes of two of them."""
+        if isinstance(value, Call):
+            return value.function == "coalesce" and all(map(self._is_owner, value.arguments))
+        return holds_owner(self._context, value)
+
+    def _most_rows(self) -> int | None:
+        """The catalog's bound on rows, usable when the rows of one private table are counted and nothing multiplies them."""
+        if len(self._scans) != 1 or any(isinstance(n, (nodes.Join, nodes.Aggregate)) for n in nodes.walk(self._node)):
+            return None
+        table = self._context.catalog.table(self._scans[0].table)
+        return table.max_rows_per_owner_and_group if table is not None else None
+
+    # ---- the SELECT ----------------------------------------------------------------------------------------------
+
+    def bound(self, unit: Constant | None) -> tuple[Node, list[tuple[str, Expression]], list[Order]]:
+        """Keys, then the SELECT list, HAVING and ORDER BY over released columns."""
+        self._check(unit)
+        keys = self._keys()
+        grouped = GroupedBinder(self._rows, keys, self._aggregate, self._raw)
+        outputs, condition, order = self._over_groups(grouped)
+        fields = tuple(keys.values()) + tuple(c.field for c in self._calls.values())
+        # Private subqueries in the SELECT list or in HAVING were met first: they have the lower numbers, and run first.
+        number = len(self._context.selects)
+        self._context.selects.append(self._select(keys))
+        released: Node = nodes.StoredRows(number, fields, position=position_of(self._tree))
+        if condition is not None:
+            released = nodes.Filter(released, condition)
+        return released, outputs, order
+
+    def _check(self, unit: Constant | None) -> None:
+        position = position_of(self._tree)
+        if not self._scans:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                "This SELECT reads no private table: there is nobody to protect.",
+                hint="Remove the privacy clause, or name a private table in FROM.",
+                position=position,
+            )
+        if self._tree.args.get("qualify") is not None:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                "QUALIFY in a private SELECT is not supported.",
+                hint="Filter in an outer query.",
+                position=position,
+            )
+        if unit is not None:
+            named = str(unit.value) if isinstance(unit.value, str) else ""
+            owners = {fold(str(self._context.catalog.table(s.table).owner)) for s in self._scans}  # type: ignore[union-attr]
+            if owners != {fold(named)}:
+                raise ShoalError(
+                    "E_OPTION_INVALID",
+                    "privacy_unit_column must name the owner column that the catalog gives.",
+                    hint=f"It is {', '.join(sorted(owners))}; the option may be left out.",
+                    position=unit.position,
+                )
+
+    def _keys(self) -> dict[Expression, Field]:
+        clause = self._tree.args.get("group")
+        if clause is None:
+            return {}
+        if clause.args.get("all"):
+            raise ShoalError(
+                "E_GROUPING", "GROUP BY ALL is not supported.", hint="List the keys.", position=position_of(clause)
+            )
+        if len(clause.expressions) > MAX_KEYS:
+            raise ShoalError("E_LIMITS", f"GROUP BY takes at most {MAX_KEYS} keys.", position=position_of(clause))
+        resolver = OwnerAwareKeys(self._items, self._rows, self._is_owner)
+        keys: dict[Expression, Field] = {}
+        for part in clause.expressions:
+            value = resolver.resolve(part)
+            if value.type.kind in {Kind.UNSUPPORTED, Kind.INTERVAL, Kind.NULL}:
+                raise ShoalError(
+                    "E_GROUPING",
+                    f"A value of type {value.type} cannot be a group key.",
+                    hint="Cast it.",
+                    position=position_of(part),
+                )
+            if value not in keys:
+                keys[value] = self._context.symbols.field(value_name(value, self._node), value.type, value)
+        return keys
+
+    def _over_groups(
+        self, grouped: GroupedBinder
+    ) -> tuple[list[tuple[str, Expression]], Expression | None, list[Order]]:
+        outputs = [self._output(grouped, index, alias, value) for index, (alias, value) in enumerate(self._items)]
+        grouped.aliases = {fold(n): v for n, v in outputs}
+        having = self._tree.args.get("having")
+        condition = self._told_late(lambda: grouped.condition(having.this)) if having is not None else None
+        clause = self._tree.args.get("order")
+        grouped.prefers_aliases = True
+        items = clause.expressions if clause is not None else []
+        order = self._told_late(lambda: [ordered(grouped, item, outputs) for item in items]) or []
+        return outputs, condition, order
+
+    def _output(self, grouped: GroupedBinder, index: int, alias: str | None, value: exp.Expr) -> tuple[str, Expression]:
+        def bound() -> Expression:
+            if value.is_star and isinstance(value, (exp.Star, exp.Column)):
+                raise self._raw(value)
+            _refuse_counting_over(value)
+            return grouped.bind(value)
+
+        return output_name(alias, value, index), self._told_late(bound) or _NOTHING
+
+    def _told_late(self, bound: Callable[[], _Found]) -> _Found | None:
+        """What may not be shown is remembered, and told when the rest of the query and its ownership are in order."""
+        try:
+            return bound()
+        except ShoalError as error:
+            if error.code not in LAST_VERDICTS:
+                raise
+            self._context.late.append(error)
+            return None
+
+    def _raw(self, node: exp.Expr) -> ShoalError:
+        if (
+            isinstance(node, exp.Column)
+            and not isinstance(node.this, exp.Star)
+            and self._is_owner(self._rows.bind(node))
+        ):
+            return exposed(position_of(node))
+        return ShoalError(
+            "E_RAW_OUTPUT",
+            "Values of single rows cannot be shown: this is neither a group key nor an aggregate.",
+            hint="Add the column to GROUP BY, or put it inside an aggregate such as AVG(…).",
+            position=position_of(node),
+        )
+
+    def _aggregate(self, call: FunctionCall) -> Expression:
+        """A private aggregate; the same one twice is one draw."""
+        found = self._aggregates.bind(call)
+        if found not in self._calls:
+            field = self._context.symbols.field("", TEXT if found.report is not None else found.aggregate.type)
+            self._calls[found] = AggregateCall(
+                field,
+                found.aggregate,
+                found.bounds,
+                found.bounds_source,
+                found.epsilon,
+                found.report,
+                position=call.position,
+            )
+        known = self._calls[found].field
+        return Column(known.symbol, known.type, call.position)
+
+    def _select(self, keys: dict[Expression, Field]) -> PrivateSelect:
+        pairs = tuple((f, v) for v, f in keys.items())
+        node, groups, note = self._public_groups(pairs)
+        notes = (*self._idle_options(keys), *dict.fromkeys(self._aggregates.notes))
+        return PrivateSelect(
+            node, pairs, tuple(self._calls.values()), self._options, groups, note, notes, position_of(self._tree)
+        )
+
+    def _idle_options(self, keys: dict[Expression, Field]) -> tuple[str, ...]:
+        """What to say of options that are about groups, where there is one group that always appears."""
+        clause = privacy_clause(self._tree)
+        idle = [name for name, _, _ in clause.options if name in ABOUT_GROUPS] if clause is not None else []
+        if keys or not idle:
+            return ()
+        change = "changes" if len(idle) == 1 else "change"
+        return (f"Without GROUP BY there is one group, which always appears: {' and '.join(idle)} {change} nothing.",)
+
+    # ---- public groups -------------------------------------------------------------------------------------------
+
+    def _public_groups(self, keys: tuple[tuple[Field, Expression], ...]) -> tuple[Node, Node | None, str]:
+        """The list of groups that is public knowledge, if the strategy wants one: an outer-joined public side, or domains."""
+        strategy = self._options.strategy
+        if not keys or strategy not in {"PUBLIC_GROUPS", "AUTO"}:
+            return self._node, None, ""
+        joined = outer_joined(self._binder, self._node, keys)
+        if joined is not None and strategy == "PUBLIC_GROUPS":
+            return joined[0], joined[1], "every group of the public side of the join appears"
+        values = [self._facts(value).values for _, value in keys]
+        listed = listed_in_catalog(self._binder, self._node, keys, values)
+        if listed is not None and self._options.min_owners == 1 and self._options.selection_epsilon is None:
+            return self._node, listed, "the catalog lists the values of every key"
+        if strategy == "AUTO":
+            return self._node, None, ""
+        raise self._no_public_groups(keys)
+
+    def _no_public_groups(self, keys: tuple[tuple[Field, Expression], ...]) -> ShoalError:
+        if has_public_keys(self._node, keys):
+            return ShoalError(
+                "E_OPTION_INVALID",
+                "PUBLIC_GROUPS needs joins that keep every row of the public relation which the keys come from.",
+                hint="FROM regions r LEFT JOIN customers c ON c.region = r.region LEFT JOIN visits v ON v.uid = c.uid",
+                position=position_of(self._tree),
+            )
+        return ShoalError(
+            "E_OPTION_INVALID",
+            "PUBLIC_GROUPS needs keys that are columns of a public relation outer-joined to the private rows, "
+            "or keys whose values the catalog lists.",
+            hint="FROM visits v RIGHT JOIN (SELECT DISTINCT region FROM regions) r ON v.region = r.region GROUP BY r.region",
+            position=position_of(self._tree),
+        )
+
+
+def _refuse_counting_over(node: exp.Expr) -> None:
+    """COUNT(*) OVER (…) beside private aggregates reads as if it counted rows, and would count released groups."""
+    for part in node.walk(prune=lambda n: isinstance(n, exp.Select)):
+        call = function_call(part)
+        if call is not None and call.over is not None and call.star:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                f"{call.name}(*) OVER (…) in a private SELECT is not supported.",
+                hint="Count the released groups in an outer query.",
+                position=call.position,
+            )
+
+
+class OwnerAwareKeys(KeyResolver):
+    """GROUP BY of a private SELECT: an alias that hides the owner column still means the owner column."""
+
+    def __init__(
+        self,
+        items: list[tuple[str | None, exp.Expr]],
+        rows: ExpressionBinder,
+        is_owner: Callable[[Expression], bool],
+    ) -> None:
+        super().__init__(items, rows)
+        self._is_owner = is_owner
+
+    def ambiguous(self, node: exp.Column, found: Expression) -> Expression:
+        """The owner column wins, so that the exposure is what is reported."""
+        return found if self._is_owner(found) else super().ambiguous(node, found)
+
+
+def exposed(position: tuple[int, int] | None) -> ShoalError:
+    """The refusal to show owners."""
+    return ShoalError(
+        "E_UID_EXPOSED",
+        "The owner column cannot be shown or grouped by: every group would be one person.",
+        hint="Group by something many owners share, such as uid % 10 or a region.",
+        position=position,
+    )
+
+
+def _scans(node: Node) -> list[nodes.Scan]:
+    return [n for n in nodes.walk(node) if isinstance(n, nodes.Scan)]

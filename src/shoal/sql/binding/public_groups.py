@@ -1,0 +1,111 @@
+"""Groups that are public knowledge: the rows of a public relation that joins keep, or the values that the catalog lists.
+
+A condition of WHERE shortens the list exactly when it reads nothing but columns of that list: then it says the same of
+every group, whoever is in the private tables. A condition that reads anything else filters rows and leaves the list alone.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from shoal.plan import nodes
+from shoal.plan.expressions import Call, Column, Expression, Literal, transform
+from shoal.plan.traverse import columns_read, is_owned
+from shoal.plan.types import BOOLEAN
+from shoal.sql.binding.conditions import filtered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shoal.plan.nodes import Field, Node
+    from shoal.sql.binding.statement import Binder
+
+    Keys = tuple[tuple[Field, Expression], ...]
+
+MAX_PUBLIC_GROUPS = 1_000_000
+
+
+def outer_joined(binder: Binder, node: Node, keys: Keys) -> tuple[Node, Node] | None:
+    """(rows with the outer join made inner, the groups) when the keys are columns of a public side that joins keep."""
+    kept = _kept(node)
+    if kept is None or not all(isinstance(value, Column) for _, value in keys):
+        return None
+    rows, public = kept
+    offered = {f.symbol: f for f in public.fields}
+    symbols = [value.symbol for _, value in keys if isinstance(value, Column)]
+    if not all(symbol in offered for symbol in symbols):
+        return None
+    listed = filtered(public, [c for c in _conditions(node) if _reads_only(c, public)])
+    groups = binder.project(listed, [(offered[s].name, Column(s, offered[s].type)) for s in symbols])
+    return rows, nodes.Distinct(groups)
+
+
+def has_public_keys(node: Node, keys: Keys) -> bool:
+    """Whether every key is a column of some public relation in FROM."""
+    public = [part for part in nodes.walk(node) if not is_owned(part)]
+    offered = {f.symbol for part in public for f in part.fields}
+    return all(isinstance(value, Column) and value.symbol in offered for _, value in keys)
+
+
+def listed_in_catalog(binder: Binder, node: Node, keys: Keys, lists: Sequence[Sequence[object] | None]) -> Node | None:
+    """All combinations of the values that the catalog lists for every key; None where there is no list, or too many."""
+    known = [values for values in lists if values is not None]
+    size = reduce(lambda product, values: product * max(1, len(values)), known, 1)
+    if len(known) < len(lists) or size > MAX_PUBLIC_GROUPS:
+        return None
+    fields = [binder.context.symbols.field(f.name, f.type) for f, _ in keys]
+    parts: list[Node] = [
+        nodes.Values(tuple((v,) for v in values), (f,)) for f, values in zip(fields, known, strict=True)
+    ]
+    listed = reduce(lambda left, right: nodes.Join(left, right, "inner", Literal(True, BOOLEAN)), parts)
+    on_list = {value: Column(f.symbol, f.type) for f, (_, value) in zip(fields, keys, strict=True)}
+    conditions = [transform(c, lambda part: on_list.get(part, part)) for c in _conditions(node)]
+    return filtered(listed, [c for c in conditions if _reads_only(c, listed)])
+
+
+def _kept(node: Node) -> tuple[Node, Node] | None:
+    """The tree with the first outer join that keeps a public side made inner, and that side.
+
+    The rows that the outer join adds have no owner. Filters, semi joins and further joins that keep rows make none of
+    them owned: private tables are joined on the owner, which is missing there.
+    """
+    match node:
+        case nodes.Filter(input=below):
+            found = _kept(below)
+            return found and (nodes.Filter(found[0], node.predicate, position=node.position), found[1])
+        case nodes.Join(kind="left" | "semi" | "anti", left=side) | nodes.Join(kind="right", right=side):
+            if node.kind in {"left", "right"} and not is_owned(side):
+                return _with_kind(node, node.left, node.right, "inner"), side
+            found = _kept(side)
+            if found is None:
+                return None
+            left, right = (found[0], node.right) if side is node.left else (node.left, found[0])
+            return _with_kind(node, left, right, node.kind), found[1]
+    return None
+
+
+def _with_kind(join: nodes.Join, left: Node, right: Node, kind: str) -> nodes.Join:
+    return nodes.Join(left, right, kind, join.condition, from_subquery=join.from_subquery, position=join.position)
+
+
+def _conditions(node: Node) -> list[Expression]:
+    """What holds for every row of a tree by WHERE."""
+    match node:
+        case nodes.Filter():
+            return [*_conjuncts(node.predicate), *_conditions(node.input)]
+        case nodes.Join(kind="semi" | "anti"):
+            return _conditions(node.left)
+    return []
+
+
+def _conjuncts(condition: Expression) -> list[Expression]:
+    if isinstance(condition, Call) and condition.function == "and":
+        return [part for argument in condition.arguments for part in _conjuncts(argument)]
+    return [condition]
+
+
+def _reads_only(condition: Expression, public: Node) -> bool:
+    """Whether a condition reads columns of a public relation, and no other rows than public ones."""
+    inside = columns_read(condition) <= {f.symbol for f in public.fields}
+    return inside and not is_owned(nodes.Filter(public, condition))

@@ -1,0 +1,292 @@
+"""Parsed query + catalog → relational nodes. Names become symbols here; nothing after this looks a name up.
+
+A SELECT with the privacy clause becomes a `PrivateSelect`; what stands around it is a public relation over its stored rows.
+Ownership is not judged here (`rewrite/check_ownership` does), only which SELECT is private.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from shoal.catalog import Catalog, fold
+from shoal.errors import ShoalError
+from shoal.plan import nodes
+from shoal.plan.expressions import (
+    Column,
+    Expression,
+)
+from shoal.plan.traverse import is_owned
+from shoal.plan.types import Kind, Type, common_type
+from shoal.sql import functions
+from shoal.sql.binding.conditions import holds_owner, owner_not_in_place
+from shoal.sql.binding.context import CommonTable, Context
+from shoal.sql.binding.default_clause import aggregates_several_owners, distinct_as_groups, tables_read
+from shoal.sql.binding.from_clause import FromBinder
+from shoal.sql.binding.options import default_options, read_options
+from shoal.sql.binding.order_limit import with_tail
+from shoal.sql.binding.private_select import bind_private_select
+from shoal.sql.binding.row_select import RowsBinder
+from shoal.sql.binding.scope import Relation, Scope
+from shoal.sql.binding.where_clause import WhereBinder
+from shoal.sql.parse import Statement, position_of, privacy_clause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from shoal.plan.nodes import Node
+    from shoal.plan.releases import PrivateSelect
+
+MAX_COLUMNS = 1000
+_UNKNOWN_NAMES = frozenset({"E_UNKNOWN_TABLE", "E_UNKNOWN_COLUMN"})
+
+
+@dataclass(frozen=True, slots=True)
+class BoundStatement:
+    """A statement without names: the public relation it answers with, and the private SELECTs under it."""
+
+    root: Node
+    selects: tuple[PrivateSelect, ...]
+    output: tuple[str, ...]
+
+
+def bind(statement: Statement, catalog: Catalog, schemas: Mapping[str, tuple[tuple[str, Type], ...]]) -> BoundStatement:
+    """The whole statement, bound; what only ownership can judge is judged later."""
+    return bind_in(Context(catalog, schemas), statement)
+
+
+def bind_in(context: Context, statement: Statement) -> BoundStatement:
+    """The same in a given context, which keeps errors that ownership must precede."""
+    context.is_plain = all(privacy_clause(select) is None for select in statement.tree.find_all(exp.Select))
+    root = Binder(context).query(statement.tree, {}, None, top=True)
+    return BoundStatement(root, tuple(context.selects), tuple(f.name for f in root.fields))
+
+
+class Binder:
+    """Binds queries; one per statement."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    # ---- queries -------------------------------------------------------------------------------------------------
+
+    def query(self, tree: exp.Expr, tables: dict[str, CommonTable], parent: Scope | None, *, top: bool = False) -> Node:
+        """A SELECT or a set operation, with its WITH, ORDER BY and LIMIT."""
+        if isinstance(tree, exp.Subquery):
+            return self.query(tree.this, tables, parent, top=top)
+        tables = self._with(tree, tables, parent)
+        if isinstance(tree, exp.Select):
+            return self._select(tree, tables, parent, top=top)
+        if isinstance(tree, (exp.Union, exp.Intersect, exp.Except)):
+            return self._set_operation(tree, tables, parent, top=top)
+        raise ShoalError("E_UNSUPPORTED", "This form of query is not supported.", position=position_of(tree))
+
+    def _with(self, tree: exp.Expr, tables: dict[str, CommonTable], parent: Scope | None) -> dict[str, CommonTable]:
+        clause = tree.args.get("with_")
+        if clause is None:
+            return tables
+        if clause.args.get("recursive"):
+            raise ShoalError(
+                "E_RECURSION",
+                "WITH RECURSIVE is not supported.",
+                hint="Write the steps out, or ask for a view.",
+                position=position_of(clause),
+            )
+        tables, read = dict(tables), tables_read(tree)
+        for part in clause.expressions:
+            before = self.context.relations
+            with self.context.no_defaults(unless=fold(part.alias) in read):
+                node = self.query(part.this, tables, parent)
+            names = [c.name for c in part.args["alias"].args.get("columns") or []]
+            renamed = self.renamed(node, names, position_of(part))
+            tables[fold(part.alias)] = CommonTable(renamed, self.context.relations - before)
+            self.context.relations = before
+        return tables
+
+    def renamed(self, node: Node, names: list[str], position: tuple[int, int] | None) -> Node:
+        """The relation with other column names; fewer names than columns are refused."""
+        if not names:
+            return node
+        visible = [f for f in node.fields if f.name]
+        if len(names) != len(visible):
+            raise ShoalError(
+                "E_PARSE", f"{len(names)} column names are given for {len(visible)} columns.", position=position
+            )
+        return self.project(node, [(n, Column(f.symbol, f.type)) for n, f in zip(names, visible, strict=True)])
+
+    def project(self, node: Node, items: list[tuple[str, Expression]]) -> nodes.Project:
+        """Named columns over a relation; an interval is no column of its own."""
+        for name, value in items:
+            if value.type.kind is Kind.INTERVAL:
+                raise ShoalError(
+                    "E_UNSUPPORTED",
+                    f"The column {name!r} would hold intervals.",
+                    hint="Add the interval to a date or a timestamp, or count days with DATE_DIFF.",
+                    position=value.position,
+                )
+        return nodes.Project(node, tuple((self.context.symbols.field(n, v.type, v), v) for n, v in items))
+
+    def _set_operation(
+        self, tree: exp.Expr, tables: dict[str, CommonTable], parent: Scope | None, *, top: bool
+    ) -> Node:
+        left = self.query(tree.this, tables, parent, top=top)
+        right = self.query(tree.expression, tables, parent, top=top)
+        position = position_of(tree)
+        if (top and is_owned(left) != is_owned(right)) or (top and is_owned(left)):
+            raise no_clause(position)
+        if len(left.fields) != len(right.fields):
+            raise ShoalError("E_PARSE", "Both sides of a set operation need as many columns.", position=position)
+        if not tree.args.get("distinct") and not isinstance(tree, exp.Union):
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                "INTERSECT ALL and EXCEPT ALL are not supported.",
+                hint="Leave out ALL.",
+                position=position,
+            )
+        types = []
+        for a, b in zip(left.fields, right.fields, strict=True):
+            found = common_type([a.type, b.type])
+            if found is None:
+                self._refuse_misplaced_owners(left, right, position)
+                raise ShoalError(
+                    "E_UNSUPPORTED",
+                    f"The columns {a.name!r} and {b.name!r} have different types.",
+                    hint="Cast one of them.",
+                    position=position,
+                )
+            types.append(found)
+        left, right = self._converted(left, types), self._converted(right, types)
+        kind = (
+            "intersect"
+            if isinstance(tree, exp.Intersect)
+            else "except"
+            if isinstance(tree, exp.Except)
+            else "union"
+            if tree.args.get("distinct")
+            else "union_all"
+        )
+        fields = tuple(self.context.symbols.field(f.name, t) for f, t in zip(left.fields, types, strict=True))
+        for new, a, b in zip(fields, left.fields, right.fields, strict=True):
+            origin = self.context.symbols.origins.get(a.symbol)
+            if origin is not None and origin == self.context.symbols.origins.get(b.symbol):
+                self.context.symbols.origins[new.symbol] = origin
+        node: Node = nodes.SetOperation(left, right, kind, fields, position=position)
+        scope = Scope([Relation("", node.fields)], parent=parent)
+        return with_tail(self, tree, node, [], scope, tables)
+
+    def _refuse_misplaced_owners(self, left: Node, right: Node, position: tuple[int, int] | None) -> None:
+        """Owners that stand at different places are the reason, where types differ because of it."""
+        pairs = zip(left.fields, right.fields, strict=True)
+        together = any(all(self._is_owner(f) for f in pair) for pair in pairs)
+        if (is_owned(left) or is_owned(right)) and not together:
+            raise owner_not_in_place(position)
+
+    def _is_owner(self, field: nodes.Field) -> bool:
+        return holds_owner(self.context, Column(field.symbol, field.type))
+
+    def _converted(self, node: Node, types: list[Type]) -> Node:
+        if all(f.type.plain() == t.plain() for f, t in zip(node.fields, types, strict=True)):
+            return node
+        items = [
+            (
+                f.name,
+                Column(f.symbol, f.type)
+                if f.type.plain() == t.plain()
+                else functions.resolve_cast(Column(f.symbol, f.type), t, None),
+            )
+            for f, t in zip(node.fields, types, strict=True)
+        ]
+        return self.project(node, items)
+
+    # ---- SELECT --------------------------------------------------------------------------------------------------
+
+    def _select(self, tree: exp.Select, tables: dict[str, CommonTable], parent: Scope | None, *, top: bool) -> Node:
+        self.context.count_relations(1, position_of(tree))
+        clause = privacy_clause(tree)
+        unit = None
+        options = None
+        if clause is not None:
+            options, unit = read_options(clause, self.context.catalog.defaults, self.context.epsilon)
+        if len(tree.expressions) > MAX_COLUMNS:
+            raise ShoalError("E_LIMITS", f"A SELECT has at most {MAX_COLUMNS} columns.", position=position_of(tree))
+        scope = Scope(parent=parent)
+        node = FromBinder(self, scope, tables).bound(tree)
+        node = WhereBinder(self, scope, tables).bound(tree, node)
+        if clause is None and is_owned(node) and (top or self._is_private(tree, node, scope)):
+            if not self.context.catalog.defaults.answers_plain_sql:
+                self._bind_as_rows(tree, node, scope, tables)
+                raise no_clause(position_of(tree))
+            tree = distinct_as_groups(tree)
+            options = default_options(self.context.catalog.defaults, self.context.epsilon)
+        if options is not None:
+            released, items, order = bind_private_select(self, tree, node, scope, tables, options, unit)
+            return with_tail(self, tree, released, items, scope, tables, bound_order=order)
+        return self._bind_as_rows(tree, node, scope, tables)
+
+    def _is_private(self, tree: exp.Select, node: Node, scope: Scope) -> bool:
+        """Whether a SELECT of FROM or WITH gets the default clause."""
+        answered = self.context.is_plain and self.context.catalog.defaults.answers_plain_sql
+        return answered and not self.context.without_defaults and aggregates_several_owners(tree, node, scope)
+
+    def _bind_as_rows(self, tree: exp.Select, node: Node, scope: Scope, tables: dict[str, CommonTable]) -> Node:
+        return RowsBinder(self, tree, node, scope, tables).bound()
+
+    def subquery(self, tables: dict[str, CommonTable]) -> Callable[[exp.Expr, Scope], Node]:
+        """What an expression binder calls for a subquery in an expression."""
+        return lambda tree, outer: self.uncorrelated(tree, tables, outer)
+
+    def uncorrelated(self, tree: exp.Expr, tables: dict[str, CommonTable], outer: Scope) -> Node:
+        """A subquery that sees nothing of the outer query; one that would have to is refused for that."""
+        with self.context.no_defaults():
+            if self.context.looks_outside:
+                return self.query(tree, tables, outer)
+            return self._uncorrelated(tree, tables, outer)
+
+    def _uncorrelated(self, tree: exp.Expr, tables: dict[str, CommonTable], outer: Scope) -> Node:
+        before = self.context.relations
+        try:
+            return self.query(tree, tables, None)
+        except ShoalError as error:
+            if error.code not in _UNKNOWN_NAMES:
+                raise
+            self.context.relations = before
+            raise self._correlated(tree, tables, outer, error) from None
+
+    def _correlated(
+        self, tree: exp.Expr, tables: dict[str, CommonTable], outer: Scope, unknown: ShoalError
+    ) -> ShoalError:
+        """What to say of a subquery with an unknown name, which the outer query may know."""
+        self.context.looks_outside = True
+        try:
+            node = self.query(tree, tables, outer)
+        except ShoalError as error:
+            further = unknown.code == "E_UNKNOWN_TABLE" and error.code == "E_UNKNOWN_COLUMN"
+            return error if further or error.code not in _UNKNOWN_NAMES else unknown
+        finally:
+            self.context.looks_outside = False
+        if is_owned(node):
+            return ShoalError(
+                "E_EXPR_SUBQUERY",
+                "A subquery over a private table may look at the outer query only in EXISTS or IN, as one condition of WHERE, "
+                "and without aggregates.",
+                hint="Compute it per owner and join: JOIN (SELECT uid, COUNT(*) AS n FROM visits GROUP BY uid) v ON v.uid = c.uid",
+                position=position_of(tree),
+            )
+        return ShoalError(
+            "E_UNSUPPORTED",
+            "This subquery looks at a column of the outer query.",
+            hint="Join its table instead: LEFT JOIN regions r ON r.region = c.region",
+            position=position_of(tree),
+        )
+
+
+def no_clause(position: tuple[int, int] | None) -> ShoalError:
+    """The refusal of a plain query over private rows."""
+    return ShoalError(
+        "E_NO_DP_CLAUSE",
+        "This query reads a private table without a privacy clause.",
+        hint="Write SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) … or set defaults in the catalog.",
+        position=position,
+    )
