@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from shoal.risk import Sketch, SketchedDataset, by_inclusion_exclusion
-from shoal.risk.joining import containment, joinability
+from shoal.risk import Sketch, SketchedDataset, by_inclusion_exclusion, containment, joinability
 
 pytestmark = pytest.mark.slow
 

@@ -9,14 +9,15 @@ from shoal.risk import (
     Sketch,
     SketchedDataset,
     by_inclusion_exclusion,
+    containment,
+    joinability,
     knowledge_from,
     read_knowledge,
+    scan,
     write_datasets,
 )
-from shoal.risk.joining import containment, joinability
 from shoal.risk.joining.containment import all_containments, common_counts
 from shoal.risk.joining.pairs import BY_CHANCE, FEW_VALUES
-from shoal.risk.scanning import scan
 
 KEY = b"0123456789abcdef"
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from shoal.errors import ShoalError
-from shoal.risk import Sketch, average_privacy_loss
-from shoal.risk.sketch import leakage
+from shoal.risk import Sketch, average_privacy_loss, leakage
 from shoal.risk.sketch.owner_sets import OwnerBatch, OwnerSets
 
 

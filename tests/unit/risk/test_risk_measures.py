@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shoal.risk import Grade, Sketch
-from shoal.risk.scanning import scan
+from shoal.risk import Grade, Sketch, scan
 from shoal.risk.sketch.estimate import Estimate, distinct_from_threshold, divided, exactly, share_of_trials
 from shoal.risk.sketch.grading import grade_column, percent
 from shoal.risk.sketch.measures import EDGES, THRESHOLDS, WHOLES, measure

@@ -18,9 +18,7 @@ import pytest
 from matplotlib.image import imread
 
 from shoal.datasets import shop
-from shoal.risk import knowledge_from
-from shoal.risk.joining import joinability
-from shoal.risk.scanning import scan
+from shoal.risk import joinability, knowledge_from, scan
 
 KEY = b"0123456789abcdef"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

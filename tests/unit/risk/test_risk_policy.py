@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from shoal.errors import ShoalError
-from shoal.risk import SketchedDataset, check, compare_with_baseline, policy_from, read_policy
-from shoal.risk.scanning import scan
+from shoal.risk import SketchedDataset, check, compare_with_baseline, policy_from, read_policy, scan
 
 KEY = b"0123456789abcdef"
 

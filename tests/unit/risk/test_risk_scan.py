@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.errors import ShoalError
-from shoal.risk import Report, Sketch, UnkeyedSketchWarning
-from shoal.risk.scanning import scan
+from shoal.risk import Report, Sketch, UnkeyedSketchWarning, scan
 from shoal.risk.scanning.sources import open_tables
 
 KEY = b"0123456789abcdef"
@@ -133,7 +132,7 @@ def test_a_script_without_a_main_guard_can_use_workers(tmp_path, table):
     script = tmp_path / "script.py"
     script.write_text(
         textwrap.dedent(f"""
-        from shoal.risk.scanning import scan
+        from shoal.risk import scan
         print("started")
         print(scan({str(path)!r}, owner="uid", workers=2).datasets[0].rows)
         """)
