@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MAX_DOMAIN_VALUES = 100_000
 MAX_GROUPS_PER_OWNER = 10**6
+MIN_EPSILON_PER_QUERY = Fraction(1, 100)
+"""Where a ledger has a budget: it bounds how many queries the budget can pay for, and with it what failures can tell."""
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
@@ -68,13 +70,20 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a query gets when it does not say; and the limit that it cannot pass."""
+    """What a query gets when it does not say; and the limits that it cannot pass."""
 
     epsilon: Fraction | None = None
     delta: Fraction | None = None
     max_groups_per_owner: int | None = None
     population: int | None = None
     max_epsilon_per_query: Fraction | None = None
+    min_epsilon_per_query: Fraction | None = None
+
+    def floor(self, *, has_budget: bool) -> Fraction | None:
+        """The least ε of one query: what the catalog says, else 0.01 where a budget counts queries by their price."""
+        if self.min_epsilon_per_query is not None:
+            return self.min_epsilon_per_query
+        return MIN_EPSILON_PER_QUERY if has_budget else None
 
     @property
     def answers_plain_sql(self) -> bool:
@@ -198,7 +207,14 @@ def _read_bounds(where: str, raw: Any) -> tuple[Fraction, Fraction] | None:
 
 
 def _read_defaults(raw: Any) -> Defaults:
-    known = {"epsilon", "delta", "max_groups_per_owner", "population", "max_epsilon_per_query"}
+    known = {
+        "epsilon",
+        "delta",
+        "max_groups_per_owner",
+        "population",
+        "max_epsilon_per_query",
+        "min_epsilon_per_query",
+    }
     _known_keys("In the catalog, [defaults]", raw, known)
 
     def number(key: str, low: Fraction, high: Fraction) -> Fraction | None:
@@ -225,8 +241,12 @@ def _read_defaults(raw: Any) -> Defaults:
         whole("max_groups_per_owner", MAX_GROUPS_PER_OWNER),
         whole("population", 10**12),
         number("max_epsilon_per_query", tiny, huge),
+        number("min_epsilon_per_query", tiny, huge),
     )
     limit = defaults.max_epsilon_per_query
     if limit is not None and defaults.epsilon is not None and defaults.epsilon > limit:
         raise _wrong("In the catalog, defaults.epsilon is above defaults.max_epsilon_per_query.")
+    floor = defaults.min_epsilon_per_query
+    if floor is not None and any(e is not None and e < floor for e in (defaults.epsilon, limit)):
+        raise _wrong("In the catalog, defaults.min_epsilon_per_query is above another epsilon of [defaults].")
     return defaults

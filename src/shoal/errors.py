@@ -52,6 +52,7 @@ OTHER_CODES = frozenset(
         "E_SKETCH",  # a sketch file is damaged, hostile or does not fit another
         "E_USAGE",  # a wrong argument of a Python call or a command
         "E_MISSING_EXTRA",  # an optional dependency is not installed
+        "E_SUSPENDED",  # a charged query of this user ended without an answer, and the custodian has not lifted it
         "E_EXECUTION",  # the engine failed after data was read: charged, and nothing more is said
     }
 )

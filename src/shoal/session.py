@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from shoal.accounting.ledger import Ledger
     from shoal.engines.base import Engine
+    from shoal.params import Budget
     from shoal.plan.releases import StatementPlan
 
 __all__ = ["Explanation", "Result", "Rows", "Session", "connect"]
@@ -58,9 +59,7 @@ def _ledger(budget: tuple[Any, Any] | None, path: str | Path | None, accountant:
     limit = params.budget(budget) if budget is not None else None
     if path is None:
         return Ledger.in_memory(limit, accountant or "basic")
-    if limit is not None and not Path(path).exists():
-        return Ledger.create(path, limit, accountant or "basic")
-    opened = Ledger.open(path)
+    opened = _made_or_opened(path, limit, accountant or "basic")
     if limit is not None and opened.budget != limit:
         raise ShoalError(
             "E_LEDGER",
@@ -72,6 +71,19 @@ def _ledger(budget: tuple[Any, Any] | None, path: str | Path | None, accountant:
             "E_LEDGER", f"The ledger adds up by the {opened.accountant} accountant.", hint="Leave out accountant=."
         )
     return opened
+
+
+def _made_or_opened(path: str | Path, limit: Budget | None, accountant: str) -> Ledger:
+    """Another process may make the same ledger at the same moment: then that one is opened."""
+    from shoal.accounting.ledger import Ledger
+
+    if limit is not None and not Path(path).exists():
+        try:
+            return Ledger.create(path, limit, accountant)
+        except ShoalError:
+            if not Path(path).exists():
+                raise
+    return Ledger.open(path)
 
 
 class Session:
@@ -134,7 +146,8 @@ class Session:
         from shoal.accuracy import epsilon_for
 
         checked = float(params.confidence_level(level))
-        return float(epsilon_for(lambda epsilon: self._planned(sql, epsilon)[0], error, checked, owners))
+        found = epsilon_for(lambda epsilon: self._planned(sql, epsilon)[0], error, checked, owners)
+        return float(max(found, self._floor or found))
 
     def _planned(
         self, sql: str, epsilon: Fraction | None = None, composition: str = "basic"
@@ -146,6 +159,8 @@ class Session:
             plan = on_its_own_stack(
                 lambda: plan_query(statement, self._catalog, self._schemas, self._public_rows, epsilon, composition)
             )
+            if epsilon is None:
+                self._require_floor(plan)
         except ShoalError as error:
             raise self._advised(error).located(sql) from None
         except RecursionError:
@@ -153,6 +168,21 @@ class Session:
                 "E_LIMITS", "The query nests too deeply.", hint="Name the inner parts with WITH."
             ) from None
         return plan, statement.explain
+
+    @property
+    def _floor(self) -> Fraction | None:
+        return self._catalog.defaults.floor(has_budget=self._ledger.budget is not None)
+
+    def _require_floor(self, plan: StatementPlan) -> None:
+        """Cheap queries are many queries, and each may be a chance to learn from a failure."""
+        if self._floor is None or not plan.selects or plan.epsilon >= self._floor:
+            return
+        raise ShoalError(
+            "E_POLICY",
+            f"A query on this budget costs at least epsilon = {float(self._floor):g}.",
+            hint="Give it a larger epsilon; the catalog's min_epsilon_per_query sets the limit.",
+            position=plan.selects[-1].select.position,
+        )
 
     def _advised(self, error: ShoalError) -> ShoalError:
         """Without a source only the columns that the catalog names are known, and a missing one may well exist."""

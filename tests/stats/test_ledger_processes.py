@@ -13,8 +13,10 @@ import threading
 import time
 from fractions import Fraction
 
+import pyarrow as pa
 import pytest
 
+import shoal
 from shoal.accounting import ledger_file
 from shoal.accounting.accountants import Loss
 from shoal.accounting.ledger import Ledger
@@ -90,6 +92,26 @@ def test_sixteen_processes_release_exactly_what_the_budget_holds(tmp_path):
     assert len(ledger.entries()) == 1000
     for end in (start, go, results, report):
         os.close(end)
+
+
+def test_processes_that_make_one_ledger_at_the_same_time_share_it(tmp_path):
+    """Whoever comes second opens what the first has made, and spends on the same budget."""
+    table = {"t": pa.table({"uid": [1, 2, 3]})}
+
+    def spend(path, start):
+        os.read(start, 1)
+        with shoal.connect(table, {"tables": {"t": {"owner": "uid"}}}, budget=(1, 0), ledger=path) as session:
+            session.ledger.reserve(Loss(Fraction(1, 100), Fraction(0))).commit()
+
+    for number in range(5):
+        path = tmp_path / f"ledger{number}.db"
+        start, go = os.pipe()
+        children = [start_forked(lambda path=path, start=start: spend(path, start)) for _ in range(8)]
+        os.write(go, b"x" * 8)
+        assert [ending_of(child) for child in children] == [0] * 8
+        assert Ledger.open(path).spent[0] == Fraction(8, 100)
+        os.close(start)
+        os.close(go)
 
 
 class KilledConnection(sqlite3.Connection):

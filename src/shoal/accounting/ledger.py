@@ -22,11 +22,12 @@ from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 from shoal.accounting import ledger_file
 from shoal.accounting.accountants import Accountant, Loss, Spent, accountant
 from shoal.accounting.ledger_file import FileStore, Head, Header, MemoryStore, Row, Store, amount_of, amount_text
+from shoal.accounting.suspension import Suspension, Told, suspended, told_by_failures
 from shoal.errors import InternalError, ShoalError
 from shoal.params import Budget
 
@@ -41,12 +42,19 @@ LARGEST_STORED_ANSWER = 64 * 1024 * 1024
 MOST_BITS_OF_A_SUM = 4096
 """Past it, a charge is rounded up to 128 binary digits, so that sums of unrelated fractions stay short."""
 
-State = Literal["reserved", "answered", "failed"]
+CANCELLED = "cancelled"
+"""What stands in the row of a run that was ended on request."""
+_WHO = "shoal budget --ledger FILE shows who is."
+
+State = Literal["reserved", "answered", "failed", "cancelled", "withheld"]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One spend, as a person reads it. One that stays 'reserved' was cut short: charged, and without an answer."""
+    """One spend, as a person reads it. All are charged; only 'answered' had an answer.
+
+    One that stays 'reserved' was cut short. 'withheld': it ended while its user was suspended.
+    """
 
     sequence: int
     noted_at: str
@@ -69,12 +77,22 @@ class Reservation:
         self.answer = answer
 
     def commit(self, answer: bytes | None = None) -> None:
-        """Record that the release was made, and keep its bytes for replay, before it is handed out."""
+        """Record that the release was made, and keep its bytes for replay, before it is handed out.
+
+        E_SUSPENDED where the user was suspended meanwhile: then the answer must not be handed out.
+        """
         self._ledger._settle(self, "answer", answer)  # noqa: SLF001 - one class in two halves
 
     def fail(self) -> None:
-        """Record that no release was made. The charge stays: data may have been read."""
+        """Record that no release was made, and suspend the user. The charge stays: data may have been read.
+
+        E_SUSPENDED where the user was suspended before: one more failure must look like an answer that is withheld.
+        """
         self._ledger._settle(self, "failure", None)  # noqa: SLF001 - one class in two halves
+
+    def cancel(self) -> None:
+        """Record that the user, or an ordered shutdown, ended the run. The charge stays; nobody is suspended."""
+        self._ledger._settle(self, "failure", None, CANCELLED)  # noqa: SLF001 - one class in two halves
 
 
 class Ledger:
@@ -129,7 +147,7 @@ class Ledger:
     def reserve(
         self, loss: Loss, *, user: str | None = None, description: str = "", idempotency_key: str | None = None
     ) -> Reservation:
-        """Charge the loss durably, or refuse with E_BUDGET; one conditional write.
+        """Charge the loss durably, or refuse with E_BUDGET or E_SUSPENDED; one conditional write.
 
         Call it before data is read. `idempotency_key` stands for everything that determines the answer (plan, catalog
         version, options; never a fingerprint of the data): where it was answered before, that answer comes back and
@@ -141,6 +159,8 @@ class Ledger:
             replay = self._answer(connection, key)
             if replay is not None:
                 return Reservation(self, 0, replay)
+            if ledger_file.is_suspended(connection, _user(user)):
+                raise suspended()
             charge = _short_enough(head.spent, loss)
             self._require_fit(head.spent, charge)
             after = ledger_file.append(
@@ -149,20 +169,60 @@ class Ledger:
         self._remember(after)
         return Reservation(self, after.sequence)
 
-    def _settle(self, reservation: Reservation, kind: str, answer: bytes | None) -> None:
+    def _settle(self, reservation: Reservation, kind: str, answer: bytes | None, note: str = "") -> None:
         if reservation.answer is not None:
             raise InternalError("a replayed answer has nothing to settle")
         kept = answer if answer is not None and len(answer) <= LARGEST_STORED_ANSWER else None
-        digest = "" if kept is None else hashlib.sha256(kept).hexdigest()
-        row = Row(kind, _now(), reservation=reservation.sequence, answer_sha256=digest)
         with self._store.writing() as connection:
             head = self._checked_head(connection)
-            if _is_settled(connection, reservation.sequence):
-                raise InternalError("a reservation is settled once")
+            user = _unsettled_user(connection, reservation.sequence)
+            withheld = ledger_file.is_suspended(connection, user)
+            if withheld:
+                kind, kept, note = "withheld", None, ""
+            digest = "" if kept is None else hashlib.sha256(kept).hexdigest()
+            row = Row(kind, _now(), reservation=reservation.sequence, description=note, answer_sha256=digest)
             after = ledger_file.append(connection, head, row, head.spent)
+            if kind == "failure" and note != CANCELLED:
+                tripped = Row("suspend", _now(), user=user, description=f"charge {reservation.sequence}")
+                after = ledger_file.append(connection, after, tripped, after.spent)
             if kept is not None:
                 connection.execute("INSERT INTO answers VALUES (?, ?)", (reservation.sequence, kept))
         self._remember(after)
+        if withheld:
+            raise suspended()
+
+    # --- suspension ---
+
+    def lift(self, user: str | None, *, because: str) -> None:
+        """Let a suspended user ask again; the reason is kept."""
+        if not because.strip():
+            raise ShoalError("E_USAGE", "Lifting a suspension needs a reason.", hint="Add --because TEXT.")
+        with self._store.writing() as connection:
+            head = self._checked_head(connection)
+            if not ledger_file.is_suspended(connection, _user(user)):
+                raise ShoalError("E_USAGE", "This user is not suspended on this ledger.", hint=_WHO)
+            row = Row("lift", _now(), user=_user(user), description=_escaped(because, LONGEST_DESCRIPTION))
+            after = ledger_file.append(connection, head, row, head.spent)
+        self._remember(after)
+
+    def is_suspended(self, user: str | None) -> bool:
+        """Whether this user's queries are refused."""
+        with self._store.reading() as connection:
+            self._checked_head(connection)
+            return ledger_file.is_suspended(connection, _user(user))
+
+    def told_by_failures(self, least_epsilon: Fraction) -> Told:
+        """What failing queries can have told, and can still tell where none costs less than this."""
+        left = None
+        if self.remaining is not None and self.accountant == "basic":
+            left = int(self.remaining[0] / least_epsilon)
+        return told_by_failures(self.entries(), self.suspensions(), left)
+
+    def suspensions(self) -> list[Suspension]:
+        """Every suspension, oldest first; those in force have no `lifted_at`."""
+        with self._store.reading() as connection:
+            self._checked_head(connection)
+            return ledger_file.suspensions(connection)
 
     def _require_fit(self, spent: Spent, request: Loss) -> None:
         if self.budget is None or self._accountant.fits(spent, request, self.budget):
@@ -207,7 +267,8 @@ class Ledger:
         with self._store.reading() as connection:
             self._checked_head(connection)
             rows = connection.execute(
-                "SELECT s.sequence, s.noted_at, s.user, s.description, s.epsilon, s.delta, COALESCE(e.kind, '')"
+                "SELECT s.sequence, s.noted_at, s.user, s.description, s.epsilon, s.delta,"
+                " COALESCE(e.kind, ''), COALESCE(e.description, '')"
                 " FROM entries s LEFT JOIN entries e ON e.reservation = s.sequence AND e.reservation > 0"
                 " WHERE s.kind = 'spend' ORDER BY s.sequence"
             ).fetchall()
@@ -285,20 +346,37 @@ def _spend_row(charge: Loss, user: str | None, description: str, key: str) -> Ro
         delta=amount_text(charge.delta),
         rho=amount_text(rho),
         rho_delta=amount_text(rho_delta),
-        user=_escaped(user or "", LONGEST_USER),
+        user=_user(user),
         description=_escaped(description, LONGEST_DESCRIPTION),
         key=key,
     )
 
 
-def _entry(sequence: int, noted_at: str, user: str, description: str, epsilon: str, delta: str, ended: str) -> Entry:
-    state = cast("State", {"": "reserved", "answer": "answered", "failure": "failed"}[ended])
+_STATES: dict[str, State] = {"": "reserved", "answer": "answered", "failure": "failed", "withheld": "withheld"}
+
+
+def _entry(
+    sequence: int, noted_at: str, user: str, description: str, epsilon: str, delta: str, ended: str, note: str
+) -> Entry:
+    state: State = "cancelled" if note == CANCELLED else _STATES[ended]
     return Entry(sequence, noted_at, user, description, amount_of(epsilon), amount_of(delta), state)
 
 
-def _is_settled(connection: sqlite3.Connection, sequence: int) -> bool:
-    query = "SELECT 1 FROM entries WHERE reservation = ? AND reservation > 0"
-    return connection.execute(query, (sequence,)).fetchone() is not None
+def _unsettled_user(connection: sqlite3.Connection, sequence: int) -> str:
+    """Whose spend it is; a spend that has ended, or was never made, cannot be settled."""
+    query = (
+        "SELECT s.user, e.sequence FROM entries s LEFT JOIN entries e ON e.reservation = s.sequence"
+        " AND e.reservation > 0 WHERE s.sequence = ? AND s.kind = 'spend'"
+    )
+    found = connection.execute(query, (sequence,)).fetchone()
+    if found is None or found[1] is not None:
+        raise InternalError("a reservation is settled once")
+    return str(found[0])
+
+
+def _user(user: str | None) -> str:
+    """The name as it is kept; nobody in particular is one user."""
+    return _escaped(user or "", LONGEST_USER)
 
 
 def _now() -> str:

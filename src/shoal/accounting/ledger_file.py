@@ -27,6 +27,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from shoal.accounting.accountants import Spent
+from shoal.accounting.suspension import Suspension
 from shoal.errors import InternalError, ShoalError
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ APPLICATION_ID = 0x53484F4C  # "SHOL"
 FORMAT_VERSION = 1
 BUSY_SECONDS = 60.0
 SEPARATOR = "\x1f"
+
+ENDS = frozenset({"answer", "failure", "withheld"})
+"""Rows that end a spend."""
+NOTES = frozenset({"suspend", "lift"})
+"""Rows about a user, with no amount."""
 
 SCHEMA = (
     """CREATE TABLE header (
@@ -93,7 +99,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the ledger, as text: a spend, or (with `reservation` > 0) how that spend ended."""
+    """One line of the ledger, as text: a spend; with `reservation` > 0, how that spend ended; or a note about a user."""
 
     kind: str
     noted_at: str
@@ -433,6 +439,36 @@ def hash_at(connection: sqlite3.Connection, header: Header, sequence: int) -> st
     return None if row is None else str(row[0])
 
 
+def is_suspended(connection: sqlite3.Connection, user: str) -> bool:
+    """Whether the last note about the user is a suspension."""
+    last = connection.execute(
+        "SELECT kind FROM entries WHERE kind IN ('suspend', 'lift') AND user = ? ORDER BY sequence DESC LIMIT 1",
+        (user,),
+    ).fetchone()
+    return last is not None and last[0] == "suspend"
+
+
+def suspensions(connection: sqlite3.Connection) -> list[Suspension]:
+    """Every suspension with its statement, and the lift that ended it."""
+    found: list[Suspension] = []
+    in_force: dict[str, int] = {}
+    notes = connection.execute(
+        "SELECT kind, user, noted_at, description FROM entries WHERE kind IN ('suspend', 'lift') ORDER BY sequence"
+    ).fetchall()
+    for kind, user, noted_at, description in notes:
+        if kind == "suspend":
+            charge = int(description.removeprefix("charge "))
+            (statement,) = connection.execute(
+                "SELECT description FROM entries WHERE sequence = ?", (charge,)
+            ).fetchone()
+            in_force[user] = len(found)
+            found.append(Suspension(user, noted_at, charge, statement))
+        else:
+            number = in_force.pop(user)
+            found[number] = replace(found[number], lifted_at=noted_at, because=description)
+    return found
+
+
 def check_everything(connection: sqlite3.Connection) -> tuple[Header, Head]:
     """Header, head, and every row: numbers without a gap, hashes that follow, settlements of earlier spends, sums."""
     header = read_header(connection)
@@ -449,10 +485,10 @@ def check_everything(connection: sqlite3.Connection) -> tuple[Header, Head]:
         if kind == "spend":
             charges[row[4:8]] += 1
             open_reservations.add(sequence)
-        elif reservation in open_reservations:
+        elif kind in ENDS and reservation in open_reservations:
             open_reservations.discard(reservation)
-        else:
-            raise damaged("an answer has no spend")
+        elif kind not in NOTES or reservation:
+            raise damaged("a row is of an unknown kind, or ends no spend")
         expected += 1
     if (expected - 1, previous) != (head.sequence, head.hash) or _sum(charges) != head.spent:
         raise damaged("its sums do not fit its rows")

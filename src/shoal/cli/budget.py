@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from shoal.accounting.ledger import Entry, Ledger
+    from shoal.accounting.suspension import Suspension
     from shoal.params import Budget
 
 
@@ -35,16 +37,23 @@ def budget(
         AccountantName | None,
         typer.Option(help="With --create: how losses add up; fixed from then on.", show_default="basic"),
     ] = None,
+    lift: Annotated[
+        str | None,
+        typer.Option("--lift", metavar="USER", help="Let a suspended user ask again; shows why it happened."),
+    ] = None,
+    because: Annotated[str | None, typer.Option(metavar="TEXT", help="With --lift: the reason, which is kept.")] = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="The ledger for machines.")] = False,
 ) -> None:
-    """Make a budget; or show what was spent, by whom and on what.
+    """Make a budget; show what was spent, by whom and on what; or end a suspension.
 
     [bold]Example[/bold]
 
         shoal budget --ledger ledger.db --create 3,1e-5
 
         shoal budget --ledger ledger.db
+
+        shoal budget --ledger ledger.db --lift ada --because "the file server was down"
     """
     from shoal.accounting.ledger import Ledger
 
@@ -57,10 +66,28 @@ def budget(
             hint="Leave it out to read the ledger.",
         )
     book = Ledger.open(ledger)
+    if lift is not None:
+        lift_suspension(book, lift, because)
+    elif because is not None:
+        raise ShoalError("E_USAGE", "--because gives the reason of --lift.", hint="Add --lift USER.")
     if json:
         write_json(as_data(book))
     else:
         show(book)
+
+
+def lift_suspension(book: Ledger, user: str, because: str | None) -> None:
+    """Whoever lifts a suspension sees the query that caused it, first."""
+    for suspension in in_force(book):
+        if suspension.user == user:
+            typer.echo(f"Suspended on {suspension.noted_at} by entry {suspension.charge}:", err=True)
+            typer.echo(" ".join(suspension.statement.split()), err=True)
+    book.lift(user, because=because or "")
+
+
+def in_force(book: Ledger) -> list[Suspension]:
+    """The suspensions that nobody has lifted."""
+    return [suspension for suspension in book.suspensions() if not suspension.lifted_at]
 
 
 def parse_budget(text: str) -> Budget:
@@ -88,6 +115,7 @@ def show(book: Ledger) -> None:
     out.print(f"spent      {pair(*book.spent)}")
     if book.remaining is not None:
         out.print(f"remaining  {pair(*book.remaining)}")
+    show_suspensions(book)
     entries = book.entries()
     if not entries:
         out.print("\nNothing was asked yet.")
@@ -96,6 +124,19 @@ def show(book: Ledger) -> None:
     out.print(spends_table(entries))
     for user, amounts in book.spent_by_user().items():
         out.print(f"{user or 'nobody in particular'}: {pair(*amounts)}", markup=False)
+
+
+def show_suspensions(book: Ledger) -> None:
+    """Who may not ask, and what all failures together can have told."""
+    from shoal.catalog import MIN_EPSILON_PER_QUERY
+
+    out = console()
+    for suspension in in_force(book):
+        who = suspension.user or "nobody in particular"
+        out.print(f"suspended  {who}, since {suspension.noted_at} (entry {suspension.charge})", markup=False)
+    told = book.told_by_failures(MIN_EPSILON_PER_QUERY)
+    later = "" if told.bits_by_the_end is None else f", {told.bits_by_the_end:.1f} when all is spent at epsilon 0.01"
+    out.print(f"failures   {told.failures}, lifted {told.lifts}; they can tell at most {told.bits:.1f} bits{later}")
 
 
 def spends_table(entries: list[Entry]) -> Any:
@@ -125,12 +166,16 @@ def number(amount: Fraction) -> str:
 
 def as_data(book: Ledger) -> dict[str, Any]:
     """The ledger for machines; exact amounts stand beside the rounded ones."""
+    from shoal.catalog import MIN_EPSILON_PER_QUERY
+
     limit = (book.budget.epsilon, book.budget.delta) if book.budget is not None else None
     return {
         "accountant": book.accountant,
         "budget": amounts(limit),
         "spent": amounts(book.spent),
         "remaining": amounts(book.remaining),
+        "suspensions": [asdict(suspension) for suspension in book.suspensions()],
+        "failing": asdict(book.told_by_failures(MIN_EPSILON_PER_QUERY)),
         "by_user": {user: amounts(spent) for user, spent in book.spent_by_user().items()},
         "entries": [
             {

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shoal.accounting.accountants import Loss
-    from shoal.accounting.ledger import Ledger
+    from shoal.accounting.ledger import Ledger, Reservation
     from shoal.engines.base import Engine
     from shoal.params import Bounds
     from shoal.plan.expressions import Expression
@@ -60,9 +60,7 @@ def execute(plan: StatementPlan, engine: Engine, ledger: Ledger, user: str | Non
             hint="Open the session again.",
         )
     reservation = ledger.reserve(charge_of(plan), user=user, description=plan.sql)
-    finished: Answer | None = None
-    with suppress(Exception):  # whatever goes wrong could depend on the data, and none of it may be told
-        finished = _run(plan, engine, entropy)
+    finished = _run_or_none(plan, engine, entropy, reservation)
     if finished is None:
         # Raised out here, so that the error has no context in which an engine speaks.
         reservation.fail()
@@ -73,6 +71,19 @@ def execute(plan: StatementPlan, engine: Engine, ledger: Ledger, user: str | Non
         )
     reservation.commit()
     return finished
+
+
+def _run_or_none(plan: StatementPlan, engine: Engine, entropy: Entropy, reservation: Reservation) -> Answer | None:
+    """The answer, or None whatever went wrong: it could depend on the data, and none of it may be told."""
+    try:
+        return _run(plan, engine, entropy)
+    except Exception:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
+        return None
+    except BaseException:
+        # Ctrl+C or an ordered exit: the user's own doing, which suspends nobody.
+        with suppress(ShoalError):
+            reservation.cancel()
+        raise
 
 
 def charge_of(plan: StatementPlan) -> Loss:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from shoal.accounting import ledger_file
 from shoal.accounting.accountants import Loss
 from shoal.accounting.ledger import LARGEST_STORED_ANSWER, Ledger
+from shoal.accounting.suspension import most_bits
 from shoal.errors import InternalError, ShoalError
 from shoal.params import Budget
 
@@ -78,6 +79,68 @@ def test_a_failure_stays_charged(ledger):
     assert [entry.state for entry in ledger.entries()] == ["failed"]
 
 
+def test_a_failure_suspends_its_user_and_nobody_else(ledger):
+    ledger.reserve(TENTH, user="ann", description="SELECT 1").fail()
+    error = refusal(ledger.reserve, TENTH, user="ann")
+    assert (error.code, ledger.is_suspended("ann"), ledger.is_suspended("bob")) == ("E_SUSPENDED", True, False)
+    ledger.reserve(TENTH, user="bob").commit()
+    ledger.reserve(TENTH).commit()
+    assert ledger.spent == (Fraction(3, 10), 0)
+    (suspension,) = ledger.suspensions()
+    assert (suspension.user, suspension.charge, suspension.statement) == ("ann", 1, "SELECT 1")
+
+
+def test_runs_that_end_while_their_user_is_suspended_are_withheld_in_the_same_words(ledger):
+    open_runs = [ledger.reserve(TENTH, user="ann", idempotency_key=f"k{i}") for i in range(4)]
+    open_runs[0].fail()
+    words = {
+        str(refusal(open_runs[1].commit, b"rows")),
+        str(refusal(open_runs[2].fail)),
+        str(refusal(open_runs[3].cancel)),
+        str(refusal(ledger.reserve, TENTH, user="ann")),
+    }
+    assert len(words) == 1
+    assert [entry.state for entry in ledger.entries()] == ["failed", "withheld", "withheld", "withheld"]
+    assert ledger.stored_answer("k1") is None
+    assert len(ledger.suspensions()) == 1
+
+
+def test_a_suspended_user_may_still_read_stored_answers(ledger):
+    ledger.reserve(TENTH, user="ann", idempotency_key="k").commit(b"rows")
+    ledger.reserve(TENTH, user="ann").fail()
+    assert ledger.reserve(TENTH, user="ann", idempotency_key="k").answer == b"rows"
+
+
+def test_a_lift_ends_a_suspension_once_and_keeps_its_reason(ledger):
+    ledger.reserve(TENTH, user="ann").fail()
+    assert refusal(ledger.lift, "ann", because="  ").code == "E_USAGE"
+    assert refusal(ledger.lift, "bob", because="no reason").code == "E_USAGE"
+    ledger.lift("ann", because="the disk was\x1b full")
+    assert refusal(ledger.lift, "ann", because="again").code == "E_USAGE"
+    ledger.reserve(TENTH, user="ann").fail()
+    first, second = ledger.suspensions()
+    assert (first.because, second.because) == ("the disk was\\x1b full", "")
+    assert ledger.is_suspended("ann")
+
+
+def test_a_cancelled_run_stays_charged_and_suspends_nobody(ledger):
+    ledger.reserve(TENTH, user="ann").cancel()
+    ledger.reserve(TENTH, user="ann").commit()
+    assert [entry.state for entry in ledger.entries()] == ["cancelled", "answered"]
+    assert ledger.spent == (Fraction(1, 5), 0)
+
+
+def test_what_failures_can_tell_is_counted(ledger):
+    for user in ("ann", "bob"):
+        ledger.reserve(Loss(Fraction(1, 100), Fraction(0)), user=user).commit()
+    ledger.reserve(Loss(Fraction(1, 100), Fraction(0)), user="ann").fail()
+    ledger.lift("ann", because="looked")
+    told = ledger.told_by_failures(Fraction(1, 100))
+    assert (told.charges, told.users, told.failures, told.lifts) == (3, 2, 1, 1)
+    assert told.bits == pytest.approx(3)  # all 2³ ways in which three queries can fail
+    assert told.bits_by_the_end == pytest.approx(most_bits(100, 3))
+
+
 def test_a_release_that_cannot_tell_anything_is_recorded_and_costs_nothing(ledger):
     ledger.reserve(Loss(Fraction(0), Fraction(0))).commit(b"rows")
     assert ledger.spent == (0, 0)
@@ -108,7 +171,7 @@ def test_a_stored_answer_is_returned_even_when_the_budget_is_gone(ledger):
 
 def test_a_key_without_an_answer_is_charged_again(ledger):
     ledger.reserve(TENTH, idempotency_key="k")
-    ledger.reserve(TENTH, idempotency_key="k").fail()
+    ledger.reserve(TENTH, idempotency_key="k").cancel()
     assert ledger.stored_answer("k") is None
     third = ledger.reserve(TENTH, idempotency_key="k")
     assert third.answer is None

@@ -7,6 +7,7 @@ import pytest
 
 from shoal.accounting.accountants import Loss
 from shoal.accounting.ledger import Ledger
+from shoal.params import Budget
 
 
 @pytest.fixture
@@ -89,3 +90,40 @@ def test_a_ledger_that_cannot_be_opened_is_said_to_be_that(shoal, ledger_file):
     assert done.status == 2
     assert done.err.startswith("E_LEDGER: The ledger")
     assert "answered" not in done.err
+
+
+def failed_ledger(path):
+    book = Ledger.create(path, Budget(Fraction(3), Fraction(0)))
+    book.reserve(Loss(Fraction(1, 4), Fraction(0)), user="ada", description="SELECT [red]\n 1").fail()
+    return book
+
+
+def test_suspensions_are_shown_with_what_failures_can_tell(shoal, ledger_file):
+    failed_ledger(ledger_file)
+    shown = shoal("budget", "--ledger", str(ledger_file)).out
+    assert "suspended  ada, since 20" in shown
+    assert "failures   1, lifted 0; they can tell at most 1.0 bits, 8.1 when all is spent at epsilon 0.01" in shown
+    data = json.loads(shoal("budget", "--ledger", str(ledger_file), "--json").out)
+    assert [(s["user"], s["charge"], s["lifted_at"]) for s in data["suspensions"]] == [("ada", 1, "")]
+    assert data["failing"]["failures"] == 1
+
+
+def test_whoever_lifts_a_suspension_sees_the_query_and_gives_a_reason(shoal, ledger_file):
+    book = failed_ledger(ledger_file)
+    unsaid = shoal("budget", "--ledger", str(ledger_file), "--lift", "ada")
+    assert (unsaid.status, book.is_suspended("ada")) == (2, True)
+    assert "SELECT [red]\\n 1" in unsaid.err
+    assert "E_USAGE: Lifting a suspension needs a reason." in unsaid.err
+    done = shoal("budget", "--ledger", str(ledger_file), "--lift", "ada", "--because", "a full disk")
+    assert (done.status, book.is_suspended("ada")) == (0, False)
+    assert "SELECT [red]\\n 1" in done.err
+    assert "failures   1, lifted 1" in done.out
+    assert book.suspensions()[0].because == "a full disk"
+
+
+@pytest.mark.parametrize("words", [("--because", "x"), ("--lift", "bob", "--because", "x")])
+def test_a_lift_of_nobody_is_refused(shoal, ledger_file, words):
+    failed_ledger(ledger_file)
+    done = shoal("budget", "--ledger", str(ledger_file), *words)
+    assert done.status == 2
+    assert done.err.startswith("E_USAGE")

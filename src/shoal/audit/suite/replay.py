@@ -204,6 +204,8 @@ def _face(session: Session, sql: str) -> tuple[str, str, str]:
         schema = str(session.query(sql).to_arrow().schema.remove_metadata())
     except ShoalError as error:
         status = str(error)
+        if session.ledger.is_suspended(None):
+            session.ledger.lift(None, because="every query is looked at by itself")
     return status, schema, str(tuple(after - start for after, start in zip(session.spent, before, strict=True)))
 
 
