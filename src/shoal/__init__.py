@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shoal import audit, risk
+    from shoal import anonymity, audit, risk
     from shoal.catalog import Catalog
     from shoal.errors import InternalError, ShoalError
     from shoal.explain import Explanation
@@ -32,7 +32,7 @@ _HOMES = {
     "ShoalError": "shoal.errors",
     "connect": "shoal.session",
 }
-_MODULES = ("audit", "risk")
+_MODULES = ("anonymity", "audit", "risk")
 
 __all__ = [
     "Catalog",
@@ -42,6 +42,7 @@ __all__ = [
     "Session",
     "ShoalError",
     "__version__",
+    "anonymity",
     "audit",
     "connect",
     "risk",

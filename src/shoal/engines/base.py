@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
     from shoal.plan.nodes import Node
@@ -28,6 +30,9 @@ class Engine(Protocol):
 
     def row_counts(self, names: list[str]) -> dict[str, int]:
         """How many rows public tables have (asked when a session opens, of public tables only)."""
+
+    def combinations(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Every combination of some columns' values, and in the last column its number of rows: what side tools count."""
 
     def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """The exact integers of a contribution query; raises `EngineFailure` and nothing else."""

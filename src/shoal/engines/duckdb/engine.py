@@ -18,7 +18,7 @@ from shoal.engines.group_keys import match_groups
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.rows import rows_statement
 from shoal.engines.statements.bound_owners import BoundOwners, N
-from shoal.engines.statements.relations import Compiler, call, name, select
+from shoal.engines.statements.relations import Compiler, aliased, call, name, select
 from shoal.engines.statements.sum_owners import BIN, LEAF, OWNERS, Statements, Summing
 from shoal.errors import ShoalError
 from shoal.plan.totals import ExactTotals, LeafCounts
@@ -170,6 +170,15 @@ class DuckDBEngine:
         """The rows of a public relation."""
         return self._table(on_its_own_stack(lambda: Compiler(self._sources).relation(node)))
 
+    def combinations(self, table: str, columns: list[str]) -> Generator[pa.RecordBatch]:
+        """Every combination of some columns' values with its number of rows, for side tools that count."""
+        types = dict(self._schemas[fold(table)])
+        keys = [_as_bytes(exp.Column(this=name(each)), types[each]) for each in columns]
+        named = [aliased(key, f"k{place}") for place, key in enumerate(keys)]
+        query = select([*named, aliased(call("count_star"), N)], self._sources[fold(table)].copy())
+        query.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+        yield from self._batches(query)
+
     def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """The exact integers of a contribution query: in memory where rows fit and can be handled, else by SQL."""
         with suppress(*memory.NEEDS_SQL):
@@ -261,6 +270,11 @@ class DuckDBEngine:
             else:
                 histograms.append(dict(zip(bins.tolist(), counts.tolist(), strict=True)))
         return ExactTotals(groups if key_names else groups.select([]), owners, tuple(values), tuple(histograms))
+
+
+def _as_bytes(value: exp.Expr, data_type: str) -> exp.Expr:
+    """A text column compared by its bytes, whatever collation it was declared with."""
+    return exp.Collate(this=exp.Paren(this=value), expression=name("binary")) if data_type == "VARCHAR" else value
 
 
 def _places(groups: pa.Table, table: pa.Table, key_names: list[str]) -> NDArray[np.int64]:
