@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).parent.parent / "src" / "shoal"
 
 LAYERS = (
-    ("errors", "params", "exact", "stack", "pages"),
+    ("errors", "params", "exact", "stack"),
     ("mechanisms", "accounting"),
     ("catalog", "plan"),
     ("sql",),
@@ -33,16 +33,18 @@ SUBLAYERS = {
     "mechanisms": (("entropy",), ("sampling",)),
     "engines": (("statements",), ("memory",), ("duckdb",), ("sources",)),
     "risk": (("hashing",), ("sketch",), ("reports",), ("scanning", "joining"), ("checking",)),
-    "anonymity": (("hierarchies",), ("reports",), ("measuring",), ("recoding",), ("checking",)),
     "audit": (("tester",), ("suite", "attacks")),
 }
-SIDE_TOOLS = ("risk", "anonymity", "audit", "local", "policy", "knowledge", "datasets")
+SIDE_TOOLS = ("risk", "anonymity", "audit", "local", "policy", "knowledge", "guarantees", "definitions", "datasets")
 SIDE_TOOLS_MAY_USE = {*LAYERS[0], *LAYERS[1], "catalog", "engines"}
 THE_ROAD = {name for layer in LAYERS[:-1] for name in layer}
 SIDE_TOOLS_MAY_ALSO_USE = {
     # The instruments that are turned on our own queries walk the road itself.
     "audit.suite": THE_ROAD | {"datasets"},
     "audit.attacks": THE_ROAD | {"anonymity", "datasets"},
+    # A path between two definitions names the conversions that can be executed.
+    "definitions.relations": {"guarantees"},
+    "definitions.page": {"guarantees"},
 }
 UNLIMITED_ROOMS = {
     "sql/functions",  # one family of functions a file, with its forms

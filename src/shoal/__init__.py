@@ -14,7 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shoal import anonymity, audit, risk
+    from shoal import audit, guarantees, risk
+    from shoal.accounting.meaning import meaning
     from shoal.catalog import Catalog
     from shoal.errors import InternalError, ShoalError
     from shoal.explain import Explanation
@@ -31,8 +32,9 @@ _HOMES = {
     "Session": "shoal.session",
     "ShoalError": "shoal.errors",
     "connect": "shoal.session",
+    "meaning": "shoal.accounting.meaning",
 }
-_MODULES = ("anonymity", "audit", "risk")
+_MODULES = ("audit", "guarantees", "risk")
 
 __all__ = [
     "Catalog",
@@ -42,9 +44,10 @@ __all__ = [
     "Session",
     "ShoalError",
     "__version__",
-    "anonymity",
     "audit",
     "connect",
+    "guarantees",
+    "meaning",
     "risk",
 ]
 

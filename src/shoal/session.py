@@ -119,8 +119,7 @@ class Session:
         plan, explain = self._planned(sql, composition=composition)
         if explain:
             return self._explained(plan)
-        seconds = float(self._catalog.defaults.max_seconds_per_query)
-        finished = execute(plan, self._engine, self._ledger, self._user, seconds=seconds)
+        finished = execute(plan, self._engine, self._ledger, self._user)
         cost = charge_of(plan)
         return Result(plan, finished, float(cost.epsilon), float(cost.delta))
 

@@ -25,7 +25,7 @@ class OnePath:
     """An engine that answers in memory where it can, or always by SQL."""
 
     def __init__(self, engine, *, by_sql: bool) -> None:
-        self.totals = engine.measure_by_sql if by_sql else engine.totals
+        self.measure = engine.measure_by_sql if by_sql else engine.measure
 
 
 @pytest.mark.parametrize("first", range(0, QUERIES, BATCH))

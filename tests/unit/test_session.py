@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
 from fractions import Fraction
 
 import pytest
@@ -313,10 +312,6 @@ class Watching:
     def totals(self, *arguments):
         self._before()
         return self._engine.totals(*arguments)
-
-    @contextmanager
-    def snapshot(self, _deadline):
-        yield self
 
     def __getattr__(self, name):
         return getattr(self._engine, name)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from shoal.cli import anonymity, attack, risk
+from shoal.cli import attack, risk
 from shoal.cli.audit import audit
 from shoal.cli.budget import budget
 from shoal.cli.demo import demo
@@ -23,6 +23,11 @@ from shoal.cli.explain import explain
 from shoal.cli.init import init
 from shoal.cli.output import as_json, reason_of
 from shoal.cli.query import query
+from shoal.cli.theory.compose import compose
+from shoal.cli.theory.convert import convert
+from shoal.cli.theory.group import group
+from shoal.cli.theory.meaning import meaning
+from shoal.cli.theory.subsample import subsample
 from shoal.errors import InternalError, ShoalError
 
 if TYPE_CHECKING:
@@ -34,10 +39,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, query, explain, budget, init, audit):
+for verb in (demo, query, explain, budget, init, audit, meaning, compose, convert, group, subsample):
     app.command()(verb)
-for group in (risk.app, anonymity.app, attack.app):
-    app.add_typer(group)
+for verbs in (risk.app, attack.app):
+    app.add_typer(verbs)
 
 RARELY = 200_000
 """New objects between two searches for cycles: loading modules makes many and leaves no cycles worth 0.05 s of searching."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from shoal.errors import InternalError
-from shoal.plan.types import BOOLEAN, Kind, Type, are_alike
+from shoal.plan.types import BOOLEAN, Type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,28 +17,6 @@ if TYPE_CHECKING:
     from shoal.plan.nodes import Node
 
 Position = tuple[int, int] | None
-
-COMPARING = frozenset(
-    {
-        *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
-        *("is_distinct_from", "is_not_distinct_from", "between", "in"),
-    }
-)
-"""Functions that compare their arguments."""
-CHOOSING = frozenset({"coalesce", "ifnull", "nullif", "greatest", "least"})
-"""Functions that give one of their arguments."""
-
-
-def require_alike(*types: Type) -> None:
-    """Values that meet have one type. Where they had two, the engine would cast one by itself, and fail on some rows only."""
-    if not are_alike(types):
-        raise InternalError("values of different types meet without a cast")
-
-
-def require_condition(*conditions: Expression) -> None:
-    """What chooses rows or values is true, false or NULL."""
-    if any(c.type.kind not in {Kind.BOOLEAN, Kind.NULL} for c in conditions):
-        raise InternalError("a condition is no truth value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +46,6 @@ class Call:
     type: Type
     position: Position = field(default=None, compare=False)
 
-    def __post_init__(self) -> None:
-        if self.function in COMPARING:
-            require_alike(*(a.type for a in self.arguments))
-        elif self.function in CHOOSING:
-            require_alike(self.type, *(a.type for a in self.arguments))
-        elif self.function in {"and", "or", "not"}:
-            require_condition(*self.arguments)
-
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -86,10 +55,6 @@ class Case:
     otherwise: Expression
     type: Type
     position: Position = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        require_condition(*(condition for condition, _ in self.branches))
-        require_alike(self.type, self.otherwise.type, *(value.type for _, value in self.branches))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +96,6 @@ class WindowCall:
     type: Type
     position: Position = field(default=None, compare=False)
 
-    def __post_init__(self) -> None:
-        if self.function in {"lag", "lead"}:
-            require_alike(self.type, *(a.type for a in (self.arguments[0], *self.arguments[2:])))
-
 
 @dataclass(frozen=True, slots=True)
 class InRelation:
@@ -144,9 +105,6 @@ class InRelation:
     relation: Node
     type: Type = BOOLEAN
     position: Position = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        require_alike(self.value.type, *(f.type for f in self.relation.fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +123,6 @@ class ScalarRelation:
     relation: Node
     type: Type
     position: Position = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        require_alike(self.type, *(f.type for f in self.relation.fields))
 
 
 Expression = Column | Literal | Call | Case | Cast | WindowCall | InRelation | ExistsRelation | ScalarRelation

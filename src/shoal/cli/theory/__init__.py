@@ -1,0 +1,1 @@
+"""Verbs that calculate and read no data: compose, convert, group, subsample, meaning."""
