@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).parent.parent / "src" / "shoal"
 
 LAYERS = (
-    ("errors", "params", "exact", "stack"),
+    ("errors", "params", "exact", "stack", "pages"),
     ("mechanisms", "accounting"),
     ("catalog", "plan"),
     ("sql",),
@@ -33,6 +33,7 @@ SUBLAYERS = {
     "mechanisms": (("entropy",), ("sampling",)),
     "engines": (("statements",), ("memory",), ("duckdb",), ("sources",)),
     "risk": (("hashing",), ("sketch",), ("reports",), ("scanning", "joining"), ("checking",)),
+    "anonymity": (("hierarchies",), ("reports",), ("measuring",), ("recoding",), ("checking",)),
     "audit": (("tester",), ("suite", "attacks")),
 }
 SIDE_TOOLS = ("risk", "anonymity", "audit", "local", "policy", "knowledge", "guarantees", "definitions", "datasets")

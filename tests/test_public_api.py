@@ -54,6 +54,7 @@ def test_the_public_list_is_this_one():
         "Session",
         "ShoalError",
         "__version__",
+        "anonymity",
         "audit",
         "connect",
         "guarantees",

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shoal import audit, guarantees, risk
+    from shoal import anonymity, audit, guarantees, risk
     from shoal.accounting.meaning import meaning
     from shoal.catalog import Catalog
     from shoal.errors import InternalError, ShoalError
@@ -34,7 +34,7 @@ _HOMES = {
     "connect": "shoal.session",
     "meaning": "shoal.accounting.meaning",
 }
-_MODULES = ("audit", "guarantees", "risk")
+_MODULES = ("anonymity", "audit", "guarantees", "risk")
 
 __all__ = [
     "Catalog",
@@ -44,6 +44,7 @@ __all__ = [
     "Session",
     "ShoalError",
     "__version__",
+    "anonymity",
     "audit",
     "connect",
     "guarantees",

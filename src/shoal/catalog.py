@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MAX_DOMAIN_VALUES = 100_000
 MAX_GROUPS_PER_OWNER = 10**6
+LONGEST_QUERY_SECONDS = Fraction(300)
 MIN_EPSILON_PER_QUERY = Fraction(1, 100)
 """Where a ledger has a budget: it bounds how many queries the budget can pay for, and with it what failures can tell."""
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -78,6 +79,7 @@ class Defaults:
     population: int | None = None
     max_epsilon_per_query: Fraction | None = None
     min_epsilon_per_query: Fraction | None = None
+    max_seconds_per_query: Fraction = LONGEST_QUERY_SECONDS
 
     def floor(self, *, has_budget: bool) -> Fraction | None:
         """The least ε of one query: what the catalog says, else 0.01 where a budget counts queries by their price."""
@@ -214,6 +216,7 @@ def _read_defaults(raw: Any) -> Defaults:
         "population",
         "max_epsilon_per_query",
         "min_epsilon_per_query",
+        "max_seconds_per_query",
     }
     _known_keys("In the catalog, [defaults]", raw, known)
 
@@ -242,6 +245,7 @@ def _read_defaults(raw: Any) -> Defaults:
         whole("population", 10**12),
         number("max_epsilon_per_query", tiny, huge),
         number("min_epsilon_per_query", tiny, huge),
+        number("max_seconds_per_query", Fraction(1), huge) or LONGEST_QUERY_SECONDS,
     )
     limit = defaults.max_epsilon_per_query
     if limit is not None and defaults.epsilon is not None and defaults.epsilon > limit:

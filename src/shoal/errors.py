@@ -50,6 +50,8 @@ OTHER_CODES = frozenset(
         "E_SOURCE",  # a data source cannot be opened
         "E_LEDGER",  # the ledger is missing, damaged or cannot be written
         "E_SKETCH",  # a sketch file is damaged, hostile or does not fit another
+        "E_HIERARCHY",  # a generalization hierarchy contradicts itself or lacks values of the data
+        "E_DEMANDS",  # no recoding of a table meets the demands made of it
         "E_USAGE",  # a wrong argument of a Python call or a command
         "E_MISSING_EXTRA",  # an optional dependency is not installed
         "E_SUSPENDED",  # a charged query of this user ended without an answer, and the custodian has not lifted it

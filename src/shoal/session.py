@@ -119,7 +119,8 @@ class Session:
         plan, explain = self._planned(sql, composition=composition)
         if explain:
             return self._explained(plan)
-        finished = execute(plan, self._engine, self._ledger, self._user)
+        seconds = float(self._catalog.defaults.max_seconds_per_query)
+        finished = execute(plan, self._engine, self._ledger, self._user, seconds=seconds)
         cost = charge_of(plan)
         return Result(plan, finished, float(cost.epsilon), float(cost.delta))
 

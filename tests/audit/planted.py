@@ -212,13 +212,13 @@ def totals_of(tables, sql):
 
 def by_sql(patch):
     """Measure by SQL statements, so that patches of them are what is run."""
-    patch.setattr(DuckDBEngine, "measure", getattr(DuckDBEngine, "measure_by_sql", DuckDBEngine.measure))
+    patch.setattr(DuckDBEngine, "totals", DuckDBEngine.measure_by_sql)
 
 
 def with_changed_question(patch, change):
     """The engine is asked something else than the plan says."""
-    honest = DuckDBEngine.measure
-    patch.setattr(DuckDBEngine, "measure", lambda engine, query, key: honest(engine, change(query), key))
+    honest = DuckDBEngine.totals
+    patch.setattr(DuckDBEngine, "totals", lambda engine, query, key: honest(engine, change(query), key))
 
 
 UNIT = LaplaceNoise(Shift(1), Fraction(1))

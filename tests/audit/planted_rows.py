@@ -36,6 +36,7 @@ from shoal.accounting.accountants import Spent
 from shoal.accounting.ledger import Ledger
 from shoal.audit.suite.replay import without_owner
 from shoal.catalog import Catalog
+from shoal.engines.deadline import Deadline
 from shoal.engines.duckdb import engine
 from shoal.engines.duckdb.engine import DuckDBEngine
 from shoal.engines.statements import bound_owners
@@ -116,14 +117,14 @@ WIDE_CATALOG = {"tables": {"wide": {"owner": "uid"}}}
     moves_too_far(WIDE, WIDE_TABLES, owner=2, catalog=WIDE_CATALOG),
 )
 def totals_in_64_bits(patch):
-    honest = DuckDBEngine.measure
+    honest = DuckDBEngine.totals
 
     def narrow(self, query, key):
         exact = honest(self, query, key)
         wrapped = tuple(np.array([(int(v) + 2**63) % 2**64 - 2**63 for v in t], dtype=object) for t in exact.totals)
         return replace(exact, totals=wrapped)
 
-    patch.setattr(DuckDBEngine, "measure", narrow)
+    patch.setattr(DuckDBEngine, "totals", narrow)
 
 
 NAN_TABLES = {"visits": pa.table({"uid": [1, 2], "site": ["a", "a"], "spend": [1.0, float("nan")], "steps": [1, 1]})}
@@ -497,8 +498,8 @@ def refunds(patch):
 def _reads_before_it_charges():
     with session() as asked:
         spent = []
-        honest = asked._engine.measure
-        asked._engine.measure = lambda query, key: spent.append(asked.spent[0]) or honest(query, key)
+        honest = asked._engine.totals
+        asked._engine.totals = lambda query, key: spent.append(asked.spent[0]) or honest(query, key)
         asked.query(private(TOTAL, **WHOLE))
     return spent != [1.0]
 
@@ -507,8 +508,8 @@ def _reads_before_it_charges():
 def charges_afterwards(patch):
     honest = execute._run
 
-    def late(plan, engine_, ledger, user):
-        finished = honest(plan, engine_, SYSTEM)
+    def late(plan, engine_, ledger, user, **_):
+        finished = honest(plan, engine_, SYSTEM, Deadline(60))
         ledger.reserve(execute.charge_of(plan), user=user, description=plan.sql).commit()
         return finished
 

@@ -83,6 +83,29 @@ QUERIES = {
         f"SUM(l, {GROUP_BOUNDS}), SUM(f, {GROUP_BOUNDS}), SUM(w, {GROUP_BOUNDS}), COUNTIF(n < 5, {COUNT_BOUNDS})",
         f"FROM (SELECT uid, site, {PLACED}, {RUNNING} AS w FROM visits WINDOW o AS (PARTITION BY uid ORDER BY day))",
     ),
+    "frames of ranges and of groups, with ties": (
+        f"SUM(a, {GROUP_BOUNDS}), SUM(b, {GROUP_BOUNDS}), SUM(c, {GROUP_BOUNDS}), SUM(d, {GROUP_BOUNDS})",
+        (
+            "FROM (SELECT uid, site, SUM(spend) OVER o AS a, COUNT(*) OVER (PARTITION BY uid) AS b, "
+            "MAX(spend) OVER (PARTITION BY uid ORDER BY day RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS c, "
+            "COUNT(*) OVER (PARTITION BY uid ORDER BY day GROUPS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS d "
+            "FROM visits WINDOW o AS (PARTITION BY uid ORDER BY day))"
+        ),
+    ),
+    "frames that keep rows, with ties": (
+        f"SUM(spend, {GROUP_BOUNDS})",
+        (
+            "FROM (SELECT uid, site, spend FROM visits QUALIFY "
+            "COUNT(*) OVER (PARTITION BY uid ORDER BY day ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) <= 3)"
+        ),
+    ),
+    "frames over groups of each owner": (
+        f"SUM(r, {GROUP_BOUNDS})",
+        (
+            "FROM (SELECT uid, site, SUM(SUM(spend)) OVER (PARTITION BY uid ORDER BY COUNT(*) % 2 "
+            "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS r FROM visits GROUP BY uid, site)"
+        ),
+    ),
     "an early row by an order with ties": (
         f"SUM(spend, {GROUP_BOUNDS})",
         "FROM (SELECT uid, site, spend, ROW_NUMBER() OVER (PARTITION BY uid ORDER BY day) AS n FROM visits) WHERE n = 1",
@@ -126,12 +149,12 @@ class Path:
     """An engine that answers by one of its ways."""
 
     def __init__(self, engine, path: str) -> None:
-        self.measure = getattr(engine, path)
+        self.totals = getattr(engine, path)
 
 
 CASES = [
     *((name, "two groups", "measure_by_sql") for name in QUERIES),
-    *((name, "all groups", "measure") for name in QUERIES),
+    *((name, "all groups", "totals") for name in QUERIES),
     *((name, "ten rows", "measure_by_sql") for name in ("rows one by one", "sampled rows")),
 ]
 

@@ -25,7 +25,7 @@ class OnePath:
     """An engine that answers in memory where it can, or always by SQL."""
 
     def __init__(self, engine, *, by_sql: bool) -> None:
-        self.measure = engine.measure_by_sql if by_sql else engine.measure
+        self.totals = engine.measure_by_sql if by_sql else engine.totals
 
 
 @pytest.mark.parametrize("first", range(0, QUERIES, BATCH))

@@ -11,6 +11,7 @@ from corpus import PRIVATE, written_out
 from oracles import refusal_of
 
 import shoal
+from shoal.engines.deadline import Deadline
 
 LONGEST_ANSWER = 30.0
 
@@ -129,7 +130,7 @@ def test_scraps_of_text_are_refused(sql, session):
 
 
 def test_post_processing_that_never_ends_is_stopped(session, monkeypatch):
-    monkeypatch.setattr("shoal.release.postprocess.LONGEST_SECONDS", 0.5)
+    monkeypatch.setattr("shoal.release.execute.Deadline", lambda _: Deadline(0.5))
     tables = ", ".join(f"regions r{i}" for i in range(40))
     with pytest.raises(shoal.ShoalError) as refused:
         session.query(f"SELECT COUNT(*) FROM {tables} WHERE r1.region || r39.region || r20.region = 'a'")

@@ -7,6 +7,7 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
+from shoal.engines.deadline import Deadline
 from shoal.errors import InternalError
 from shoal.plan import nodes
 from shoal.plan.traverse import all_nodes
@@ -105,14 +106,14 @@ def test_a_private_table_never_reaches_the_post_processing(shop):
     from dataclasses import replace
 
     with pytest.raises(InternalError):
-        finish(replace(plan, root=private), {}, {"visits": pa.table({})})
+        finish(replace(plan, root=private), {}, {"visits": pa.table({})}, Deadline(60))
 
 
 def test_public_tables_are_fetched_once_each_and_by_name(shop):
     plan = shop.plan("SELECT a.region, b.continent FROM regions a JOIN regions b ON a.region = b.region")
     fetched = public_rows(plan.root, shop._engine)
     assert list(fetched) == ["regions"]
-    assert len(finish(plan, {}, fetched).table) == 3
+    assert len(finish(plan, {}, fetched, Deadline(60)).table) == 3
 
 
 def test_division_and_other_partial_functions_over_noisy_numbers_do_not_fail(shop):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from fractions import Fraction
 
 import pytest
@@ -312,6 +313,10 @@ class Watching:
     def totals(self, *arguments):
         self._before()
         return self._engine.totals(*arguments)
+
+    @contextmanager
+    def snapshot(self, _deadline):
+        yield self
 
     def __getattr__(self, name):
         return getattr(self._engine, name)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
     import pyarrow as pa
 
+    from shoal.engines.deadline import Deadline
     from shoal.plan.nodes import Node
     from shoal.plan.totals import ExactTotals, SamplingKey, TotalsQuery
 
@@ -29,14 +33,20 @@ class Engine(Protocol):
     def row_counts(self, names: list[str]) -> dict[str, int]:
         """How many rows public tables have (asked when a session opens, of public tables only)."""
 
+    def combinations(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Every combination of some columns' values, and in the last column its number of rows: what side tools count."""
+
     def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """The exact integers of a contribution query; raises `EngineFailure` and nothing else."""
 
     def fetch(self, node: Node) -> pa.Table:
         """The rows of a public relation, columns named by symbols."""
 
-    def is_alive(self) -> bool:
-        """Whether the engine still answers at all: asked before anything is charged."""
+    def snapshot(self, deadline: Deadline) -> AbstractContextManager[Engine]:
+        """The engine for one query: every statement sees the same data, and all of them end with the deadline.
+
+        Queries do not wait for each other. `EngineFailure` when it cannot be opened, which reads no private row.
+        """
 
     def close(self) -> None:
         """Lets go of files and connections that are ours."""

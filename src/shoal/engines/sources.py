@@ -172,18 +172,21 @@ def _open_frames(frames: dict[str, Any]) -> Engine:
     connection = duckdb.connect(":memory:")
     if len({fold(name) if isinstance(name, str) else name for name in frames}) < len(frames):
         raise ShoalError("E_SOURCE", "Two data frames have the same name (names ignore case).")
+    sound: dict[str, Any] = {}
     for table, frame in frames.items():
         if not isinstance(table, str):
             raise ShoalError("E_SOURCE", "Data frames come as a dict of name → frame.", hint=_WHAT_WORKS)
+        sound[table] = _sound(table, as_arrow(frame))
         try:
-            connection.register(table, _sound(table, as_arrow(frame)))
+            connection.register(table, sound[table])
         except duckdb.Error:
             raise ShoalError(
                 "E_SOURCE",
                 f"The table {table!r} has a column of a type that the engine cannot read.",
                 hint="Cast it, or leave the column out.",
             ) from None
-    return DuckDBEngine(connection, ours=True)
+        connection.unregister(table)
+    return DuckDBEngine(connection, ours=True, frames=sound)
 
 
 def _sound(name: str, table: Any) -> Any:

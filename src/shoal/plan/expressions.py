@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from shoal.plan.types import BOOLEAN, Type
+from shoal.errors import InternalError
+from shoal.plan.types import BOOLEAN, Kind, Type, are_alike
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,6 +18,28 @@ if TYPE_CHECKING:
     from shoal.plan.nodes import Node
 
 Position = tuple[int, int] | None
+
+COMPARING = frozenset(
+    {
+        *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+        *("is_distinct_from", "is_not_distinct_from", "between", "in"),
+    }
+)
+"""Functions that compare their arguments."""
+CHOOSING = frozenset({"coalesce", "ifnull", "nullif", "greatest", "least"})
+"""Functions that give one of their arguments."""
+
+
+def require_alike(*types: Type) -> None:
+    """Values that meet have one type. Where they had two, the engine would cast one by itself, and fail on some rows only."""
+    if not are_alike(types):
+        raise InternalError("values of different types meet without a cast")
+
+
+def require_condition(*conditions: Expression) -> None:
+    """What chooses rows or values is true, false or NULL."""
+    if any(c.type.kind not in {Kind.BOOLEAN, Kind.NULL} for c in conditions):
+        raise InternalError("a condition is no truth value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +69,14 @@ class Call:
     type: Type
     position: Position = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        if self.function in COMPARING:
+            require_alike(*(a.type for a in self.arguments))
+        elif self.function in CHOOSING:
+            require_alike(self.type, *(a.type for a in self.arguments))
+        elif self.function in {"and", "or", "not"}:
+            require_condition(*self.arguments)
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -55,6 +86,10 @@ class Case:
     otherwise: Expression
     type: Type
     position: Position = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        require_condition(*(condition for condition, _ in self.branches))
+        require_alike(self.type, self.otherwise.type, *(value.type for _, value in self.branches))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +131,10 @@ class WindowCall:
     type: Type
     position: Position = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        if self.function in {"lag", "lead"}:
+            require_alike(self.type, *(a.type for a in (self.arguments[0], *self.arguments[2:])))
+
 
 @dataclass(frozen=True, slots=True)
 class InRelation:
@@ -105,6 +144,9 @@ class InRelation:
     relation: Node
     type: Type = BOOLEAN
     position: Position = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        require_alike(self.value.type, *(f.type for f in self.relation.fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +165,9 @@ class ScalarRelation:
     relation: Node
     type: Type
     position: Position = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        require_alike(self.type, *(f.type for f in self.relation.fields))
 
 
 Expression = Column | Literal | Call | Case | Cast | WindowCall | InRelation | ExistsRelation | ScalarRelation

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import InternalError
+from shoal.plan.expressions import require_alike, require_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,12 @@ class Field:
     name: str
     symbol: str
     type: Type
+
+
+def _require_declared(items: tuple[tuple[Field, Expression], ...]) -> None:
+    """A column holds what it says it holds."""
+    for f, value in items:
+        require_alike(f.type, value.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,9 @@ class Filter:
     owner: str | None = None
     position: Position = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        require_condition(self.predicate)
+
     @property
     def fields(self) -> tuple[Field, ...]:
         """The fields of the input."""
@@ -82,6 +92,9 @@ class Project:
     items: tuple[tuple[Field, Expression], ...]
     owner: str | None = None
     position: Position = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        _require_declared(self.items)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -104,6 +117,7 @@ class Join:
     def __post_init__(self) -> None:
         if self.kind not in {"inner", "left", "right", "full", "semi", "anti"}:
             raise InternalError("unknown join")
+        require_condition(self.condition)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -122,6 +136,10 @@ class RowAggregate:
     filter: Expression | None = None
     position: Position = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        if self.filter is not None:
+            require_condition(self.filter)
+
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
@@ -132,6 +150,11 @@ class Aggregate:
     aggregates: tuple[tuple[Field, RowAggregate], ...]
     owner: str | None = None
     position: Position = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        _require_declared(self.keys)
+        for f, aggregate in self.aggregates:
+            require_alike(f.type, aggregate.type)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -169,6 +192,8 @@ class SetOperation:
             raise InternalError("unknown set operation")
         if not len(self.left.fields) == len(self.right.fields) == len(self.fields):
             raise InternalError("a set operation needs as many columns on both sides")
+        for here, left, right in zip(self.fields, self.left.fields, self.right.fields, strict=True):
+            require_alike(here.type, left.type, right.type)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Kind(Enum):
@@ -70,6 +74,11 @@ RELEASED_LIST = Type(Kind.UNSUPPORTED, storage="a released list of doubles")
 def decimal(precision: int, scale: int) -> Type:
     """A fixed-point type."""
     return Type(Kind.DECIMAL, precision, scale)
+
+
+def are_alike(types: Iterable[Type]) -> bool:
+    """Whether values of these types are compared without a cast; how a column stored them makes no difference."""
+    return len({t.plain() for t in types}) <= 1
 
 
 _NUMERIC_ORDER = (Kind.NULL, Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)

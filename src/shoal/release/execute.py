@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.engines.base import EngineFailure
+from shoal.engines.deadline import DEFAULT_SECONDS, Deadline
 from shoal.errors import InternalError, ShoalError
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.plan import nodes
@@ -49,34 +50,51 @@ def fresh_sampling_key(entropy: Entropy = SYSTEM) -> SamplingKey:
     return SamplingKey(tuple(int(w) & MASK for w in entropy.uint64(SAMPLING_NUMBERS)))
 
 
-def execute(plan: StatementPlan, engine: Engine, ledger: Ledger, user: str | None, entropy: Entropy = SYSTEM) -> Answer:
+def execute(
+    plan: StatementPlan,
+    engine: Engine,
+    ledger: Ledger,
+    user: str | None,
+    entropy: Entropy = SYSTEM,
+    seconds: float = DEFAULT_SECONDS,
+) -> Answer:
     """Runs a plan once. A failure after the charge stays charged and says one thing only."""
     if not plan.selects:
-        return _public(plan, engine)
-    if not engine.is_alive():
-        raise ShoalError(
-            "E_EXECUTION",
-            "The database does not answer any more. Nothing was charged.",
-            hint="Open the session again.",
-        )
-    reservation = ledger.reserve(charge_of(plan), user=user, description=plan.sql)
-    finished = _run_or_none(plan, engine, entropy, reservation)
-    if finished is None:
+        return _public(plan, engine, Deadline(seconds))
+    deadline = Deadline(seconds)
+    with ExitStack() as open_until_the_end:
+        taken = _opened(engine, deadline, open_until_the_end)
+        reservation = ledger.reserve(charge_of(plan), user=user, description=plan.sql)
+        finished = _run_or_none(plan, taken, entropy, reservation, deadline)
+        if finished is not None:
+            reservation.commit()
+            return finished
         # Raised out here, so that the error has no context in which an engine speaks.
         reservation.fail()
         raise ShoalError(
             "E_EXECUTION",
             "The query could not be finished. It stays charged, because data may have been read.",
-            hint="Nothing more is said on purpose: what went wrong could depend on the data. Ask the custodian.",
+            hint="Details are withheld because they could reveal data. Ask the data custodian.",
         )
-    reservation.commit()
-    return finished
 
 
-def _run_or_none(plan: StatementPlan, engine: Engine, entropy: Entropy, reservation: Reservation) -> Answer | None:
+def _opened(engine: Engine, deadline: Deadline, stack: ExitStack) -> Engine:
+    """The engine for this query. What fails here has read nothing, and costs nothing."""
+    with suppress(EngineFailure):
+        return stack.enter_context(engine.snapshot(deadline))
+    raise ShoalError(
+        "E_SOURCE",
+        "The database does not answer any more. Nothing was charged.",
+        hint="Open the session again. If a connection was handed in, close results that were not read to the end.",
+    )
+
+
+def _run_or_none(
+    plan: StatementPlan, engine: Engine, entropy: Entropy, reservation: Reservation, deadline: Deadline
+) -> Answer | None:
     """The answer, or None whatever went wrong: it could depend on the data, and none of it may be told."""
     try:
-        return _run(plan, engine, entropy)
+        return _run(plan, engine, entropy, deadline)
     except Exception:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
         return None
     except BaseException:
@@ -91,13 +109,13 @@ def charge_of(plan: StatementPlan) -> Loss:
     return replace(plan.loss, epsilon=plan.epsilon, delta=plan.delta if plan.loss.delta else Fraction(0))
 
 
-def _public(plan: StatementPlan, engine: Engine) -> Answer:
-    with suppress(EngineFailure):
-        return finish(plan, {}, public_rows(plan.root, engine), ordered=True)
+def _public(plan: StatementPlan, engine: Engine, deadline: Deadline) -> Answer:
+    with suppress(EngineFailure), engine.snapshot(deadline) as taken:
+        return finish(plan, {}, public_rows(plan.root, taken), deadline, ordered=True)
     raise ShoalError("E_EXECUTION", "The query over public tables could not be finished.")
 
 
-def _run(plan: StatementPlan, engine: Engine, entropy: Entropy) -> Answer:
+def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadline) -> Answer:
     released: dict[int, StoredRows] = {}
     for number, select in enumerate(with_output_names(plan).selects):
         ready = with_stored_rows(select, released)
@@ -106,7 +124,7 @@ def _run(plan: StatementPlan, engine: Engine, entropy: Entropy) -> Answer:
             released[number] = release_by_group(ready, engine, key, entropy)
         else:
             released[number] = release(ready, measure(ready, engine, key, entropy), entropy)
-    return finish(plan, released, public_rows(plan.root, engine), entropy=entropy)
+    return finish(plan, released, public_rows(plan.root, engine), deadline, entropy=entropy)
 
 
 def with_stored_rows(select: SelectPlan, released: dict[int, StoredRows]) -> SelectPlan:

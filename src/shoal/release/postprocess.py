@@ -5,7 +5,6 @@ Touches released rows and public tables only, on an embedded DuckDB of its own t
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -32,13 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shoal.engines.base import Engine
+    from shoal.engines.deadline import Deadline
     from shoal.plan.releases import StatementPlan
 
 PUBLIC = 1_000_000
 """Public tables are numbered from here among the released ones."""
-
-LONGEST_SECONDS = 30
-"""How long work on released rows may take: a product of ten tables of a thousand rows would never end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +75,7 @@ def finish(
     plan: StatementPlan,
     released: dict[int, StoredRows],
     public: dict[str, pa.Table],
+    deadline: Deadline,
     *,
     ordered: bool = False,
     entropy: Entropy = SYSTEM,
@@ -85,7 +83,7 @@ def finish(
     """The answer of a statement, its rows in random order unless ORDER BY says otherwise."""
     tables: dict[str, pa.Table] = {f"released_{n}": r.table for n, r in released.items()}
     query, carried = on_its_own_stack(lambda: _compiled(plan, public, tables))
-    rows = _run(query, tables)
+    rows = _run(query, tables, deadline)
     if not (ordered or is_ordered(plan.root)):
         rows = rows.take(pa.array(entropy.permutation(rows.num_rows)))
     shown = plan.root.fields
@@ -247,20 +245,18 @@ def _carry_union(node: nodes.SetOperation, plan: StatementPlan) -> tuple[Node, C
     return replace(node, left=left, right=right, fields=(*node.fields, *added)), kept
 
 
-def _run(query: str, tables: dict[str, pa.Table]) -> pa.Table:
+def _run(query: str, tables: dict[str, pa.Table], deadline: Deadline) -> pa.Table:
     """The rows of a public relation; one thread, so that nothing depends on how work is split."""
+    deadline.check()
     connection = duckdb.connect(":memory:", config={"threads": "1"})
-    patience = threading.Timer(LONGEST_SECONDS, connection.interrupt)
-    patience.daemon = True
-    patience.start()
     try:
-        for name, table in tables.items():
-            connection.register(name, table)
-        for statement in LOCKDOWN:
-            connection.execute(statement)
-        return connection.sql(query).to_arrow_table()
+        with deadline.stops(connection.interrupt):
+            for name, table in tables.items():
+                connection.register(name, table)
+            for statement in LOCKDOWN:
+                connection.execute(statement)
+            return connection.sql(query).to_arrow_table()
     except duckdb.Error:
         raise EngineFailure from None
     finally:
-        patience.cancel()
         connection.close()

@@ -140,10 +140,11 @@ def _refuse_cross_windows(value: Expression, genuine: frozenset[str]) -> None:
     for part in windows_of(value):
         if not any(is_copy(p, genuine) for p in part.partition):
             raise _cross(part.position, "This window looks at the rows of several owners.")
-        if needs_order(part.function) and not part.order:
+        if (needs_order(part.function) or part.frame is not None) and not part.order:
+            what = part.function.upper() if part.frame is None else f"{part.function.upper()} over a frame"
             raise ShoalError(
                 "E_UNSUPPORTED",
-                f"{part.function.upper()} needs an order, or its answer would depend on how rows are stored.",
+                f"{what} needs an order, or its answer would depend on how rows are stored.",
                 hint="Write OVER (PARTITION BY uid ORDER BY day).",
                 position=part.position,
             )
@@ -300,7 +301,7 @@ class Ownership:
         )
         if left is None or right is None or not positions or left.kind != right.kind:
             raise owner_not_in_place(node.position)
-        if _owner_type(left) != _owner_type(right):
+        if _owner_type(left).plain() != _owner_type(right).plain():
             raise ShoalError("E_SETOP_UID", "The owners of both sides have different types.", position=node.position)
         # A side's silently carried owner must not become a column of the set operation.
         rebuilt = [_only(s.node, original.fields) for s, original in ((left, node.left), (right, node.right))]

@@ -111,7 +111,7 @@ def test_an_engine_that_fails_is_told_and_not_raised(monkeypatch):
     def fails(*_):
         raise EngineFailure
 
-    monkeypatch.setattr(DuckDBEngine, "measure", fails)
+    monkeypatch.setattr(DuckDBEngine, "totals", fails)
     tables = {"visits": pa.table({"uid": [1, 2], "site": ["a", "b"], "spend": [1.0, 2.0], "kind": ["x", "y"]})}
     catalog = {"tables": {"visits": {"owner": "uid"}}}
     replayed = replay(QUERIES["owners of unknown groups"], tables, without_owner(tables, catalog, 1), catalog)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import suppress
+from fractions import Fraction
 
 import pytest
 
-from shoal.errors import InternalError
+from shoal.errors import InternalError, ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import (
+    CHOOSING,
+    COMPARING,
     Call,
     Case,
     Cast,
@@ -40,10 +44,16 @@ from shoal.plan.types import (
     common_type,
     decimal,
 )
+from shoal.sql.functions import FUNCTIONS
 
 A, B, C = (Column(name, INTEGER) for name in "abc")
+P = Column("p", BOOLEAN)
+MIXED = nodes.Scan(
+    "mixed", (Field("a", "a", INTEGER), Field("d", "d", DATE), Field("t", "t", TIMESTAMP)), ("a", "d", "t")
+)
 PUBLIC = nodes.Scan("regions", (Field("r", "r", TEXT),), ("r",))
 PRIVATE = nodes.Scan("visits", (Field("uid", "u", INTEGER), Field("x", "x", DOUBLE)), ("uid", "x"), "u", "uid")
+CHECKED = nodes.Project(PRIVATE, ((Field("b", "b", BOOLEAN), Call("equal", (Column("u", INTEGER), A), BOOLEAN)),), "b")
 
 
 # ---- types ---------------------------------------------------------------------------------------------------------
@@ -86,14 +96,14 @@ def test_walking_sees_every_part_of_an_expression_once():
     window = WindowCall("sum", (A,), (B,), (Order(C),), None, INTEGER)
     parts = [window, A, B, C]
     assert set(walk(window)) == set(parts)
-    assert columns_of(Case(((Call("less", (A, B), BOOLEAN), C),), Cast(A, DOUBLE), INTEGER)) == {"a", "b", "c"}
+    assert columns_of(Case(((Call("less", (A, B), BOOLEAN), C),), Cast(A, INTEGER), INTEGER)) == {"a", "b", "c"}
     assert children(Literal(1, INTEGER)) == ()
 
 
 def test_a_transformation_reaches_columns_everywhere_and_changes_nothing_else():
     whole = Case(
         ((Call("less", (A, B), BOOLEAN), Cast(C, DOUBLE)),),
-        WindowCall("lag", (A,), (B,), (Order(C),), None, INTEGER),
+        Cast(WindowCall("lag", (A,), (B,), (Order(C),), None, INTEGER), DOUBLE),
         DOUBLE,
     )
     changed = transform(whole, lambda part: B if part in {A, C} else part)
@@ -110,7 +120,7 @@ def test_plans_are_frozen():
     for thing, field in (
         (A, "symbol"),
         (PUBLIC, "table"),
-        (nodes.Filter(PUBLIC, A), "input"),
+        (nodes.Filter(PUBLIC, P), "input"),
         (Contribution(grouped=True), "max_groups"),
     ):
         with pytest.raises(dataclasses.FrozenInstanceError):
@@ -121,9 +131,9 @@ def test_plans_are_frozen():
 
 
 def test_nodes_know_their_fields():
-    joined = nodes.Join(PRIVATE, PUBLIC, "inner", A)
+    joined = nodes.Join(PRIVATE, PUBLIC, "inner", P)
     assert [f.symbol for f in joined.fields] == ["u", "x", "r"]
-    assert [f.symbol for f in nodes.Join(PRIVATE, PUBLIC, "semi", A).fields] == ["u", "x"]
+    assert [f.symbol for f in nodes.Join(PRIVATE, PUBLIC, "semi", P).fields] == ["u", "x"]
     assert nodes.field_of(joined, "r").type == TEXT
     with pytest.raises(InternalError):
         nodes.field_of(joined, "nowhere")
@@ -132,7 +142,7 @@ def test_nodes_know_their_fields():
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: nodes.Join(PRIVATE, PUBLIC, "sideways", A),
+        lambda: nodes.Join(PRIVATE, PUBLIC, "sideways", P),
         lambda: nodes.SetOperation(PUBLIC, PUBLIC, "minus", PUBLIC.fields),
         lambda: nodes.SetOperation(PUBLIC, PRIVATE, "union", PUBLIC.fields),
     ],
@@ -142,13 +152,64 @@ def test_plans_that_mean_nothing_cannot_be_built(build):
         build()
 
 
-@pytest.mark.parametrize("inside", [InRelation(A, PRIVATE), ExistsRelation(PRIVATE), ScalarRelation(PRIVATE, INTEGER)])
+X, D, T, S = Column("x", DOUBLE), Column("d", DATE), Column("t", TIMESTAMP), Column("s", TEXT)
+DAYS, TIMES = (nodes.Project(MIXED, ((Field(c.symbol, f"{c.symbol}_", c.type), c),)) for c in (D, T))
+TWO_TYPES = {
+    **{name: (lambda name=name: Call(name, (A, X), BOOLEAN)) for name in sorted(COMPARING - {"between", "in"})},
+    "between": lambda: Call("between", (D, T, T), BOOLEAN),
+    "in": lambda: Call("in", (A, B, Literal(Fraction(1, 2), decimal(38, 37))), BOOLEAN),
+    **{name: (lambda name=name: Call(name, (A, X), DOUBLE)) for name in sorted(CHOOSING)},
+    "a choice of another type": lambda: Call("coalesce", (A, B), DOUBLE),
+    "two decimals": lambda: Call("equal", (Column("m", decimal(9, 2)), Column("n", decimal(9, 3))), BOOLEAN),
+    "and": lambda: Call("and", (P, A), BOOLEAN),
+    "not": lambda: Call("not", (A,), BOOLEAN),
+    "values of CASE": lambda: Case(((P, A),), X, DOUBLE),
+    "the whole of CASE": lambda: Case(((P, A),), B, DOUBLE),
+    "a condition of CASE": lambda: Case(((A, A),), B, INTEGER),
+    "a date in timestamps": lambda: InRelation(D, TIMES),
+    "a timestamp in dates": lambda: InRelation(T, DAYS),
+    "several columns": lambda: InRelation(D, MIXED),
+    "a value that is a relation": lambda: ScalarRelation(DAYS, TIMESTAMP),
+    "the default of LAG": lambda: WindowCall("lag", (A, Literal(1, INTEGER), X), (B,), (Order(C),), None, INTEGER),
+    "a filter": lambda: nodes.Filter(MIXED, A),
+    "a join": lambda: nodes.Join(MIXED, MIXED, "inner", A),
+    "a column": lambda: nodes.Project(MIXED, ((Field("y", "y", TIMESTAMP), D),)),
+    "a group key": lambda: nodes.Aggregate(MIXED, ((Field("y", "y", TIMESTAMP), D),), ()),
+    "an aggregate": lambda: nodes.Aggregate(
+        MIXED, (), ((Field("y", "y", DOUBLE), nodes.RowAggregate("sum", (A,), INTEGER)),)
+    ),
+    "the filter of an aggregate": lambda: nodes.RowAggregate("sum", (A,), INTEGER, filter=A),
+    **{
+        kind: (lambda kind=kind: nodes.SetOperation(DAYS, TIMES, kind, (Field("y", "y", TIMESTAMP),)))
+        for kind in ("union", "union_all", "intersect", "except")
+    },
+}
+
+
+@pytest.mark.parametrize("build", TWO_TYPES.values(), ids=TWO_TYPES.keys())
+def test_values_of_two_types_never_meet(build):
+    with pytest.raises(InternalError):
+        build()
+
+
+def test_every_function_that_unites_its_arguments_is_known_to_compare_or_to_choose():
+    """What binds `f(1, 1.5)` to two doubles has brought its arguments to one type, and must be held to it."""
+    uniting = set()
+    for function in FUNCTIONS.values():
+        with suppress(ShoalError):
+            bound = function.bind(function, (A, Column("m", decimal(9, 2))), None)
+            if isinstance(bound, Call) and {a.type for a in bound.arguments} == {decimal(21, 2)}:
+                uniting.add(bound.function)
+    assert uniting | {"between"} == COMPARING | CHOOSING
+
+
+@pytest.mark.parametrize("inside", [InRelation(P, CHECKED), ExistsRelation(PRIVATE), ScalarRelation(CHECKED, BOOLEAN)])
 def test_private_rows_inside_an_expression_make_the_whole_private(inside):
     holders = [
         nodes.Filter(PUBLIC, inside),
-        nodes.Project(PUBLIC, ((Field("y", "y", INTEGER), Call("not", (inside,), BOOLEAN)),)),
+        nodes.Project(PUBLIC, ((Field("y", "y", BOOLEAN), Call("not", (inside,), BOOLEAN)),)),
         nodes.Join(PUBLIC, PUBLIC, "inner", inside),
-        nodes.Aggregate(PUBLIC, ((Field("k", "k", INTEGER), inside),), ()),
+        nodes.Aggregate(PUBLIC, ((Field("k", "k", BOOLEAN), inside),), ()),
         nodes.Aggregate(PUBLIC, (), ((Field("n", "n", INTEGER), nodes.RowAggregate("sum", (inside,), INTEGER)),)),
         nodes.Aggregate(
             PUBLIC, (), ((Field("n", "n", INTEGER), nodes.RowAggregate("sum", (A,), INTEGER, filter=inside)),)
@@ -161,14 +222,14 @@ def test_private_rows_inside_an_expression_make_the_whole_private(inside):
     assert not is_owned(PUBLIC)
 
 
-@pytest.mark.parametrize("inside", [InRelation(A, PRIVATE), ExistsRelation(PRIVATE), ScalarRelation(PRIVATE, INTEGER)])
+@pytest.mark.parametrize("inside", [InRelation(P, CHECKED), ExistsRelation(PRIVATE), ScalarRelation(CHECKED, BOOLEAN)])
 def test_rebuilding_a_tree_reaches_relations_inside_all_expressions(inside):
     """What replaces released rows by stored ones must miss no place where a relation can stand."""
 
     def hidden(node):
         return PUBLIC if node is PRIVATE else rebuilt(node, hidden)
 
-    field = Field("y", "y", INTEGER)
+    field = Field("y", "y", BOOLEAN)
     one = nodes.Project(PRIVATE, ((field, inside),))
     for node in (
         nodes.Filter(PRIVATE, inside),
@@ -176,7 +237,7 @@ def test_rebuilding_a_tree_reaches_relations_inside_all_expressions(inside):
         nodes.Join(PRIVATE, PRIVATE, "inner", inside),
         nodes.SetOperation(one, one, "union", (field,)),
         nodes.Aggregate(
-            PRIVATE, ((field, inside),), ((field, nodes.RowAggregate("sum", (inside,), INTEGER, filter=inside)),)
+            PRIVATE, ((field, inside),), ((field, nodes.RowAggregate("bool_or", (inside,), BOOLEAN, filter=inside)),)
         ),
         nodes.Distinct(PRIVATE),
         nodes.Sort(PRIVATE, (Order(inside),)),

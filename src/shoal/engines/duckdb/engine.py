@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -18,17 +19,18 @@ from shoal.engines.group_keys import match_groups
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.rows import rows_statement
 from shoal.engines.statements.bound_owners import BoundOwners, N
-from shoal.engines.statements.relations import Compiler, call, name, select
+from shoal.engines.statements.relations import Compiler, aliased, call, name, select
 from shoal.engines.statements.sum_owners import BIN, LEAF, OWNERS, Statements, Summing
 from shoal.errors import ShoalError
 from shoal.plan.totals import ExactTotals, LeafCounts
 from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator, Mapping
 
     from numpy.typing import NDArray
 
+    from shoal.engines.deadline import Deadline
     from shoal.plan.nodes import Node
     from shoal.plan.totals import SamplingKey, TotalsQuery
 
@@ -85,21 +87,78 @@ def _qualified(node: exp.Expr) -> exp.Expr:
 
 
 class DuckDBEngine:
-    """One DuckDB connection. `ours` says whether we made it (and may lock it) or it was handed in (and is left alone)."""
+    """One DuckDB database. `ours` says whether we opened it (and may lock it) or it was handed in (and is left alone).
+
+    Each query works on a connection of its own (`snapshot`). Registered frames are registered there again; temporary tables
+    of a connection that was handed in are seen by that connection alone, so queries take turns on it.
+    """
 
     name = "DuckDB"
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, *, ours: bool) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, *, ours: bool, frames: Mapping[str, pa.Table] | None = None
+    ) -> None:
+        self._handed = connection
+        self._connection = connection.cursor()
+        self._frames = dict(frames or {})
         self._ours = ours
         self._lock = threading.RLock()
+        self._deadline: Deadline | None = None
         self._sources: dict[str, exp.Expr] = {}
         self._schemas: dict[str, list[tuple[str, str]]] = {}
         if ours:
             for statement in LOCKDOWN:
-                connection.execute(statement)
+                self._connection.execute(statement)
+        for table, frame in self._frames.items():
+            self._connection.register(table, frame)
+        self._shares_connection = not ours and self._has_temporary_tables()
+        if self._shares_connection:
+            self._connection = connection
         self._refuse_collation()
         self._refresh()
+
+    def _has_temporary_tables(self) -> bool:
+        """Whether the connection that was handed in has tables or views that no other connection sees."""
+        try:
+            found = self._handed.sql(
+                "SELECT 1 FROM system.main.duckdb_tables() WHERE temporary UNION ALL "
+                "SELECT 1 FROM system.main.duckdb_views() WHERE temporary AND NOT internal LIMIT 1"
+            ).fetchall()
+        except duckdb.Error:
+            # An unfinished result keeps the connection busy; what can be seen from another one is all there is.
+            return False
+        return bool(found)
+
+    @contextmanager
+    def snapshot(self, deadline: Deadline) -> Iterator[DuckDBEngine]:
+        """This engine for one query: all its statements see the same data, and end with the deadline."""
+        taken = copy(self)
+        taken._deadline = deadline  # noqa: SLF001 - a copy of ourselves
+        if self._shares_connection:
+            with self._lock, deadline.stops(self._connection.interrupt):
+                taken._table(select([exp.Literal.number(1)]))  # noqa: SLF001 - fails while a result of the connection is unread
+                yield taken
+            return
+        with self._opened() as cursor, deadline.stops(cursor.interrupt):
+            taken._connection, taken._lock = cursor, threading.RLock()  # noqa: SLF001 - same
+            yield taken
+
+    @contextmanager
+    def _opened(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of its own, inside one transaction that only reads."""
+        try:
+            cursor = self._connection.cursor()
+            for table, frame in self._frames.items():
+                cursor.register(table, frame)
+            cursor.execute("BEGIN TRANSACTION READ ONLY")
+            cursor.execute("SELECT 1").fetchall()  # after an internal error of its own the database refuses everything
+        except Exception:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
+            raise EngineFailure from None
+        try:
+            yield cursor
+        finally:
+            with suppress(Exception):  # after a failure there may be nothing to roll back
+                cursor.close()
 
     def _refuse_collation(self) -> None:
         """A default collation makes different texts equal: groups would show one owner's spelling, and owners would merge."""
@@ -155,20 +214,25 @@ class DuckDBEngine:
             counts[fold(table)] = int(self._table(query).column(0)[0].as_py())
         return counts
 
-    def is_alive(self) -> bool:
-        """Whether the database still works: after an internal error of its own it refuses everything."""
-        with suppress(EngineFailure):
-            return bool(self._table(select([exp.Literal.number(1)])).num_rows)
-        return False
-
     def close(self) -> None:
-        """Closes the connection if it is ours."""
-        if self._ours:
+        """Closes what is ours; a connection that was handed in stays open."""
+        if not self._shares_connection:
             self._connection.close()
+        if self._ours:
+            self._handed.close()
 
     def fetch(self, node: Node) -> pa.Table:
         """The rows of a public relation."""
         return self._table(on_its_own_stack(lambda: Compiler(self._sources).relation(node)))
+
+    def combinations(self, table: str, columns: list[str]) -> Generator[pa.RecordBatch]:
+        """Every combination of some columns' values with its number of rows, for side tools that count."""
+        types = dict(self._schemas[fold(table)])
+        keys = [_as_bytes(exp.Column(this=name(each)), types[each]) for each in columns]
+        named = [aliased(key, f"k{place}") for place, key in enumerate(keys)]
+        query = select([*named, aliased(call("count_star"), N)], self._sources[fold(table)].copy())
+        query.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+        yield from self._batches(query)
 
     def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """The exact integers of a contribution query: in memory where rows fit and can be handled, else by SQL."""
@@ -204,6 +268,7 @@ class DuckDBEngine:
         """The rows of one statement as they come, one empty batch at least."""
         try:
             with self._lock:
+                self._check_deadline()
                 reader = self._connection.sql(render(tree, qualify_operators=not self._ours)).to_arrow_reader(
                     BATCH_ROWS
                 )
@@ -211,6 +276,10 @@ class DuckDBEngine:
                 yield from reader
         except Exception:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
             raise EngineFailure from None
+
+    def _check_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.check()
 
     def _memory_limit(self) -> int:
         """The engine's memory limit in bytes."""
@@ -222,6 +291,7 @@ class DuckDBEngine:
         """Runs one statement; whatever goes wrong, nothing of it is told."""
         try:
             with self._lock:
+                self._check_deadline()
                 return self._connection.sql(render(tree, qualify_operators=not self._ours)).to_arrow_table()
         except Exception:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
             raise EngineFailure from None
@@ -261,6 +331,11 @@ class DuckDBEngine:
             else:
                 histograms.append(dict(zip(bins.tolist(), counts.tolist(), strict=True)))
         return ExactTotals(groups if key_names else groups.select([]), owners, tuple(values), tuple(histograms))
+
+
+def _as_bytes(value: exp.Expr, data_type: str) -> exp.Expr:
+    """A text column compared by its bytes, whatever collation it was declared with."""
+    return exp.Collate(this=exp.Paren(this=value), expression=name("binary")) if data_type == "VARCHAR" else value
 
 
 def _places(groups: pa.Table, table: pa.Table, key_names: list[str]) -> NDArray[np.int64]:

@@ -15,13 +15,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
+from shoal.pages import write_page
 from shoal.risk.joining.knowledge import IDENTIFIED, PSEUDONYMOUS, Knowledge, spaces_of
 from shoal.risk.joining.labels import Contradiction, Proposal, propagate
 from shoal.risk.joining.pairs import Column, Comparison, Pair, compare
 from shoal.risk.joining.paths import LinkGraph, LinkPath
 from shoal.risk.reports.join_page import join_page
 from shoal.risk.reports.join_terminal import join_tables
-from shoal.risk.reports.page import write_page
 from shoal.risk.reports.report import Report
 from shoal.risk.reports.terminal import as_text
 from shoal.risk.sketch.assessment import CAVEAT

@@ -5,7 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from shoal.risk.reports.page import badge, heads, page, share, tile, top
+from shoal.pages import heads, page, tile, top
+from shoal.risk.reports.page import badge, share
 from shoal.risk.reports.terminal import counted
 from shoal.risk.sketch.assessment import CAVEAT
 from shoal.risk.sketch.grading import Grade, percent

@@ -1,19 +1,11 @@
-"""Reports as self-contained web pages: one file, no network, light and dark, sortable, readable without scripts too.
-
-Names come from data and are escaped wherever they go. A content security policy lets the page run its own script, by
-hash, and nothing else.
-"""
+"""The page of a scan: tiles, what stands out, and a table of each dataset with details to open."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from html import escape
-from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.errors import ShoalError
+from shoal.pages import heads, page, tile, top
 from shoal.risk.reports import charts
 from shoal.risk.reports.terminal import counted
 from shoal.risk.sketch.assessment import CAVEAT
@@ -31,52 +23,6 @@ _HEADINGS = (
 )  # fmt: skip
 
 
-def page(title: str, body: str) -> str:
-    """A whole page around a body."""
-    folder = resources.files("shoal.risk.reports")
-    script = (folder / "page.js").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    shell = (folder / "page.html").read_text(encoding="utf-8")
-    for mark, text in (
-        ("@SCRIPT_HASH@", f"sha256-{digest}"),
-        ("@TITLE@", escape(title)),
-        ("@SCRIPT@", script),
-        ("@BODY@", body),  # last: names in it may look like a mark
-    ):
-        shell = shell.replace(mark, text, 1)
-    return shell
-
-
-def embedded(whole: str) -> str:
-    """A page inside a notebook, kept apart from it."""
-    return (
-        f'<iframe sandbox="allow-scripts" style="width:100%;height:640px;border:0" srcdoc="{escape(whole)}"></iframe>'
-    )
-
-
-def write_page(page: str, path: str | Path | None) -> str:
-    """Write a page to a file if one is named."""
-    if path is not None:
-        try:
-            Path(path).write_text(page, encoding="utf-8")
-        except OSError as error:
-            raise ShoalError("E_USAGE", f"The page {str(path)!r} was not written: {error.strerror}.") from None
-    return page
-
-
-def top(title: str, lead: str) -> str:
-    """The head of a page."""
-    return (
-        f'<header class="top"><div><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></div>'
-        '<button class="theme" type="button">Dark</button></header>'
-    )
-
-
-def tile(number: str, label: str, kind: str = "") -> str:
-    """A number that matters."""
-    return f'<div class="tile {kind}"><b>{escape(number)}</b><span>{escape(label)}</span></div>'
-
-
 def badge(grade: Grade) -> str:
     """A grade as a coloured word."""
     return f'<span class="bad {grade}">{grade}</span>'
@@ -86,15 +32,6 @@ def share(estimate: Estimate) -> str:
     """A share with how far it may be off."""
     off = "" if estimate.error < 0.0005 else f'<span class="off">±{100 * estimate.error:.1f}</span>'
     return f"{escape(percent(estimate.value))}{off}"
-
-
-def heads(headings: tuple[tuple[str, bool], ...]) -> str:
-    """Sortable column headings; the flag says that a column is text."""
-    cells = "".join(
-        f'<th scope="col" class="{"text" if text else ""}"><button type="button">{name}</button></th>'
-        for name, text in headings
-    )
-    return f'<thead><tr><th aria-label="details"></th>{cells}</tr></thead>'
 
 
 def risk_page(datasets: tuple[DatasetRisk, ...], key_ids: list[str]) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from shoal.risk.reports.page import embedded, risk_page, write_page
+from shoal.pages import embedded, write_page
+from shoal.risk.reports.page import risk_page
 from shoal.risk.reports.terminal import as_text, risk_tables
 from shoal.risk.sketch.assessment import CAVEAT, DatasetRisk, assess
 from shoal.risk.sketch.files import SketchedDataset, subject_name

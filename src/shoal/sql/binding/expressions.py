@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from shoal.errors import InternalError, ShoalError
+from shoal.plan import nodes
 from shoal.plan.expressions import (
-    Case,
     Column,
     ExistsRelation,
     Expression,
@@ -24,7 +24,7 @@ from shoal.plan.expressions import (
     WindowCall,
 )
 from shoal.plan.traverse import is_owned
-from shoal.plan.types import BOOLEAN, DOUBLE, INTEGER, INTERVAL, NULL, TEXT, Kind, Type, common_type, decimal
+from shoal.plan.types import BOOLEAN, DOUBLE, INTEGER, INTERVAL, NULL, TEXT, Kind, Type, decimal
 from shoal.sql import functions
 from shoal.sql.parse import function_call, position_of
 
@@ -249,8 +249,10 @@ class ExpressionBinder:
             return Literal(node.name, TEXT, position_of(node))
         if isinstance(node, exp.Column) and not node.table and functions.is_date_part(node.name):
             try:
-                return self.column(node, position_of(node))
-            except ShoalError:
+                return self.bind(node)
+            except ShoalError as error:
+                if error.code != "E_UNKNOWN_COLUMN":
+                    raise
                 return Literal(node.name, TEXT, position_of(node))
         return self.bind(node)
 
@@ -259,7 +261,8 @@ class ExpressionBinder:
         over = call.over
         if over is None:
             raise InternalError("a window function without its window")
-        if call.distinct or call.named or call.clamped or call.within_group is not None or call.order_by or call.filter:
+        extras = (call.distinct, call.named, call.clamped, call.within_group, call.order_by, call.filter)
+        if any(extras) or call.nulls == "IGNORE":
             raise ShoalError("E_UNSUPPORTED", "A window function takes plain arguments only.", position=call.position)
         arguments = () if call.star else tuple(self.bind(a) for a in call.arguments)
         partition = tuple(self.bind(p) for p in over.args.get("partition_by") or [])
@@ -311,14 +314,7 @@ class ExpressionBinder:
         query = node.args.get("query")
         if query is None:
             return functions.resolve("in", [value, *(self.bind(i) for i in node.expressions)], position)
-        relation = self._public(query, position)
-        if len(relation.fields) != 1:
-            raise ShoalError("E_PARSE", "IN (SELECT …) takes one column.", position=position)
-        if common_type([value.type, relation.fields[0].type]) is None:
-            raise ShoalError(
-                "E_UNSUPPORTED", "IN compares values of different types here.", hint="Cast one side.", position=position
-            )
-        return InRelation(value, relation, position=position)
+        return in_relation(value, self._public(query, position), position)
 
     def _rows_in(self, node: exp.In, position: Position) -> Expression:
         """(a, b) IN ((1, 2), (3, 4)) is a = 1 AND b = 2 OR a = 3 AND b = 4."""
@@ -371,16 +367,7 @@ class ExpressionBinder:
             )
             branches.append((condition, self.bind(part.args["true"])))
         default = node.args.get("default")
-        otherwise = self.bind(default) if default is not None else Literal(None, NULL)
-        found = common_type([value.type for _, value in branches] + [otherwise.type])
-        if found is None:
-            raise ShoalError(
-                "E_UNSUPPORTED",
-                "The branches of CASE have different types.",
-                hint="Cast them to one type.",
-                position=position,
-            )
-        return Case(tuple(branches), otherwise, found, position)
+        return functions.case(branches, self.bind(default) if default is not None else Literal(None, NULL), position)
 
     def _cast(self, node: exp.Cast, position: Position) -> Expression:
         value, target = self.bind(node.this), data_type(node.to)
@@ -391,6 +378,19 @@ class ExpressionBinder:
         return (
             functions.resolve_interval(amount, node.args["unit"].name, position) if amount.type != INTERVAL else amount
         )
+
+
+def in_relation(value: Expression, relation: Node, position: Position) -> InRelation:
+    """Value IN (SELECT …), both sides brought to one type by casts that cannot fail: an engine's own cast may."""
+    if len(relation.fields) != 1:
+        raise ShoalError("E_PARSE", "IN (SELECT …) takes one column.", position=position)
+    (field,) = relation.fields
+    own = Column(field.symbol, field.type)
+    wanted, listed = functions.unified([value, own], "IN", position)
+    if listed != own:
+        widened = replace(field, symbol=f"{field.symbol}_as", type=listed.type)
+        relation = nodes.Project(relation, ((widened, listed),), position=position)
+    return InRelation(wanted, relation, position=position)
 
 
 def _unit_in_words(call: FunctionCall) -> Literal | None:

@@ -22,7 +22,7 @@ from shoal.plan.aggregates import (
     Variance,
 )
 from shoal.plan.expressions import Case, Expression, Literal
-from shoal.plan.types import INTEGER, NULL, Kind
+from shoal.plan.types import INTEGER, Kind
 from shoal.sql import functions
 from shoal.sql.parse import Constant, constant
 
@@ -262,7 +262,7 @@ class AggregateBinder:
         if call.filter is None:
             return value
         condition = self._rows.condition(call.filter)
-        return Case(((condition, value),), Literal(None, NULL), value.type, call.position)
+        return functions.case([(condition, value)], Literal(None, value.type.plain()), call.position)
 
     def _aggregate(
         self, call: FunctionCall, name: str, node: exp.Expr | None, extras: list[Constant], rows: int
@@ -317,7 +317,7 @@ class AggregateBinder:
             value = self._argument(call, node)
         if name == "COUNTIF":
             assert value is not None  # noqa: S101 - COUNTIF has an argument
-            value = Case(((value, Literal(1, INTEGER)),), Literal(None, NULL), INTEGER, call.position)
+            value = functions.case([(value, Literal(1, INTEGER))], None, call.position)
         if isinstance(value, Literal) and value.value is not None:
             value = None
         return CountRows(value, self._row_limit)

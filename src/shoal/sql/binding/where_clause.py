@@ -8,13 +8,13 @@ from sqlglot import exp
 
 from shoal.errors import ShoalError
 from shoal.plan import nodes
-from shoal.plan.expressions import Column, ExistsRelation, Expression, InRelation, Literal, columns_of
+from shoal.plan.expressions import Column, ExistsRelation, Expression, Literal, columns_of
 from shoal.plan.traverse import is_owned
-from shoal.plan.types import BOOLEAN, common_type
+from shoal.plan.types import BOOLEAN
 from shoal.sql import functions
 from shoal.sql.binding.after_grouping import has_aggregate
 from shoal.sql.binding.conditions import ConditionBinder, conjuncts, filtered, holds_owner, is_subquery_test
-from shoal.sql.binding.expressions import ExpressionBinder
+from shoal.sql.binding.expressions import ExpressionBinder, in_relation
 from shoal.sql.binding.from_clause import FromBinder
 from shoal.sql.binding.scope import Scope
 from shoal.sql.parse import position_of
@@ -94,9 +94,7 @@ class WhereBinder:
             test = ExistsRelation(relation, position=position)
         else:
             left = ExpressionBinder(self._scope, self._binder.subquery(self._tables)).bind(value)
-            if len(outputs) != 1 or common_type([left.type, outputs[0].type]) is None:
-                raise ShoalError("E_PARSE", "IN (SELECT …) takes one column of the same type.", position=position)
-            test = InRelation(left, relation, position=position)
+            test = in_relation(left, relation, position)
         return nodes.Filter(node, functions.resolve("not", [test], position) if negated else test, position=position)
 
     def _correlated(self, query: exp.Expr) -> tuple[Node, list[Expression], list[Expression]]:

@@ -23,6 +23,7 @@ from shoal.sql.functions.aggregates import (
     owner_aggregate_form,
 )
 from shoal.sql.functions.canonical import canonical_integer, canonical_integers
+from shoal.sql.functions.coerce import unified
 from shoal.sql.functions.environment import ENVIRONMENT_NAMES, fold_environment
 from shoal.sql.functions.forms import builtin
 from shoal.sql.functions.forms import number as double_form
@@ -82,6 +83,7 @@ __all__ = [
     "scan_form",
     "type_named",
     "type_of",
+    "unified",
     "unit_in_words",
     "window_form",
     "window_result",

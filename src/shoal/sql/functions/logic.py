@@ -105,9 +105,11 @@ def _truth_test(name: str, sign: str, expected: bool, *, negated: bool = False) 
 
 
 def _bind_coalesce(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    """Values that were all stored alike stay so: owners of a full join are the owners of either side."""
     checked_count(function, arguments, 1, MANY, position)
     values = unified(arguments, function.name.upper(), position)
-    return Call(function.name, tuple(values), _result(values), position)
+    stored = values[0].type if all(v.type == values[0].type for v in values) else _result(values)
+    return Call(function.name, tuple(values), stored, position)
 
 
 def _result(values: Sequence[Expression]) -> Type:

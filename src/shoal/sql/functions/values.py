@@ -214,9 +214,16 @@ def cast_form(value: exp.Expr, source: Type, target: Type) -> exp.Expr:
     if isinstance(value, exp.Column) and source.plain() == target.plain():
         return value
     converted = try_cast(value, engine_type(target))
-    if target.kind is Kind.DOUBLE and source.kind is Kind.TEXT:
-        return canonical_double(converted)
-    return converted
+    return _written_in_text(converted, target) if source.kind is Kind.TEXT else converted
+
+
+def _written_in_text(value: exp.Expr, target: Type) -> exp.Expr:
+    """What a text says, as far as it is a value of the plan: the engine reads 'nan', 'infinity' and '24:00:00' too."""
+    if target.kind is Kind.DOUBLE:
+        return canonical_double(value)
+    if target.kind in {Kind.DATE, Kind.TIMESTAMP}:
+        return forms.in_calendar(value, engine_type(target))
+    return forms.in_day(value) if target.kind is Kind.TIME else value
 
 
 def key_form(value: exp.Expr, type_: Type) -> exp.Expr:

@@ -1,0 +1,13 @@
+"""Anonymity: k-anonymity and its relatives, measured and enforced, for a custodian who must hand over rows.
+
+>>> table = {"zip": [4217, 4217, 4217, 1742, 1742], "age": [34, 34, 34, 77, 77]}
+>>> measure({"patients": table}, quasi=["zip", "age"]).k
+2
+"""
+
+from shoal.anonymity.hierarchies.hierarchy import Hierarchy
+from shoal.anonymity.measuring.measure_table import measure
+from shoal.anonymity.measuring.measurement import Measurement, Share
+from shoal.anonymity.measuring.verdicts import Finding, Verdict
+
+__all__ = ["Finding", "Hierarchy", "Measurement", "Share", "Verdict", "measure"]

@@ -1,0 +1,1 @@
+"""From a source to a measurement: rows, tuples, classes, and every definition computed on them."""

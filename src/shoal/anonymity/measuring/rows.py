@@ -1,0 +1,213 @@
+"""A source → coded rows: each column as numbers into its sorted distinct values, each combination with how often it occurs.
+
+NULL is a value of its own and sorts first. Equal values are equal as text too (`-0.0` is `0`), so that a hierarchy and the
+data always mean the same value.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shoal.anonymity.hierarchies.values import Kind, kind_of, text_of
+from shoal.catalog import fold
+from shoal.engines.base import EngineFailure
+from shoal.engines.sources import open_source
+from shoal.errors import ShoalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from shoal.engines.base import Engine
+
+    Integers = NDArray[np.int64]
+
+BARE = "table"
+"""What a frame without a name is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its distinct values in order (NULL first), and for each combination the place of its value."""
+
+    name: str
+    kind: Kind
+    values: pa.Array
+    codes: Integers
+
+    @property
+    def texts(self) -> list[str | None]:
+        """The distinct values as a hierarchy writes them."""
+        return [text_of(value) for value in self.values.to_pylist()]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Combinations of the named columns: their codes, their owner's number (None: a row is its own owner), their count."""
+
+    table: str
+    columns: dict[str, Column]
+    owner: Integers | None
+    count: Integers
+    left_out: tuple[str, ...]
+
+    @property
+    def total(self) -> int:
+        """The number of rows."""
+        return int(self.count.sum())
+
+    def where(self, kept: NDArray[np.bool_]) -> Rows:
+        """Some of the combinations; the distinct values stay as they are."""
+        columns = {
+            name: Column(name, column.kind, column.values, column.codes[kept]) for name, column in self.columns.items()
+        }
+        owner = None if self.owner is None else self.owner[kept]
+        return Rows(self.table, columns, owner, self.count[kept], self.left_out)
+
+
+def read_rows(
+    source: Any,
+    columns: Sequence[str],
+    *,
+    owner: str | None = None,
+    table: str | None = None,
+    prefer: str | None = None,
+) -> Rows:
+    """The combinations of some columns (and the owner) of a table of a source, read in one pass."""
+    with _opened(source) as engine:
+        chosen = _choose_table(engine, table, prefer)
+        known = [name for name, _ in engine.tables()[chosen]]
+        names = [find_column(known, name) for name in columns]
+        owner_name = None if owner is None else find_column(known, owner)
+        wanted = list(dict.fromkeys([*names, *([] if owner_name is None else [owner_name])]))
+        batches = _batches(engine, chosen, wanted)
+    left_out = tuple(name for name in known if name not in wanted)
+    places = {asked: wanted.index(name) for asked, name in zip(columns, names, strict=True)}
+    owner_place = None if owner_name is None else wanted.index(owner_name)
+    return coded_rows(pa.Table.from_batches(batches), places, owner=owner_place, table=chosen, left_out=left_out)
+
+
+def table_names(source: Any) -> list[str]:
+    """The tables of a source, in order."""
+    with _opened(source) as engine:
+        return sorted(engine.tables())
+
+
+@contextmanager
+def _opened(source: Any) -> Iterator[Engine]:
+    bare = not isinstance(source, (str, dict)) and not hasattr(source, "__fspath__")
+    is_connection = type(source).__name__ == "DuckDBPyConnection" or type(source).__module__.startswith("pyspark.")
+    engine = open_source({BARE: source} if bare and not is_connection else source)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def _choose_table(engine: Engine, table: str | None, prefer: str | None) -> str:
+    known = sorted(engine.tables())
+    if table is not None:
+        if fold(table) not in known:
+            raise ShoalError(
+                "E_UNKNOWN_TABLE", f"There is no table {table!r} in the source.", hint=f"It has: {', '.join(known)}."
+            )
+        return fold(table)
+    if len(known) == 1:
+        return known[0]
+    if prefer is not None and prefer in known:
+        return prefer
+    if not known:
+        raise ShoalError("E_SOURCE", "The source has no tables.")
+    raise ShoalError(
+        "E_USAGE", "The source has several tables; name one.", hint=f"table= (--table) one of: {', '.join(known)}."
+    )
+
+
+def find_column(known: Sequence[str], wanted: str) -> str:
+    """A column by name, ignoring case."""
+    for name in known:
+        if fold(name) == fold(wanted):
+            return name
+    raise ShoalError(
+        "E_UNKNOWN_COLUMN", f"There is no column {wanted!r} in the table.", hint=f"It has: {', '.join(known)}."
+    )
+
+
+def _batches(engine: Engine, table: str, columns: list[str]) -> list[pa.RecordBatch]:
+    """The combinations, texts as numbers into a dictionary for each batch: what is kept is small."""
+    try:
+        return [_encoded(batch) for batch in engine.combinations(table, columns)]
+    except EngineFailure:
+        raise ShoalError(
+            "E_SOURCE", f"The table {table!r} could not be read to its end.", hint="Is every file whole?"
+        ) from None
+
+
+def _encoded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    arrays = [
+        array.dictionary_encode() if pa.types.is_string(array.type) or pa.types.is_large_string(array.type) else array
+        for array in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def coded_rows(
+    combinations: pa.Table,
+    places: dict[str, int],
+    *,
+    owner: int | None = None,
+    table: str = BARE,
+    left_out: tuple[str, ...] = (),
+) -> Rows:
+    """Combinations as Arrow columns (their count last) → codes; `places` says which column a name means."""
+    coded = {name: _column(name, combinations.column(place)) for name, place in places.items()}
+    numbers = None if owner is None else _distinct(combinations.column(owner))[1]
+    count = np.asarray(combinations.column(combinations.num_columns - 1).to_numpy(), dtype=np.int64)
+    return Rows(table, coded, numbers, count, left_out)
+
+
+def _column(name: str, column: pa.ChunkedArray) -> Column:
+    kind = kind_of(column.type)
+    distinct, codes = _distinct(column)
+    order, place = _sorted_places(distinct, kind)
+    return Column(name, kind, distinct.take(pa.array(order)), place[codes])
+
+
+def _distinct(column: pa.ChunkedArray) -> tuple[pa.Array, Integers]:
+    """The distinct values of a column, NULL among them if it occurs, and the place of each row's value."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    whole = column.unify_dictionaries().combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):  # a column without rows
+        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], column.type)
+    values, indices = whole.dictionary, whole.indices
+    nulls = indices.null_count > 0
+    codes = np.asarray(indices.fill_null(len(values)).to_numpy(zero_copy_only=False), dtype=np.int64)
+    if nulls:
+        values = pa.concat_arrays([values, pa.nulls(1, values.type)])
+    return values, codes
+
+
+def _sorted_places(values: pa.Array, kind: Kind) -> tuple[Integers, Integers]:
+    """Which values to keep, in order and each once, and for every value its place among those kept."""
+    if kind == "text":
+        texts = [text_of(value) for value in values.to_pylist()]
+        order = np.array(sorted(range(len(texts)), key=lambda at: (texts[at] is not None, texts[at] or "")), np.int64)
+    else:
+        order = np.asarray(pc.array_sort_indices(values, null_placement="at_start").to_numpy(), dtype=np.int64)
+        texts = [text_of(values[int(at)].as_py()) for at in range(len(values))] if kind == "number" else []
+    if not len(order):
+        return order, order
+    fresh = np.ones(len(order), dtype=bool)
+    if texts:
+        fresh[1:] = [texts[a] != texts[b] for a, b in zip(order[:-1].tolist(), order[1:].tolist(), strict=True)]
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.cumsum(fresh) - 1
+    return order[fresh], place
