@@ -49,12 +49,6 @@ def _score(plan: SelectPlan) -> float:
     return Candidate(noises, (), plan.selection, plan.shared_count is not None, plan.events, "").score()
 
 
-def holds(plan: SelectPlan) -> bool:
-    """Whether the composed loss of the plan's events is within what was asked."""
-    options = plan.select.options
-    return pld.plan_delta(plan.events, options.epsilon) <= delta_of(options)
-
-
 def _stretched(draft: Draft, rule: str) -> Candidate | None:
     """The largest common factor on all shares of ε for which the composition still holds."""
     options = draft.select.options

@@ -1,31 +1,30 @@
 """The road of a plan: bound statement → passes, in order → verified plan.
 
-The last act recomputes the loss from the finished plan and refuses a mismatch.
+The last act, `verify`, derives everything that privacy hangs on again, without the passes, and refuses a mismatch.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.accountants import Loss, plan_loss
-from shoal.accounting.events import JointGaussian, ThresholdSelection
 from shoal.errors import InternalError, ShoalError
 from shoal.params import Bounds
 from shoal.plan import nodes
-from shoal.plan.measures import SATURATION_BITS, OwnerCount
-from shoal.plan.releases import Inferred, SelectPlan, StatementPlan
+from shoal.plan.measures import SATURATION_BITS
+from shoal.plan.releases import SelectPlan, StatementPlan
 from shoal.plan.totals import grid_measure_of
 from shoal.plan.traverse import is_owned
 from shoal.rewrite.assign_mechanisms import assign_mechanisms
-from shoal.rewrite.bound_contributions import bins_shift, bound_contributions, coordinates_of, entries_of
+from shoal.rewrite.bound_contributions import bound_contributions
 from shoal.rewrite.check_limits import check_limits
 from shoal.rewrite.check_ownership import check_ownership
 from shoal.rewrite.check_windows import check_windows
-from shoal.rewrite.compose_numerically import compose_numerically, holds
+from shoal.rewrite.compose_numerically import compose_numerically
 from shoal.rewrite.infer_bounds import infer_bounds
 from shoal.rewrite.select_groups import delta_of, select_groups
+from shoal.rewrite.verify.statement import verify
 from shoal.sql.binding.context import Context
 from shoal.sql.binding.statement import BoundStatement, bind_in, no_clause
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from shoal.catalog import Catalog
     from shoal.plan.nodes import Node
-    from shoal.plan.releases import Contribution, PrivateSelect, Release
+    from shoal.plan.releases import PrivateSelect
     from shoal.plan.types import Type
     from shoal.sql.parse import Statement
 
@@ -73,7 +72,7 @@ def plan_query(
     selects = [_planned(select, composition) for select in owned]
     for plan in selects:
         _check_steps(plan)
-    return verify(_statement(bound, selects, statement, catalog))
+    return verify(_statement(bound, selects, statement, catalog), catalog)
 
 
 def _planned(select: PrivateSelect, composition: str) -> SelectPlan:
@@ -133,71 +132,6 @@ def _asked_epsilon(selects: list[SelectPlan]) -> Fraction:
 
 def _asked_delta(selects: list[SelectPlan]) -> Fraction:
     return sum((delta_of(s.select.options) for s in selects), Fraction(0))
-
-
-def verify(plan: StatementPlan) -> StatementPlan:
-    """Recomputes the loss of every SELECT from its events; more than was asked is a bug of ours, and nothing is released."""
-    for select in plan.selects:
-        loss = plan_loss(select.events)
-        options = select.select.options
-        within = loss.epsilon <= options.epsilon and loss.delta <= delta_of(options)
-        if not within and not (select.composition == "pld" and holds(select)):
-            raise InternalError("a plan would cost more than was asked")
-        _verify_released(select)
-    return plan
-
-
-def _verify_released(select: SelectPlan) -> None:
-    """Every draw of noise must be charged, two equal ones twice, and cover all that one owner can move."""
-    charged: Counter[object] = Counter(select.events)
-    for event in select.events:
-        if isinstance(event, JointGaussian):
-            charged.update(event.parts)
-    drawn = [r.noise for r in select.releases] + [h.noise for h in select.histograms]
-    selection = select.selection
-    if isinstance(selection, ThresholdSelection) and not selection.released:
-        drawn.append(selection.noise)
-    wanted: Counter[object] = Counter(noise for noise in drawn if noise.shift.l1)
-    if wanted - charged:
-        raise InternalError("a release is not charged")
-    if selection is not None and selection not in charged:
-        raise InternalError("a selection is not charged")
-    _verify_shared(select)
-    for release in select.releases:
-        _verify_shift(release, select.contribution)
-    for found in select.histograms:
-        needed, declared = bins_shift(found.histogram, select.contribution), found.noise.shift
-        if declared.per_coordinate < needed.per_coordinate or declared.coordinates < needed.coordinates:
-            raise InternalError("a histogram does not cover the values of one owner")
-
-
-def _verify_shared(select: SelectPlan) -> None:
-    """A noisy count that is both shown and compared with the threshold is one and the same."""
-    selection, shared = select.selection, select.shared_count
-    if (isinstance(selection, ThresholdSelection) and selection.released) != (shared is not None):
-        raise InternalError("a count that selects groups is shown exactly when the selection says so")
-    if shared is None or not isinstance(selection, ThresholdSelection):
-        return
-    release = select.releases[shared]
-    if release.noise != selection.noise or release.measure != OwnerCount():
-        raise InternalError("the count that selects groups is not the one that is shown")
-
-
-def _verify_shift(release: Release, contribution: Contribution) -> None:
-    """The declared shift covers what one owner really adds; bounds to be found are measured against it when they are."""
-    shift, measure = release.noise.shift, release.measure
-    if shift.l1 == 0 and not isinstance(release.bounds, Inferred):
-        # Bounds without room: a constant, in however many numbers.
-        if grid_measure_of(measure, release.bounds, release.noise.grid).delta:
-            raise InternalError("a release without noise can be moved")
-        return
-    touched = entries_of(measure, contribution) or coordinates_of(measure, contribution)
-    if shift.coordinates < coordinates_of(measure, contribution) or shift.touched < touched:
-        raise InternalError("a release moves more numbers than its noise covers")
-    if isinstance(release.bounds, Inferred):
-        return
-    if grid_measure_of(measure, release.bounds, release.noise.grid).delta > shift.per_coordinate:
-        raise InternalError("a release moves further than its noise covers")
 
 
 def _check_policy(selects: list[PrivateSelect], limit: Fraction | None) -> None:

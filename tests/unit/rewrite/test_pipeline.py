@@ -21,6 +21,7 @@ from shoal.errors import InternalError
 from shoal.plan.measures import OwnerCount
 from shoal.rewrite import pipeline
 from shoal.rewrite.assign_mechanisms import assign_mechanisms
+from shoal.rewrite.verify.statement import verify
 
 if TYPE_CHECKING:
     from shoal.plan.releases import SelectPlan
@@ -58,7 +59,7 @@ def tampered(quiet_shop, monkeypatch, name: str, change) -> None:
 @pytest.mark.parametrize("name", QUERIES)
 def test_plans_as_they_are_pass(quiet_shop, name):
     plan = quiet_shop.plan(QUERIES[name])
-    assert pipeline.verify(plan) is plan
+    assert verify(plan, quiet_shop._catalog) is plan
     assert plan.loss.epsilon <= plan.epsilon
     assert plan.loss.delta <= plan.delta
 

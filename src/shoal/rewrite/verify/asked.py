@@ -1,0 +1,167 @@
+"""Whether a plan is the plan of its own SELECT: contributions, measures, bounds and rules are the ones that were asked for."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, ThresholdSelection
+from shoal.errors import InternalError
+from shoal.params import Bounds
+from shoal.plan import aggregates
+from shoal.plan.measures import (
+    DistinctValues,
+    Histogram,
+    Leaves,
+    OwnerCount,
+    OwnerMean,
+    OwnerSum,
+    RowCount,
+    RowMoment,
+)
+from shoal.plan.releases import Contribution, Inferred
+from shoal.plan.types import Kind
+from shoal.rewrite.verify.requirement import require
+
+if TYPE_CHECKING:
+    from shoal.plan.measures import Measure
+    from shoal.plan.releases import AggregateCall, Column, SelectPlan
+
+_KIND_OF_RULE = {
+    "OPTIMAL": OptimalSelection,
+    "LAPLACE_THRESHOLD": LaplaceNoise,
+    "GAUSSIAN_THRESHOLD": GaussianNoise,
+}
+_ONE_EACH = Bounds(Fraction(0), Fraction(1))
+_KIND_OF_NOISE = {"LAPLACE": LaplaceNoise, "GAUSSIAN": GaussianNoise}
+
+
+def check_asked(plan: SelectPlan) -> None:
+    """Everything in a plan that follows from its SELECT alone."""
+    options = plan.select.options
+    asked = Contribution(bool(plan.select.keys), options.max_groups_per_owner or 1, options.max_rows_per_owner)
+    require(plan.contribution == asked, "owners are not bounded as was asked")
+    _check_groups(plan)
+    _check_noise(plan)
+    require(tuple(c.call for c in plan.columns) == plan.select.aggregates, "the columns are not the aggregates")
+    for column in plan.columns:
+        _check_column(plan, column)
+    read = {index for column in plan.columns for index in column.releases}
+    require(read == set(range(len(plan.releases))), "a release that no column reads")
+    found = {column.histogram for column in plan.columns} - {None}
+    require(found == set(range(len(plan.histograms))), "a histogram that no column reads")
+
+
+def _check_groups(plan: SelectPlan) -> None:
+    """Unknown groups are selected, by the rule and with the minimum that were asked for; public ones never are."""
+    select, selection = plan.select, plan.selection
+    unknown = bool(select.keys) and select.public_groups is None
+    require(unknown == (selection is not None), "groups that nobody listed appear by a selection, and no others")
+    if select.public_groups is not None:
+        require(len(select.public_groups.fields) == len(select.keys), "public groups with other keys")
+        require(select.options.min_owners == 1, "public groups have no minimum of owners")
+    if selection is None:
+        require(select.options.strategy != "PUBLIC_GROUPS" or not unknown, "there are no public groups")
+        return
+    require(selection.min_owners == select.options.min_owners, "groups with fewer owners than asked may appear")
+    wanted = _KIND_OF_RULE.get(select.options.strategy)
+    rule = selection.noise if isinstance(selection, ThresholdSelection) else selection
+    require(wanted is None or isinstance(rule, wanted), "groups are selected by another rule than asked")
+    require(select.options.strategy != "PUBLIC_GROUPS", "public groups were asked for, and groups are selected")
+
+
+def _check_noise(plan: SelectPlan) -> None:
+    kind = _KIND_OF_NOISE.get(plan.select.options.noise)
+    drawn = (*(r.noise for r in plan.releases), *(h.noise for h in plan.histograms))
+    require(kind is None or all(isinstance(n, kind) for n in drawn if n.shift.l1), "noise of another kind than asked")
+
+
+def _check_column(plan: SelectPlan, column: Column) -> None:
+    """A column reads what its aggregate is made of, clamped to the bounds that were given, or to those that will be found."""
+    wanted = measures_of(column.call, plan.contribution.max_rows)
+    require(len(column.releases) == len(wanted), "a column reads too few releases, or too many")
+    finds = isinstance(column.call.aggregate, aggregates.ApproxBounds)
+    for index, measure in zip(column.releases, wanted, strict=True):
+        require(0 <= index < len(plan.releases), "a column reads a release that is not there")
+        release = plan.releases[index]
+        require(release.measure == measure, "a column reads another measure than its aggregate needs")
+        bounds = column.call.bounds if _is_clamped(measure) else None
+        if _is_clamped(measure) and bounds is None:
+            finds = True
+            require(release.bounds == Inferred(_histogram_of(column)), "bounds are not found by the column's histogram")
+        else:
+            require(release.bounds == bounds, "a release is clamped to other bounds than asked")
+    require(finds == (column.histogram is not None), "a histogram that finds nothing, or bounds that nothing finds")
+    if finds:
+        _check_histogram(plan, column, wanted)
+
+
+def _histogram_of(column: Column) -> int:
+    require(column.histogram is not None, "bounds that no histogram finds")
+    return int(column.histogram or 0)
+
+
+def _check_histogram(plan: SelectPlan, column: Column, measures: tuple[Measure, ...]) -> None:
+    """The histogram looks at the values that its bounds will clamp."""
+    index = _histogram_of(column)
+    require(0 <= index < len(plan.histograms), "a histogram that is not there")
+    per_group = plan.select.options.inferred_bounds == "PER_GROUP" and bool(plan.select.keys)
+    served = next((m for m in measures if _is_clamped(m)), None)
+    if isinstance(column.call.aggregate, aggregates.ApproxBounds):
+        served = RowMoment(column.call.aggregate.argument, 1, 1)
+    if isinstance(served, RowMoment):
+        served = RowMoment(served.argument, 1, served.rows, centred=True, is_integer=served.is_integer)
+    require(
+        served is not None and plan.histograms[index].histogram == Histogram(served, per_group),
+        "a histogram of other values than those that are clamped",
+    )
+
+
+def _is_clamped(measure: Measure) -> bool:
+    return not isinstance(measure, (OwnerCount, DistinctValues)) and not (
+        isinstance(measure, RowMoment) and measure.power == 0
+    )
+
+
+def measures_of(call: AggregateCall, row_limit: int | None) -> tuple[Measure, ...]:
+    """What an aggregate is made of, in the order in which it reads it."""
+    asked = call.aggregate
+    require(_rows_as_asked(asked, row_limit), "rows are bounded otherwise than was asked")
+    match asked:
+        case aggregates.CountOwners():
+            return (OwnerCount(asked.argument),)
+        case aggregates.CountRows(rows=None):
+            once = asked.argument is None and call.bounds == _ONE_EACH
+            return (OwnerCount() if once else RowCount(asked.argument),)
+        case aggregates.CountRows(rows=int(most)):
+            return (RowMoment(asked.argument, 0, most),)
+        case aggregates.Sum(argument=argument, rows=most):
+            whole = argument.type.kind is Kind.INTEGER
+            if most is None:
+                return (OwnerSum(argument, whole),)
+            return (RowMoment(argument, 1, most, centred=False, is_integer=whole),)
+        case aggregates.Average(argument=argument, rows=most):
+            if most is None:
+                return OwnerMean(argument), OwnerCount(argument)
+            return RowMoment(argument, 1, most), RowMoment(argument, 0, most)
+        case aggregates.Variance(argument=argument, rows=most):
+            return RowMoment(argument, 1, most), RowMoment(argument, 2, most), RowMoment(argument, 0, most)
+        case aggregates.Quantile() | aggregates.Quantiles():
+            return (Leaves(asked.argument, asked.rows),)
+        case aggregates.Extreme():
+            return (Leaves(asked.argument, 1, extreme=asked.side),)
+        case aggregates.CountDistinct():
+            return (DistinctValues(asked.argument, asked.rows),)
+        case aggregates.ApproxBounds():
+            return ()
+    raise InternalError("an aggregate of an unknown kind")
+
+
+def _rows_as_asked(aggregate: aggregates.Aggregate, row_limit: int | None) -> bool:
+    """A limit on an owner's rows holds for every aggregate that looks at rows, whatever it says about its own groups."""
+    match aggregate:
+        case aggregates.CountRows() | aggregates.Sum() | aggregates.Average():
+            return aggregate.rows == row_limit
+        case aggregates.Variance() | aggregates.Quantile() | aggregates.Quantiles() | aggregates.CountDistinct():
+            return aggregate.rows >= 1 and row_limit in {None, aggregate.rows}
+    return True

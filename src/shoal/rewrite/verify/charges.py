@@ -1,0 +1,111 @@
+"""What a plan draws, and what it is charged for: the same noises, each once, at a loss that is computed again from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shoal.accounting.accountants import Loss, plan_loss
+from shoal.accounting.events import GaussianNoise, JointGaussian, ThresholdSelection
+from shoal.mechanisms.gaussian_certificate import SHRINKS_FROM
+from shoal.plan.measures import Leaves, OwnerCount
+from shoal.plan.releases import Inferred
+from shoal.rewrite.verify.moves import groups_of, moves_of, moves_of_count, moves_of_histogram
+from shoal.rewrite.verify.requirement import require
+
+if TYPE_CHECKING:
+    from shoal.plan.releases import SelectPlan
+
+
+def check_noises(plan: SelectPlan) -> None:
+    """Every noise covers what one owner can move of the numbers that it is drawn for."""
+    for release in plan.releases:
+        moves = moves_of(release, plan.contribution)
+        require(moves.covered_by(release.noise.shift), "a release moves further than its noise covers")
+    for found in plan.histograms:
+        moves = moves_of_histogram(found.histogram, plan.contribution)
+        require(found.noise.grid == 1, "values are counted in whole numbers")
+        require(moves.covered_by(found.noise.shift), "a histogram moves further than its noise covers")
+    selection = plan.selection
+    if selection is not None:
+        require(
+            selection.max_groups_per_owner == groups_of(plan.contribution),
+            "groups are selected as if an owner were in another number of them",
+        )
+    if isinstance(selection, ThresholdSelection):
+        moves = moves_of_count(plan.contribution)
+        require(moves.covered_by(selection.noise.shift), "the count that selects groups moves further than its noise")
+
+
+def check_events(plan: SelectPlan) -> None:
+    """What is charged is what is drawn: no noise twice, none left out, none that nobody draws."""
+    _check_shared_count(plan)
+    selection = plan.selection
+    noises = [*(r.noise for r in plan.releases), *(h.noise for h in plan.histograms)]
+    if isinstance(selection, ThresholdSelection) and not selection.released:
+        noises.append(selection.noise)
+    drawn: Counter[object] = Counter(noise for noise in noises if noise.shift.l1)
+    if selection is not None:
+        drawn[selection] += 1
+    charged: Counter[object] = Counter()
+    for event in plan.events:
+        charged.update(event.parts if isinstance(event, JointGaussian) else (event,))
+    require(drawn == charged, "what is drawn is not what is charged")
+    _check_found_bounds(plan)
+
+
+def _check_shared_count(plan: SelectPlan) -> None:
+    """A noisy count that is both shown and compared with a threshold is one and the same."""
+    selection, shared = plan.selection, plan.shared_count
+    released = isinstance(selection, ThresholdSelection) and selection.released
+    require(released == (shared is not None), "a count that selects groups is shown exactly when the selection says so")
+    if shared is None or not isinstance(selection, ThresholdSelection):
+        return
+    require(0 <= shared < len(plan.releases), "the count that selects groups is not there")
+    release = plan.releases[shared]
+    same = release.noise == selection.noise and release.measure == OwnerCount() and release.bounds is None
+    require(same, "the count that selects groups is not the one that is shown")
+
+
+def _check_found_bounds(plan: SelectPlan) -> None:
+    """Noise that shrinks with bounds of the same plan: proven for Laplace noise, and for Gaussian noise on a fine grid."""
+    for release in plan.releases:
+        if not isinstance(release.bounds, Inferred) or isinstance(release.measure, Leaves):
+            continue
+        require(plan.composition == "basic", "noise for bounds to be found has no loss distribution yet")
+        coarse = isinstance(release.noise, GaussianNoise) and release.noise.sigma < SHRINKS_FROM
+        require(not coarse, "Gaussian noise for bounds to be found needs a fine grid")
+
+
+def loss_of(plan: SelectPlan) -> Loss:
+    """What one SELECT costs; more than it asked for is refused."""
+    options = plan.select.options
+    asked = Loss(options.epsilon, options.delta or Fraction(0))
+    loss = plan_loss(plan.events)
+    if plan.composition == "pld":
+        require(_composes(plan, asked), "a plan would cost more than was asked, composed numerically")
+        return asked
+    require(plan.composition == "basic", "losses are added up in a way that nobody knows")
+    require(loss.epsilon <= asked.epsilon and loss.delta <= asked.delta, "a plan would cost more than was asked")
+    return loss
+
+
+def _composes(plan: SelectPlan, asked: Loss) -> bool:
+    from shoal.accounting import pld
+
+    return pld.plan_delta(plan.events, asked.epsilon) <= asked.delta
+
+
+def total_of(plans: tuple[SelectPlan, ...]) -> tuple[Fraction, Fraction, Loss]:
+    """What a statement is charged: the ε and δ that its SELECTs ask for, and the loss in both currencies."""
+    losses = [loss_of(plan) for plan in plans]
+    epsilon = sum((plan.select.options.epsilon for plan in plans), Fraction(0))
+    delta = sum((plan.select.options.delta or Fraction(0) for plan in plans), Fraction(0))
+    if any(plan.composition == "pld" for plan in plans):
+        # Nothing better is known of a numerically composed plan than the (ε, δ) that it keeps.
+        return epsilon, delta, Loss(epsilon, delta)
+    rho = sum((loss.zcdp[0] for loss in losses), Fraction(0))
+    rho_delta = sum((loss.zcdp[1] for loss in losses), Fraction(0))
+    spent = sum((loss.epsilon for loss in losses), Fraction(0)), sum((loss.delta for loss in losses), Fraction(0))
+    return epsilon, delta, Loss(*spent, rho, rho_delta)

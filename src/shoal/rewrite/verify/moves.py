@@ -1,0 +1,149 @@
+"""How far one owner can move what is released, from the numbers the engine will compute with.
+
+A measure is a sum over owners, so an owner moves it by what the owner adds: between the clamps, in at most κ groups, or by at
+most R rows in all. Norms are taken of the worst way to spread it. The passes have formulas of their own for the same things.
+
+| measure        | groups per owner (κ)                         | rows per owner (R)                 |
+|----------------|----------------------------------------------|------------------------------------|
+| one number     | κ entries by a                               | κ entries by a (κ = R)             |
+| rows summed    | κ entries by c·a                             | R·a in one entry, or spread over R |
+| distinct       | κ entries by c                               | R in one entry, or spread over R   |
+| leaves, height h | c rows in each of κ·h levels               | R rows in each of h levels         |
+| extremes       | κ·h entries by 1                             | κ·h entries by 1                   |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shoal.errors import InternalError
+from shoal.plan.measures import (
+    SATURATION_BITS,
+    DistinctValues,
+    Leaves,
+    OwnerCount,
+    OwnerMean,
+    OwnerSum,
+    RowCount,
+    RowMoment,
+)
+from shoal.plan.releases import Inferred
+from shoal.plan.totals import grid_measure_of
+from shoal.rewrite.verify.requirement import require
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shoal.accounting.events import Shift
+    from shoal.params import Bounds
+    from shoal.plan.measures import Histogram, Measure
+    from shoal.plan.releases import Contribution, Release
+
+COUNTS = (OwnerCount, DistinctValues, Leaves)
+"""Measures that count owners, values or rows one by one, whatever the bounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """The largest move of one owner in steps: L1 norm, squared L2 norm, entries touched, and the furthest of them."""
+
+    l1: int
+    l2_squared: int
+    entries: int
+    furthest: int
+
+    @classmethod
+    def even(cls, entries: int, each: int) -> Moves:
+        """At most so many entries, by so much each."""
+        return cls(entries * each, entries * each**2, entries, each) if each else cls(0, 0, 0, 0)
+
+    @classmethod
+    def spread(cls, cells: int, rows: int, each: int) -> Moves:
+        """In each of so many cells rows of size `each`, all in one entry or every one in another."""
+        together = rows * each
+        return cls(cells * together, cells * together**2, cells * rows, together) if each else cls(0, 0, 0, 0)
+
+    def covered_by(self, shift: Shift) -> bool:
+        """Whether a declared shift is at least as large in every way that a proof uses."""
+        norms = shift.l1 >= self.l1 and shift.l2_squared >= self.l2_squared
+        return norms and shift.per_coordinate >= self.furthest and (not self.l1 or shift.touched >= self.entries)
+
+
+def groups_of(contribution: Contribution) -> int:
+    """κ: in how many groups one owner is seen; R rows may fall into as many groups."""
+    if not contribution.grouped:
+        return 1
+    return contribution.max_groups if contribution.max_rows is None else contribution.max_rows
+
+
+def moves_of(release: Release, contribution: Contribution) -> Moves:
+    """What one owner does to a release."""
+    groups, rows = groups_of(contribution), contribution.max_rows
+    require(release.noise.grid == 1 or not isinstance(release.measure, COUNTS), "what is counted is counted in ones")
+    match release.measure:
+        case OwnerCount() | RowCount() | OwnerSum() | OwnerMean():
+            return Moves.even(groups, _furthest(release))
+        case RowMoment(rows=most):
+            each = _furthest(release)
+            return Moves.even(groups, most * each) if rows is None else Moves.spread(1, rows, each)
+        case DistinctValues(values=most):
+            return Moves.even(groups, most) if rows is None else Moves.spread(1, rows, 1)
+        case Leaves(extreme=None) as leaves:
+            levels = leaves.height
+            return Moves.spread(groups * levels, leaves.rows, 1) if rows is None else Moves.spread(levels, rows, 1)
+        case Leaves() as leaves:
+            return Moves.even(groups * leaves.height, 1)
+    raise InternalError("a measure of an unknown kind")
+
+
+def moves_of_histogram(histogram: Histogram, contribution: Contribution) -> Moves:
+    """One value of an owner, in one bin; one for each group where groups have histograms of their own."""
+    return Moves.even(groups_of(contribution) if histogram.per_group else 1, 1)
+
+
+def moves_of_count(contribution: Contribution) -> Moves:
+    """The owners of each group, counted."""
+    return Moves.even(groups_of(contribution), 1)
+
+
+def _furthest(release: Release) -> int:
+    """The most that one owner (or one row, where rows are summed) adds to one group, in steps of the noise's grid."""
+    measure, bounds = release.measure, release.bounds
+    if isinstance(measure, COUNTS):
+        return 1
+    if isinstance(measure, RowMoment) and measure.power == 0:
+        require(release.noise.grid == 1, "rows are counted in ones")
+        return 1
+    if isinstance(bounds, Inferred):
+        return _furthest_of_any(measure, release.noise.grid)
+    require(bounds is not None, "a bounded measure without bounds")
+    assert bounds is not None  # noqa: S101 - just required
+    return _furthest_between(measure, bounds, release.noise.grid)
+
+
+def _furthest_between(measure: Measure, bounds: Bounds, grid: Fraction) -> int:
+    """At the ends of the clamp that the engine is given, centred and rounded as the engine does."""
+    asked = grid_measure_of(measure, bounds, grid)
+    steps = asked.steps
+    require(steps is not None, "a clamp without ends")
+    assert steps is not None  # noqa: S101 - just required
+    require(max(abs(steps.lower), abs(steps.upper)) <= 2**SATURATION_BITS, "a clamp beyond where rows saturate")
+    centred = isinstance(measure, OwnerMean) or (isinstance(measure, RowMoment) and measure.centred)
+    middle = steps.middle if centred else 0
+    require(asked.row_grid**measure.power * asked.shrink == grid * asked.stretch, "two grids that do not fit")
+    ends: Iterable[int] = ((end - middle) ** measure.power * asked.stretch for end in (steps.lower, steps.upper))
+    return max(abs((2 * end + asked.shrink) // (2 * asked.shrink)) for end in ends)
+
+
+def _furthest_of_any(measure: Measure, grid: Fraction) -> int:
+    """Under bounds that are found later, which stretch the grid with them: those of [−1, 1], on a grid of powers of two.
+
+    Whatever bounds come off a histogram, they are no further than this in steps of the stretched grid; noise.md has the proof.
+    """
+    exponent = grid.numerator.bit_length() - grid.denominator.bit_length()
+    require(grid == Fraction(2) ** exponent, "a grid that is no power of two cannot be stretched")
+    require(exponent % measure.power == 0, "a grid of squares without a root")
+    return int(math.ceil(1 / Fraction(2) ** (exponent // measure.power)) ** measure.power)

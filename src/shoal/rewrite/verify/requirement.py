@@ -1,0 +1,11 @@
+"""What `verify` demands, and what it says when a plan does not keep it."""
+
+from __future__ import annotations
+
+from shoal.errors import InternalError
+
+
+def require(condition: bool, otherwise: str) -> None:
+    """Raises the internal error that says what is wrong with a plan; nothing was read and nothing is charged."""
+    if not condition:
+        raise InternalError(otherwise)

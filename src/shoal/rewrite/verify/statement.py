@@ -1,0 +1,90 @@
+"""`verify`: the last act of planning. A finished plan is believed in nothing that can be derived again from its own data.
+
+Derived here: whose every row is, what every relation may read, how far one owner moves every release, that unknown groups are
+selected and how, what is drawn, what it costs, and what will be charged. Believed: the SELECT as it was asked, the catalog, and
+the accountants. Nothing is shared with the passes that made the plan (a test looks at the imports).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shoal.plan.expressions import WindowCall
+from shoal.plan.nodes import StoredRows
+from shoal.rewrite.verify.asked import check_asked
+from shoal.rewrite.verify.charges import check_events, check_noises, total_of
+from shoal.rewrite.verify.ownership import Ownership, shows_owner
+from shoal.rewrite.verify.requirement import require
+from shoal.rewrite.verify.trees import check_names, parts_below, relations_in, symbols_of, values_below, values_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shoal.catalog import Catalog
+    from shoal.plan.expressions import Expression
+    from shoal.plan.releases import PrivateSelect, SelectPlan, StatementPlan
+    from shoal.rewrite.verify.trees import Part
+
+
+def verify(plan: StatementPlan, catalog: Catalog) -> StatementPlan:
+    """The plan, if everything that privacy hangs on is derived again; otherwise an internal error, before anything is read."""
+    require(plan.catalog_version == catalog.version, "a plan for another catalog")
+    read = [values_below(_values_read(select.select)) for select in plan.selects]
+    parts: dict[int, Part] = {}
+    for number, select in enumerate(plan.selects):
+        below = _parts_of(select.select, read[number])
+        _check_offers(below, plan.selects[:number])
+        parts |= {id(part.node): part for part in below}
+    root = list(parts_below(plan.root))
+    _check_offers(root, plan.selects)
+    parts |= {id(part.node): part for part in root}
+    ownership = Ownership(catalog, parts)
+    ownership.check_public([plan.root])
+    for select, values in zip(plan.selects, read, strict=True):
+        _check_rows(select.select, values, ownership)
+        check_asked(select)
+        check_noises(select)
+        check_events(select)
+    epsilon, delta, loss = total_of(plan.selects)
+    require((plan.epsilon, plan.delta) == (epsilon, delta), "what will be charged is not what was asked")
+    require(plan.loss == loss, "what will be charged is not what the releases cost")
+    return plan
+
+
+def _values_read(select: PrivateSelect) -> list[Expression]:
+    """The keys of a private SELECT, and what its aggregates are taken of."""
+    arguments = [value for call in select.aggregates for value in values_in(call.aggregate)]
+    return [*(value for _, value in select.keys), *arguments]
+
+
+def _parts_of(select: PrivateSelect, values: list[Expression]) -> list[Part]:
+    """All relations that a private SELECT reads."""
+    listed = [] if select.public_groups is None else [select.public_groups]
+    parts = [part for tree in (select.input, *listed) for part in parts_below(tree)]
+    in_sight = symbols_of([select.input])
+    return [*parts, *(part for tree in relations_in(values) for part in parts_below(tree, in_sight))]
+
+
+def _check_offers(parts: Iterable[Part], earlier: tuple[SelectPlan, ...]) -> None:
+    """Nothing is read that is not offered; released rows are those of a SELECT that has run, its keys and noisy aggregates."""
+    for part in parts:
+        check_names(part.values, part.in_sight)
+    for node in (part.node for part in parts if isinstance(part.node, StoredRows)):
+        require(0 <= node.select < len(earlier), "rows that are not released yet")
+        select = earlier[node.select].select
+        keys, aggregates = (field for field, _ in select.keys), (call.field for call in select.aggregates)
+        offered = {(field.symbol, field.type) for field in (*keys, *aggregates)}
+        require({(f.symbol, f.type) for f in node.fields} <= offered, "a column that no release offers")
+
+
+def _check_rows(select: PrivateSelect, values: list[Expression], ownership: Ownership) -> None:
+    """Rows with owners, read by keys and arguments that look at one row at a time."""
+    owned = ownership.of(select.input)
+    require(owned is not None, "a private SELECT over rows that belong to nobody")
+    assert owned is not None  # noqa: S101 - just required
+    ownership.check_public(relations_in(values))
+    if select.public_groups is not None:
+        ownership.check_public([select.public_groups])
+    check_names(values, symbols_of([select.input]))
+    require(not any(isinstance(value, WindowCall) for value in values), "a key or an argument that looks at other rows")
+    require(not any(shows_owner(value, owned) for _, value in select.keys), "a group for every owner")

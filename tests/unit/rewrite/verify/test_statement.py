@@ -1,0 +1,99 @@
+"""The finished plans that once passed, and that `verify` owes nothing to what it verifies."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import shoal
+from shoal.accounting.accountants import Loss, plan_loss
+from shoal.accounting.events import OptimalSelection, ThresholdSelection
+from shoal.errors import InternalError
+from shoal.mechanisms.calibrate import threshold_for
+from shoal.rewrite.verify.statement import verify
+
+CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
+FIFTY = "epsilon = 1, delta = 1e-6, max_groups_contributed = 50, noise = LAPLACE"
+COUNT = "COUNT(*, contribution_bounds_per_group => (0, 4))"
+ROOM = Path(shoal.__file__).parent / "rewrite" / "verify"
+MAY_IMPORT = (
+    "shoal.accounting.",
+    "shoal.catalog.",
+    "shoal.errors.",
+    "shoal.exact.",
+    "shoal.mechanisms.gaussian_certificate.SHRINKS_FROM",
+    "shoal.params.",
+    "shoal.plan.aggregates",
+    "shoal.plan.expressions",
+    "shoal.plan.measures.",
+    "shoal.plan.nodes",
+    "shoal.plan.releases.",
+    "shoal.plan.totals.grid_measure_of",
+    "shoal.plan.types.",
+    "shoal.rewrite.verify.",
+)
+"""Data, exact arithmetic, the accountants, and the clamp that the engine is given: no pass, no binder, no shared walk."""
+
+
+@pytest.mark.parametrize("path", sorted(ROOM.glob("*.py")), ids=lambda path: path.stem)
+def test_nothing_is_imported_that_has_made_the_plan(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        assert [name for name in names if name.startswith("shoal") and not name.startswith(MAY_IMPORT)] == []
+
+
+# ---- what passed before --------------------------------------------------------------------------------------------
+
+
+def changed(plan, **changes):
+    """The plan of one SELECT with other contents, its loss computed anew as a pass would."""
+    select = replace(plan.selects[0], **changes)
+    return replace(plan, selects=(select,), loss=plan_loss(select.events))
+
+
+def with_selection(plan, selection):
+    old = plan.selects[0].selection
+    events = tuple(selection if event == old else event for event in plan.selects[0].events)
+    return changed(plan, selection=selection, events=events)
+
+
+def for_one_group(plan):
+    """An owner is in fifty groups, and is taken to be in one."""
+    selection = plan.selects[0].selection
+    if isinstance(selection, ThresholdSelection):
+        threshold = threshold_for(selection.noise, 1, selection.delta)
+        return with_selection(plan, replace(selection, max_groups_per_owner=1, threshold=threshold))
+    return with_selection(plan, replace(selection, max_groups_per_owner=1))
+
+
+def without_selection(plan):
+    select = plan.selects[0]
+    events = tuple(e for e in select.events if not isinstance(e, (OptimalSelection, ThresholdSelection)))
+    return changed(plan, selection=None, shared_count=None, events=events)
+
+
+TAMPERED = {
+    "selection for one group": for_one_group,
+    "no selection": without_selection,
+    "minimum ignored": lambda plan: with_selection(plan, replace(plan.selects[0].selection, min_owners=1)),
+    "no loss": lambda plan: replace(plan, loss=Loss(Fraction(0), Fraction(0), Fraction(0), Fraction(0))),
+    "less in zCDP": lambda plan: replace(plan, loss=replace(plan.loss, rho=plan.loss.rho / 2)),
+    "less ε is charged": lambda plan: replace(plan, epsilon=Fraction(1, 10**9)),
+    "less δ is charged": lambda plan: replace(plan, delta=Fraction(0)),
+}
+
+
+@pytest.mark.parametrize("rule", ["OPTIMAL", "LAPLACE_THRESHOLD"])
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_plan_that_once_passed_is_refused(quiet_shop, name, rule):
+    options = f"{FIFTY}, group_selection_strategy = {rule}, min_privacy_units_per_group = 5"
+    plan = quiet_shop.plan(f"{CLAUSE}({options}) site, {COUNT} FROM visits GROUP BY site")
+    assert verify(plan, quiet_shop._catalog) is plan
+    with pytest.raises(InternalError):
+        verify(TAMPERED[name](plan), quiet_shop._catalog)
