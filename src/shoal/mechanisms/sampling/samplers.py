@@ -32,6 +32,8 @@ WideSteps = npt.NDArray[np.int64] | npt.NDArray[np.object_]
 
 VETTED_BATCH = 256
 LARGEST_DRAW = 1 << 62
+SHORT_BITS = 16
+LOW_WORD = np.uint64(0xFFFFFFFF)
 
 
 def discrete_laplace(scale: Fraction, size: int, entropy: Entropy = SYSTEM) -> Steps:
@@ -100,6 +102,38 @@ def _tied_coin(probability: Fraction, entropy: Entropy) -> bool:
         if (digits := entropy.bits(WORD_BITS)) != word:
             return digits < word
     return False
+
+
+def coins(probability: Fraction, size: int, entropy: Entropy = SYSTEM) -> npt.NDArray[np.bool_]:
+    """Many independent coins of one chance, exactly: 16 digits decide all but one in 65,536, `bernoulli` the rest."""
+    if not 0 <= probability < 1:
+        raise InternalError("the chance of a coin is at least 0 and below 1")
+    floor = (probability.numerator << SHORT_BITS) // probability.denominator
+    words = np.frombuffer(entropy.bytes(SHORT_BITS // 8 * size), dtype="<u2")
+    outcome = words < floor
+    tied = np.flatnonzero(words == floor)
+    rest = probability * (1 << SHORT_BITS) - floor
+    outcome[tied] = bernoulli([rest], np.zeros(len(tied), dtype=np.int64), entropy)
+    return outcome
+
+
+def below(bound: int, size: int, entropy: Entropy = SYSTEM) -> Steps:
+    """Independent uniform integers in [0, bound), exactly, for 1 ≤ bound ≤ 2³².
+
+    A 32-bit word x gives ⌊x·bound/2³²⌋ and the remainder x·bound mod 2³². Among the words of one quotient, those whose
+    remainder is at least 2³² mod bound are equally many for every quotient (Lemire); the others are drawn again.
+    """
+    if not 1 <= bound <= 1 << 32:
+        raise InternalError("a bound of uniform integers lies between 1 and 2^32")
+    least = np.uint64((1 << 32) % bound)
+    products = _products(bound, size, entropy)
+    while len(again := np.flatnonzero(products & LOW_WORD < least)):
+        products[again] = _products(bound, len(again), entropy)
+    return (products >> np.uint64(32)).astype(np.int64)
+
+
+def _products(bound: int, size: int, entropy: Entropy) -> npt.NDArray[np.uint64]:
+    return np.frombuffer(entropy.bytes(4 * size), dtype="<u4").astype(np.uint64) * np.uint64(bound)
 
 
 def _is_vetted(scale: Fraction, size: int, entropy: Entropy) -> bool:
