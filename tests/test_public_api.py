@@ -58,6 +58,7 @@ def test_the_public_list_is_this_one():
         "audit",
         "connect",
         "guarantees",
+        "knowledge",
         "local",
         "meaning",
         "risk",

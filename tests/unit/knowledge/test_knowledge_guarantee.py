@@ -1,0 +1,184 @@
+"""What a guarantee shows, in which order, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal import knowledge
+from shoal.errors import ShoalError
+
+BAD = [
+    lambda: knowledge.count(100, uncertainty=0.0),
+    lambda: knowledge.count(100, uncertainty=0.51),
+    lambda: knowledge.count(100, uncertainty=math.nan),
+    lambda: knowledge.histogram(100, uncertainty=0.6),
+    lambda: knowledge.count(100, uncertainty="0.1"),
+    lambda: knowledge.count(100),
+    lambda: knowledge.count(3, uncertainty=0.1, probabilities=[0.1] * 3),
+    lambda: knowledge.count(3, probabilities=[0.1] * 4),
+    lambda: knowledge.count(3, probabilities=[0.1] * 3, known=1),
+    lambda: knowledge.count(3, probabilities=[0.1, 0.2, 1.1]),
+    lambda: knowledge.count(3, probabilities=[0.1, 0.2, math.nan]),
+    lambda: knowledge.count(3, probabilities=["yes", "no", "no"]),
+    lambda: knowledge.count(100, uncertainty=0.1, known=100),
+    lambda: knowledge.count(10**7 + 1, uncertainty=0.1),
+    lambda: knowledge.count(0, uncertainty=0.1),
+    lambda: knowledge.count(100, uncertainty=0.1, related=51),
+    lambda: knowledge.count(5, uncertainty=0.1, related=6),
+    lambda: knowledge.count(100, uncertainty=0.1, noise_scale=0),
+    lambda: knowledge.threshold(100, -1, at_most=0.1),
+    lambda: knowledge.threshold(100, 50, at_most=0.1, both_sides=True),
+    lambda: knowledge.threshold(100, 5, at_most=1.1),
+    lambda: knowledge.threshold(100, 5),
+    lambda: knowledge.threshold(3, 1, probabilities=[0.1] * 2, known=1),
+    lambda: knowledge.threshold(100, 5, at_most=0.1, attacker="curious"),
+    lambda: knowledge.k_anonymity(100, 5, boundary=0.0),
+    lambda: knowledge.k_anonymity(100, 5, boundary=0.1, fixed_generalization=False),
+    lambda: knowledge.repeated(100, 2, uncertainty=0.1, answers="the same"),
+    lambda: knowledge.repeated(100, 0, uncertainty=0.1, answers="independent"),
+    lambda: knowledge.repeated(100, 2, probabilities=[0.1] * 100, answers="dependent"),
+    lambda: knowledge.count(100, uncertainty=0.1).delta_at(-1),
+    lambda: knowledge.count(100, uncertainty=0.1).delta_at(math.inf),
+    lambda: knowledge.count(100, uncertainty=0.1).epsilon_at(0),
+    lambda: knowledge.count(100, uncertainty=0.1).epsilon_at(1),
+    lambda: knowledge.count(100, uncertainty=0.1).curve(1),
+    lambda: knowledge.noise_for(100, 0, 1e-6, uncertainty=0.1),
+]
+
+
+@pytest.mark.parametrize("call", BAD)
+def test_bad_input_is_refused_before_anything_is_computed(call):
+    with pytest.raises(ShoalError) as refused:
+        call()
+    assert refused.value.code == "E_USAGE"
+
+
+def test_overlapping_releases_are_told_what_to_say():
+    with pytest.raises(ShoalError, match="do not compose") as refused:
+        knowledge.repeated(100, 2, uncertainty=0.1, answers="")
+    assert "'new people', 'independent' or 'dependent', or add noise and use a budget" in str(refused.value)
+
+
+def test_ten_million_is_the_most_and_the_hint_says_why_that_is_enough():
+    with pytest.raises(ShoalError, match="more people only lower δ"):
+        knowledge.histogram(10**8, uncertainty=0.1)
+
+
+RELEASES = [
+    lambda: knowledge.count(80, uncertainty=0.2),
+    lambda: knowledge.count(80, uncertainty=0.2, known=70, noise_scale=1.0),
+    lambda: knowledge.histogram(80, uncertainty=0.2),
+    lambda: knowledge.threshold(80, 5, at_most=0.01, known=3),
+    lambda: knowledge.k_anonymity(80, 5, boundary=0.1),
+    lambda: knowledge.repeated(80, 2, uncertainty=0.3, answers="independent"),
+    lambda: knowledge.repeated(80, 2, uncertainty=0.3, answers="new people"),
+]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_assumptions_come_before_the_numbers_everywhere(release, tmp_path):
+    kept = release()
+    assert next(iter(kept.to_dict())) == "assumptions"
+    assert kept.to_dict()["assumptions"] == list(kept.assumptions)
+    kept.to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for text in (str(kept), kept._repr_html_(), page):
+        number = (
+            text.index("Then ε") if "Then ε" in text else text.index("ε (") if "ε (" in text else text.index("No ε")
+        )
+        last = text.rindex("independent") if kept.assumptions[-1] not in text else text.index(kept.assumptions[-1])
+        assert last < number < text.index("Against somebody who knows all other answers")
+    assert "private" not in str(kept).lower()
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_delta_falls_and_epsilon_at_is_its_inverse(release):
+    kept = release()
+    deltas = [kept.delta_at(epsilon) for epsilon in np.linspace(0, 4, 30)]
+    assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(deltas))
+    for delta in (0.3, 0.01):
+        epsilon = kept.epsilon_at(delta)
+        if math.isfinite(epsilon):
+            assert kept.delta_at(epsilon) <= delta
+            assert epsilon == 0.0 or kept.delta_at(epsilon * (1 - 1e-6)) > delta
+        else:
+            assert kept.smallest_delta > 0.5 * delta
+
+
+def test_the_keys_for_machines_are_these():
+    assert list(knowledge.count(80, uncertainty=0.2).to_dict(epsilon=1)) == [
+        "assumptions",
+        "warnings",
+        "method",
+        "epsilon",
+        "delta",
+        "smallest_delta",
+        "against_everybody",
+        "meaning",
+    ]
+    meaning = knowledge.count(80, uncertainty=0.2).to_dict(epsilon=math.log(9))["meaning"]
+    assert [round(entry["posterior"], 6) for entry in meaning] == [0.083333, 0.5, 0.9]
+
+
+def test_warnings_are_there_when_they_must_be():
+    def warned(kept, word):
+        return any(word in warning for warning in kept.warnings)
+
+    assert warned(knowledge.count(10_000, uncertainty=0.005), "0.005")
+    assert warned(knowledge.count(32, uncertainty=0.1), "gives the target away")
+    assert warned(knowledge.count(500, uncertainty=0.1, known=480), "Only 19")
+    assert warned(knowledge.threshold(1000, 20, at_most=0.05), "below the 50")
+    assert warned(knowledge.histogram(1000, uncertainty=0.1), "total is known")
+    assert warned(knowledge.k_anonymity(2000, 60, boundary=0.01), "homogeneity and linkage")
+    assert knowledge.count(1000, uncertainty=0.1).warnings == ()
+
+
+def test_a_curve_has_as_many_points_as_asked_for():
+    curve = knowledge.count(300, uncertainty=0.2).curve(50)
+    assert len(curve) == 50
+    assert curve[0][0] == 0.0
+    assert curve[-1][1] == pytest.approx(1e-12, rel=0.01)
+
+
+def test_a_curve_is_drawn_under_its_assumptions(tmp_path):
+    pytest.importorskip("matplotlib")
+    figure = knowledge.count(80, uncertainty=0.2).plot(tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").stat().st_size > 1000
+    assert "independent" in figure.axes[0].get_title(loc="left")
+
+
+def test_nobody_else_unknown_means_nothing_is_kept():
+    alone = knowledge.count(1, uncertainty=0.5)
+    assert alone.delta_at(10) == 1.0
+    assert math.isinf(alone.epsilon_at(0.5))
+
+
+def test_chances_of_zero_and_one_hide_nothing():
+    kept = knowledge.count(4, probabilities=[0.0, 1.0, 0.0, 1.0])
+    assert kept.delta_at(3) == 1.0
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(2, 40),
+    st.floats(0.01, 0.5),
+    st.floats(0, 5),
+    st.integers(0, 39),
+)
+def test_knowing_more_people_is_never_worse_for_the_attacker(people, uncertainty, epsilon, known):
+    more = min(known, people - 1)
+    some, all_known = (knowledge.count(people, uncertainty=uncertainty, known=n) for n in (more // 2, more))
+    assert some.delta_at(epsilon) <= all_known.delta_at(epsilon) * (1 + 1e-8)
+
+
+def test_many_different_chances_are_computed_with():
+    kept = knowledge.count(3000, probabilities=np.linspace(0.05, 0.95, 3000))
+    constant = knowledge.count(3000, probabilities=[0.5] * 3000)
+    assert constant.delta_at(0.2) < kept.delta_at(0.2) < 1e-4
+    assert kept.method == "exact"
