@@ -77,9 +77,10 @@ class Ownership:
     def of(self, node: Node, given: tuple[Expression, ...] = ()) -> Owned | None:
         """The owner of a relation's rows, None for a public relation; `given` holds for each of its rows that matters above."""
         owned = self._of(node, given)
-        if owned is None:
-            require(node.owner is None, "a public relation claims an owner")
-        elif not (isinstance(node, nodes.Join) and node.kind == "full"):
+        # Of a full join no column alone holds the owner; what stands above it must bring both together.
+        if owned is None or (isinstance(node, nodes.Join) and node.kind == "full"):
+            require(node.owner is None, "a relation claims an owner that it does not have")
+        else:
             require(node.owner in owned.certain, "a private relation has lost its owner")
         return owned
 

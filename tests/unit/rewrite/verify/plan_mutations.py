@@ -1,0 +1,589 @@
+"""Finished plans with one thing changed. Every dataclass field that a plan can hold is changed here, or named as harmless.
+
+A change is made in one place only, or (`EVERYWHERE`) wherever the same fact stands, and what is charged is computed anew: the
+first is a plan that contradicts itself, the second the plan of passes that are wrong in unison.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from shoal.accounting.accountants import Loss, plan_loss
+from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, Shift
+from shoal.errors import InternalError, ShoalError
+from shoal.mechanisms.calibrate import threshold_for
+from shoal.params import Bounds
+from shoal.plan import expressions, nodes
+from shoal.plan.expressions import Column, Literal
+from shoal.plan.measures import Histogram, OwnerCount, OwnerSum
+from shoal.plan.releases import Contribution, Inferred
+from shoal.plan.types import BOOLEAN, INTEGER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from shoal.plan.releases import StatementPlan
+
+SKIP = object()
+"""What a change says where it does not apply."""
+
+NOWHERE = Column("nowhere", INTEGER)
+PRIVATE = nodes.Scan("visits", (nodes.Field("uid", "p1", INTEGER),), ("uid",), "p1", "customer")
+TRUE = Literal(True, BOOLEAN)
+
+Change = "Callable[[Any, Any, StatementPlan], Any]"
+"""(value of the field, what holds it, the whole plan) → another value, or SKIP."""
+
+
+def always(value: Any) -> Callable[..., Any]:
+    """This value, unless it is there already."""
+    return lambda old, _holder, _plan: value if old != value else SKIP
+
+
+def smaller(old: Any, _holder: Any, _plan: Any) -> Any:
+    """Half of a positive number; nothing is between whole numbers 0 and 1."""
+    if old is None or old == 0:
+        return SKIP
+    return old // 2 if isinstance(old, int) else old / 2
+
+
+def one_less(old: Any, _holder: Any, _plan: Any) -> Any:
+    return SKIP if old is None else old - 1
+
+
+def one_more(old: Any, _holder: Any, _plan: Any) -> Any:
+    return SKIP if old is None else old + 1
+
+
+def missing(old: Any, _holder: Any, _plan: Any) -> Any:
+    return SKIP if old is None else None
+
+
+def flipped(old: bool, _holder: Any, _plan: Any) -> bool:
+    return not old
+
+
+def without_first(old: tuple[Any, ...], _holder: Any, _plan: Any) -> Any:
+    return old[1:] if old else SKIP
+
+
+def without_last(old: tuple[Any, ...], _holder: Any, _plan: Any) -> Any:
+    return old[:-1] if old else SKIP
+
+
+def doubled(old: tuple[Any, ...], _holder: Any, _plan: Any) -> Any:
+    return (*old, *old) if old else SKIP
+
+
+def reads_nothing_known(old: Any, _holder: Any, _plan: Any) -> Any:
+    """An expression (or a tuple that ends in one) that reads a column which is not there."""
+    if old is None:
+        return SKIP
+    if isinstance(old, tuple):
+        return (*old[:-1], reads_nothing_known(old[-1], None, None)) if old else SKIP
+    if isinstance(old, nodes.RowAggregate):
+        return replace(old, filter=Column("nowhere", BOOLEAN))
+    if isinstance(old, expressions.Order):
+        return replace(old, value=Column("nowhere", old.value.type))
+    return Column("nowhere", old.type)
+
+
+def other_relation(old: Any, _holder: Any, _plan: Any) -> Any:
+    """A public relation for a private one, and private rows for public ones."""
+    if old is None:
+        return SKIP
+    if is_private(old):
+        return nodes.Values((), old.fields)
+    columns = ("uid", *(f"c{i}" for i in range(1, len(old.fields))))
+    return nodes.Scan("visits", old.fields, columns, old.fields[0].symbol) if old.fields else PRIVATE
+
+
+def other_owner(old: str | None, _holder: Any, _plan: Any) -> Any:
+    return None if old is not None else "nobody"
+
+
+# ---- changes that know their plan ----------------------------------------------------------------------------------
+
+
+def without_owner(old: tuple[Any, ...], holder: Any, _plan: Any) -> Any:
+    """Items or keys of a private relation without the one that carries the owner."""
+    if holder.owner is None:
+        return SKIP
+    return tuple((f, value) for f, value in old if f.symbol != holder.owner)
+
+
+def raw_column(old: tuple[Any, ...], holder: Any, plan: StatementPlan) -> Any:
+    """One more column above a release, which reads private rows past it."""
+    if not any(part is holder for part in everything(plan.root)):
+        return SKIP
+    raw = plan.selects[0].select.input.fields[0]
+    return (*old, (nodes.Field("raw", "raw", raw.type), Column(raw.symbol, raw.type)))
+
+
+def raw_field(old: tuple[Any, ...], _holder: Any, plan: StatementPlan) -> Any:
+    return (*old, plan.selects[0].select.input.fields[0])
+
+
+def used_symbol(old: str, holder: Any, plan: StatementPlan) -> Any:
+    """Another symbol for a field or a column that something reads."""
+    read = {part.symbol for part in everything(plan) if isinstance(part, Column)}
+    return "nowhere" if isinstance(holder, Column) or old in read else SKIP
+
+
+def unless_unread(old: tuple[Any, ...], holder: Any, plan: StatementPlan) -> Any:
+    return () if used_symbol(old[0].symbol, holder, plan) is not SKIP else SKIP
+
+
+def other_symbols(old: tuple[Any, ...], holder: Any, _plan: Any) -> Any:
+    return SKIP if holder.owner is None else tuple(replace(f, symbol=f"x{i}") for i, f in enumerate(old))
+
+
+def next_indices(old: tuple[int, ...], _holder: Any, _plan: Any) -> Any:
+    return tuple(i + 1 for i in old) or SKIP
+
+
+def reversed_columns(old: tuple[str, ...], holder: Any, _plan: Any) -> Any:
+    return old[::-1] if holder.owner is not None and len(old) > 1 else SKIP
+
+
+def public_side(old: Any, holder: Any, _plan: Any) -> Any:
+    """The other side of a join; two private sides of which one becomes public are another question."""
+    return SKIP if is_private(old) and is_private(holder.left) else other_relation(old, holder, None)
+
+
+def joins_anything(old: Any, holder: Any, _plan: Any) -> Any:
+    """Two private tables without their condition; WHERE has none of it either."""
+    both = is_private(holder.left) and is_private(holder.right)
+    return TRUE if both and old != TRUE else reads_nothing_known(old, holder, None)
+
+
+def join_that_makes_rows(old: str, holder: Any, _plan: Any) -> Any:
+    """An outer join that keeps the public side."""
+    left, right = is_private(holder.left), is_private(holder.right)
+    if left == right:
+        return SKIP
+    return "right" if left else "left"
+
+
+def filters_nothing(old: Any, holder: Any, plan: StatementPlan) -> Any:
+    """WHERE without the condition that ties two private tables."""
+    below = holder.input
+    tied = isinstance(below, nodes.Join) and below.condition == TRUE and is_private(below.left)
+    return TRUE if tied and is_private(below.right) else reads_nothing_known(old, holder, plan)
+
+
+def by_nobody(old: tuple[Any, ...], _holder: Any, _plan: Any) -> Any:
+    return () if old else SKIP
+
+
+def in_no_order(old: tuple[Any, ...], holder: Any, _plan: Any) -> Any:
+    """Functions of a row's place, and frames of rows, need an order."""
+    return () if old and (holder.frame is not None or holder.function == "row_number") else SKIP
+
+
+def other_noise(old: str, _holder: Any, plan: StatementPlan) -> Any:
+    kinds = {type(r.noise) for s in plan.selects for r in s.releases if r.noise.shift.l1}
+    return {frozenset({LaplaceNoise}): "GAUSSIAN", frozenset({GaussianNoise}): "LAPLACE"}.get(frozenset(kinds), SKIP)
+
+
+def selection_under(options: Any, plan: StatementPlan) -> Any:
+    return next(s.selection for s in plan.selects if s.select.options is options)
+
+
+def larger_minimum(old: int, holder: Any, plan: StatementPlan) -> Any:
+    """More owners than the selection looks for; without unknown groups there is nothing to select."""
+    return old + 1 if selection_under(holder, plan) is not None else SKIP
+
+
+def other_rule(old: str, holder: Any, plan: StatementPlan) -> Any:
+    rule = selection_under(holder, plan)
+    if rule is None:
+        return SKIP
+    return "LAPLACE_THRESHOLD" if isinstance(rule, OptimalSelection) else "OPTIMAL"
+
+
+def other_scope_of_bounds(old: str, _holder: Any, plan: StatementPlan) -> Any:
+    found = any(s.histograms and s.select.keys for s in plan.selects)
+    return {"GLOBAL": "PER_GROUP", "PER_GROUP": "GLOBAL"}[old] if found else SKIP
+
+
+def for_one_group(old: Any, _holder: Any, _plan: Any) -> Any:
+    """κ = 1, with the threshold that would be enough for it."""
+    if old is None or old.max_groups_per_owner == 1:
+        return SKIP
+    if isinstance(old, OptimalSelection):
+        return replace(old, max_groups_per_owner=1)
+    return replace(old, max_groups_per_owner=1, threshold=threshold_for(old.noise, 1, old.delta))
+
+
+def another_index(old: int | None, _holder: Any, _plan: Any) -> Any:
+    return 0 if old is None else old + 1
+
+
+def other_measure(old: Any, _holder: Any, _plan: Any) -> Any:
+    return OwnerCount(NOWHERE) if old != OwnerCount(NOWHERE) else SKIP
+
+
+def other_histogram(old: Histogram, _holder: Any, _plan: Any) -> Histogram:
+    return replace(old, serves=OwnerSum(NOWHERE, is_integer=True))
+
+
+def other_noise_kind(old: Any, _holder: Any, _plan: Any) -> Any:
+    """The same shift with noise that is a thousandth of the other kind."""
+    if not old.shift.l1:
+        return SKIP
+    return LaplaceNoise(old.shift, Fraction(1, 1000), old.grid)
+
+
+def other_bounds(old: Any, _holder: Any, _plan: Any) -> Any:
+    if isinstance(old, Bounds):
+        return Bounds(old.lower - 1, old.upper + 1)
+    return Bounds(Fraction(0), Fraction(1, 2)) if old is None else Inferred(old.histogram + 1)
+
+
+def other_composition(old: str, _holder: Any, _plan: Any) -> str:
+    return {"basic": "pld", "pld": "basic"}[old]
+
+
+def other_contribution(old: Contribution, _holder: Any, _plan: Any) -> Contribution:
+    return replace(old, max_groups=old.max_groups + 50)
+
+
+def another_argument(old: Any, _holder: Any, _plan: Any) -> Any:
+    return NOWHERE if old != NOWHERE else SKIP
+
+
+ARGUMENT = {"other": another_argument}
+NODE = {"swapped": other_relation}
+OWNER = {"other": other_owner}
+READ = {"unknown column": reads_nothing_known}
+DRAWN = {"other": other_noise_kind}
+
+CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
+    ("StatementPlan", "root"): {"private rows": always(PRIVATE)},
+    ("StatementPlan", "selects"): {"first left out": without_first, "twice": doubled},
+    ("StatementPlan", "epsilon"): {"tiny": always(Fraction(1, 10**9)), "none": always(Fraction(0)), "half": smaller},
+    ("StatementPlan", "delta"): {"none": always(Fraction(0)), "half": smaller},
+    ("StatementPlan", "loss"): {"none": always(Loss(Fraction(0), Fraction(0), Fraction(0), Fraction(0)))},
+    ("StatementPlan", "catalog_version"): {"other": always("other")},
+    ("Loss", "epsilon"): {"none": always(Fraction(0)), "half": smaller},
+    ("Loss", "delta"): {"none": always(Fraction(0)), "half": smaller},
+    ("Loss", "rho"): {"none": always(Fraction(0)), "half": smaller, "unknown": missing},
+    ("Loss", "rho_delta"): {"none": always(Fraction(0)), "half": smaller},
+    ("SelectPlan", "select"): {"nothing asked": lambda old, _h, _p: replace(old, aggregates=()) if old.aggregates else SKIP},
+    ("SelectPlan", "contribution"): {"fifty groups more": other_contribution},
+    ("SelectPlan", "histograms"): {"first left out": without_first, "twice": doubled},
+    ("SelectPlan", "releases"): {"first left out": without_first, "last left out": without_last, "twice": doubled},
+    ("SelectPlan", "columns"): {"first left out": without_first, "twice": doubled},
+    ("SelectPlan", "selection"): {"none": missing, "for one group": for_one_group},
+    ("SelectPlan", "shared_count"): {"other": another_index, "none": missing},
+    ("SelectPlan", "events"): {"first left out": without_first, "last left out": without_last, "twice": doubled},
+    ("SelectPlan", "composition"): {"other": other_composition, "unknown": always("free")},
+    ("PrivateSelect", "input"): NODE,
+    ("PrivateSelect", "keys"): {"first left out": without_first, "unknown column": reads_nothing_known},
+    ("PrivateSelect", "aggregates"): {"first left out": without_first, "twice": doubled},
+    ("PrivateSelect", "options"): {"fifty groups": lambda old, _h, _p: replace(old, max_groups_per_owner=50)},
+    ("PrivateSelect", "public_groups"): {"none": missing, "private": other_relation},
+    ("Options", "epsilon"): {"half": smaller},
+    ("Options", "delta"): {"half": smaller, "none": missing},
+    ("Options", "max_groups_per_owner"): {"more": one_more, "fifty": always(50)},
+    ("Options", "max_rows_per_owner"): {"more": one_more, "three": always(3)},
+    ("Options", "strategy"): {"other": other_rule},
+    ("Options", "min_owners"): {"more": larger_minimum},
+    ("Options", "noise"): {"other": other_noise},
+    ("Options", "inferred_bounds"): {"other": other_scope_of_bounds},
+    ("AggregateCall", "field"): {"other": lambda old, _h, _p: replace(old, symbol="nowhere")},
+    ("AggregateCall", "aggregate"): {"other": lambda old, _h, _p: replace(old, argument=NOWHERE)},
+    ("AggregateCall", "bounds"): {"other": other_bounds, "none": missing},
+    ("Field", "symbol"): {"unknown": used_symbol},
+    ("Scan", "table"): {"unknown": always("nowhere")},
+    ("Scan", "fields"): {"none": always(())},
+    ("Scan", "columns"): {"reversed": reversed_columns, "none": always(())},
+    ("Scan", "owner"): OWNER,
+    ("StoredRows", "select"): {"next": one_more, "before": lambda old, _h, _p: old - 1 - 1000},
+    ("StoredRows", "fields"): {"raw": raw_field},
+    ("StoredRows", "owner"): OWNER,
+    ("Values", "fields"): {"none": unless_unread},
+    ("Values", "owner"): OWNER,
+    ("Filter", "input"): NODE,
+    ("Filter", "predicate"): {"unknown column or none": filters_nothing},
+    ("Filter", "owner"): OWNER,
+    ("Project", "input"): NODE,
+    ("Project", "items"): {"without owner": without_owner, "raw": raw_column},
+    ("Project", "owner"): OWNER,
+    ("Join", "left"): NODE,
+    ("Join", "right"): {"swapped": public_side},
+    ("Join", "kind"): {"outer": join_that_makes_rows},
+    ("Join", "condition"): {"untied": joins_anything},
+    ("Join", "owner"): OWNER,
+    ("RowAggregate", "arguments"): READ,
+    ("RowAggregate", "filter"): READ,
+    ("Aggregate", "input"): NODE,
+    ("Aggregate", "keys"): {"without owner": without_owner, "unknown column": reads_nothing_known},
+    ("Aggregate", "aggregates"): READ,
+    ("Aggregate", "owner"): OWNER,
+    ("Distinct", "input"): NODE,
+    ("Distinct", "owner"): OWNER,
+    ("SetOperation", "left"): NODE,
+    ("SetOperation", "right"): NODE,
+    ("SetOperation", "fields"): {"other symbols": other_symbols},
+    ("SetOperation", "owner"): OWNER,
+    ("Sort", "input"): NODE,
+    ("Sort", "order"): READ,
+    ("Sort", "owner"): OWNER,
+    ("Column", "symbol"): {"unknown": used_symbol},
+    ("Call", "arguments"): READ,
+    ("Case", "branches"): READ,
+    ("Case", "otherwise"): READ,
+    ("Cast", "value"): READ,
+    ("Order", "value"): READ,
+    ("WindowCall", "arguments"): READ,
+    ("WindowCall", "partition"): {"by nobody": by_nobody, "unknown column": reads_nothing_known},
+    ("WindowCall", "order"): {"none": in_no_order, "unknown column": reads_nothing_known},
+    ("InRelation", "value"): READ,
+    ("InRelation", "relation"): NODE,
+    ("ExistsRelation", "relation"): NODE,
+    ("ScalarRelation", "relation"): NODE,
+    ("Contribution", "grouped"): {"flipped": flipped},
+    ("Contribution", "max_groups"): {"more": one_more, "fifty": always(50)},
+    ("Contribution", "max_rows"): {"more": one_more, "none": missing, "seven": always(7)},
+    ("Inferred", "histogram"): {"next": one_more},
+    ("HistogramRelease", "histogram"): {"other": other_histogram},
+    ("HistogramRelease", "noise"): DRAWN,
+    ("Release", "measure"): {"other": other_measure},
+    ("Release", "noise"): DRAWN,
+    ("Release", "bounds"): {"other": other_bounds},
+    ("plan.Column", "call"): {"other": lambda old, _h, _p: replace(old, field=replace(old.field, symbol="nowhere"))},
+    ("plan.Column", "releases"): {"none": lambda old, _h, _p: () if old else (0,), "next": next_indices},
+    ("plan.Column", "histogram"): {"other": another_index, "none": missing},
+    ("Bounds", "lower"): {"lower": one_less, "higher": lambda old, holder, _p: holder.upper if old != holder.upper else SKIP},
+    ("Bounds", "upper"): {"higher": one_more, "lower": lambda old, holder, _p: holder.lower if old != holder.lower else SKIP},
+    ("Shift", "per_coordinate"): {"half": smaller, "one less": lambda old, _h, _p: old - 1 if old else SKIP},
+    ("Shift", "coordinates"): {"half": lambda old, _h, _p: old // 2 or SKIP},
+    ("Shift", "entries"): {"none": missing, "fewer": one_less},
+    ("LaplaceNoise", "shift"): {"none": lambda old, _h, _p: Shift(0, old.coordinates) if old.l1 else SKIP},
+    ("LaplaceNoise", "scale"): {"half": smaller},
+    ("LaplaceNoise", "grid"): {"half": smaller},
+    ("GaussianNoise", "shift"): {"none": lambda old, _h, _p: Shift(0, old.coordinates) if old.l1 else SKIP},
+    ("GaussianNoise", "sigma"): {"half": smaller, "a little less": lambda old, _h, _p: old * Fraction(99, 100)},
+    ("GaussianNoise", "grid"): {"half": smaller},
+    ("JointGaussian", "parts"): {"first left out": without_first, "twice": doubled},
+    ("JointGaussian", "epsilon"): {"half": smaller, "more": lambda old, _h, _p: old * 2},
+    ("JointGaussian", "delta"): {"half": smaller, "more": lambda old, _h, _p: old * 2},
+    ("OptimalSelection", "epsilon"): {"more": lambda old, _h, _p: old * 2},
+    ("OptimalSelection", "delta"): {"more": lambda old, _h, _p: old * 2},
+    ("OptimalSelection", "max_groups_per_owner"): {"one less": lambda old, _h, _p: old - 1 or SKIP},
+    ("OptimalSelection", "min_owners"): {"more": one_more, "one less": lambda old, _h, _p: old - 1 or SKIP},
+    ("ThresholdSelection", "noise"): DRAWN,
+    ("ThresholdSelection", "threshold"): {"one less": one_less, "0": always(0)},
+    ("ThresholdSelection", "delta"): {"half": smaller, "more": lambda old, _h, _p: old * 2},
+    ("ThresholdSelection", "max_groups_per_owner"): {"one less": lambda old, _h, _p: old - 1 or SKIP},
+    ("ThresholdSelection", "min_owners"): {"more": one_more, "one less": lambda old, _h, _p: old - 1 or SKIP},
+    ("ThresholdSelection", "released"): {"flipped": flipped},
+    ("OwnerCount", "argument"): ARGUMENT,
+    ("RowCount", "argument"): ARGUMENT,
+    ("OwnerSum", "argument"): ARGUMENT,
+    ("OwnerSum", "is_integer"): {"flipped": flipped},
+    ("OwnerMean", "argument"): ARGUMENT,
+    ("RowMoment", "argument"): ARGUMENT,
+    ("RowMoment", "power"): {"more": one_more},
+    ("RowMoment", "rows"): {"more": one_more},
+    ("RowMoment", "centred"): {"flipped": flipped},
+    ("RowMoment", "is_integer"): {"flipped": flipped},
+    ("DistinctValues", "argument"): ARGUMENT,
+    ("DistinctValues", "values"): {"more": one_more},
+    ("Leaves", "argument"): ARGUMENT,
+    ("Leaves", "rows"): {"more": one_more},
+    ("Leaves", "extreme"): {"min": always("min"), "none": missing},
+    ("Leaves", "branching"): {"more": one_more},
+    ("Leaves", "height"): {"more": one_more},
+    ("Histogram", "serves"): {"other": other_measure},
+    ("Histogram", "per_group"): {"flipped": flipped},
+    ("CountOwners", "argument"): ARGUMENT,
+    ("CountRows", "argument"): ARGUMENT,
+    ("CountRows", "rows"): {"other": another_index},
+    ("Sum", "argument"): ARGUMENT,
+    ("Sum", "rows"): {"other": another_index},
+    ("Average", "argument"): ARGUMENT,
+    ("Average", "rows"): {"other": another_index},
+    ("Variance", "argument"): ARGUMENT,
+    ("Variance", "rows"): {"more": one_more},
+    ("Quantile", "argument"): ARGUMENT,
+    ("Quantile", "rows"): {"more": one_more},
+    ("Quantiles", "argument"): ARGUMENT,
+    ("Quantiles", "rows"): {"more": one_more},
+    ("Extreme", "argument"): ARGUMENT,
+    ("Extreme", "side"): {"min": always("min")},
+    ("CountDistinct", "argument"): ARGUMENT,
+    ("CountDistinct", "rows"): {"more": one_more},
+    ("ApproxBounds", "argument"): ARGUMENT,
+}  # fmt: skip
+"""Every field that matters, with the ways in which it is changed."""
+
+WORDS = "words for people: nothing is computed from them"
+AFTERWARDS = "what is computed from released numbers, which is nobody's any more"
+QUESTION = "what is asked of one owner's rows: the promise holds for every question"
+SHARES = "how ε is shared out: what the shares cost together is derived from the noise itself"
+TYPES = "types decide how a value is written, never whose it is; the engine's own reading of them is checked elsewhere"
+BELIEVED_ELSEWHERE = "nothing believes it: the catalog, or the aggregate, is asked instead"
+
+HARMLESS: dict[tuple[str, str], str] = {
+    ("StatementPlan", "sql"): WORDS,
+    ("StatementPlan", "notes"): WORDS,
+    ("SelectPlan", "notes"): WORDS,
+    ("PrivateSelect", "groups_note"): WORDS,
+    ("PrivateSelect", "notes"): WORDS,
+    ("Options", "clause"): WORDS,
+    ("Options", "selection_epsilon"): SHARES,
+    ("Options", "confidence_level"): AFTERWARDS,
+    ("AggregateCall", "bounds_source"): WORDS,
+    ("AggregateCall", "epsilon"): SHARES,
+    ("AggregateCall", "report"): AFTERWARDS,
+    ("Field", "name"): WORDS,
+    ("Field", "type"): TYPES,
+    ("Scan", "owner_kind"): BELIEVED_ELSEWHERE,
+    ("Values", "rows"): QUESTION,
+    ("Join", "from_subquery"): WORDS,
+    ("RowAggregate", "function"): QUESTION,
+    ("RowAggregate", "type"): TYPES,
+    ("RowAggregate", "distinct"): QUESTION,
+    ("SetOperation", "kind"): QUESTION,
+    ("Sort", "limit"): f"{AFTERWARDS}; over private rows it is refused (test_ownership)",
+    ("Sort", "offset"): f"{AFTERWARDS}; over private rows it is refused (test_ownership)",
+    ("Column", "type"): TYPES,
+    ("Literal", "value"): QUESTION,
+    ("Literal", "type"): TYPES,
+    ("Call", "function"): QUESTION,
+    ("Call", "type"): TYPES,
+    ("Case", "type"): TYPES,
+    ("Cast", "type"): TYPES,
+    ("Order", "descending"): QUESTION,
+    ("Order", "nulls_first"): QUESTION,
+    ("Frame", "unit"): f"{QUESTION}, in an order; without one it is refused (WindowCall.order)",
+    ("Frame", "start"): f"{QUESTION}, in an order; without one it is refused (WindowCall.order)",
+    ("Frame", "end"): f"{QUESTION}, in an order; without one it is refused (WindowCall.order)",
+    ("WindowCall", "function"): f"{QUESTION}, in an order; without one it is refused (WindowCall.order)",
+    ("WindowCall", "frame"): f"{QUESTION}, in an order; without one it is refused (WindowCall.order)",
+    ("WindowCall", "type"): TYPES,
+    ("InRelation", "type"): TYPES,
+    ("ExistsRelation", "type"): TYPES,
+    ("ScalarRelation", "type"): TYPES,
+    ("Type", "kind"): TYPES,
+    ("Type", "precision"): TYPES,
+    ("Type", "scale"): TYPES,
+    ("Type", "storage"): TYPES,
+    ("Variance", "sample"): AFTERWARDS,
+    ("Variance", "root"): AFTERWARDS,
+    ("Quantile", "fraction"): AFTERWARDS,
+    ("Quantiles", "parts"): AFTERWARDS,
+    ("ApproxBounds", "shares"): BELIEVED_ELSEWHERE,
+    ("ApproxBounds", "measures"): BELIEVED_ELSEWHERE,
+}
+
+EVERYWHERE = {
+    "Shift", "LaplaceNoise", "GaussianNoise", "OptimalSelection", "ThresholdSelection", "JointGaussian", "OwnerCount",
+    "RowCount", "OwnerSum", "OwnerMean", "RowMoment", "DistinctValues", "Leaves", "Histogram", "Contribution", "CountRows",
+    "Sum", "Average", "Variance", "Quantile", "Quantiles", "Extreme", "CountDistinct", "ApproxBounds", "CountOwners",
+}  # fmt: skip
+"""What several parts of a plan repeat: changed in one place, and in all of them."""
+
+
+# ---- making the changes --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A plan with one thing changed, and what that is."""
+
+    what: tuple[str, str, str, bool]
+    plan: StatementPlan
+
+
+def name_of(thing: Any) -> str:
+    """The class; the plan's own Column is told from the expression."""
+    kind = type(thing)
+    return "plan.Column" if kind.__name__ == "Column" and kind.__module__.endswith("releases") else kind.__name__
+
+
+def fields_of(thing: Any) -> list[str]:
+    """The fields of a dataclass that make a difference."""
+    return [f.name for f in fields(thing) if f.compare]
+
+
+def everything(thing: Any) -> Iterator[Any]:
+    """Every dataclass that something holds, itself first."""
+    stack, seen = [thing], set()
+    while stack:
+        part = stack.pop()
+        if isinstance(part, tuple):
+            stack.extend(part)
+        elif is_dataclass(part) and id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            stack.extend(getattr(part, name) for name in fields_of(part))
+
+
+def is_private(node: Any) -> bool:
+    return any(isinstance(part, nodes.Scan) and part.owner is not None for part in everything(node))
+
+
+def mutants(plan: StatementPlan, most: int = 2) -> Iterator[Mutant]:
+    """The plan with every field changed in every way, at most so many times for each way."""
+    made: dict[tuple[str, str, str, bool], int] = {}
+    for holder in list(everything(plan)):
+        for field in fields_of(holder):
+            for way, change in CHANGES.get((name_of(holder), field), {}).items():
+                for everywhere in (False, True) if name_of(holder) in EVERYWHERE else (False,):
+                    what = (name_of(holder), field, way, everywhere)
+                    if (
+                        made.get(what, 0) < most
+                        and (found := changed(plan, holder, field, change, everywhere)) is not None
+                    ):
+                        made[what] = made.get(what, 0) + 1
+                        yield Mutant(what, found)
+
+
+def changed(plan: StatementPlan, holder: Any, field: str, change: Callable[..., Any], everywhere: bool) -> Any:
+    """The plan with one field changed, or None where the change says nothing or cannot even be built."""
+    old = getattr(holder, field)
+    new = change(old, holder, plan)
+    if new is SKIP or new == old:
+        return None
+    try:
+        other = replace(holder, **{field: new})
+        found = rebuilt(plan, holder, other, everywhere)
+        return settled(found) if everywhere else found
+    except (InternalError, ShoalError):
+        return None
+
+
+def rebuilt(thing: Any, old: Any, new: Any, everywhere: bool) -> Any:
+    """The same thing with `new` for `old`: in the first place where it stands, or for everything that equals it."""
+    if thing is old or (everywhere and type(thing) is type(old) and thing == old):
+        return new
+    names = range(len(thing)) if isinstance(thing, tuple) else fields_of(thing) if is_dataclass(thing) else ()
+    different = {}
+    for name in names:
+        part = thing[name] if isinstance(thing, tuple) else getattr(thing, name)
+        found = rebuilt(part, old, new, everywhere)
+        if found is not part:
+            different[name] = found
+            if not everywhere:
+                break
+    if not different:
+        return thing
+    if isinstance(thing, tuple):
+        return tuple(different.get(index, part) for index, part in enumerate(thing))
+    return replace(thing, **different)
+
+
+def settled(plan: StatementPlan) -> StatementPlan:
+    """The plan with what it costs computed from its events, as a pass would; a claim that nobody can prove stays as it was."""
+    if any(select.composition == "pld" for select in plan.selects):
+        return plan
+    try:
+        return replace(plan, loss=plan_loss(plan.events))
+    except InternalError:
+        return plan
