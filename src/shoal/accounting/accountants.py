@@ -23,8 +23,10 @@ from shoal.accounting.events import (
     JointGaussian,
     LaplaceNoise,
     OptimalSelection,
+    PolicyLaplace,
     ThresholdSelection,
 )
+from shoal.accounting.neighbours import OWNER
 from shoal.accounting.zcdp import zcdp_epsilon, zcdp_rho_limit
 from shoal.errors import InternalError, ShoalError
 
@@ -97,13 +99,16 @@ def plan_loss(events: Sequence[Event]) -> Loss:
     | event | ε | δ | ρ | δ′ |
     |---|---|---|---|---|
     | Laplace noise, c coordinates moved by ≤ s steps, scale b | c·s/b | 0 | c·(s/b)²/2 | 0 |
+    | Laplace noise of a policy, moved by ≤ s steps in all, scale b | s/b | 0 | (s/b)²/2 | 0 |
     | joint Gaussian noise (its claim is verified) | ε | δ | Σρ | 0 |
     | optimal selection, κ groups | ε | δ | ε²/2κ | δ |
     | threshold (its noise must be charged beside it) | 0 | δ | 0 | δ |
 
-    Any claim that does not hold is an `InternalError`: nothing may be released under it.
+    Any claim that does not hold is an `InternalError`: nothing may be released under it. The sum is a loss under the one
+    promise that all events are about; events of two promises have no sum.
     """
     _require_charged_thresholds(events)
+    _require_one_promise(events)
     losses = [_event_loss(event) for event in events]
     return Loss(
         epsilon=sum((loss.epsilon for loss in losses), Fraction(0)),
@@ -115,7 +120,7 @@ def plan_loss(events: Sequence[Event]) -> Loss:
 
 def _event_loss(event: Event) -> Loss:
     match event:
-        case LaplaceNoise():
+        case LaplaceNoise() | PolicyLaplace():
             return Loss(event.epsilon, Fraction(0), event.epsilon**2 / (2 * event.shift.coordinates), Fraction(0))
         case JointGaussian():
             return _joint_gaussian_loss(event)
@@ -143,6 +148,11 @@ def _threshold_loss(event: ThresholdSelection) -> Loss:
     if not threshold_holds(event):
         raise InternalError("a threshold is too low for the delta it claims")
     return Loss(Fraction(0), event.delta, Fraction(0), event.delta)
+
+
+def _require_one_promise(events: Iterable[Event]) -> None:
+    if len({event.shift.neighbours if isinstance(event, PolicyLaplace) else OWNER for event in events}) > 1:
+        raise InternalError("losses under different promises do not add up")
 
 
 def _require_charged_thresholds(events: Iterable[Event]) -> None:

@@ -2,7 +2,7 @@
 
 An event *is* the specification of its mechanism: what is charged is what is run, by construction. All amounts are exact
 rationals; shifts, scales and thresholds are counted in steps of a public grid, and one step has the size `grid`.
-Neighbours differ by all rows of one owner.
+A shift says between which neighbours it was taken: all rows of one owner more or less, unless a policy says otherwise.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from shoal.accounting.neighbours import OWNER, Neighbours
 from shoal.errors import InternalError
 
 
@@ -26,6 +27,7 @@ class Shift:
     coordinates: int = 1
     entries: int | None = None
     """Set when the same norms may be spread over more entries (c rows in c different cells): how many at most."""
+    neighbours: Neighbours = OWNER
 
     def __post_init__(self) -> None:
         _require(self.per_coordinate >= 0 and self.coordinates >= 1, "a shift is not negative")
@@ -65,6 +67,29 @@ class LaplaceNoise:
     @property
     def epsilon(self) -> Fraction:
         """The pure loss of this event."""
+        return Fraction(self.shift.l1) / self.scale if self.shift.l1 else Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyLaplace:
+    """Independent discrete Laplace noise in every coordinate, private between the neighbours of a policy.
+
+    The shift is the policy sensitivity in steps (moves and rows per owner included): ε = shift.l1 / scale, δ = 0, under
+    `shift.neighbours` and under no other promise. A shift of 0 is released exactly and costs nothing there.
+    """
+
+    shift: Shift
+    scale: Fraction
+    grid: Fraction = Fraction(1)
+
+    def __post_init__(self) -> None:
+        _require(self.shift.neighbours != OWNER, "a policy's noise names its policy")
+        _require(self.scale > 0 or self.shift.l1 == 0, "Laplace noise needs a positive scale")
+        _require(self.grid > 0, "a grid step is positive")
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The pure loss of this event under its policy."""
         return Fraction(self.shift.l1) / self.scale if self.shift.l1 else Fraction(0)
 
 
@@ -145,5 +170,5 @@ class ThresholdSelection:
 
 
 Selection = OptimalSelection | ThresholdSelection
-Event = LaplaceNoise | JointGaussian | OptimalSelection | ThresholdSelection
+Event = LaplaceNoise | PolicyLaplace | JointGaussian | OptimalSelection | ThresholdSelection
 """What a plan may be charged with. `GaussianNoise` enters through `JointGaussian` only."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from shoal.accounting.events import AdditiveNoise, LaplaceNoise
+from shoal.accounting.events import AdditiveNoise, LaplaceNoise, PolicyLaplace
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.sampling.samplers import WideSteps, wide_discrete_gaussian, wide_discrete_laplace
 
@@ -24,21 +24,21 @@ Integers = npt.NDArray[np.object_]
 INT64_RANGE = (-(2**63), 2**63 - 1)
 
 
-def draw_noise(noise: AdditiveNoise, size: int, entropy: Entropy = SYSTEM) -> WideSteps:
-    """Independent draws of the noise, in steps; zeros when no owner can move the numbers."""
+def draw_noise(noise: AdditiveNoise | PolicyLaplace, size: int, entropy: Entropy = SYSTEM) -> WideSteps:
+    """Independent draws of the noise, in steps; zeros when no neighbour can move the numbers."""
     if noise.shift.l1 == 0:
         return np.zeros(size, dtype=np.int64)
-    if isinstance(noise, LaplaceNoise):
+    if isinstance(noise, LaplaceNoise | PolicyLaplace):
         return wide_discrete_laplace(noise.scale, size, entropy)
     return wide_discrete_gaussian(noise.sigma, size, entropy)
 
 
 def add_noise(
-    noise: AdditiveNoise, exact: Sequence[int] | npt.NDArray[np.int64] | Integers, entropy: Entropy = SYSTEM
+    noise: AdditiveNoise | PolicyLaplace, exact: Sequence[int] | npt.NDArray[np.int64] | Integers, entropy: Entropy = SYSTEM
 ) -> Integers:
     """Each exact number plus a draw of its own, as Python integers.
 
-    Precondition: one owner moves the whole vector by at most `noise.shift`. Postcondition: the release of the result
+    Precondition: neighbours (as the shift names them) differ in the whole vector by at most `noise.shift`. Postcondition: the release of the result
     loses what the event says: the noise is the event's noise exactly, the sum is exact, and its range has no end to
     saturate at.
     """

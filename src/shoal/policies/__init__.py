@@ -1,0 +1,1 @@
+"""Policies: which values must stay indistinguishable, and what that makes of sensitivity. No data, no SQL."""
