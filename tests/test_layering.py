@@ -18,7 +18,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "shoal"
 
 LAYERS = (
     ("errors", "params", "exact", "stack", "pages"),
-    ("mechanisms", "accounting"),
+    ("mechanisms", "accounting", "policies"),
     ("catalog", "plan"),
     ("sql",),
     ("rewrite",),

@@ -61,6 +61,7 @@ def test_the_public_list_is_this_one():
         "knowledge",
         "local",
         "meaning",
+        "policy",
         "risk",
     ]
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shoal import anonymity, audit, guarantees, knowledge, local, risk
+    from shoal import anonymity, audit, guarantees, knowledge, local, policy, risk
     from shoal.accounting.meaning import meaning
     from shoal.catalog import Catalog
     from shoal.errors import InternalError, ShoalError
@@ -34,7 +34,7 @@ _HOMES = {
     "connect": "shoal.session",
     "meaning": "shoal.accounting.meaning",
 }
-_MODULES = ("anonymity", "audit", "guarantees", "knowledge", "local", "risk")
+_MODULES = ("anonymity", "audit", "guarantees", "knowledge", "local", "policy", "risk")
 
 __all__ = [
     "Catalog",
@@ -51,6 +51,7 @@ __all__ = [
     "knowledge",
     "local",
     "meaning",
+    "policy",
     "risk",
 ]
 

@@ -36,6 +36,9 @@ class Engine(Protocol):
     def combinations(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Every combination of some columns' values, and in the last column its number of rows: what side tools count."""
 
+    def columns(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of some columns as they are stored: what a policy counts over its domain."""
+
     def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """The exact integers of a contribution query; raises `EngineFailure` and nothing else."""
 

@@ -34,13 +34,15 @@ def draw_noise(noise: AdditiveNoise | PolicyLaplace, size: int, entropy: Entropy
 
 
 def add_noise(
-    noise: AdditiveNoise | PolicyLaplace, exact: Sequence[int] | npt.NDArray[np.int64] | Integers, entropy: Entropy = SYSTEM
+    noise: AdditiveNoise | PolicyLaplace,
+    exact: Sequence[int] | npt.NDArray[np.int64] | Integers,
+    entropy: Entropy = SYSTEM,
 ) -> Integers:
     """Each exact number plus a draw of its own, as Python integers.
 
-    Precondition: neighbours (as the shift names them) differ in the whole vector by at most `noise.shift`. Postcondition: the release of the result
-    loses what the event says: the noise is the event's noise exactly, the sum is exact, and its range has no end to
-    saturate at.
+    Precondition: neighbours (as the shift names them) differ in the whole vector by at most `noise.shift`. Postcondition:
+    the release of the result loses what the event says: the noise is the event's noise exactly, the sum is exact, and its
+    range has no end to saturate at.
     """
     numbers = _python_integers(exact)
     return np.asarray(numbers + draw_noise(noise, len(numbers), entropy).astype(object), dtype=object)

@@ -45,9 +45,7 @@ class Answers:
 
 def draw(plan: ReleasePlan, records: Counts, entropy: Entropy = SYSTEM) -> list[list[int]]:
     """The noisy numbers of every family, in steps."""
-    return [
-        [int(number) for number in add_noise(each.event, each.totals(records), entropy)] for each in plan.measured
-    ]
+    return [[int(number) for number in add_noise(each.event, each.totals(records), entropy)] for each in plan.measured]
 
 
 def answer(
@@ -184,7 +182,10 @@ def _linear(plan: ReleasePlan, query: Query, drawn: list[int], n: int | None, le
         halves = [one_draw(found.scale, level)] * len(drawn)
     limits = _limits(table, n)
     rows = [
-        [_plain(_clip(value + sign * half, *limit) * grid) for value, half, limit in zip(raw, halves, limits, strict=True)]
+        [
+            _plain(_clip(value + sign * half, *limit) * grid)
+            for value, half, limit in zip(raw, halves, limits, strict=True)
+        ]
         for sign in (-1, 0, 1)
     ]
     return Answers([_plain(value * grid) for value in raw], rows[1], rows[0], rows[2])

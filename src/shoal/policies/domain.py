@@ -84,7 +84,7 @@ class Attribute:
         if not isinstance(value, str | int) or (isinstance(value, bool) != isinstance(self.values[0], bool)):
             raise self._unknown(value)
         try:
-            return self.values.index(value)
+            return self.values.index(value) if isinstance(self.values, tuple) else self.values.index(int(value))
         except ValueError:
             raise self._unknown(value) from None
 

@@ -8,10 +8,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,4 +47,4 @@ def onto_total(values: Sequence[float] | Floats, total: float) -> Floats:
     order = np.sort(array)[::-1]
     excess = (np.cumsum(order) - total) / np.arange(1, len(order) + 1)
     last = int(np.flatnonzero(order > excess)[-1])
-    return np.maximum(array - excess[last], 0.0)
+    return np.asarray(np.maximum(array - excess[last], 0.0), dtype=np.float64)

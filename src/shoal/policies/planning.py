@@ -1,10 +1,10 @@
 """A question under a policy → which numbers get which noise, what it costs, and how large the error will be. Reads no data.
 
-**Proof note.** Precondition: each family of numbers is Σ v(record) with v taken from `Measured.table`, and `Measured.l1` is its
-policy sensitivity, recomputed from that same table. Formula: discrete Laplace noise of scale ≥ l1/ε_i on every number. Postcondition:
-one set of moves changes the log-likelihood by at most Σ l1/scale over the families it can touch. Families of different *lines* (parts
-of an ordered attribute that no edge crosses) are never touched by one move, and a move's share is at most 1/moves of a family's
-loss, so that the loss of the whole release is the largest sum over one line, not the sum over lines.
+**Proof note.** Precondition: each family of numbers is Σ v(record) with v taken from `Measured.table`, and its event's shift is
+its policy sensitivity, recomputed from that same table. Formula: discrete Laplace noise of scale ≥ l1/ε_i on every number.
+Postcondition: one set of moves changes the log-likelihood by at most Σ l1/scale over the families it can touch. Families of
+different *lines* (parts of an ordered attribute that no edge crosses) are never touched by one move, and a move's share is at most
+1/moves of a family's loss, so that the loss of the whole release is the largest sum over one line, not the sum over lines.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class ReleasePlan:
     expected_error: float
     rows_per_owner: int = 1
     public_n: bool = True
+    sampled: bool = False
     lines: tuple[PlacedLine, ...] = ()
 
     @cached_property
@@ -99,12 +100,12 @@ class ReleasePlan:
 
     @property
     def owner_loss(self) -> Fraction | float:
-        """rows per owner · max over x of Σ |v_i(x)|/scale_i: what it costs to hide all rows of an owner by this noise.
+        """Rows per owner · max over x of Σ |v_i(x)|/scale_i: what it costs to hide all rows of an owner by this noise.
 
         The maxima of the families are attained together: cells and blocks are 1 everywhere, prefixes largest at the
         lowest value. Infinite where a number is exact, and where the number of records is used.
         """
-        if self.public_n and (self.lines or _is_mean(self.query)):
+        if _is_mean(self.query) or (self.public_n and self.lines):
             return math.inf
         total = Fraction(0)
         for each in self.measured:
@@ -125,7 +126,7 @@ class ReleasePlan:
             return math.inf
         total = Fraction(0)
         for each in self.measured:
-            moved = self.rows_per_owner * _steps(other, each)
+            moved = self.rows_per_owner * _steps(other, each, sampled=self.sampled)
             if moved and not each.scale:
                 return math.inf
             total += Fraction(moved) / each.scale if moved else 0
@@ -136,28 +137,44 @@ def _is_mean(query: Query) -> bool:
     return isinstance(query, Sum) and query.mean
 
 
-def _steps(rule: Policy, measured: Measured) -> int:
+def _steps(rule: Policy, measured: Measured, *, sampled: bool) -> int:
     if isinstance(measured.table, Columns):
-        return int(rule.l1(Sum(measured.names)))
-    return rule.steps(measured.names, measured.table)
+        return rule.sum_steps(Sum(measured.names), sampled=sampled)
+    return rule.steps(measured.names, measured.table, sampled=sampled)
 
 
 def measure(
-    rule: Policy, names: tuple[str, ...], table: Table | Columns, epsilon: Fraction, rows_per_owner: int = 1
+    rule: Policy,
+    names: tuple[str, ...],
+    table: Table | Columns,
+    epsilon: Fraction,
+    rows_per_owner: int = 1,
+    *,
+    sampled: bool = False,
 ) -> Measured:
     """A family at this ε: its sensitivity looked up over the edges, its scale rounded up."""
     draft = Measured(names, table, PolicyLaplace(Shift(0, neighbours=rule.neighbours), Fraction(0), table.grid))
-    l1 = rows_per_owner * _steps(rule, draft)
+    l1 = rows_per_owner * _steps(rule, draft, sampled=sampled)
     shift = Shift(l1, entries=max(1, table.coordinates), neighbours=rule.neighbours)
     return Measured(names, table, PolicyLaplace(shift, round_scale_up(l1 / epsilon), table.grid))
 
 
 def plan_release(
-    query: Query, rule: Policy, epsilon: Fraction, *, rows_per_owner: int = 1, public_n: bool = True
+    query: Query,
+    rule: Policy,
+    epsilon: Fraction,
+    *,
+    rows_per_owner: int = 1,
+    public_n: bool = True,
+    sampled: bool = False,
 ) -> ReleasePlan:
-    """The plan with the least expected error."""
+    """The plan with the least expected error.
+
+    `sampled`: rows of owners with more than their share are left out at random. Known counts are then facts about the
+    table and not about the rows that are kept: they still bound what moves together, and no longer decide an answer.
+    """
     names = query.attributes(rule.domain)
-    context = _Context(query, rule, epsilon, rows_per_owner, public_n, names)
+    context = _Context(query, rule, epsilon, rows_per_owner, public_n, sampled, names)
     if isinstance(query, Sum):
         return context.sums()
     if isinstance(query, Cumulative):
@@ -180,16 +197,17 @@ class _Context:
     epsilon: Fraction
     rows: int
     public_n: bool
+    sampled: bool
     names: tuple[str, ...]
 
     def _plan(
         self, mechanism: Mechanism, measured: tuple[Measured, ...], error: float, lines: tuple[PlacedLine, ...] = ()
     ) -> ReleasePlan:
         named: Mechanism = mechanism if any(each.scale for each in measured) else "exact"
-        return ReleasePlan(self.query, self.rule, named, measured, error, self.rows, self.public_n, lines)
+        return ReleasePlan(self.query, self.rule, named, measured, error, self.rows, self.public_n, self.sampled, lines)
 
     def _measure(self, table: Table | Columns, epsilon: Fraction | None = None) -> Measured:
-        return measure(self.rule, self.names, table, epsilon or self.epsilon, self.rows)
+        return measure(self.rule, self.names, table, epsilon or self.epsilon, self.rows, sampled=self.sampled)
 
     def direct(self) -> ReleasePlan:
         """Noise on the answers."""
@@ -200,7 +218,8 @@ class _Context:
         """Noise on each sum; no joint domain is looked at."""
         query: Any = self.query
         columns = [self.rule.domain.ordered(name).values for name in query.names]
-        found = measure(self.rule, query.names, Columns(tuple(map(_column, columns))), self.epsilon, self.rows)
+        table = Columns(tuple(map(_column, columns)))
+        found = measure(self.rule, query.names, table, self.epsilon, self.rows, sampled=self.sampled)
         return self._plan("noise", (found,), discrete_variance(found.scale))
 
     def cells(self) -> ReleasePlan:
@@ -213,7 +232,7 @@ class _Context:
 
     def lines(self) -> list[tuple[int, Line]]:
         """Where the attribute falls apart into lines that no edge crosses."""
-        return lines_of(self.rule, self.names[0], public_n=self.public_n)
+        return lines_of(self.rule, self.names[0], public_n=self.public_n, sampled=self.sampled)
 
     def _placed(self, chains: list[tuple[int, Chain]]) -> tuple[tuple[Measured, ...], tuple[PlacedLine, ...]]:
         measured: list[Measured] = [self._exact_ends([start for start, _ in chains])]
@@ -222,7 +241,7 @@ class _Context:
         for start, chain in chains:
             families = []
             for table, scale in chain_tables(chain, start, size):
-                l1 = self.rows * self.rule.steps(self.names, table)
+                l1 = self.rows * self.rule.steps(self.names, table, sampled=self.sampled)
                 shift = Shift(l1, entries=max(1, table.coordinates), neighbours=self.rule.neighbours)
                 families.append(len(measured))
                 measured.append(Measured(self.names, table, PolicyLaplace(shift, scale)))
@@ -330,10 +349,10 @@ def prefixes_inside(ends: list[int], start: int, size: int) -> Prefixes:
     return Prefixes(above, len(ends))
 
 
-def lines_of(rule: Policy, name: str, *, public_n: bool = True) -> list[tuple[int, Line]]:
+def lines_of(rule: Policy, name: str, *, public_n: bool = True, sampled: bool = False) -> list[tuple[int, Line]]:
     """An ordered attribute cut where no edge crosses: (first position, line)."""
     size = rule.domain.ordered(name).size
-    reach = _reaches(rule, name, size)
+    reach = _reaches(rule, name, size, sampled=sampled)
     starts = [0, *(j for j in range(1, size) if not reach[j])]
     stops = [*starts[1:], size]
     return [
@@ -342,10 +361,10 @@ def lines_of(rule: Policy, name: str, *, public_n: bool = True) -> list[tuple[in
     ]
 
 
-def _reaches(rule: Policy, name: str, size: int) -> npt.NDArray[np.int64]:
+def _reaches(rule: Policy, name: str, size: int, *, sampled: bool) -> npt.NDArray[np.int64]:
     """For every threshold j, the longest edge that crosses it (0 at threshold 0)."""
     reach = np.zeros(size, dtype=np.int64)
-    if rule.cells is not None and rule.steps((name,), Cumulative(name).table(rule.domain)) == 0:
+    if rule.cells is not None and rule.steps((name,), Cumulative(name).table(rule.domain), sampled=sampled) == 0:
         return reach
     if isinstance(rule.secret, Distance | Within):
         reach[1:] = rule.secret.farthest(rule.domain, (name,))[rule.domain.axis(name)]

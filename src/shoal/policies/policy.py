@@ -82,10 +82,9 @@ class Policy:
         return known_counts.moves(self.domain, self.secret, self.cells)
 
     def l1(self, query: Query) -> Fraction:
-        """moves · max over edges ‖v(x) − v(y)‖₁, exactly; 0 means that the answer is no secret."""
+        """Moves · max over edges ‖v(x) − v(y)‖₁, exactly; 0 means that the answer is no secret."""
         if isinstance(query, Sum):
-            span = self.secret.farthest(self.domain, query.attributes(self.domain))
-            return Fraction(0 if self._sums_are_known(query) else self.moves * _sum(span))
+            return Fraction(self.sum_steps(query))
         table = query.table(self.domain)
         return self.steps(query.attributes(self.domain), table) * table.grid
 
@@ -101,9 +100,20 @@ class Policy:
         found = sensitivity.over_edges(self.domain, self.secret, names, table, squared=True)
         return self.moves**2 * found.amount * table.grid**2
 
-    def steps(self, names: Sequence[str], table: Table) -> int:
-        """The L1 sensitivity of a table over these attributes, in steps of its grid."""
-        return 0 if self._is_known(names, table) else self.moves * self._largest(names, table).amount
+    def steps(self, names: Sequence[str], table: Table, *, sampled: bool = False) -> int:
+        """The L1 sensitivity of a table over these attributes, in steps of its grid.
+
+        `sampled`: not all rows are kept, and known counts do not decide sums over those that are.
+        """
+        if not sampled and self._is_known(names, table):
+            return 0
+        return self.moves * self._largest(names, table).amount
+
+    def sum_steps(self, query: Sum, *, sampled: bool = False) -> int:
+        """The L1 sensitivity of sums of attributes, by closed form."""
+        if not sampled and self._sums_are_known(query):
+            return 0
+        return self.moves * _sum(self.secret.farthest(self.domain, query.attributes(self.domain)))
 
     def _largest(self, names: Sequence[str], table: Table) -> Largest:
         return sensitivity.over_edges(self.domain, self.secret, names, table)

@@ -107,7 +107,9 @@ class Ranges:
 
     def table(self, domain: Domain) -> Table:
         """1 inside a range, else 0."""
-        rows = np.zeros((domain.projected([self.attribute]).require_enumerable().size, len(self.intervals)), dtype=np.int64)
+        rows = np.zeros(
+            (domain.projected([self.attribute]).require_enumerable().size, len(self.intervals)), dtype=np.int64
+        )
         for column, (low, high) in enumerate(self.positions(domain)):
             rows[low : high + 1, column] = 1
         return Dense(rows)
@@ -176,15 +178,17 @@ class Linear:
         return self._tables[domain]
 
     def _evaluated(self, domain: Domain) -> Table:
-        columns = [_column(attribute.values, axis) for attribute, axis in zip(domain.attributes, domain.grid, strict=True)]
+        columns = [
+            _column(attribute.values, axis) for attribute, axis in zip(domain.attributes, domain.grid, strict=True)
+        ]
         names = domain.names
         try:
-            found = [self.function(dict(zip(names, record))) for record in zip(*columns, strict=True)]
+            found = [self.function(dict(zip(names, record, strict=True))) for record in zip(*columns, strict=True)]
         except Exception as error:  # noqa: BLE001 - the caller's function, on public values
             raise usage(f"The function of {self.name!r} failed on a value of the domain: {error}.") from None
         if set(map(type, found)) == {int}:
             return Dense(whole_steps(found).reshape(-1, 1))
-        return _dense([row if isinstance(row, Sequence | np.ndarray) else (row,) for row in found], self.name)
+        return _dense([tuple(row) if isinstance(row, Sequence | np.ndarray) else (row,) for row in found], self.name)
 
     def keys(self, domain: Domain) -> list[Any]:
         """Numbers, from 0."""
@@ -194,8 +198,8 @@ class Linear:
 def _column(values: range | tuple[Any, ...], axis: Indices) -> list[Any]:
     """One attribute of every value of the domain."""
     if isinstance(values, range):
-        return (axis + values.start).tolist()
-    return np.array(values, dtype=object)[axis].tolist()
+        return list((axis + values.start).tolist())
+    return list(np.array(values, dtype=object)[axis])
 
 
 def _dense(rows: Sequence[Sequence[Any]], name: str) -> Dense:
@@ -268,5 +272,7 @@ def mean(*names: str) -> Query:
 def linear(function: Callable[[dict[str, Any]], Any], *, name: str = "linear") -> Query:
     """Σ function(record): a record is a dict of attribute → value, the function returns int or Fraction, one or several."""
     if not builtins.callable(function):
-        raise usage("linear() takes a function of a record.", 'linear(lambda record: record["age"] ** 2, name="squares")')
+        raise usage(
+            "linear() takes a function of a record.", 'linear(lambda record: record["age"] ** 2, name="squares")'
+        )
     return Linear(function, name)

@@ -72,7 +72,10 @@ class Secret(ABC):
 
     def farthest(self, domain: Domain, names: Sequence[str]) -> Positions:
         """The span whose sum over these attributes is largest; 0 elsewhere."""
-        kept = [tuple(s if n in names else 0 for n, s in zip(domain.names, span, strict=True)) for span in self.spans(domain)]
+        kept = [
+            tuple(s if n in names else 0 for n, s in zip(domain.names, span, strict=True))
+            for span in self.spans(domain)
+        ]
         return max(kept, key=sum)
 
     def attain(self, domain: Domain, span: Positions) -> tuple[Positions, Positions]:
@@ -139,7 +142,7 @@ class Attributes(Secret):
             raise usage("attributes(c) takes a whole number from 1.")
 
     def check(self, domain: Domain) -> None:
-        """c is at most the number of attributes."""
+        """C is at most the number of attributes."""
         if self.count > len(domain.attributes):
             raise usage(f"attributes({self.count}) is more than the domain has ({len(domain.attributes)}).")
 
@@ -202,10 +205,14 @@ class Distance(Secret):
         if not moved:
             return
         seen = _names_in(domain, names).require_enumerable()
+        for name, reach in moved:
+            if reach >= seen.attribute(name).size - 1:
+                yield seen.labels([other for other in seen.names if other != name])
         offsets = [
             tuple(step if i == seen.axis(name) else 0 for i in range(len(seen.shape)))
             for name, reach in moved
-            for step in range(1, min(reach, seen.attribute(name).size - 1) + 1)
+            for step in range(1, reach + 1)
+            if reach < seen.attribute(name).size - 1
         ]
         yield from shifted_pairs(seen, offsets)
 
@@ -433,9 +440,7 @@ class Partition(Secret):
 
     def to_dict(self) -> Any:
         """Attribute → cut points."""
-        written = {
-            name: [list(cut) if isinstance(cut, tuple) else cut for cut in cuts] for name, cuts in self.parts
-        }
+        written = {name: [list(cut) if isinstance(cut, tuple) else cut for cut in cuts] for name, cuts in self.parts}
         return {"partition": written}
 
 
@@ -522,15 +527,16 @@ def _resolved(listed: tuple[tuple[Any, Any], ...], domain: Domain) -> tuple[tupl
 
 
 def shifted_pairs(seen: Domain, offsets: Sequence[Positions]) -> Iterator[Pairs]:
-    """All pairs (x, x + offset) inside the domain; too many are refused before the first."""
-    edges = sum(math.prod(max(0, m - abs(o)) for m, o in zip(seen.shape, offset, strict=True)) for offset in offsets)
-    if edges > MOST_EDGES:
-        raise too_many_edges()
+    """All pairs (x, x + offset) inside the domain; refused at the edge that is one too many, for whoever gets so far."""
+    left = MOST_EDGES
     numbers = np.arange(seen.size, dtype=np.int64).reshape(seen.shape)
     for offset in offsets:
         low = tuple(slice(max(0, -o), m - max(0, o)) for m, o in zip(seen.shape, offset, strict=True))
         high = tuple(slice(max(0, o), m - max(0, -o)) for m, o in zip(seen.shape, offset, strict=True))
         x, y = numbers[low].ravel(), numbers[high].ravel()
+        left -= len(x)
+        if left < 0:
+            raise too_many_edges()
         if len(x):
             yield x, y
 

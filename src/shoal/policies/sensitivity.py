@@ -18,14 +18,12 @@ from shoal.policies.tables import NOTHING, Largest, Prefixes, Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shoal.policies.domain import Domain
+    from shoal.policies.domain import Domain, Indices
     from shoal.policies.known import Known
     from shoal.policies.secrets import Secret
 
 
-def over_edges(
-    domain: Domain, secret: Secret, names: Sequence[str], table: Table, *, squared: bool = False
-) -> Largest:
+def over_edges(domain: Domain, secret: Secret, names: Sequence[str], table: Table, *, squared: bool = False) -> Largest:
     """The maximum of ‖v(x) − v(y)‖₁ (or its L2 square) over the edges, for a table over `domain.projected(names)`."""
     if isinstance(table, Prefixes) and len(names) == 1 and isinstance(secret, Distance | Within):
         return _over_a_line(domain, secret, names[0], table)
@@ -51,7 +49,7 @@ def _over_a_line(domain: Domain, secret: Distance | Within, name: str, table: Pr
     return _over_pairs(table, numbers, numbers + step, squared=False)
 
 
-def _over_pairs(table: Table, x: np.ndarray, y: np.ndarray, *, squared: bool) -> Largest:  # type: ignore[type-arg]
+def _over_pairs(table: Table, x: Indices, y: Indices, *, squared: bool) -> Largest:
     gaps = table.between_squared(x, y) if squared else table.between(x, y)
     at = int(np.argmax(gaps))
     return Largest(int(gaps[at]), (int(x[at]), int(y[at]))) if gaps[at] else NOTHING

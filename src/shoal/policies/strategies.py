@@ -10,10 +10,10 @@ at most θ adds ±1 to a run of at most θ neighbouring c_j.
 | tree | blocks of s cells on a share a of ε; all cells on the rest | 2; 2 |
 | cells | all cells (best on very short lines) | 2 |
 
-**Least squares as resistors.** Noise of variance V between c_i and c_j (a cell, a block) is a resistor V between two nodes, noise on
-c_j alone a resistor to the ground, a known c_j is ground. The best linear unbiased estimate has Var(c_j − c_i) = the effective
-resistance between them. Inside a block the nodes form a string of equal resistors, so only the ends of blocks have to be solved for:
-a tridiagonal system. Inner nodes interpolate between the ends, plus a bridge: the cells' noise with its sum taken out.
+**Least squares as resistors.** Noise of variance V between c_i and c_j (a cell, a block) is a resistor V between two nodes, noise
+on c_j alone a resistor to the ground, a known c_j is ground. The best linear unbiased estimate has Var(c_j − c_i) = the effective
+resistance between them. Inside a block the nodes form a string of equal resistors, so only the ends of blocks have to be solved
+for: a tridiagonal system. Inner nodes interpolate between the ends, plus a bridge: the cells' noise with its sum taken out.
 """
 
 from __future__ import annotations
@@ -385,7 +385,7 @@ def _even_objective(chain: Chain, values: int, variance: Variance) -> float:
 
 @lru_cache(maxsize=128)
 def _spectrum(blocks: int) -> tuple[Floats, Floats]:
-    """cos of the eigenangles of a string between two known ends, and the squared sums of its eigenvectors."""
+    """Cos of the eigenangles of a string between two known ends, and the squared sums of its eigenvectors."""
     k = np.arange(1, blocks)
     angle = k * np.pi / blocks
     weights = np.where(k % 2 == 1, 2 / blocks / np.tan(angle / 2) ** 2, 0.0)

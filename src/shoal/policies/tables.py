@@ -46,7 +46,9 @@ NOTHING = Largest(0, None)
 def too_many_edges() -> ShoalError:
     """The refusal of an enumeration that would not end."""
     return ShoalError(
-        "E_LIMITS", "The secret graph has more than 2^26 edges.", hint="Make the domain coarser, or the distance shorter."
+        "E_LIMITS",
+        "The secret graph has more than 2^26 edges.",
+        hint="Make the domain coarser, or the distance shorter.",
     )
 
 
@@ -192,7 +194,7 @@ class Prefixes:
 
     def between(self, x: Indices, y: Indices) -> Steps:
         """‖v(x) − v(y)‖₁: the thresholds between x and y; the square of the L2 norm is the same number."""
-        return np.abs(self.above[x] - self.above[y])
+        return np.asarray(np.abs(self.above[x] - self.above[y]))
 
     between_squared = between
 

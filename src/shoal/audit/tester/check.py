@@ -70,6 +70,7 @@ def check(
     seed: int = 0,
     domain: tuple[float, float] | None = None,
     floating_point: bool = False,
+    search: bool = True,
 ) -> Verdict:
     """Search for a violation of (ε, δ)-differential privacy under adding or removing one record.
 
@@ -86,10 +87,13 @@ def check(
             far outside: a mechanism that does not clamp is not private.
         floating_point: look at the last bits of the outputs as well. Textbook noise on doubles fails this.
 
+        search: False tries the given pairs alone. For promises about other neighbours, such as those of a policy, pairs
+            that differ by a record would prove nothing.
+
     The search stops at the first pair that proves a violation.
     """
     _require_sensible(epsilon, delta, samples, confidence)
-    pairs = plan_pairs(inputs, seed=seed, bases=2, records=4, domain=domain)
+    pairs = plan_pairs(inputs, seed=seed, bases=2, records=4, domain=domain, search=search)
     claim = _Claim(epsilon, delta, (1 - confidence) / max(1, len(pairs)))
     sampler = _Sampler(mechanism, samples, seed)
     best: tuple[_Finding, Any, Any] | None = None

@@ -141,13 +141,16 @@ def plan_pairs(
     bases: int,
     records: int,
     domain: tuple[float, float] | None,
+    search: bool = True,
 ) -> list[Pair]:
     """All pairs of a run, fixed before any sample is drawn; what is equal is tried once.
 
     When the caller's data sets are not lists of numbers, the search has nothing to offer them and is left out.
     """
     pairs = given_pairs(inputs or ())
-    if all(is_list_of_numbers(side) for pair in pairs for side in (pair.larger, pair.smaller)):
+    if not search and not pairs:
+        raise ShoalError("E_USAGE", "search=False needs inputs: the pairs to try.")
+    if search and all(is_list_of_numbers(side) for pair in pairs for side in (pair.larger, pair.smaller)):
         searched = search_pairs(seed, bases, records, domain)
         pairs.extend(Pair(larger, smaller, tuple(larger), tuple(smaller)) for larger, smaller in searched)
     unique: dict[tuple[object, object], Pair] = {}

@@ -234,6 +234,11 @@ class DuckDBEngine:
         query.set("group", exp.Group(expressions=[key.copy() for key in keys]))
         yield from self._batches(query)
 
+    def columns(self, table: str, columns: list[str]) -> Generator[pa.RecordBatch]:
+        """The rows of some columns, in no order that means anything."""
+        named = [aliased(exp.Column(this=name(each)), f"k{place}") for place, each in enumerate(columns)]
+        yield from self._batches(select(named, self._sources[fold(table)].copy()))
+
     def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """The exact integers of a contribution query: in memory where rows fit and can be handled, else by SQL."""
         with suppress(*memory.NEEDS_SQL):
