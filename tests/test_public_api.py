@@ -57,6 +57,7 @@ def test_the_public_list_is_this_one():
         "anonymity",
         "audit",
         "connect",
+        "definitions",
         "guarantees",
         "knowledge",
         "local",

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shoal import anonymity, audit, guarantees, knowledge, local, policy, risk
+    from shoal import anonymity, audit, definitions, guarantees, knowledge, local, policy, risk
     from shoal.accounting.meaning import meaning
     from shoal.catalog import Catalog
     from shoal.errors import InternalError, ShoalError
@@ -34,7 +34,7 @@ _HOMES = {
     "connect": "shoal.session",
     "meaning": "shoal.accounting.meaning",
 }
-_MODULES = ("anonymity", "audit", "guarantees", "knowledge", "local", "policy", "risk")
+_MODULES = ("anonymity", "audit", "definitions", "guarantees", "knowledge", "local", "policy", "risk")
 
 __all__ = [
     "Catalog",
@@ -47,6 +47,7 @@ __all__ = [
     "anonymity",
     "audit",
     "connect",
+    "definitions",
     "guarantees",
     "knowledge",
     "local",

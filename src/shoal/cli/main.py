@@ -23,6 +23,7 @@ from shoal.cli.explain import explain
 from shoal.cli.init import init
 from shoal.cli.output import as_json, reason_of
 from shoal.cli.query import query
+from shoal.cli.theory import definitions
 from shoal.cli.theory.compose import compose
 from shoal.cli.theory.convert import convert
 from shoal.cli.theory.group import group
@@ -41,7 +42,7 @@ app = typer.Typer(
 )
 for verb in (demo, query, explain, budget, init, audit, meaning, compose, convert, group, subsample):
     app.command()(verb)
-for verbs in (risk.app, anonymity.app, knowledge.app, attack.app):
+for verbs in (risk.app, anonymity.app, knowledge.app, attack.app, definitions.app):
     app.add_typer(verbs)
 
 RARELY = 200_000

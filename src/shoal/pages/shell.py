@@ -15,10 +15,10 @@ from pathlib import Path
 from shoal.errors import ShoalError
 
 
-def page(title: str, body: str) -> str:
-    """A whole page around a body."""
+def page(title: str, body: str, script: str = "") -> str:
+    """A whole page around a body; a script of its own runs behind that of all pages."""
     folder = resources.files("shoal.pages")
-    script = (folder / "page.js").read_text(encoding="utf-8")
+    script = (folder / "page.js").read_text(encoding="utf-8") + script
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     shell = (folder / "page.html").read_text(encoding="utf-8")
     for mark, text in (

@@ -76,3 +76,27 @@ def test_meaning_for_people_and_machines(capsys, tmp_path):
 def test_meaning_refuses_what_is_no_epsilon(capsys):
     status, _, err = call(capsys, "meaning", "--", "-1")
     assert (status, err[:16]) == (2, "E_OPTION_INVALID")
+
+
+def test_the_catalogue_on_the_command_line(capsys, tmp_path):
+    status, out, _ = call(capsys, "definitions", "list", "--dimension", "Q", "--composes", "--search", "concentrated")
+    assert (status, out.splitlines()[0].split()[0]) == (0, "mean-concentrated-dp")
+    assert json.loads(call(capsys, "definitions", "show", "dp", "--json")[1])["id"] == "dp"
+    assert (
+        json.loads(call(capsys, "definitions", "relation", "dp", "approximate-dp", "--json")[1])["kind"] == "stronger"
+    )
+    assert call(capsys, "definitions", "relation", "pixel-dp", "dp")[0] == 1
+    assert json.loads(call(capsys, "definitions", "path", "dp", "kl-privacy", "--json")[1])[0]["target"] == "kl-privacy"
+    assert call(capsys, "definitions", "path", "kl-privacy", "dp")[0] == 1
+    guided = call(capsys, "definitions", "guide", "--protects", "some values", "--needs", "constraints", "--json")
+    assert json.loads(guided[1])["definition"] == "blowfish"
+    assert call(capsys, "definitions", "page", str(tmp_path / "page.html"))[0] == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("show", "nothing"), ("relation", "dp", "nothing"), ("list", "--dimension", "Z"), ("guide", "--protects", "cats")],
+)
+def test_the_catalogue_refuses_unknown_names(capsys, words):
+    status, _, err = call(capsys, "definitions", *words)
+    assert (status, err[:7]) == (2, "E_USAGE")

@@ -1,1 +1,1 @@
-"""Verbs that calculate and read no data: compose, convert, group, subsample, meaning."""
+"""Verbs that calculate and read no data: compose, convert, group, subsample, meaning, definitions."""
