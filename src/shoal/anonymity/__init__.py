@@ -9,5 +9,21 @@ from shoal.anonymity.hierarchies.hierarchy import Hierarchy
 from shoal.anonymity.measuring.measure_table import measure
 from shoal.anonymity.measuring.measurement import Measurement, Share
 from shoal.anonymity.measuring.verdicts import Finding, Verdict
+from shoal.anonymity.recoding.anonymized import Anonymized
+from shoal.anonymity.recoding.enforce import enforce
+from shoal.anonymity.recoding.reuse import apply, compose
+from shoal.anonymity.recoding.transformation import Transformation
 
-__all__ = ["Finding", "Hierarchy", "Measurement", "Share", "Verdict", "measure"]
+__all__ = [
+    "Anonymized",
+    "Finding",
+    "Hierarchy",
+    "Measurement",
+    "Share",
+    "Transformation",
+    "Verdict",
+    "apply",
+    "compose",
+    "enforce",
+    "measure",
+]

@@ -176,7 +176,7 @@ def _open_frames(frames: dict[str, Any]) -> Engine:
     for table, frame in frames.items():
         if not isinstance(table, str):
             raise ShoalError("E_SOURCE", "Data frames come as a dict of name → frame.", hint=_WHAT_WORKS)
-        sound[table] = _sound(table, as_arrow(frame))
+        sound[table] = frame_table(table, frame)
         try:
             connection.register(table, sound[table])
         except duckdb.Error:
@@ -187,6 +187,11 @@ def _open_frames(frames: dict[str, Any]) -> Engine:
             ) from None
         connection.unregister(table)
     return DuckDBEngine(connection, ours=True, frames=sound)
+
+
+def frame_table(name: str, frame: Any) -> Any:
+    """A data frame as an Arrow table that an engine can read whatever it holds; side tools read small ones directly."""
+    return _sound(name, as_arrow(frame))
 
 
 def _sound(name: str, table: Any) -> Any:

@@ -70,3 +70,84 @@ def profile_k(rows, quasi):
     for classes in sets.values():
         counts[frozenset(classes)] += 1
     return min(counts.values())
+
+
+# demands, and the best recoding by looking at all of them
+
+
+def holds(name, value, rows, table, people, distance):
+    """Whether a class keeps one demand; `people` are the population's rows of the same class."""
+    owners = len(owners_of(rows))
+    match name:
+        case "k":
+            return owners >= value
+        case "l":
+            return distinct_l(rows, "s") >= value
+        case "entropy_l":
+            held = sorted(holders(rows, "s").values())
+            total = sum(held)
+            return Fraction(total) ** total >= Fraction(value) ** total * math.prod(c**c for c in held)
+        case "recursive":
+            held = sorted(holders(rows, "s").values(), reverse=True)
+            return held[0] < value[0] * sum(held[value[1] - 1 :])
+        case "t":
+            return closeness(rows, table, "s", distance) <= Fraction(str(value))
+        case "k_map":
+            return len(owners_of(people)) >= value
+        case "presence":
+            low, high = (Fraction(str(limit)) for limit in value)
+            return low * len(owners_of(people)) <= owners <= high * len(owners_of(people))
+    raise AssertionError(name)
+
+
+def evaluate(rows, people, recode, demands, distance, limit):
+    """The rows that stay under a recoding, or None where it is no solution."""
+    recoded = [row | recode(row) for row in rows]
+    classes = classes_of(recoded, ["a", "b"])
+    theirs = classes_of([row | recode(row) for row in people or []], ["a", "b"])
+    low = demands.get("presence", (0, 1))[0]
+    table = recoded
+    while True:
+        kept = {
+            key: part
+            for key, part in classes.items()
+            if all(holds(n, v, part, table, theirs.get(key, []), distance) for n, v in demands.items())
+        }
+        if len(kept) == len(classes):
+            break
+        classes, table = kept, [row for part in kept.values() for row in part]
+    if low > 0 and (set(theirs) - set(kept) or len(table) < len(rows)):
+        return None
+    if not table or len(rows) - len(table) > limit:
+        return None
+    return table
+
+
+def best(rows, people, ladders, demands, distance, limit):
+    """(loss, suppressed, levels) of the best global recoding, or None; `ladders[column][level][value]` is a label."""
+    found = []
+    for i in range(len(ladders["a"])):
+        for j in range(len(ladders["b"])):
+            levels = {"a": ladders["a"][i], "b": ladders["b"][j]}
+            kept = evaluate(
+                rows,
+                people,
+                lambda row, levels=levels: {n: levels[n][row[n]] for n in levels},
+                demands,
+                distance,
+                limit,
+            )
+            if kept is not None:
+                found.append((loss_of(rows, kept, ladders, (i, j)), len(rows) - len(kept), (i, j)))
+    return min(found, default=None)
+
+
+def loss_of(rows, kept, ladders, levels):
+    total = Fraction(2 * (len(rows) - len(kept)))
+    for name, level in zip(["a", "b"], levels, strict=True):
+        leaves = set(ladders[name][0])
+        labels = ladders[name][level]
+        for row in kept:
+            under = sum(labels[leaf] == row[name] for leaf in leaves)
+            total += Fraction(under - 1, len(leaves) - 1) if len(leaves) > 1 else 0
+    return total / (2 * len(rows))

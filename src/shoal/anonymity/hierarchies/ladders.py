@@ -27,12 +27,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Ladder:
-    """The levels of one column. A *code* is the place of a value in the data's order, then come the population's own."""
+    """The levels of one column.
+
+    A *code* is the place of a value in the data's order; then come the values that only the population has, then the leaves
+    that nobody has.
+    """
 
     column: str
     hierarchy: Hierarchy
     leaves: int
+    kind: Kind
     texts: tuple[str | None, ...]  # of each code
+    is_leaf: NDArray[np.bool_]  # the population's own values are none
     maps: tuple[Integers, ...]  # level → code → label
     labels: tuple[tuple[str | None, ...], ...]  # level → label → text
     under: tuple[Integers, ...]  # level → label → leaves below it
@@ -65,10 +71,20 @@ def ladder_of(column: str, hierarchy: Hierarchy, values: pa.Array, kind: Kind, o
         below = np.bincount(numbers[is_leaf], minlength=len(names)).astype(np.int64)
         if TOP in names and level > 0:
             below[names.index(TOP)] = len(leaves)
-        maps.append(numbers[: len(typed)])
+        maps.append(numbers)
         labels.append(tuple(names))
         under.append(np.maximum(below, 1))
-    return Ladder(column, hierarchy, len(leaves), texts, tuple(maps), tuple(labels), tuple(under))
+    return Ladder(
+        column,
+        hierarchy,
+        len(leaves),
+        kind,
+        (*texts, *unseen),
+        is_leaf,
+        tuple(maps),
+        tuple(labels),
+        tuple(under),
+    )
 
 
 def _refuse_missing(column: str, texts: Sequence[str | None], fixed: Sequence[str | None] | None) -> None:

@@ -318,9 +318,9 @@ class Closeness(_Merging):
         return {"t": {self.column: _number(self.t)}}
 
 
-def surviving(classes: Classes, demands: tuple[Demand, ...]) -> Mask:
+def surviving(classes: Classes, demands: tuple[Demand, ...], allowed: Mask | None = None) -> Mask:
     """The classes that stay: those that keep every demand, and t also against the table of those that stay."""
-    kept = np.ones(classes.count, dtype=bool)
+    kept = np.ones(classes.count, dtype=bool) if allowed is None else allowed.copy()
     for demand in demands:
         kept &= demand.holds(classes)
     closeness = [demand for demand in demands if isinstance(demand, Closeness)]

@@ -78,19 +78,20 @@ class Equal:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """Values are as far apart as their places in order."""
+    """Values are as far apart as their places in order, among those that somebody in the table holds."""
 
     name: str = "ordered"
 
     def by_class(self, held: Held) -> Floats:
         """Between two values of a class its cumulative share stands still: each stretch is a difference of prefix sums."""
-        size = len(held.held)
+        present = held.held > 0
+        size = int(present.sum())
         if size < 2:
             return np.zeros(held.count)
-        overall = held.held / max(int(held.held.sum()), 1)
+        overall = held.held[present] / int(held.held.sum())
         cumulative = np.cumsum(overall)
         prefix = np.concatenate(([0.0], np.cumsum(cumulative)))
-        cls, start, end, level = _stretches(held, size)
+        cls, start, end, level = _stretches(held, np.maximum(np.cumsum(present) - 1, 0), size)
         cross = np.clip(np.searchsorted(cumulative, level), start, end)
         below = level * (cross - start) - (prefix[cross] - prefix[start])
         above = (prefix[end] - prefix[cross]) - level * (end - cross)
@@ -98,25 +99,31 @@ class Ordered:
 
     def exact(self, cell: dict[int, int], held: Sequence[int]) -> Fraction:
         """1/(m−1) Σ |cumulative excess|."""
-        if len(held) < 2:
+        present = sum(count > 0 for count in held)
+        if present < 2:
             return Fraction(0)
         total, running = Fraction(0), Fraction(0)
-        for part in _excess(cell, held)[:-1]:
-            running += part
-            total += abs(running)
-        return total / (len(held) - 1)
+        for part, count in zip(_excess(cell, held), held, strict=True):
+            if count:
+                running += part
+                total += abs(running)
+        return total / (present - 1)
 
 
-def _stretches(held: Held, size: int) -> tuple[Integers, Integers, Integers, Floats]:
-    """Stretches of values [start, end) of a class with one cumulative share, up to the last value but one."""
+def _stretches(held: Held, rank: Integers, size: int) -> tuple[Integers, Integers, Integers, Floats]:
+    """Stretches of values [start, end) of a class with one cumulative share, up to the last value but one.
+
+    `rank` is the place of a value among those that anybody in the table holds: values that were suppressed away do not count.
+    """
+    value = rank[held.value]
     first = np.ones(len(held.cls), dtype=bool)
     first[1:] = held.cls[1:] != held.cls[:-1]
     running = np.cumsum(held.owners)
     before = np.maximum.accumulate(np.where(first, running - held.owners, 0))
     level = (running - before) / held.totals()[held.cls]
     end = np.full(len(held.cls), size - 1, dtype=np.int64)
-    end[:-1][~first[1:]] = held.value[1:][~first[1:]]
-    start = np.minimum(held.value, size - 1)
+    end[:-1][~first[1:]] = value[1:][~first[1:]]
+    start = np.minimum(value, size - 1)
     ahead = np.flatnonzero(first)
     return (
         np.concatenate((held.cls, held.cls[ahead])),

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from shoal.anonymity.hierarchies.values import Kind, kind_of, text_of
 from shoal.catalog import fold
 from shoal.engines.base import EngineFailure
-from shoal.engines.sources import open_source
+from shoal.engines.sources import frame_table, open_source
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 BARE = "table"
 """What a frame without a name is called."""
+
+NEEDS_NO_ENGINE = 100_000
+"""Rows of a frame that are quicker read directly than handed to an engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +84,44 @@ def read_rows(
     prefer: str | None = None,
 ) -> Rows:
     """The combinations of some columns (and the owner) of a table of a source, read in one pass."""
+    if table is None and is_bare(source):
+        small = frame_table(BARE, source)
+        if small.num_rows <= NEEDS_NO_ENGINE:
+            return _rows_of_frame(small, columns, owner)
     with _opened(source) as engine:
         chosen = _choose_table(engine, table, prefer)
         known = [name for name, _ in engine.tables()[chosen]]
-        names = [find_column(known, name) for name in columns]
-        owner_name = None if owner is None else find_column(known, owner)
-        wanted = list(dict.fromkeys([*names, *([] if owner_name is None else [owner_name])]))
+        wanted, places, owner_place = _places(known, columns, owner)
         batches = _batches(engine, chosen, wanted)
     left_out = tuple(name for name in known if name not in wanted)
-    places = {asked: wanted.index(name) for asked, name in zip(columns, names, strict=True)}
-    owner_place = None if owner_name is None else wanted.index(owner_name)
     return coded_rows(pa.Table.from_batches(batches), places, owner=owner_place, table=chosen, left_out=left_out)
+
+
+def _places(
+    known: Sequence[str], columns: Sequence[str], owner: str | None
+) -> tuple[list[str], dict[str, int], int | None]:
+    """The columns to read, where each one asked for stands among them, and where the owner does."""
+    names = [find_column(known, name) for name in columns]
+    owner_name = None if owner is None else find_column(known, owner)
+    wanted = list(dict.fromkeys([*names, *([] if owner_name is None else [owner_name])]))
+    places = {asked: wanted.index(name) for asked, name in zip(columns, names, strict=True)}
+    return wanted, places, None if owner_name is None else wanted.index(owner_name)
+
+
+def _rows_of_frame(frame: pa.Table, columns: Sequence[str], owner: str | None) -> Rows:
+    """Each row a combination that occurs once; equal ones meet when tuples are counted."""
+    wanted, places, owner_place = _places(frame.column_names, columns, owner)
+    once = pa.array(np.ones(frame.num_rows, dtype=np.int64))
+    chosen = frame.select(wanted).append_column("rows", once)
+    left_out = tuple(name for name in frame.column_names if name not in wanted)
+    return coded_rows(chosen, places, owner=owner_place, left_out=left_out)
+
+
+def is_bare(source: Any) -> bool:
+    """Whether a source is one data frame without a name."""
+    if isinstance(source, (str, dict)) or hasattr(source, "__fspath__"):
+        return False
+    return type(source).__name__ != "DuckDBPyConnection" and not type(source).__module__.startswith("pyspark.")
 
 
 def table_names(source: Any) -> list[str]:
@@ -102,9 +132,7 @@ def table_names(source: Any) -> list[str]:
 
 @contextmanager
 def _opened(source: Any) -> Iterator[Engine]:
-    bare = not isinstance(source, (str, dict)) and not hasattr(source, "__fspath__")
-    is_connection = type(source).__name__ == "DuckDBPyConnection" or type(source).__module__.startswith("pyspark.")
-    engine = open_source({BARE: source} if bare and not is_connection else source)
+    engine = open_source({BARE: source} if is_bare(source) else source)
     try:
         yield engine
     finally:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from shoal.anonymity.measuring.measurement import Measurement, Sensitive
+    from shoal.anonymity.recoding.anonymized import Anonymized
 
 
 def lines_of(pairs: Iterable[tuple[str, str]]) -> list[str]:
@@ -69,3 +70,58 @@ def _of_column(found: Measurement, column: Sensitive) -> Iterable[tuple[str, str
     yield "β", number(column.beta)
     yield f"t ({column.distance})", number(column.t)
     yield "value known for certain", of_owners(column.homogeneous, int(found.found.owners.sum()), found.unit)
+
+
+def recoding_text(made: Anonymized) -> str:
+    """What was done, what it cost, and what the result is worth."""
+    lines = [_headline(made), *lines_of(_of_recoding(made))]
+    if made.levels:
+        lines += ["", "Levels", *lines_of(_levels(made))]
+    lines += ["", "Published: " + ", ".join(made.published)]
+    if made.left_out:
+        lines.append("Left out: " + ", ".join(made.left_out))
+    if made.automatic:
+        lines.append("Hierarchies made from the data: " + ", ".join(made.automatic))
+    lines += ["", "What this does not protect from"]
+    lines += [f"  {limit.title}: {limit.sentence}" for limit in made.not_protected]
+    return "\n".join([*lines, "", CAVEAT])
+
+
+def _headline(made: Anonymized) -> str:
+    demands = "; ".join(made.demands)
+    return f"{counted(made.after.rows)} of {counted(made.before.rows)} rows published: {demands}."
+
+
+def _of_recoding(made: Anonymized) -> Iterable[tuple[str, str]]:
+    yield "recoding", made.recoding
+    yield "loss", f"{made.loss:.6f}"
+    yield "suppressed", f"{counted(made.suppressed)} rows, {counted(made.owners_lost)} owners lost"
+    if made.recoding == "global":
+        yield "search", search_sentence(made)
+    yield "k", f"{counted(made.before.k)} before, {counted(made.after.k)} after"
+    yield "classes", f"{counted(made.before.classes)} before, {counted(made.after.classes)} after"
+    yield (
+        "prosecutor risk",
+        (
+            f"highest {number(made.before.risk.prosecutor.highest)} before, {number(made.after.risk.prosecutor.highest)} after"
+        ),
+    )
+
+
+def search_sentence(made: Anonymized) -> str:
+    """Whether the result is the best, or how far from it at most."""
+    looked = f"{counted(made.checked)} of {counted(made.lattice)} recodings checked"
+    if made.optimal:
+        return f"the best there is ({looked})"
+    if made.gap is None:
+        return f"stopped early; how far from the best is not known ({looked})"
+    return f"stopped early; at most {percent(made.gap)} from the best ({looked})"
+
+
+def _levels(made: Anonymized) -> Iterable[tuple[str, str]]:
+    for column, level in made.levels.items():
+        finer = made.finer.get(column)
+        yield (
+            column,
+            f"{level}" + ("" if finer is None else f" ({counted(finer)} rows would fail at level {level - 1})"),
+        )
