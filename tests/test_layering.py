@@ -33,7 +33,7 @@ SUBLAYERS = {
     "mechanisms": (("entropy",), ("sampling",)),
     "engines": (("statements",), ("memory",), ("duckdb",), ("sources",)),
     "risk": (("hashing",), ("sketch",), ("reports",), ("scanning", "joining"), ("checking",)),
-    "anonymity": (("hierarchies",), ("reports",), ("measuring",), ("searching",), ("recoding",), ("policy",)),
+    "anonymity": (("hierarchies",), ("reports",), ("measuring",), ("searching",), ("recoding",), ("policy", "writing")),
     "audit": (("tester",), ("suite", "attacks")),
 }
 SIDE_TOOLS = ("risk", "anonymity", "audit", "local", "policy", "knowledge", "guarantees", "definitions", "datasets")

@@ -9,6 +9,7 @@ from shoal.anonymity.hierarchies.hierarchy import Hierarchy
 from shoal.anonymity.measuring.measure_table import measure
 from shoal.anonymity.measuring.measurement import Measurement, Share
 from shoal.anonymity.measuring.verdicts import Finding, Verdict
+from shoal.anonymity.policy import Policy, check, read_policy
 from shoal.anonymity.recoding.anonymized import Anonymized
 from shoal.anonymity.recoding.enforce import enforce
 from shoal.anonymity.recoding.reuse import apply, compose
@@ -19,11 +20,14 @@ __all__ = [
     "Finding",
     "Hierarchy",
     "Measurement",
+    "Policy",
     "Share",
     "Transformation",
     "Verdict",
     "apply",
+    "check",
     "compose",
     "enforce",
     "measure",
+    "read_policy",
 ]

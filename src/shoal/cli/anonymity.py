@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +30,10 @@ Sampling = Annotated[float | None, typer.Option(help="The share of the populatio
 Distance = Annotated[
     list[str] | None, typer.Option(help="COLUMN=equal, COLUMN=ordered or COLUMN=hierarchy.csv; more than once.")
 ]
+Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write, .parquet or .csv.")]
+Suppress = Annotated[float, typer.Option(help="The share of rows that may be dropped.")]
+Keep = Annotated[str | None, typer.Option(help="Other columns to publish as they are, with commas between.")]
+KeepOwner = Annotated[bool, typer.Option("--keep-owner", help="Publish the owner as a random number.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Html = Annotated[Path | None, typer.Option("--html", help="Write a web page that needs nothing but a browser.")]
 ShowValues = Annotated[bool, typer.Option("--show-values", help="Show the values of failing classes on the page.")]
@@ -69,6 +76,226 @@ def measure(
     show(found, json=json)
 
 
+@app.command()
+def enforce(
+    source: Source,
+    *,
+    quasi: Quasi,
+    output: Output,
+    k: Annotated[int | None, typer.Option("--k", help="Every class has at least so many owners.")] = None,
+    l: Annotated[  # noqa: E741 - the letter of the definition
+        int | None, typer.Option("--l", help="Every class has so many values of each sensitive column.")
+    ] = None,
+    entropy_l: Annotated[float | None, typer.Option(help="Every class is as uncertain as so many values.")] = None,
+    recursive: Annotated[str | None, typer.Option(help="C,L: recursive (c, l)-diversity.")] = None,
+    t: Annotated[float | None, typer.Option("--t", help="Every class is within t of the whole table.")] = None,
+    k_map: Annotated[int | None, typer.Option(help="Every class has so many owners in the population.")] = None,
+    presence: Annotated[str | None, typer.Option(help="HIGH, or LOW,HIGH: the share of a class that is here.")] = None,
+    sensitive: Sensitive = None,
+    owner: Owner = None,
+    table: Table = None,
+    population: Population = None,
+    sampling: Sampling = None,
+    distance: Distance = None,
+    hierarchies: Annotated[
+        Path | None, typer.Option(help="A folder of hierarchies, or a TOML file; without: made from the data.")
+    ] = None,
+    suppress: Suppress = 0.0,
+    quality: Annotated[str, typer.Option(help="What to minimise: loss, discernibility or class_size.")] = "loss",
+    weights: Annotated[
+        list[str] | None, typer.Option(help="COLUMN=WEIGHT: how much the loss of a column matters; more than once.")
+    ] = None,
+    recoding: Annotated[str, typer.Option(help="global: levels for all rows; local: each part its own.")] = "global",
+    keep: Keep = None,
+    keep_owner: KeepOwner = False,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds after which the best so far is taken.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the transformation, to apply it again.")] = None,
+    html: Html = None,
+    show_values: ShowValues = False,
+    json: Json = False,
+) -> None:
+    """Recode a table so that every demand holds, with the least loss.
+
+    Example: shoal anonymity enforce people.csv --quasi zip,age --k 5 --suppress 0.05 -o out.csv --save t.toml
+    """
+    from shoal import anonymity
+
+    check_outputs(output, save, html)
+    with progress_line() as progress:
+        made = anonymity.enforce(
+            source,
+            quasi=names(quasi),
+            k=k,
+            l=l,
+            entropy_l=entropy_l,
+            recursive=None if recursive is None else pair(recursive, "--recursive 4,3"),
+            t=t,
+            k_map=k_map,
+            presence=None if presence is None else one_or_two(presence, "--presence 0.1,0.5"),
+            sensitive=names(sensitive),
+            owner=owner,
+            table=table,
+            population=population,
+            sampling=sampling,
+            distance=pairs(distance, "--distance dx=ordered"),
+            hierarchies=hierarchies,
+            suppress=suppress,
+            quality=quality,
+            weights=numbers(pairs(weights, "--weights zip=2"), "--weights zip=2"),
+            recoding=recoding,
+            keep=names(keep),
+            keep_owner=keep_owner,
+            time_limit=time_limit,
+            progress=progress,
+        )
+    deliver(made, output, html, save=save, show_values=show_values, json=json)
+
+
+@app.command()
+def apply(
+    source: Source,
+    transformation: Annotated[Path, typer.Argument(help="A transformation that enforce saved.")],
+    *,
+    output: Output,
+    owner: Owner = None,
+    table: Table = None,
+    population: Population = None,
+    keep: Keep = None,
+    keep_owner: KeepOwner = False,
+    suppress: Suppress = 0.0,
+    html: Html = None,
+    show_values: ShowValues = False,
+    json: Json = False,
+) -> None:
+    """Recode a table by a transformation fixed before; its demands are checked, nothing is chosen from the data.
+
+    Example: shoal anonymity apply june.csv t.toml -o june-out.csv --suppress 0.01
+    """
+    from shoal import anonymity
+
+    check_outputs(output, html)
+    made = anonymity.apply(
+        source,
+        anonymity.Transformation.read(transformation),
+        owner=owner,
+        table=table,
+        keep=names(keep),
+        suppress=suppress,
+        population=population,
+        keep_owner=keep_owner,
+    )
+    deliver(made, output, html, save=None, show_values=show_values, json=json)
+
+
+@app.command()
+def compose(
+    source: Source,
+    transformations: Annotated[list[Path], typer.Argument(help="Two transformations or more.")],
+    *,
+    sensitive: Sensitive = None,
+    owner: Owner = None,
+    table: Table = None,
+    population: Population = None,
+    html: Html = None,
+    json: Json = False,
+) -> None:
+    """Measure what several recodings of one table give away together.
+
+    Example: shoal anonymity compose people.csv t1.toml t2.toml --sensitive dx
+    """
+    from shoal import anonymity
+
+    check_writable(html)
+    read = [anonymity.Transformation.read(path) for path in transformations]
+    found = anonymity.compose(source, read, sensitive=names(sensitive), owner=owner, table=table, population=population)
+    if html is not None:
+        found.to_html(html)
+    show(found, json=json)
+
+
+@app.command()
+def hierarchy(
+    source: Source,
+    *,
+    column: Annotated[str, typer.Option(help="The column whose values to list.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    table: Table = None,
+    intervals: Annotated[str | None, typer.Option(help="Widths with commas between: 5,10,20.")] = None,
+    dates: Annotated[str | None, typer.Option(help="Periods with commas between: month,year.")] = None,
+    mask: Annotated[str | None, typer.Option(help="right or left.")] = None,
+    auto: Annotated[bool, typer.Option("--auto", help="By the type and the range of the data.")] = False,
+    complete: Annotated[
+        Path | None, typer.Option(help="A hierarchy to which values that it lacks are added, under *.")
+    ] = None,
+) -> None:
+    """Write the hierarchy of a column as a file to look at and to edit.
+
+    Example: shoal anonymity hierarchy people.csv --column age --intervals 5,10,20 -o age.csv
+    """
+    from shoal.anonymity.writing import write_hierarchy
+
+    check_writable(output)
+    rule = {
+        "intervals": None if intervals is None else names(intervals),
+        "dates": None if dates is None else names(dates),
+        "mask": mask,
+        "auto": auto or None,
+        "complete": complete,
+    }
+    written = write_hierarchy(source, column, table, {key: value for key, value in rule.items() if value}, output)
+    typer.echo(f"{written:,} values are in {output}.", err=True)
+
+
+@app.command()
+def check(
+    source: Source,
+    *,
+    policy: Annotated[Path, typer.Option(help="TOML with the limits.")],
+    json: Json = False,
+) -> None:
+    """Hold tables to a policy; exit status 1 when a limit is broken.
+
+    Example: shoal anonymity check data/ --policy policy.toml
+    """
+    from shoal import anonymity
+
+    verdict = anonymity.check(source, anonymity.read_policy(policy))
+    show(verdict, json=json)
+    if not verdict.passed:
+        raise typer.Exit(1)
+
+
+def check_outputs(output: Path, *others: Path | None) -> None:
+    """Refuse what cannot be written before anything is read."""
+    from shoal.anonymity.recoding.output import check_ending
+
+    check_ending(output)
+    for path in (output, *others):
+        check_writable(path)
+
+
+def deliver(made: Any, output: Path, html: Path | None, *, save: Path | None, show_values: bool, json: bool) -> None:
+    """Write the rows, the page and the transformation, and say what was done."""
+    made.write(output)
+    if save is not None:
+        made.transformation.save(save)
+    if html is not None:
+        made.to_html(html, show_values=show_values)
+    show(made, json=json)
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[int, int], None] | None]:
+    """How many recodings were checked, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("searching") as status:
+        yield lambda checked, nodes: status.update(f"searching: {checked:,} of {nodes:,} recodings checked")
+
+
 def show(found: Any, *, json: bool) -> None:
     """For machines or for people."""
     if json:
@@ -80,6 +307,32 @@ def show(found: Any, *, json: bool) -> None:
 def names(listed: str | None) -> list[str]:
     """`a,b` as a list."""
     return [] if listed is None else [name.strip() for name in listed.split(",") if name.strip()]
+
+
+def pair(text: str, example: str) -> list[Any]:
+    """`4,3` as two numbers, whole where they are written so."""
+    parts = [as_number(part, example) for part in text.split(",")]
+    if len(parts) != 2:
+        raise ShoalError("E_USAGE", "Two numbers with a comma between were expected.", hint=example)
+    return parts
+
+
+def one_or_two(text: str, example: str) -> Any:
+    """`0.5`, or `0.1,0.5`."""
+    return pair(text, example) if "," in text else as_number(text, example)
+
+
+def as_number(text: str, example: str) -> Any:
+    """A number as it was written."""
+    try:
+        return int(text) if text.strip().lstrip("-").isdigit() else float(text)
+    except ValueError:
+        raise ShoalError("E_USAGE", "A number was expected.", hint=example) from None
+
+
+def numbers(given: dict[str, str] | None, example: str) -> dict[str, Any] | None:
+    """The values of NAME=VALUE as numbers."""
+    return None if given is None else {name: as_number(value, example) for name, value in given.items()}
 
 
 def pairs(given: list[str] | None, example: str) -> dict[str, str] | None:

@@ -1,7 +1,7 @@
 """The command line: mounts one verb a file, and turns every error into one readable paragraph and an exit status.
 
-Exit status: 0 done, 1 a check failed, 2 wrong usage or refused. Verbs import what they need when they run, so that
-`shoal --help` is there at once.
+Exit status: 0 done, 1 a check failed or no recoding meets the demands, 2 wrong usage or refused. Verbs import what they need
+when they run, so that `shoal --help` is there at once.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def refuse(error: ShoalError, words: Sequence[str]) -> int:
     if "--json" in words:
         with suppress(OSError):
             typer.echo(as_json({"error": error.to_dict()}))
-    return 2
+    return 1 if error.code == "E_DEMANDS" else 2
 
 
 def report(error: Exception, words: Sequence[str] = ()) -> int:

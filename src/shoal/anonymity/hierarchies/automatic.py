@@ -33,41 +33,42 @@ def rule_for(column: pa.Array | pa.ChunkedArray) -> Rule:
 
 
 def _numbers(values: pa.Array) -> Rule:
-    """Widths of 1, 2 or 5 times a power of ten, each a multiple of the one before, until two intervals are left."""
+    """Widths of 1, 2 or 5 times a power of ten, from two intervals down to about two values in each."""
     if pa.types.is_floating(values.type):
         values = values.filter(pc.is_finite(values))
     if len(values) <= 2:
         return Flat()
     numbers = [as_fraction(value) for value in values.to_pylist()]
     low, high = min(numbers), max(numbers)
-    width = _first_width((high - low) * 2 / len(numbers), whole=kind_of(values.type) == "integer")
+    width = _largest_width(high - low)
+    while _intervals(low, high, width) < 2:
+        width = _finer_width(width)
+    least = Fraction(2) if kind_of(values.type) == "integer" else Fraction(0)
     widths = [width]
-    while _intervals(low, high, widths[-1]) > 2:
-        widths.append(_next_width(widths[-1]))
-    widths = [each for each in widths if _intervals(low, high, each) > 1]
-    return Intervals(tuple(widths)) if widths else Flat()
+    while 2 * _intervals(low, high, finer := _finer_width(widths[-1])) <= len(numbers) and finer >= least:
+        widths.append(finer)
+    return Intervals(tuple(reversed([each for each in widths if each >= least]))) if width >= least else Flat()
 
 
 def _intervals(low: Fraction, high: Fraction, width: Fraction) -> int:
     return int(high // width - low // width) + 1
 
 
-def _first_width(at_least: Fraction, *, whole: bool) -> Fraction:
-    """The smallest 1-2-5 width that puts about two values into each interval."""
+def _largest_width(most: Fraction) -> Fraction:
+    """The largest 1-2-5 width that is not above a number."""
     power = Fraction(1)
-    while power > at_least:
+    while power > most:
         power /= 10
-    while power * 10 <= at_least:
+    while power * 10 <= most:
         power *= 10
-    found = next(power * digit for digit in (1, 2, 5, 10) if power * digit >= at_least)
-    return max(found, Fraction(2)) if whole else found
+    return next(power * digit for digit in (5, 2, 1) if power * digit <= most)
 
 
-def _next_width(width: Fraction) -> Fraction:
-    """The next 1-2-5 width that is a multiple: 1, 2, 10, 20, 100; 5, 10, 20, 100."""
+def _finer_width(width: Fraction) -> Fraction:
+    """The next 1-2-5 width that divides this one: 500, 100, 50, 10; 200, 100."""
     digit = width
     while digit >= 10:
         digit /= 10
     while digit < 1:
         digit *= 10
-    return width * (5 if digit == 2 else 2)
+    return width / (5 if digit == 5 else 2)
