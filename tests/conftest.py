@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import gc
+import getpass
 import os
+import secrets
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -41,3 +48,58 @@ def quickest():
         return least
 
     return measure
+
+
+# ---- a PostgreSQL server of our own ------------------------------------------------------------------------------
+
+
+def postgres_programs() -> Path | None:
+    """The folder with initdb and pg_ctl, where the machine has one."""
+    named = shutil.which("initdb")
+    folders = [Path(named).resolve().parent] if named else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    return next((folder for folder in reversed(folders) if (folder / "pg_ctl").exists()), None)
+
+
+@pytest.fixture(scope="session")
+def postgres_server():
+    """A throwaway cluster that listens on a socket in its own folder: (URL of the server, its control command)."""
+    programs = postgres_programs()
+    if programs is None:
+        pytest.skip("no PostgreSQL server is installed (initdb was not found)")
+    pytest.importorskip("psycopg", reason="the extra 'postgresql' is not installed")
+    is_root = os.geteuid() == 0
+    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))  # short: the name of a socket has at most 107 bytes
+    if is_root:
+        shutil.chown(folder, "postgres", "postgres")
+    as_user = ["runuser", "-u", "postgres", "--"] if is_root else []
+
+    def control(*words: str) -> None:
+        command = [*as_user, str(programs / words[0]), *words[1:]]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
+
+    data = folder / "d"
+    control("initdb", "-A", "trust", "-D", str(data))
+    start = (
+        "pg_ctl",
+        "-D",
+        str(data),
+        "-o",
+        f"-k {folder} -c listen_addresses='' -c max_connections=150",
+        "-w",
+        "start",
+    )
+    stop = ("pg_ctl", "-D", str(data), "-m", "immediate", "-w", "stop")
+    control(*start)
+    user = "postgres" if is_root else getpass.getuser()
+    try:
+        yield f"postgresql://{user}@/postgres?host={folder}", control, start, stop
+    finally:
+        with suppress(subprocess.CalledProcessError):
+            control(*stop)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def postgres_ledger(postgres_server):
+    """The name of a ledger that does not exist yet."""
+    return f"{postgres_server[0]}#l{secrets.token_hex(8)}"

@@ -54,6 +54,8 @@ OTHER_CODES = frozenset(
         "E_DEMANDS",  # no recoding of a table meets the demands made of it
         "E_USAGE",  # a wrong argument of a Python call or a command
         "E_MISSING_EXTRA",  # an optional dependency is not installed
+        "E_IDEMPOTENCY",  # another request was sent under this key
+        "E_GONE",  # an answer that was given and is no longer kept
         "E_SUSPENDED",  # a charged query of this user ended without an answer, and the custodian has not lifted it
         "E_EXECUTION",  # the engine failed after data was read: charged, and nothing more is said
     }

@@ -44,6 +44,19 @@ def ceil_to_grid(value: Fraction, grid: Fraction) -> int:
     return math.ceil(value / grid)
 
 
+def ceil_to_binary_digits(value: Fraction, digits: int) -> Fraction:
+    """The smallest number of so many binary digits that is not below a positive value.
+
+    >>> ceil_to_binary_digits(Fraction(1, 3), 2)
+    Fraction(3, 8)
+    """
+    if not value:
+        return value
+    places = digits + value.denominator.bit_length() - value.numerator.bit_length()
+    unit = Fraction(1, 2**places) if places >= 0 else Fraction(2**-places)
+    return math.ceil(value / unit) * unit
+
+
 def power_of_two_below(value: Fraction) -> Fraction:
     """The largest power of two that is not above a positive value."""
     if value <= 0:

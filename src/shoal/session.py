@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal import params
@@ -18,10 +17,10 @@ from shoal.stack import on_its_own_stack
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from fractions import Fraction
+    from pathlib import Path
 
     from shoal.accounting.ledger import Ledger
     from shoal.engines.base import Engine
-    from shoal.params import Budget
     from shoal.plan.releases import StatementPlan
 
 __all__ = ["Explanation", "Result", "Rows", "Session", "connect"]
@@ -42,7 +41,8 @@ def connect(
             pandas or polars table; or an open DuckDB connection (never reconfigured).
         catalog: a dict, the path of a TOML file, or a `shoal.Catalog`. A table not in it does not exist for queries.
         budget: (ε, δ) for the whole session; without it, each query is bounded by its own and the session adds up.
-        ledger: a file that remembers every spend, shared by any number of processes; made if `budget` is given.
+        ledger: a file, or postgresql://user@host/database#name, that remembers every spend, shared by any number of
+            processes; made if `budget` is given.
         accountant: "basic" or "zcdp".
         user: who asks, for the ledger.
     """
@@ -59,7 +59,7 @@ def _ledger(budget: tuple[Any, Any] | None, path: str | Path | None, accountant:
     limit = params.budget(budget) if budget is not None else None
     if path is None:
         return Ledger.in_memory(limit, accountant or "basic")
-    opened = _made_or_opened(path, limit, accountant or "basic")
+    opened = Ledger.open(path) if limit is None else Ledger.create_or_open(path, limit, accountant or "basic")
     if limit is not None and opened.budget != limit:
         raise ShoalError(
             "E_LEDGER",
@@ -71,19 +71,6 @@ def _ledger(budget: tuple[Any, Any] | None, path: str | Path | None, accountant:
             "E_LEDGER", f"The ledger adds up by the {opened.accountant} accountant.", hint="Leave out accountant=."
         )
     return opened
-
-
-def _made_or_opened(path: str | Path, limit: Budget | None, accountant: str) -> Ledger:
-    """Another process may make the same ledger at the same moment: then that one is opened."""
-    from shoal.accounting.ledger import Ledger
-
-    if limit is not None and not Path(path).exists():
-        try:
-            return Ledger.create(path, limit, accountant)
-        except ShoalError:
-            if not Path(path).exists():
-                raise
-    return Ledger.open(path)
 
 
 class Session:

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 import shoal
-from shoal.accounting import ledger_file
 from shoal.accounting.accountants import Loss
 from shoal.accounting.ledger import Ledger
+from shoal.accounting.stores import files
 from shoal.errors import ShoalError
 from shoal.params import Budget
 
@@ -134,13 +134,13 @@ def kill_at_statement(number, *, after):
     """From now on in this process."""
     connect = sqlite3.connect
     KilledConnection.statements_left, KilledConnection.after = number, after
-    ledger_file.sqlite3.connect = lambda *args, **options: connect(*args, factory=KilledConnection, **options)
+    files.sqlite3.connect = lambda *args, **options: connect(*args, factory=KilledConnection, **options)
 
 
 def one_release(path, answered):
     """The whole life of a spend; the answer leaves through the pipe, last of all."""
     ledger = Ledger.open(path)
-    reservation = ledger.reserve(THOUSANDTH, user="ann", description="SELECT …", idempotency_key="k")
+    reservation = ledger.reserve(THOUSANDTH, user="ann", description="SELECT …", fingerprint="k")
     answer = reservation.answer
     if answer is None:
         answer = os.urandom(16)
@@ -201,10 +201,10 @@ def test_killed_while_it_is_made_a_ledger_is_there_whole_or_not_at_all(tmp_path,
 
 
 def release_forever(path, reserved_or_released):
-    """Say what happened only after it happened."""
-    ledger = Ledger.open(path)
+    """Say what happened only after it happened. Each process is a user of its own: who dies twice is suspended."""
+    ledger, user = Ledger.open(path), str(os.getpid())
     while True:
-        reservation = ledger.reserve(Loss(Fraction(1, 10**9), Fraction(0)))
+        reservation = ledger.reserve(Loss(Fraction(1, 10**9), Fraction(0)), user=user)
         os.write(reserved_or_released, struct.pack("ci", b"c", reservation.sequence))
         reservation.commit(b"rows" * 500)
         os.write(reserved_or_released, struct.pack("ci", b"a", reservation.sequence))

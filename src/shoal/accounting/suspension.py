@@ -19,7 +19,7 @@ from shoal.errors import ShoalError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shoal.accounting.ledger import Entry
+    from shoal.accounting.spending.reports import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Suspension:
     statement: str
     lifted_at: str = ""
     because: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`shoal budget`: make a ledger, or read what was spent, by whom and on what."""
+"""`shoal budget`: make a ledger, read what was spent, by whom and on what, and the acts of its custodian."""
 
 from __future__ import annotations
 
@@ -16,9 +16,15 @@ from shoal.errors import ShoalError
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from shoal.accounting.ledger import Entry, Ledger
+    from shoal.accounting.ledger import Anchor, Ledger
+    from shoal.accounting.spending.reports import Entry
     from shoal.accounting.suspension import Suspension
     from shoal.params import Budget
+
+VALUES_ONLY = (
+    "The total also holds answers to surveys: it bounds what is told about a person's rows and about what they answered,"
+    " not that they took part."
+)
 
 
 class AccountantName(StrEnum):
@@ -29,7 +35,9 @@ class AccountantName(StrEnum):
 
 
 def budget(
-    ledger: Annotated[Path, typer.Option("--ledger", metavar="FILE", help="The ledger's file.")],
+    ledger: Annotated[
+        str, typer.Option("--ledger", metavar="LEDGER", help="A file, or postgresql://user@host/database#name.")
+    ],
     create: Annotated[
         str | None, typer.Option("--create", metavar="EPS,DELTA", help="Make a ledger with this budget.")
     ] = None,
@@ -41,11 +49,25 @@ def budget(
         str | None,
         typer.Option("--lift", metavar="USER", help="Let a suspended user ask again; shows why it happened."),
     ] = None,
-    because: Annotated[str | None, typer.Option(metavar="TEXT", help="With --lift: the reason, which is kept.")] = None,
+    raise_to: Annotated[
+        str | None, typer.Option("--raise", metavar="EPS,DELTA", help="Raise the budget to this, for life.")
+    ] = None,
+    loss: Annotated[
+        str | None, typer.Option("--loss", metavar="EPS,DELTA", help="Book what a restored copy lacks.")
+    ] = None,
+    because: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="With --lift, --raise and --loss: the reason, which is kept.")
+    ] = None,
+    anchor: Annotated[
+        str | None, typer.Option(metavar="N:HASH", help="Refuse a ledger without this row; with --loss: accept it.")
+    ] = None,
+    backup: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Copy the ledger here, and print the copy's anchor.")
+    ] = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="The ledger for machines.")] = False,
 ) -> None:
-    """Make a budget; show what was spent, by whom and on what; or end a suspension.
+    """Make a budget; show what was spent, by whom and on what; end a suspension; copy, check or correct a ledger.
 
     [bold]Example[/bold]
 
@@ -57,23 +79,38 @@ def budget(
     """
     from shoal.accounting.ledger import Ledger
 
+    check_options(create, accountant, because, (lift, raise_to, loss))
     if create is not None:
         Ledger.create(ledger, parse_budget(create), accountant=(accountant or AccountantName.basic).value)
-    elif accountant is not None:
+    noted = parse_anchor(anchor)
+    book = Ledger.open(ledger, None if loss else noted)
+    if lift is not None:
+        lift_suspension(book, lift, because)
+    if raise_to is not None:
+        book.raise_budget(parse_budget(raise_to, "--raise"), because=because or "")
+    if loss is not None:
+        book.book_loss(parse_loss(loss), because=because or "", anchor=noted)
+    copied = None if backup is None else book.backup(backup)
+    if json:
+        write_json(as_data(book) | ({} if copied is None else {"backup": written_anchor(copied)}))
+    else:
+        show(book)
+        if copied is not None:
+            console().print(f"copied     the copy's anchor is {written_anchor(copied)}", soft_wrap=True)
+
+
+def check_options(
+    create: str | None, accountant: AccountantName | None, because: str | None, acts: tuple[str | None, ...]
+) -> None:
+    """Refuse options that would do nothing."""
+    if accountant is not None and create is None:
         raise ShoalError(
             "E_USAGE",
             "--accountant belongs to --create: a ledger keeps the accountant it was made with.",
             hint="Leave it out to read the ledger.",
         )
-    book = Ledger.open(ledger)
-    if lift is not None:
-        lift_suspension(book, lift, because)
-    elif because is not None:
-        raise ShoalError("E_USAGE", "--because gives the reason of --lift.", hint="Add --lift USER.")
-    if json:
-        write_json(as_data(book))
-    else:
-        show(book)
+    if because is not None and not any(act is not None for act in acts):
+        raise ShoalError("E_USAGE", "--because gives the reason of --lift, --raise or --loss.", hint="Add one of them.")
 
 
 def lift_suspension(book: Ledger, user: str, because: str | None) -> None:
@@ -90,7 +127,7 @@ def in_force(book: Ledger) -> list[Suspension]:
     return [suspension for suspension in book.suspensions() if not suspension.lifted_at]
 
 
-def parse_budget(text: str) -> Budget:
+def parse_budget(text: str, option: str = "--create") -> Budget:
     """`3,1e-5` as exact numbers.
 
     >>> parse_budget("3,1e-5")
@@ -98,23 +135,67 @@ def parse_budget(text: str) -> Budget:
     """
     from shoal import params
 
+    return params.budget(_pair(text, option), option=option)
+
+
+def parse_loss(text: str) -> Any:
+    """`0.5,1e-6` as a loss."""
+    from shoal.accounting.accountants import Loss
+    from shoal.exact import as_fraction
+
+    try:
+        epsilon, delta = (as_fraction(part) for part in _pair(text, "--loss"))
+    except ValueError:
+        raise _no_pair("--loss") from None
+    if min(epsilon, delta) < 0:
+        raise _no_pair("--loss")
+    return Loss(epsilon, delta)
+
+
+def _pair(text: str, option: str) -> tuple[Decimal, Decimal]:
     try:
         epsilon, delta = (Decimal(part.strip()) for part in text.split(","))
     except (ValueError, InvalidOperation):
-        raise ShoalError(
-            "E_USAGE", "A budget is two numbers, epsilon and delta.", hint="Write --create 3,1e-5"
-        ) from None
-    return params.budget((epsilon, delta), option="--create")
+        raise _no_pair(option) from None
+    return epsilon, delta
+
+
+def _no_pair(option: str) -> ShoalError:
+    return ShoalError("E_USAGE", "A budget is two numbers, epsilon and delta.", hint=f"Write {option} 3,1e-5")
+
+
+def parse_anchor(text: str | None) -> Anchor | None:
+    """`12:5ec3…` as an anchor."""
+    if text is None:
+        return None
+    number, _, digest = text.strip().partition(":")
+    if not (number.isascii() and number.isdigit()) or len(digest) != 64:
+        raise ShoalError("E_USAGE", "An anchor is a row's number, a colon and its hash.", hint="--json prints it.")
+    return int(number), digest
+
+
+def written_anchor(anchor: Anchor) -> str:
+    """An anchor as `--anchor` takes it."""
+    from shoal.accounting.ledger import anchor_text
+
+    return anchor_text(anchor)
+
+
+# --- showing ----------------------------------------------------------------------------------------------------------
 
 
 def show(book: Ledger) -> None:
     """The ledger for people: the totals, then each spend."""
     out = console()
+    about = "" if book.promise.kind == "owner" else f", {book.promise.label}"
     if book.budget is not None and book.remaining is not None:
-        out.print(f"budget     {pair(book.budget.epsilon, book.budget.delta)}   ({book.accountant} composition)")
+        out.print(f"budget     {pair(book.budget.epsilon, book.budget.delta)}   ({book.accountant} composition{about})")
     out.print(f"spent      {pair(*book.spent)}")
     if book.remaining is not None:
         out.print(f"remaining  {pair(*book.remaining)}")
+    if book.covers:
+        out.print(VALUES_ONLY)
+    show_promises(book)
     show_suspensions(book)
     entries = book.entries()
     if not entries:
@@ -124,6 +205,17 @@ def show(book: Ledger) -> None:
     out.print(spends_table(entries))
     for user, amounts in book.spent_by_user().items():
         out.print(f"{user or 'nobody in particular'}: {pair(*amounts)}", markup=False)
+    for account, amounts in book.accounts().items():
+        out.print(f"account {account}: {pair(*amounts)}", markup=False)
+
+
+def show_promises(book: Ledger) -> None:
+    """What was asked under each promise, where there are several: side by side, never added."""
+    asked = book.asked_by_promise()
+    if set(asked) <= {"owner"}:
+        return
+    for promise, amounts in asked.items():
+        console().print(f"asked      {pair(*amounts)} under {promise}", markup=False)
 
 
 def show_suspensions(book: Ledger) -> None:
@@ -149,7 +241,7 @@ def spends_table(entries: list[Entry]) -> Any:
     for name in ("when", "who", "epsilon", "delta", "state", "query"):
         table.add_column(name, justify="right" if name in {"epsilon", "delta"} else "left", overflow="fold")
     for entry in entries:
-        cells = (entry.noted_at, entry.user, number(entry.epsilon), number(entry.delta), entry.state)
+        cells = (entry.noted_at, Text(entry.user), number(entry.epsilon), number(entry.delta), entry.state)
         table.add_row(*cells, Text(" ".join(entry.description.split())))
     return table
 
@@ -171,23 +263,35 @@ def as_data(book: Ledger) -> dict[str, Any]:
     limit = (book.budget.epsilon, book.budget.delta) if book.budget is not None else None
     return {
         "accountant": book.accountant,
+        "promise": book.promise.to_data(),
+        "covers": book.covers or "rows",
         "budget": amounts(limit),
         "spent": amounts(book.spent),
         "remaining": amounts(book.remaining),
+        "anchor": written_anchor(book.anchor),
+        "asked": {promise: amounts(asked) for promise, asked in book.asked_by_promise().items()},
+        "accounts": {account: amounts(sums) for account, sums in book.accounts().items()},
         "suspensions": [asdict(suspension) for suspension in book.suspensions()],
         "failing": asdict(book.told_by_failures(MIN_EPSILON_PER_QUERY)),
         "by_user": {user: amounts(spent) for user, spent in book.spent_by_user().items()},
-        "entries": [
-            {
-                "sequence": entry.sequence,
-                "noted_at": entry.noted_at,
-                "user": entry.user,
-                "query": entry.description,
-                "state": entry.state,
-                **(amounts((entry.epsilon, entry.delta)) or {}),
-            }
-            for entry in book.entries()
-        ],
+        "entries": [entry_data(entry) for entry in book.entries()],
+    }
+
+
+def entry_data(entry: Entry) -> dict[str, Any]:
+    """One charge for machines."""
+    return {
+        "sequence": entry.sequence,
+        "noted_at": entry.noted_at,
+        "user": entry.user,
+        "query": entry.description,
+        "state": entry.state,
+        **(amounts((entry.epsilon, entry.delta)) or {}),
+        "promise": entry.promise,
+        "asked": amounts(entry.asked),
+        "covers": entry.covers or "rows",
+        "accounts": list(entry.accounts),
+        "why": entry.why,
     }
 
 

@@ -36,7 +36,7 @@ CatalogFile = Annotated[
     Path, typer.Option("--catalog", metavar="FILE", help="What the tables mean; `shoal init` writes a first one.")
 ]
 LedgerFile = Annotated[
-    Path | None, typer.Option("--ledger", metavar="FILE", help="Charge this budget; `shoal budget --create` makes one.")
+    str | None, typer.Option("--ledger", metavar="FILE", help="Charge this budget; `shoal budget --create` makes one.")
 ]
 User = Annotated[str | None, typer.Option("--user", help="Who asks, for the ledger.", show_default="your account")]
 
@@ -113,7 +113,7 @@ def charged(epsilon: float) -> Iterator[None]:
         raise ShoalError(error.code, error.message + paid, hint=error.hint) from None
 
 
-def open_session(db: str, catalog: Path, ledger: Path | None, user: str | None) -> Session:
+def open_session(db: str, catalog: Path, ledger: str | None, user: str | None) -> Session:
     """A session over the source, as `shoal.connect` makes it."""
     from shoal.session import connect
 

@@ -1,7 +1,7 @@
 """What opening a question costs: one entry of the same ledger that private queries are charged to.
 
-The charge is written before the first report is asked for, and estimates are free from then on. The ledger's own fields do not yet
-carry a promise, so the entry's text does; `details` is the one place that says what an entry is about.
+The charge is written before the first report is asked for, and estimates are free from then on. The entry carries its promise,
+and that it covers values alone; `details` is the one place that says which question it is about.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import hashlib
 import json
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal import params
 from shoal.accounting.accountants import Loss
 from shoal.accounting.ledger import Ledger
+from shoal.accounting.promises import Promise
 from shoal.accounting.shuffling import shuffled_epsilon
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import os
 
 MOST_REPORTS = 10**12
+PROMISES = {"local": Promise("local"), "shuffled": Promise("shuffled")}
 NOT_HIDDEN = "that somebody took part is not hidden"
 
 
@@ -56,10 +57,12 @@ def open_question(
     """Charge the loss once for a question and round, whoever opens it again."""
     if not isinstance(turn, str):
         raise ShoalError("E_USAGE", "A round is a text.", hint='Write round="2026-01".')
-    book = ledger if isinstance(ledger, Ledger) else Ledger.open(Path(ledger))
+    book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
     what = json.dumps([promise, sha256, turn, str(loss.epsilon), str(loss.delta)])
     key = "local-" + hashlib.sha256(what.encode()).hexdigest()
-    reservation = book.reserve(loss, user=user, description=details(promise, sha256, turn, title), idempotency_key=key)
+    reservation = book.reserve(
+        loss, user=user, description=details(promise, sha256, turn, title), fingerprint=key, promise=PROMISES[promise]
+    )
     if reservation.answer is None:
         reservation.commit(what.encode())
     return Opening(promise, loss.epsilon, loss.delta, reservation.answer is None)

@@ -9,20 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.accounting import ledger_file
 from shoal.accounting.accountants import Loss
-from shoal.accounting.ledger import LARGEST_STORED_ANSWER, Ledger
+from shoal.accounting.ledger import Ledger
+from shoal.accounting.stores.check import check_everything
 from shoal.accounting.suspension import most_bits
 from shoal.errors import InternalError, ShoalError
 from shoal.params import Budget
 
 TENTH = Loss(Fraction(1, 10), Fraction(0))
 ONE = Budget(Fraction(1), Fraction(1, 10**6))
-
-
-@pytest.fixture(params=["file", "memory"])
-def ledger(request, tmp_path):
-    return Ledger.create(tmp_path / "ledger.db", ONE) if request.param == "file" else Ledger.in_memory(ONE)
 
 
 def refusal(call, *args, **options):
@@ -91,7 +86,7 @@ def test_a_failure_suspends_its_user_and_nobody_else(ledger):
 
 
 def test_runs_that_end_while_their_user_is_suspended_are_withheld_in_the_same_words(ledger):
-    open_runs = [ledger.reserve(TENTH, user="ann", idempotency_key=f"k{i}") for i in range(4)]
+    open_runs = [ledger.reserve(TENTH, user="ann", fingerprint=f"k{i}") for i in range(4)]
     open_runs[0].fail()
     words = {
         str(refusal(open_runs[1].commit, b"rows")),
@@ -106,9 +101,9 @@ def test_runs_that_end_while_their_user_is_suspended_are_withheld_in_the_same_wo
 
 
 def test_a_suspended_user_may_still_read_stored_answers(ledger):
-    ledger.reserve(TENTH, user="ann", idempotency_key="k").commit(b"rows")
+    ledger.reserve(TENTH, user="ann", fingerprint="k").commit(b"rows")
     ledger.reserve(TENTH, user="ann").fail()
-    assert ledger.reserve(TENTH, user="ann", idempotency_key="k").answer == b"rows"
+    assert ledger.reserve(TENTH, user="ann", fingerprint="k").answer == b"rows"
 
 
 def test_a_lift_ends_a_suspension_once_and_keeps_its_reason(ledger):
@@ -147,17 +142,24 @@ def test_a_release_that_cannot_tell_anything_is_recorded_and_costs_nothing(ledge
     assert len(ledger.entries()) == 1
 
 
-def test_a_reservation_is_settled_once(ledger):
+def test_a_charge_has_one_answer_and_whoever_comes_later_gets_it(ledger):
+    reservation = ledger.reserve(TENTH, fingerprint="k")
+    assert reservation.commit(b"first") == b"first"
+    assert reservation.commit(b"second") == b"first" == ledger.stored_answer("k")
+    reservation.fail()
+    assert ledger.entries()[0].state == "answered"
+    assert ledger.suspensions() == []
+
+
+def test_an_answer_that_comes_after_a_failure_is_not_handed_out(ledger):
     reservation = ledger.reserve(TENTH)
-    reservation.commit(b"first")
-    for settle in (reservation.commit, reservation.fail):
-        with pytest.raises(InternalError):
-            settle()
+    reservation.cancel()
+    assert refusal(reservation.commit, b"late").code == "E_EXECUTION"
 
 
 def test_the_same_key_returns_the_stored_answer_and_is_not_charged_again(ledger):
-    ledger.reserve(TENTH, idempotency_key="k").commit(b"\x00rows\xff")
-    again = ledger.reserve(TENTH, idempotency_key="k")
+    ledger.reserve(TENTH, fingerprint="k").commit(b"\x00rows\xff")
+    again = ledger.reserve(TENTH, fingerprint="k")
     assert again.answer == b"\x00rows\xff" == ledger.stored_answer("k")
     assert ledger.spent == (Fraction(1, 10), 0)
     with pytest.raises(InternalError):
@@ -165,36 +167,47 @@ def test_the_same_key_returns_the_stored_answer_and_is_not_charged_again(ledger)
 
 
 def test_a_stored_answer_is_returned_even_when_the_budget_is_gone(ledger):
-    ledger.reserve(Loss(Fraction(1), Fraction(0)), idempotency_key="k").commit(b"rows")
-    assert ledger.reserve(Loss(Fraction(1), Fraction(0)), idempotency_key="k").answer == b"rows"
+    ledger.reserve(Loss(Fraction(1), Fraction(0)), fingerprint="k").commit(b"rows")
+    assert ledger.reserve(Loss(Fraction(1), Fraction(0)), fingerprint="k").answer == b"rows"
 
 
 def test_a_key_without_an_answer_is_charged_again(ledger):
-    ledger.reserve(TENTH, idempotency_key="k")
-    ledger.reserve(TENTH, idempotency_key="k").cancel()
+    ledger.reserve(TENTH, fingerprint="k")
+    ledger.reserve(TENTH, fingerprint="k").cancel()
     assert ledger.stored_answer("k") is None
-    third = ledger.reserve(TENTH, idempotency_key="k")
+    third = ledger.reserve(TENTH, fingerprint="k")
     assert third.answer is None
     assert ledger.spent == (Fraction(3, 10), 0)
 
 
 def test_an_answer_may_be_empty_and_a_commit_may_keep_none(ledger):
-    ledger.reserve(TENTH, idempotency_key="empty").commit(b"")
-    ledger.reserve(TENTH, idempotency_key="none").commit()
+    ledger.reserve(TENTH, fingerprint="empty").commit(b"")
+    ledger.reserve(TENTH, fingerprint="none").commit()
     assert ledger.stored_answer("empty") == b""
     assert ledger.stored_answer("none") is None
 
 
-def test_an_answer_too_large_to_keep_is_recorded_without_its_bytes():
+def test_an_answer_too_large_to_keep_is_charged_and_suspends_nobody(monkeypatch):
+    monkeypatch.setattr("shoal.accounting.spending.pen.LARGEST_STORED_ANSWER", 10)
     ledger = Ledger.in_memory(ONE)
-    ledger.reserve(TENTH, idempotency_key="k").commit(bytes(LARGEST_STORED_ANSWER + 1))
-    assert ledger.stored_answer("k") is None
-    assert ledger.entries()[0].state == "answered"
+    ledger.reserve(TENTH, fingerprint="k").commit([b"12345", b"67890"])
+    assert refusal(ledger.reserve(TENTH, fingerprint="l").commit, b"12345678901").code == "E_LIMITS"
+    assert (ledger.stored_answer("k"), ledger.stored_answer("l")) == (b"1234567890", None)
+    assert [entry.state for entry in ledger.entries()] == ["answered", "failed"]
+    assert ledger.suspensions() == []
+
+
+def test_an_answer_is_kept_in_pieces(ledger, monkeypatch):
+    monkeypatch.setattr("shoal.accounting.spending.pen.CHUNK", 3)
+    ledger.reserve(TENTH, fingerprint="k").commit([b"ab", b"cdefg", b""])
+    with ledger._store.reading() as transaction:
+        assert transaction.answer(1) == [b"abc", b"def", b"g"]
+    assert ledger.stored_answer("k") == b"abcdefg"
 
 
 @pytest.mark.parametrize("key", ["", "x" * 257, "line\nbreak", "\x1f", 7])
 def test_a_strange_key_is_refused(ledger, key):
-    assert refusal(ledger.reserve, TENTH, idempotency_key=key).code == "E_USAGE"
+    assert refusal(ledger.reserve, TENTH, fingerprint=key).code == "E_USAGE"
 
 
 def test_entries_tell_who_spent_what_on_what(ledger):
@@ -230,8 +243,8 @@ def test_descriptions_are_capped_and_cannot_drive_a_terminal(ledger):
 def test_any_text_can_be_recorded_and_checked(user, description):
     ledger = Ledger.in_memory(ONE)
     ledger.reserve(TENTH, user=user, description=description)
-    with ledger._store.reading() as connection:
-        ledger_file.check_everything(connection)
+    with ledger._store.reading() as transaction:
+        check_everything(transaction)
 
 
 def test_exact_thirds_fill_the_budget_exactly(ledger):
@@ -249,8 +262,8 @@ def test_sums_of_unrelated_fractions_stay_short_and_are_rounded_against_the_anal
     spent = ledger.spent[0]
     assert exact < spent < exact * (1 + Fraction(1, 10**35))
     assert spent.denominator.bit_length() < 9000
-    with ledger._store.reading() as connection:
-        ledger_file.check_everything(connection)
+    with ledger._store.reading() as transaction:
+        check_everything(transaction)
 
 
 def test_without_a_budget_the_ledger_only_adds_up():
@@ -313,7 +326,7 @@ def test_one_file_is_one_budget_however_often_it_is_opened(tmp_path):
 def test_an_answer_stored_through_one_handle_is_seen_through_another(tmp_path):
     first = Ledger.create(tmp_path / "ledger.db", ONE)
     second = Ledger.open(tmp_path / "ledger.db")
-    first.reserve(TENTH, idempotency_key="k").commit(b"rows")
+    first.reserve(TENTH, fingerprint="k").commit(b"rows")
     assert second.stored_answer("k") == b"rows"
 
 

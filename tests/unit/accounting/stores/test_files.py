@@ -10,9 +10,12 @@ from fractions import Fraction
 
 import pytest
 
-from shoal.accounting import ledger_file
 from shoal.accounting.accountants import Loss
-from shoal.accounting.ledger import Ledger, _spend_row
+from shoal.accounting.allowances import Allowance
+from shoal.accounting.ledger import Ledger
+from shoal.accounting.promises import Promise
+from shoal.accounting.spending.asking import Ask
+from shoal.accounting.stores import files
 from shoal.errors import ShoalError
 from shoal.params import Budget
 
@@ -25,8 +28,10 @@ def path(tmp_path):
     path = tmp_path / "ledger.db"
     ledger = Ledger.create(path, BUDGET)
     for number in range(4):
-        ledger.reserve(TENTH, user="ann", description=f"query {number}", idempotency_key=f"k{number}").commit(b"rows")
+        options = {"fingerprint": f"k{number}", "accounts": [Allowance("user:ann", "day")]}
+        ledger.reserve(TENTH, user="ann", description=f"query {number}", **options).commit(b"rows")
     ledger.reserve(TENTH, user="bob").fail()
+    ledger.reserve(TENTH, user="cy")
     return path
 
 
@@ -70,7 +75,7 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-@pytest.mark.parametrize("sequence", [1, 2, 5, 10])
+@pytest.mark.parametrize("sequence", [1, 2, 5, 10, 11, 12])
 def test_an_edited_field_of_any_row_is_found_out(path, column, sequence):
     edit(path, f"UPDATE entries SET {column} = '0/1' WHERE sequence = {sequence}")
     assert_found_out(Ledger.open, path)
@@ -82,11 +87,11 @@ SWAP = (
     "UPDATE entries SET sequence = 3 WHERE sequence = 99",
 )
 MOVE_TEXT = "UPDATE entries SET user = '', description = user || char(31) || description WHERE sequence = 1"
-DOUBLE = f"INSERT INTO entries SELECT 11, 0, {', '.join(COLUMNS)} FROM entries WHERE sequence = 1"
+DOUBLE = f"INSERT INTO entries SELECT 13, 0, {', '.join(COLUMNS)} FROM entries WHERE sequence = 1"
 TAMPERING = {
     "a deleted first row": ("DELETE FROM entries WHERE sequence = 1",),
     "a deleted middle row": ("DELETE FROM entries WHERE sequence = 4",),
-    "a deleted last row": ("DELETE FROM entries WHERE sequence = 10",),
+    "a deleted last row": ("DELETE FROM entries WHERE sequence = 12",),
     "no rows": ("DELETE FROM entries",),
     "two swapped rows": SWAP,
     "all numbers moved up": ("UPDATE entries SET sequence = sequence + 100",),
@@ -98,7 +103,7 @@ TAMPERING = {
     "an endless amount": (f"UPDATE head SET epsilon = '{'9' * 5000}/1'",),
     "text moved between fields": (MOVE_TEXT,),
     "smaller sums": ("UPDATE head SET epsilon = '0/1', delta = '0/1', rho = '0/1', rho_delta = '0/1'",),
-    "an older head": ("UPDATE head SET sequence = 9",),
+    "an older head": ("UPDATE head SET sequence = 11",),
     "no head": ("DELETE FROM head",),
     "a larger budget": ("UPDATE header SET epsilon = '1000/1'",),
     "no budget": ("UPDATE header SET epsilon = '', delta = ''",),
@@ -106,7 +111,19 @@ TAMPERING = {
     "no header": ("DELETE FROM header",),
     "a dropped table": ("DROP TABLE entries",),
     "one more trigger": ("CREATE TRIGGER t AFTER INSERT ON entries BEGIN UPDATE head SET epsilon = '0/1'; END",),
-    "another version": ("PRAGMA user_version = 2",),
+    "an older version": ("PRAGMA user_version = 1",),
+    "no version": ("PRAGMA user_version = 0",),
+    "other details": ("UPDATE details SET body = '{}'",),
+    "no details": ("DELETE FROM details",),
+    "another request": ("UPDATE details SET request = 'r'",),
+    "another promise": ('UPDATE header_2 SET promise = \'{"kind":"local"}\'',),
+    "an older header": ("UPDATE header_2 SET written = 1",),
+    "a larger budget in the state": ("UPDATE state SET epsilon = '1000/1'",),
+    "an account of less": ("UPDATE accounts SET epsilon = '0/1'",),
+    "no accounts": ("DELETE FROM accounts",),
+    "nobody suspended": ("DELETE FROM suspensions",),
+    "another clock": ("UPDATE state SET latest = '2000-01-01T00:00:00Z'",),
+    "nothing running": ("DELETE FROM running",),
     "another application": ("PRAGMA application_id = 7",),
 }
 
@@ -124,6 +141,14 @@ def edit_without_safeguards(path, statements):
     connection.close()
 
 
+def test_a_ledger_of_a_newer_version_is_said_to_be_that(path):
+    edit(path, "PRAGMA user_version = 3")
+    error = assert_found_out(Ledger.open, path)
+    assert "made by a newer shoal" in error.message
+    assert "Upgrade" in error.hint
+    assert "new ledger" not in str(error)
+
+
 def test_safeguards_that_were_taken_away_are_missed(path):
     edit_without_safeguards(path, ("DROP TRIGGER entries_no_UPDATE",))
     assert_found_out(Ledger.open, path)
@@ -134,8 +159,11 @@ def test_safeguards_that_were_taken_away_are_missed(path):
     [
         "UPDATE entries SET epsilon = '0/1'",
         "DELETE FROM entries",
-        "UPDATE answers SET body = x''",
-        "DELETE FROM answers",
+        "UPDATE pieces SET body = x''",
+        "UPDATE details SET body = '{}'",
+        "DELETE FROM details",
+        "UPDATE header_2 SET promise = ''",
+        "DELETE FROM state",
         "UPDATE header SET epsilon = '9/1'",
         "DELETE FROM header",
         "DELETE FROM head",
@@ -148,10 +176,10 @@ def test_rows_cannot_be_changed_through_an_ordinary_connection(path, statement):
 
 
 def test_a_changed_or_removed_answer_is_not_replayed(path):
-    edit(path, "UPDATE answers SET body = x'00' WHERE reservation = 1", "DELETE FROM answers WHERE reservation = 3")
+    edit(path, "UPDATE pieces SET body = x'00' WHERE reservation = 1", "DELETE FROM pieces WHERE reservation = 3")
     ledger = Ledger.open(path)
     assert_found_out(ledger.stored_answer, "k0")
-    assert_found_out(ledger.reserve, TENTH, idempotency_key="k1")
+    assert_found_out(ledger.reserve, TENTH, fingerprint="k1")
     assert ledger.stored_answer("k2") == b"rows"
 
 
@@ -267,7 +295,7 @@ def test_looking_changes_nothing(path):
 
 
 def test_every_connection_is_durable(path):
-    with Ledger.open(path)._store.writing() as connection:
+    with Ledger.open(path)._store._connected() as connection:
         assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
@@ -279,7 +307,7 @@ def test_a_write_ahead_log_is_turned_back_into_one_file(path):
 
 
 def test_a_ledger_held_by_another_process_is_reported_as_busy(path, monkeypatch):
-    monkeypatch.setattr(ledger_file, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(files, "BUSY_SECONDS", 0.1)
     ledger = Ledger.open(path)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -313,17 +341,17 @@ def test_when_the_disk_is_full_nothing_is_reserved_and_the_ledger_stays_whole(pa
     )
     assert done.stdout.startswith("E_LEDGER The ledger cannot be read and written")
     ledger = Ledger.open(path)
-    assert ledger.spent[0] == Fraction(5, 10) + Fraction(len(ledger.entries()) - 5, 10**6)
+    assert ledger.spent[0] == Fraction(6, 10) + Fraction(len(ledger.entries()) - 6, 10**6)
 
 
 @pytest.mark.slow
 def test_a_hundred_thousand_rows_are_checked_in_about_a_second(tmp_path, quickest):
     ledger = Ledger.create(tmp_path / "ledger.db", Budget(Fraction(10**6), Fraction(1, 10)))
-    with ledger._store.writing() as connection:
-        head = ledger._checked_head(connection)
+    ask = {"description": "SELECT COUNT(*) FROM visits" * 5, "promise": Promise.owner(), "cost": None, "accounts": ()}
+    with ledger._store.writing() as transaction:
+        pen = ledger._pen(transaction)
         for number in range(100_000):
-            row = _spend_row(TENTH, "ann", "SELECT COUNT(*) FROM visits" * 5, f"k{number}")
-            head = ledger_file.append(connection, head, row, head.spent.plus(TENTH))
+            pen.charge(Ask(TENTH, "ann", fingerprint=f"k{number}", request=None, resume=False, **ask))
     assert quickest(lambda: Ledger.open(tmp_path / "ledger.db"), below=2) < 3
     again = Ledger.open(tmp_path / "ledger.db")
     assert again.spent[0] == 10**4

@@ -1,0 +1,78 @@
+"""What is asked of a ledger: a loss to charge, for whom, under which keys and limits, checked before anything is written."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shoal.errors import ShoalError
+
+if TYPE_CHECKING:
+    from shoal.accounting.accountants import Loss
+    from shoal.accounting.allowances import Allowance
+    from shoal.accounting.promises import Promise
+
+LONGEST_DESCRIPTION = 4096
+LONGEST_USER = 256
+LONGEST_KEY = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request of one user, however often it is sent: a hash of who, where and their key, and one of the body."""
+
+    key: str
+    body_sha256: str
+
+    @classmethod
+    def of(cls, user: str, data_set: str, key: str, body: bytes) -> Request:
+        """From what the user sent. Names of users and data sets are never given out twice."""
+        texts = (user, data_set, checked_key(key))
+        if any("\x1f" in text for text in texts):
+            raise ShoalError("E_USAGE", "A name or a key holds a control character.")
+        return cls(hashlib.sha256("\x1f".join(texts).encode()).hexdigest(), hashlib.sha256(body).hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A charge that is asked for."""
+
+    asked: Loss
+    user: str
+    description: str
+    fingerprint: str
+    request: Request | None
+    promise: Promise
+    cost: Loss | None
+    accounts: tuple[Allowance, ...]
+    resume: bool
+
+
+def checked_key(key: str | None) -> str:
+    """A key as it is kept; '' is none."""
+    if key is None:
+        return ""
+    if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
+        raise ShoalError(
+            "E_USAGE",
+            f"A key is a printable text of 1 to {LONGEST_KEY} characters.",
+            hint="Use a hash of the request, or a UUID.",
+        )
+    return key
+
+
+def kept_user(user: str | None) -> str:
+    """The name as it is kept; nobody in particular is one user."""
+    return escaped(user or "", LONGEST_USER)
+
+
+def escaped(text: str, longest: int) -> str:
+    """Printable text of at most so many bytes: no control, bidirectional or terminal characters get through."""
+    shown = "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text[:longest]
+    )
+    encoded = shown.encode()
+    if len(encoded) <= longest and len(text) <= longest:
+        return shown
+    return encoded[: longest - 3].decode(errors="ignore") + "…"

@@ -1,0 +1,361 @@
+"""The pen: what may be written into a ledger, inside one transaction. Every rule of spending is here, whatever keeps the rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from shoal.accounting.accountants import Accountant, Loss, Spent, accountant
+from shoal.accounting.promises import VALUE, Promise, cost_of
+from shoal.accounting.spending.processes import is_gone, this_process
+from shoal.accounting.spending.refusals import ended_without_an_answer, no_longer_kept, other_request, over_budget
+from shoal.accounting.stores.base import CHUNK
+from shoal.accounting.stores.check import DEATH
+from shoal.accounting.stores.rows import (
+    FORMAT,
+    Amounts,
+    Head,
+    PlacedRow,
+    Row,
+    Standing,
+    amount_of,
+    amount_text,
+    amounts_of,
+    canonical,
+    damaged,
+    digest_of_standings,
+    digest_with,
+    row_hash,
+    spent_of,
+)
+from shoal.accounting.suspension import suspended
+from shoal.errors import InternalError
+from shoal.exact import ceil_to_binary_digits
+from shoal.params import Budget
+
+if TYPE_CHECKING:
+    from shoal.accounting.allowances import Allowance
+    from shoal.accounting.spending.asking import Ask
+    from shoal.accounting.stores.base import Transaction
+    from shoal.accounting.stores.rows import Header
+
+MOST_BITS_OF_A_SUM = 4096
+"""Past it, a charge is rounded up to 128 binary digits, so that sums of unrelated fractions stay short."""
+LARGEST_STORED_ANSWER = 1024 * 1024 * 1024
+MOST_DEATHS = 2
+"""So many processes of a user's may die, without the user's being suspended before the last."""
+
+CANCELLED = "cancelled"
+TOO_LARGE = "too large"
+INNOCENT = frozenset({CANCELLED, TOO_LARGE})
+"""Ends that suspend nobody: the user's own doing, an ordered shutdown, or a function of released rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A spend that is durable, or (`answer` is not None) was answered before."""
+
+    sequence: int
+    answer: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How a spend ended: the row's kind, why, and the stored answer where there is one."""
+
+    kind: str
+    why: str = ""
+    answer: bytes | None = None
+
+
+class Pen:
+    """One writing transaction. `head` follows each row that is written."""
+
+    def __init__(self, transaction: Transaction, header: Header, head: Head) -> None:
+        self.transaction = transaction
+        self.head = head
+        self._header = header
+        self._rule: Accountant = accountant(header.accountant)
+
+    # --- charging ---
+
+    def charge(self, ask: Ask) -> Charge:
+        """Charge durably, hand out the answer that was stored under a key, or refuse."""
+        known = self._under_request(ask) or self._replay(ask.fingerprint)
+        if known is not None:
+            return known
+        if self.is_suspended(ask.user):
+            raise suspended()
+        cost = cost_of(self.promise, ask.promise, ask.asked, ask.cost)
+        accounts = {one.account_at(self.moment): one for one in ask.accounts}
+        charge = _short_enough([self.head.spent, *map(self._sums_of, accounts)], cost)
+        self._require_fit(charge, accounts)
+        covers = VALUE if ask.promise.kind in {"local", "shuffled"} else ""
+        for name in accounts:
+            self._add_to_account(name, charge)
+        spend = self._append(_spend_row(ask, charge, list(accounts), covers), charge, covers=covers)
+        self.transaction.start(spend, ask.user, this_process())
+        return Charge(spend)
+
+    def _under_request(self, ask: Ask) -> Charge | None:
+        """What became of the same request before; None where it is to be charged."""
+        if ask.request is None:
+            return None
+        earlier = self.transaction.spends_with_request(ask.request.key)
+        if not earlier:
+            return None
+        if any(self._spend(spend).more.get("body") != ask.request.body_sha256 for spend in earlier):
+            raise other_request()
+        ends = [self.transaction.end_of(spend) for spend in earlier]
+        for spend, end in zip(earlier, ends, strict=True):
+            if end is not None and end.row.kind == "answer":
+                return Charge(spend, self._stored(spend, end))
+        if ends[-1] is not None:
+            raise suspended() if ends[-1].row.kind == "withheld" else ended_without_an_answer()
+        if not ask.resume or self.transaction.is_resumed(earlier[-1]):
+            return None
+        return self._resume(earlier[-1], ask.user)
+
+    def _resume(self, spend: int, user: str) -> Charge:
+        """The same charge once more: nothing of the first run was shown."""
+        if self.is_suspended(user):
+            raise suspended()
+        self._append(Row("resume", user=user, about=spend))
+        self.transaction.start(spend, user, this_process())
+        return Charge(spend)
+
+    def _replay(self, fingerprint: str) -> Charge | None:
+        answer = self.answer_of(fingerprint)
+        return None if answer is None else Charge(0, answer)
+
+    def _require_fit(self, charge: Loss, accounts: dict[str, Allowance]) -> None:
+        limit = self.budget
+        if limit is not None and not self._rule.fits(self.head.spent, charge, limit):
+            raise over_budget(self._rule, self.head.spent, charge, limit)
+        for name, allowance in accounts.items():
+            spent = self._sums_of(name)
+            if allowance.budget is not None and not self._rule.fits(spent, charge, allowance.budget):
+                raise over_budget(self._rule, spent, charge, allowance.budget, f"the allowance of {allowance.to}")
+
+    def _sums_of(self, account: str) -> Spent:
+        amounts = self.transaction.account(account)
+        return Spent() if amounts is None else spent_of(amounts)
+
+    def _add_to_account(self, name: str, charge: Loss) -> None:
+        before = self.transaction.account(name)
+        after = amounts_of(self._sums_of(name).plus(charge))
+        self.transaction.put_account(name, after)
+        digest = digest_with(self.head.state.accounts, name, before, after)
+        self.head = replace(self.head, state=replace(self.head.state, accounts=digest))
+
+    # --- settling ---
+
+    def settle(self, spend: int, kind: str, pieces: list[bytes] | None = None, why: str = "") -> Settled:
+        """How a spend ends. Whoever finds it ended gets the first outcome, and drops their own."""
+        user = self._spend(spend).user
+        end = self.transaction.end_of(spend)
+        if end is not None:
+            return self._earlier_outcome(spend, end)
+        if self.is_suspended(user):
+            kind, pieces, why = "withheld", None, ""
+        elif pieces is not None and sum(map(len, pieces)) > LARGEST_STORED_ANSWER:
+            kind, pieces, why = "failure", None, TOO_LARGE
+        kept = None if pieces is None else _cut(pieces)
+        digest = "" if kept is None else _digest(kept)
+        self._append(Row(kind, reservation=spend, answer_sha256=digest, details=canonical({"why": why})))
+        self.transaction.finish(spend)
+        if kept is not None:
+            self.transaction.put_answer(spend, kept)
+        if kind == "failure" and why not in INNOCENT | {DEATH}:
+            self.suspend(user, spend, why)
+        return Settled(kind, why, None if kept is None else b"".join(kept))
+
+    def _earlier_outcome(self, spend: int, end: PlacedRow) -> Settled:
+        answer = None
+        if end.row.kind == "answer" and end.row.answer_sha256:
+            answer = self._stored(spend, end)
+        return Settled(end.row.kind, end.row.more.get("why", ""), answer)
+
+    def bury(self, user: str) -> None:
+        """End the user's runs whose process is surely gone. A run under a request key is left to be resumed."""
+        for spend, _, process in self.transaction.running(user):
+            dead = process and is_gone(process) and not self._spend(spend).request
+            if dead and self.settle(spend, "failure", why=DEATH).kind == "failure":
+                self._count_death(user, spend)
+
+    def _count_death(self, user: str, spend: int) -> None:
+        before = self.standing(user)
+        after = replace(before, deaths=before.deaths + 1)
+        self._put_standing(after)
+        if after.deaths >= MOST_DEATHS and not after.sequence:
+            self.suspend(user, spend, DEATH)
+
+    # --- suspension ---
+
+    def is_suspended(self, user: str) -> bool:
+        """Whether nothing of this user's may be answered."""
+        return self.standing(user).sequence > 0
+
+    def standing(self, user: str) -> Standing:
+        """The user's deaths and suspension."""
+        return next((one for one in self.transaction.standings() if one.user == user), Standing(user, 0, 0))
+
+    def suspend(self, user: str, spend: int, why: str = "") -> None:
+        """Suspend a user because of a spend; a user who is suspended already stays so."""
+        if self.is_suspended(user):
+            return
+        number = self.head.sequence + 1
+        self._put_standing(replace(self.standing(user), sequence=number))
+        self._append(Row("suspend", user=user, about=spend, details=canonical({"why": why})))
+
+    def lift(self, user: str, because: str) -> None:
+        """End a suspension; deaths are forgiven with it."""
+        self._put_standing(Standing(user, 0, 0))
+        self._append(Row("lift", user=user, description=because))
+
+    def _put_standing(self, standing: Standing) -> None:
+        """Written with the head of the next row, or at once where none follows."""
+        self.transaction.put_standing(standing)
+        digest = digest_of_standings(self.transaction.standings())
+        self.head = replace(self.head, state=replace(self.head.state, suspensions=digest))
+        self.transaction.put_head(self.head)
+
+    # --- acts of the custodian ---
+
+    def raise_budget(self, budget: Budget, because: str) -> None:
+        """A larger budget, from now on."""
+        texts = amount_text(budget.epsilon), amount_text(budget.delta)
+        self.head = replace(self.head, state=replace(self.head.state, budget=texts))
+        details = canonical({"epsilon": texts[0], "delta": texts[1]})
+        self._append(Row("raise", description=because, details=details))
+
+    def book_loss(self, loss: Loss, anchor: str, because: str) -> None:
+        """What a restored copy lacks, charged whether or not it fits."""
+        charge = _short_enough([self.head.spent], loss)
+        row = Row("loss", amounts=_amounts(charge), description=because, details=canonical({"anchor": anchor}))
+        self._append(row, charge)
+
+    # --- looking ---
+
+    @property
+    def promise(self) -> Promise:
+        """What the budget is about."""
+        return promise_of(self._header)
+
+    @property
+    def budget(self) -> Budget | None:
+        """The header's budget, or what it was raised to."""
+        return budget_of(self._header, self.head)
+
+    @property
+    def moment(self) -> str:
+        """The store's time, which never goes back: a clock set back stays where it was."""
+        return max(self.transaction.clock(), self.head.state.latest)
+
+    def answer_of(self, fingerprint: str) -> bytes | None:
+        """The first answer that is kept under a fingerprint."""
+        for spend in self.transaction.spends_with_key(fingerprint) if fingerprint else ():
+            end = self.transaction.end_of(spend)
+            if end is None or not end.row.answer_sha256:
+                continue
+            if not self._is_dropped(spend, end):
+                return _checked_answer(self.transaction.answer(spend), end.row.answer_sha256)
+        return None
+
+    def _stored(self, spend: int, end: PlacedRow) -> bytes:
+        if not end.row.answer_sha256 or self._is_dropped(spend, end):
+            raise no_longer_kept()
+        return _checked_answer(self.transaction.answer(spend), end.row.answer_sha256)
+
+    def _is_dropped(self, spend: int, end: PlacedRow) -> bool:
+        return end.row.noted_at < self.head.state.kept_since and not self.transaction.answer(spend)
+
+    def drop_answers(self, before: str) -> int:
+        """Forget the bytes of answers that were given before a moment; their digests stay."""
+        self.head = replace(
+            self.head, state=replace(self.head.state, kept_since=max(before, self.head.state.kept_since))
+        )
+        self.transaction.put_head(self.head)
+        return self.transaction.drop_answers(before)
+
+    def _spend(self, sequence: int) -> Row:
+        found = self.transaction.row(sequence)
+        if found is None or found.row.kind != "spend":
+            raise InternalError("only a spend can be settled")
+        return found.row
+
+    # --- writing ---
+
+    def _append(self, row: Row, loss: Loss | None = None, covers: str = "") -> int:
+        """One more row: numbered, timed, chained; the head follows."""
+        number, timed = self.head.sequence + 1, replace(row, noted_at=self.moment)
+        entry = PlacedRow(number, timed, row_hash(self.head.hash, number, timed, FORMAT))
+        spent = self.head.spent if loss is None else self.head.spent.plus(loss)
+        state = replace(self.head.state, latest=timed.noted_at, covers=covers or self.head.state.covers)
+        self.head = Head(number, entry.hash, spent, state)
+        self.transaction.append(entry, self.head)
+        return number
+
+
+def promise_of(header: Header) -> Promise:
+    """What a ledger's budget is about."""
+    return Promise.from_data(json.loads(header.promise))
+
+
+def budget_of(header: Header, head: Head) -> Budget | None:
+    """A ledger's budget: the header's, or the last one it was raised to."""
+    epsilon, delta = head.state.budget if any(head.state.budget) else (header.epsilon, header.delta)
+    return Budget(amount_of(epsilon), amount_of(delta)) if epsilon or delta else None
+
+
+def _spend_row(ask: Ask, charge: Loss, accounts: list[str], covers: str) -> Row:
+    details: dict[str, Any] = {"accounts": sorted(accounts), "covers": covers}
+    if ask.promise.kind != "owner" or (ask.asked.epsilon, ask.asked.delta) != (charge.epsilon, charge.delta):
+        details["promise"] = ask.promise.to_data()
+        details["asked"] = {"epsilon": amount_text(ask.asked.epsilon), "delta": amount_text(ask.asked.delta)}
+    if ask.request is not None:
+        details["body"] = ask.request.body_sha256
+    return Row(
+        "spend",
+        amounts=_amounts(charge),
+        user=ask.user,
+        description=ask.description,
+        key=ask.fingerprint,
+        request="" if ask.request is None else ask.request.key,
+        details=canonical(details),
+    )
+
+
+def _amounts(charge: Loss) -> Amounts:
+    return amounts_of(Spent().plus(charge))
+
+
+def _cut(pieces: list[bytes]) -> list[bytes]:
+    """The same bytes in pieces of the size that is kept; an empty answer is one empty piece."""
+    whole = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return [whole[start : start + CHUNK] for start in range(0, max(1, len(whole)), CHUNK)]
+
+
+def _digest(pieces: list[bytes]) -> str:
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _checked_answer(pieces: list[bytes], digest: str) -> bytes:
+    if not all(isinstance(piece, bytes) for piece in pieces) or _digest(pieces) != digest or not pieces:
+        raise damaged("a stored answer was changed or removed")
+    return b"".join(pieces)
+
+
+def _short_enough(sums: list[Spent], loss: Loss) -> Loss:
+    """The loss itself, or, where exact sums would grow too long to keep, one that is a little larger."""
+    totals = [spent.plus(loss) for spent in sums]
+    amounts = [x for total in totals for x in (total.epsilon, total.delta, total.rho, total.rho_delta)]
+    if max(x.denominator.bit_length() for x in amounts) <= MOST_BITS_OF_A_SUM:
+        return loss
+    rho, rho_delta = loss.zcdp
+    return Loss(*(ceil_to_binary_digits(amount, 128) for amount in (loss.epsilon, loss.delta, rho, rho_delta)))

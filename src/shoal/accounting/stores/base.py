@@ -1,0 +1,113 @@
+"""What a store can do: operations on rows, in transactions that see one state. The rules of spending are above it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from shoal.accounting.stores.rows import Amounts, Head, Header, PlacedRow, Standing
+
+CHUNK = 16 * 1024 * 1024
+"""Answers are kept in pieces of this many bytes."""
+
+
+class Transaction(Protocol):
+    """One transaction. Those that change something are found in `writing` only."""
+
+    format: int
+    """1 or 2. A ledger that is written to has format 2: it is upgraded first."""
+
+    # --- reading ---
+
+    def header(self) -> Header:
+        """The header of a store whose tables are, to the letter, the ones written here."""
+
+    def head(self) -> tuple[Head, str]:
+        """The head and its seal, as they were found."""
+
+    def clock(self) -> str:
+        """The store's time, as 2026-10-31T23:59:59Z."""
+
+    def rows(self) -> Iterator[PlacedRow]:
+        """Every row, oldest first."""
+
+    def row(self, sequence: int) -> PlacedRow | None:
+        """One row."""
+
+    def last(self) -> tuple[int, str] | None:
+        """Number and hash of the last row."""
+
+    def end_of(self, spend: int) -> PlacedRow | None:
+        """The row that ended a spend."""
+
+    def spends_with_key(self, key: str) -> list[int]:
+        """Spends with this fingerprint, oldest first."""
+
+    def spends_with_request(self, request: str) -> list[int]:
+        """Spends under this request key, oldest first."""
+
+    def is_resumed(self, spend: int) -> bool:
+        """Whether a row of kind `resume` is about this spend."""
+
+    def account(self, name: str) -> Amounts | None:
+        """The sums of an account."""
+
+    def accounts(self) -> list[tuple[str, Amounts]]:
+        """All accounts, by name."""
+
+    def standings(self) -> list[Standing]:
+        """Users with deaths or a suspension."""
+
+    def running(self, user: str | None = None) -> list[tuple[int, str, str]]:
+        """Spends that have not ended, of everybody or of one user: number, user, process."""
+
+    def answer(self, spend: int) -> list[bytes]:
+        """The pieces of a stored answer; none where it is not kept."""
+
+    def is_whole(self) -> bool:
+        """Whether nothing is cut off, and nothing appended."""
+
+    # --- writing ---
+
+    def append(self, entry: PlacedRow, head: Head) -> None:
+        """One more row, and the head that follows from it."""
+
+    def put_head(self, head: Head) -> None:
+        """The head alone, where the state changes without a row."""
+
+    def put_account(self, name: str, amounts: Amounts) -> None:
+        """New sums of an account."""
+
+    def put_standing(self, standing: Standing) -> None:
+        """A user's standing; without deaths and suspension there is none."""
+
+    def start(self, spend: int, user: str, process: str) -> None:
+        """A spend is running in this process."""
+
+    def finish(self, spend: int) -> None:
+        """A spend has ended."""
+
+    def put_answer(self, spend: int, pieces: Sequence[bytes]) -> None:
+        """Keep an answer."""
+
+    def drop_answers(self, before: str) -> int:
+        """Forget the bytes of answers that were given before this moment; how many were."""
+
+    def savepoint(self) -> AbstractContextManager[None]:
+        """What happens inside is undone when it raises."""
+
+
+class Store(Protocol):
+    """Where the rows are."""
+
+    def writing(self) -> AbstractContextManager[Transaction]:
+        """A transaction that no other writer can overlap: all of it is kept durably, or nothing."""
+
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """A transaction that changes nothing."""
+
+    def turn(self) -> AbstractContextManager[object]:
+        """The place at the head of this process's queue; no fork happens while it is held."""

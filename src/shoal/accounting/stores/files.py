@@ -1,0 +1,236 @@
+"""Ledgers in files and in memory: how they are opened, locked and made, and that a commit is durable.
+
+A rollback journal with `synchronous = EXTRA`: when a transaction has returned, its rows survive kill -9 and loss of power,
+in one file; there is no write-ahead log that could be left behind or deleted. Each transaction opens and closes its own
+connection and no fork can happen inside one, so processes and threads share nothing of SQLite's state.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import stat
+import weakref
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from shoal.accounting.stores.fork_lock import NO_FORK_INSIDE
+from shoal.accounting.stores.rows import damaged
+from shoal.accounting.stores.sqlite import SqliteTransaction, start_ledger
+from shoal.errors import InternalError, ShoalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from shoal.accounting.stores.rows import Header
+
+BUSY_SECONDS = 60.0
+
+# --- connections ------------------------------------------------------------------------------------------------------
+
+
+class FileStore:
+    """The tables in a file, through a fresh connection per transaction."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.absolute()
+
+    @contextmanager
+    def writing(self) -> Iterator[SqliteTransaction]:
+        """See `base.Store`."""
+        with NO_FORK_INSIDE, _plain_words(), self._connected() as connection, _transaction(connection, "IMMEDIATE"):
+            yield _upgraded(SqliteTransaction(connection, self._is_whole))
+
+    @contextmanager
+    def reading(self) -> Iterator[SqliteTransaction]:
+        """See `base.Store`."""
+        with NO_FORK_INSIDE, _plain_words(), self._connected() as connection, _transaction(connection, "DEFERRED"):
+            yield SqliteTransaction(connection, self._is_whole)
+
+    def turn(self) -> AbstractContextManager[object]:
+        """See `base.Store`."""
+        return NO_FORK_INSIDE
+
+    def start(self, header: Header) -> None:
+        """The tables of a new ledger, in a file that is still empty."""
+        with NO_FORK_INSIDE, _plain_words(), self._connected() as connection, _transaction(connection, "IMMEDIATE"):
+            start_ledger(connection, header)
+
+    def backup(self, target: Path) -> None:
+        """A copy of one moment, made by SQLite while others may spend; an existing file is never replaced."""
+        with _whole_or_not_at_all(target) as scratch, NO_FORK_INSIDE, _plain_words(), self._connected() as connection:
+            copy = sqlite3.connect(scratch.as_uri(), uri=True, isolation_level=None)
+            try:
+                _make_durable(copy)
+                connection.backup(copy)
+            finally:
+                copy.close()
+
+    def _is_whole(self, connection: sqlite3.Connection) -> bool:
+        pages, size = (int(connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "page_size"))
+        return self._path.stat().st_size == pages * size
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        _require_regular_file(self._path)
+        address = self._path.as_uri() + "?mode=rw"
+        connection = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+        try:
+            _make_durable(connection)
+            yield connection
+        finally:
+            connection.close()
+
+
+class MemoryStore:
+    """The same tables without a file, for one process: a forked copy of a budget would be a second budget."""
+
+    def __init__(self, *, may_fork: bool) -> None:
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._only_process = None if may_fork else os.getpid()
+        weakref.finalize(self, self._connection.close)
+
+    @contextmanager
+    def writing(self) -> Iterator[SqliteTransaction]:
+        """See `base.Store`."""
+        if self._only_process not in {None, os.getpid()}:
+            raise ShoalError(
+                "E_LEDGER",
+                "A budget without a ledger file cannot be shared with a forked process.",
+                hint="Give the session a ledger file, which any number of processes can share.",
+            )
+        with NO_FORK_INSIDE, _plain_words(), _transaction(self._connection, "IMMEDIATE"):
+            yield SqliteTransaction(self._connection, lambda _: True)
+
+    reading = writing
+
+    def turn(self) -> AbstractContextManager[object]:
+        """See `base.Store`."""
+        return NO_FORK_INSIDE
+
+    def start(self, header: Header) -> None:
+        """The tables of a new ledger."""
+        with NO_FORK_INSIDE, _transaction(self._connection, "IMMEDIATE"):
+            start_ledger(self._connection, header)
+
+
+def _upgraded(transaction: SqliteTransaction) -> SqliteTransaction:
+    """The first write to a file of format 1 makes it one of format 2."""
+    if transaction.format == 1:
+        transaction.upgrade()
+    return transaction
+
+
+def _require_regular_file(path: Path) -> None:
+    """Anything else could block, or be something SQLite would happily make into a database."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        raise ShoalError(
+            "E_LEDGER",
+            "There is no ledger at this path, or it cannot be reached.",
+            hint="Make one with: shoal budget --ledger PATH --create EPSILON,DELTA",
+        ) from None
+    if not stat.S_ISREG(mode):
+        raise ShoalError("E_LEDGER", "The ledger's path is not a file.", hint="Name the file that holds the ledger.")
+
+
+def _make_durable(connection: sqlite3.Connection) -> None:
+    """Settings of every connection; a file that will not take them is not written to."""
+    for setting in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "synchronous = EXTRA"):
+        connection.execute(f"PRAGMA {setting}")
+    if connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0] != "delete":
+        raise damaged("its journal is not the kind that this program writes")
+    if connection.execute("PRAGMA synchronous").fetchone()[0] != 3:
+        raise InternalError("SQLite did not accept the durable setting")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def _plain_words() -> Iterator[None]:
+    """What SQLite says never passes through."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _in_plain_words(getattr(error, "sqlite_errorcode", None)) from None
+
+
+def _in_plain_words(extended_code: int | None) -> ShoalError:
+    code = None if extended_code is None else extended_code & 0xFF
+    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return ShoalError("E_LEDGER", "The ledger is locked by another process.", hint="Try again in a minute.")
+    unwritable = {
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_AUTH,
+        sqlite3.SQLITE_NOLFS,
+    }
+    if code in unwritable:
+        return ShoalError(
+            "E_LEDGER",
+            "The ledger cannot be read and written, so nothing can be spent on it.",
+            hint="Check free space, and that this account may read and write the file and its folder.",
+        )
+    return damaged("it cannot be read as one")
+
+
+# --- making one -------------------------------------------------------------------------------------------------------
+
+
+def create_file(path: Path, header: Header) -> None:
+    """A new ledger appears whole or not at all, readable by its owner only; an existing file is never replaced."""
+    with _whole_or_not_at_all(path) as scratch:
+        FileStore(scratch).start(header)
+
+
+@contextmanager
+def _whole_or_not_at_all(path: Path) -> Iterator[Path]:
+    """A file beside the path, for its owner's eyes only, which gets the name when everything is in it."""
+    path = path.absolute()
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
+    try:
+        os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        try:
+            yield scratch
+            os.link(scratch, path)
+        finally:
+            scratch.unlink()
+        _sync_folder(path.parent)
+    except FileExistsError:
+        raise ShoalError(
+            "E_LEDGER", "A file is already there, and a ledger is never replaced.", hint="Choose another path."
+        ) from None
+    except (OSError, ValueError):
+        raise ShoalError(
+            "E_LEDGER",
+            "The ledger cannot be made at this path.",
+            hint="Check that the folder exists and may be written, on a file system that supports links.",
+        ) from None
+
+
+def _sync_folder(folder: Path) -> None:
+    """The name of the new file survives a loss of power too."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
