@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.catalog import Catalog, Table, fold
 from shoal.errors import ShoalError
+from shoal.plan.public_facts import PublicFacts
 from shoal.plan.types import Kind, Type
 from shoal.sql.functions import type_of
 from shoal.sql.functions.coerce import parsed_temporal
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from shoal.engines.base import Engine
 
 Schema = tuple[tuple[str, Type], ...]
+COUNTED_ROWS = 5_000_000
 
 
-def frozen_schemas(engine: Engine, catalog: Catalog) -> tuple[dict[str, Schema], dict[str, int]]:
-    """Columns and types of every table, and the sizes of public ones (they bound how far a join can fan out)."""
+def frozen_schemas(engine: Engine, catalog: Catalog) -> tuple[dict[str, Schema], PublicFacts]:
+    """Columns and types of every table, and what is counted in public ones (it bounds how far a join can fan out)."""
     found = engine.tables()
     schemas: dict[str, Schema] = {}
     for key, table in catalog.tables.items():
@@ -41,7 +43,19 @@ def frozen_schemas(engine: Engine, catalog: Catalog) -> tuple[dict[str, Schema],
         schemas[key] = tuple((name, _type(table, name, stored)) for name, stored in columns)
         _check_table(table, schemas[key])
     public = [t.name for k, t in catalog.tables.items() if t.public and (k in found or t.view is not None)]
-    return schemas, engine.row_counts(public)
+    return schemas, _counted(engine, {fold(name): schemas[fold(name)] for name in public})
+
+
+def _counted(engine: Engine, public: dict[str, Schema]) -> PublicFacts:
+    """Sizes of public tables, and repeats of their columns unless there are too many rows to count while a session opens."""
+    rows = engine.row_counts(list(public))
+    repeats = {
+        (table, column): most
+        for table, schema in public.items()
+        if rows[table] <= COUNTED_ROWS
+        for column, most in engine.repeats(table, schema).items()
+    }
+    return PublicFacts(rows, repeats)
 
 
 def _type(table: Table, column: str, stored: str) -> Type:

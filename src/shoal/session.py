@@ -81,7 +81,7 @@ class Session:
         self._catalog = catalog
         self._ledger = ledger
         self._user = user
-        self._schemas, self._public_rows = frozen_schemas(engine, catalog)
+        self._schemas, self._facts = frozen_schemas(engine, catalog)
 
     def __enter__(self) -> Session:  # noqa: PYI034 - a session is not subclassed
         return self
@@ -145,7 +145,7 @@ class Session:
         statement = parse(sql)
         try:
             plan = on_its_own_stack(
-                lambda: plan_query(statement, self._catalog, self._schemas, self._public_rows, epsilon, composition)
+                lambda: plan_query(statement, self._catalog, self._schemas, self._facts, epsilon, composition)
             )
             if epsilon is None:
                 self._require_floor(plan)

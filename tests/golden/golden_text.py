@@ -19,6 +19,7 @@ from shoal.errors import ShoalError
 from shoal.params import Bounds
 from shoal.plan import expressions as ex
 from shoal.plan import nodes
+from shoal.plan.public_facts import PublicFacts
 from shoal.plan.releases import Inferred
 from shoal.plan.totals import SamplingKey, TotalsQuery
 from shoal.rewrite import pipeline
@@ -176,7 +177,7 @@ def compile_text(sql: str) -> list[str]:
     """The SQL of every statement, for bounds that are known, laid out."""
     from shoal.release.resolve_bounds import resolve
 
-    plan = pipeline.plan_query(parse(sql), CATALOG, SCHEMAS, SIZES)
+    plan = pipeline.plan_query(parse(sql), CATALOG, SCHEMAS, PublicFacts(SIZES))
     lines = []
     tables = {table: name(table) for table in SCHEMAS}
     for select in plan.selects:

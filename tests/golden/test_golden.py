@@ -49,6 +49,9 @@ class ClosedEngine:
     def row_counts(self, names):
         return {name: SIZES[name] for name in names}
 
+    def repeats(self, _table, _columns):
+        return {}
+
     def totals(self, *_):
         raise AssertionError("data was read")
 

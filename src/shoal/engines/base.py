@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from shoal.engines.deadline import Deadline
     from shoal.plan.nodes import Node
     from shoal.plan.totals import ExactTotals, SamplingKey, TotalsQuery
+    from shoal.plan.types import Type
 
 
 class EngineFailure(Exception):  # noqa: N818 - it carries nothing, so it names no error
@@ -32,6 +33,9 @@ class Engine(Protocol):
 
     def row_counts(self, names: list[str]) -> dict[str, int]:
         """How many rows public tables have (asked when a session opens, of public tables only)."""
+
+    def repeats(self, table: str, columns: Iterable[tuple[str, Type]]) -> dict[str, int]:
+        """Of a public table: for each column, the number of rows with its most frequent value (0 of an empty table)."""
 
     def combinations(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Every combination of some columns' values, and in the last column its number of rows: what side tools count."""

@@ -6,7 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shoal.plan import nodes
-from shoal.plan.expressions import ExistsRelation, Expression, InRelation, ScalarRelation, columns_of, transform
+from shoal.plan.expressions import (
+    ExistsRelation,
+    Expression,
+    InRelation,
+    ScalarRelation,
+    children,
+    columns_of,
+    transform,
+)
 from shoal.plan.expressions import walk as walk_expression
 
 if TYPE_CHECKING:
@@ -47,6 +55,22 @@ def all_nodes(node: Node) -> Iterator[Node]:
                 for part in walk_expression(expression)
                 if isinstance(part, (InRelation, ExistsRelation, ScalarRelation))
             )
+
+
+def relations_in(expression: Expression) -> list[Node]:
+    """The relations inside an expression; parts that are shared are looked at once."""
+    found: list[Node] = []
+    seen: set[int] = set()
+    stack = [expression]
+    while stack:
+        current = stack.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if isinstance(current, (InRelation, ExistsRelation, ScalarRelation)):
+            found.append(current.relation)
+        stack.extend(children(current))
+    return found
 
 
 def is_owned(node: Node) -> bool:

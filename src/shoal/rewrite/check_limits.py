@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from shoal.errors import ShoalError
 from shoal.plan import nodes
-from shoal.plan.expressions import Column, ExistsRelation, InRelation, Literal, ScalarRelation, children
-from shoal.plan.traverse import expressions_of
+from shoal.plan.expressions import Column, Literal, children
+from shoal.plan.traverse import expressions_of, relations_in
 
 if TYPE_CHECKING:
     from shoal.plan.expressions import Expression
@@ -89,21 +89,5 @@ class Size:
 
 
 def _below(node: Node) -> list[Node]:
-    inside = [part.relation for expression in expressions_of(node) for part in _relations_in(expression)]
+    inside = [relation for expression in expressions_of(node) for relation in relations_in(expression)]
     return [*nodes.inputs(node), *inside]
-
-
-def _relations_in(expression: Expression) -> list[InRelation | ExistsRelation | ScalarRelation]:
-    """Relations inside an expression; shared parts are looked at once."""
-    found: list[InRelation | ExistsRelation | ScalarRelation] = []
-    seen: set[int] = set()
-    stack = [expression]
-    while stack:
-        current = stack.pop()
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
-        if isinstance(current, (InRelation, ExistsRelation, ScalarRelation)):
-            found.append(current)
-        stack.extend(children(current))
-    return found

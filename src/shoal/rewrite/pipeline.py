@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from shoal.accounting.accountants import Loss, plan_loss
 from shoal.errors import InternalError, ShoalError
 from shoal.params import Bounds
-from shoal.plan import nodes
 from shoal.plan.measures import SATURATION_BITS
 from shoal.plan.releases import SelectPlan, StatementPlan
 from shoal.plan.totals import grid_measure_of
 from shoal.plan.traverse import is_owned
 from shoal.rewrite.assign_mechanisms import assign_mechanisms
 from shoal.rewrite.bound_contributions import bound_contributions
+from shoal.rewrite.check_fanout import check_fanout
 from shoal.rewrite.check_limits import check_limits
 from shoal.rewrite.check_ownership import check_ownership
 from shoal.rewrite.check_windows import check_windows
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shoal.catalog import Catalog
-    from shoal.plan.nodes import Node
+    from shoal.plan.public_facts import PublicFacts
     from shoal.plan.releases import PrivateSelect
     from shoal.plan.types import Type
     from shoal.sql.parse import Statement
@@ -40,15 +40,12 @@ if TYPE_CHECKING:
 PASSES = (bound_contributions, infer_bounds, select_groups, assign_mechanisms)
 """After ownership is checked: each takes what the one before it made."""
 
-MAX_FANOUT = 10**7
-"""How many rows one private row may become by joining public tables."""
-
 
 def plan_query(
     statement: Statement,
     catalog: Catalog,
     schemas: Mapping[str, tuple[tuple[str, Type], ...]],
-    public_rows: Mapping[str, int],
+    facts: PublicFacts,
     epsilon: Fraction | None = None,
     composition: str = "basic",
 ) -> StatementPlan:
@@ -67,8 +64,7 @@ def plan_query(
         raise no_clause(bound.root.position)
     if epsilon is None:
         _check_policy(owned, catalog.defaults.max_epsilon_per_query)
-    for select in owned:
-        _check_fanout(select, public_rows)
+    check_fanout(owned, facts)
     selects = [_planned(select, composition) for select in owned]
     for plan in selects:
         _check_steps(plan)
@@ -143,28 +139,3 @@ def _check_policy(selects: list[PrivateSelect], limit: Fraction | None) -> None:
             hint="Give each of them a smaller epsilon.",
             position=selects[-1].position,
         )
-
-
-def _check_fanout(select: PrivateSelect, public_rows: Mapping[str, int]) -> None:
-    """Bounds how many rows one private row can become, from the sizes of public tables alone."""
-    if _fanout(select.input, public_rows) > MAX_FANOUT:
-        raise ShoalError(
-            "E_LIMITS",
-            "Joining public tables would multiply every private row too often.",
-            hint="Join on a key of the public table, or reduce it in a subquery first.",
-            position=select.position,
-        )
-
-
-def _fanout(node: Node, public_rows: Mapping[str, int]) -> int:
-    if isinstance(node, nodes.Join):
-        if node.kind in {"semi", "anti"}:
-            return _fanout(node.left, public_rows)
-        return _fanout(node.left, public_rows) * _fanout(node.right, public_rows)
-    if isinstance(node, nodes.Scan):
-        return 1 if node.owner is not None else max(1, public_rows.get(node.table, 1))
-    if isinstance(node, nodes.Values):
-        return max(1, len(node.rows))
-    if isinstance(node, nodes.SetOperation):
-        return _fanout(node.left, public_rows) + _fanout(node.right, public_rows)
-    return max((_fanout(part, public_rows) for part in nodes.inputs(node)), default=1)

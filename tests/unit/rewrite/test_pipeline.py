@@ -19,6 +19,7 @@ from shoal.accounting.events import (
 )
 from shoal.errors import InternalError
 from shoal.plan.measures import OwnerCount
+from shoal.plan.public_facts import PublicFacts
 from shoal.rewrite import pipeline
 from shoal.rewrite.assign_mechanisms import assign_mechanisms
 from shoal.rewrite.verify.statement import verify
@@ -204,7 +205,7 @@ def test_passes_that_do_not_end_in_a_plan_are_a_bug(quiet_shop, monkeypatch):
 
 def test_joins_with_large_public_tables_are_refused_before_anything_is_read(open_shop, shop_tables, monkeypatch):
     session = open_shop()
-    session._public_rows["regions"] = 10_000
+    session._facts = PublicFacts({"regions": 10_000})
     sql = f"{CLAUSE}(epsilon = 1) COUNT(*) FROM customers CROSS JOIN regions a CROSS JOIN regions b"
     with pytest.raises(shoal.ShoalError) as refused:
         session.plan(sql)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from contextlib import closing, contextmanager, suppress
 from copy import copy
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -17,22 +19,33 @@ from shoal.catalog import fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.group_keys import match_groups
 from shoal.engines.memory import path as memory
-from shoal.engines.memory.rows import rows_statement
+from shoal.engines.memory.rows import makes_long_texts, rows_statement
 from shoal.engines.statements.bound_owners import BoundOwners, N
-from shoal.engines.statements.relations import Compiler, aliased, call, name, select
+from shoal.engines.statements.crowded_owners import (
+    MAX_JOINED_ROWS,
+    Product,
+    crowded_statement,
+    most_rows_statement,
+    products_of,
+    without_owners,
+)
+from shoal.engines.statements.relations import Compiler, aliased, call, column, name, select
 from shoal.engines.statements.sum_owners import BIN, LEAF, OWNERS, Statements, Summing
 from shoal.errors import ShoalError
 from shoal.plan.totals import ExactTotals, LeafCounts
+from shoal.plan.types import Kind
+from shoal.sql import functions
 from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from shoal.engines.deadline import Deadline
     from shoal.plan.nodes import Node
     from shoal.plan.totals import SamplingKey, TotalsQuery
+    from shoal.plan.types import Type
 
 LOCKDOWN = (
     "SET enable_external_access = false",
@@ -43,7 +56,8 @@ LOCKDOWN = (
     "SET lock_configuration = true",
 )
 
-BATCH_ROWS = 1 << 20
+BATCH_ROWS = 1 << 17
+BATCH_ROWS_OF_LONG_TEXTS = 1 << 11
 UNITS = {"KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
 ROOM_SHARE = 4
 """Rows may fill a quarter of the engine's memory limit; sorting them needs about as much again."""
@@ -104,6 +118,7 @@ class DuckDBEngine:
         self._ours = ours
         self._lock = threading.RLock()
         self._deadline: Deadline | None = None
+        self._most_owned: dict[str, int] = {}
         self._sources: dict[str, exp.Expr] = {}
         self._schemas: dict[str, list[tuple[str, str]]] = {}
         if ours:
@@ -181,10 +196,10 @@ class DuckDBEngine:
         ).fetchall()[0]
         ranked = sorted(rows, key=lambda row: 0 if row[:2] == current else 1 if row[0] == "temp" else 2)
         places: dict[str, tuple[str, str]] = {}
-        for database, schema, table, column, data_type in ranked:
+        for database, schema, table, stored, data_type in ranked:
             place = places.setdefault(fold(table), (database, schema))
             if place == (database, schema):
-                self._schemas.setdefault(fold(table), []).append((column, data_type))
+                self._schemas.setdefault(fold(table), []).append((stored, data_type))
                 self._sources[fold(table)] = exp.Table(this=name(table), db=name(schema), catalog=name(database))
 
     def tables(self) -> dict[str, list[tuple[str, str]]]:
@@ -214,6 +229,19 @@ class DuckDBEngine:
             counts[fold(table)] = int(self._table(query).column(0)[0].as_py())
         return counts
 
+    def repeats(self, table: str, columns: Iterable[tuple[str, Type]]) -> dict[str, int]:
+        """The rows of the most frequent value of each column, values compared as queries compare them."""
+        found: dict[str, int] = {}
+        for column_, type_ in columns:
+            if type_.kind is Kind.UNSUPPORTED:
+                continue
+            value = functions.key_form(functions.scan_form(column(column_), type_), type_)
+            values = select([aliased(value, "v"), aliased(call("count_star"), "n")], self._sources[fold(table)].copy())
+            values.set("group", exp.Group(expressions=[exp.Literal.number(1)]))
+            most = select([call("max", column("n"))], exp.Subquery(this=values, alias=exp.TableAlias(this=name("t"))))
+            found[column_] = int(self._table(most).column(0)[0].as_py() or 0)
+        return found
+
     def close(self) -> None:
         """Closes what is ours; a connection that was handed in stays open."""
         if not self._shares_connection:
@@ -241,9 +269,34 @@ class DuckDBEngine:
 
     def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """The exact integers of a contribution query: in memory where rows fit and can be handled, else by SQL."""
+        query = self._without_crowded_owners(query)
         with suppress(*memory.NEEDS_SQL):
             return self.measure_in_memory(query, key)
         return self.measure_by_sql(query, key)  # out here nothing holds the rows that were read
+
+    def _without_crowded_owners(self, query: TotalsQuery) -> TotalsQuery:
+        """The query without owners whose rows would become too many in joins of private tables; usually there are none."""
+        products = [found for found in products_of(query.input) if self._most_joined(found) > MAX_JOINED_ROWS]
+        crowded: set[object] = set()
+        for found in products:
+            statement = on_its_own_stack(partial(crowded_statement, found, MAX_JOINED_ROWS, self._sources))
+            crowded.update(self._table(statement).column("o").to_pylist())
+        if not crowded:
+            return query
+        scans = {scan for found in products for scan in found}
+        return replace(query, input=without_owners(query.input, crowded, scans))
+
+    def _most_joined(self, found: Product) -> int:
+        """At most so many rows of one owner come out of a product of tables; counts of data that cannot change are kept."""
+        rows = 1
+        for scan in found:
+            known = self._most_owned.get(scan.table) if self._ours else None
+            if known is None:
+                statement = on_its_own_stack(partial(most_rows_statement, scan, self._sources))
+                known = int(self._table(statement).column(0)[0].as_py() or 0)
+                self._most_owned[scan.table] = known
+            rows *= known
+        return rows
 
     def measure_by_sql(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """Runs the statements of a contribution query and lines their groups up."""
@@ -254,14 +307,15 @@ class DuckDBEngine:
         listed = None
         if query.public_groups is not None:
             listed = self._table(on_its_own_stack(lambda: BoundOwners(query, key, self._sources).groups()))
-        rows = self._rows(on_its_own_stack(lambda: rows_statement(query, self._sources)))
+        batch = BATCH_ROWS_OF_LONG_TEXTS if makes_long_texts(query) else BATCH_ROWS
+        rows = self._rows(on_its_own_stack(lambda: rows_statement(query, self._sources)), batch)
         return memory.measure_in_memory(query, key, rows, listed)
 
-    def _rows(self, tree: exp.Expr) -> pa.Table:
+    def _rows(self, tree: exp.Expr, batch_rows: int = BATCH_ROWS) -> pa.Table:
         """Rows as Arrow columns; MemoryError when they pass their share of the engine's memory limit."""
         room = self._memory_limit() // ROOM_SHARE
         read: list[pa.RecordBatch] = []
-        with closing(self._batches(tree)) as batches:
+        with closing(self._batches(tree, batch_rows)) as batches:
             for batch in batches:
                 read.append(batch)
                 room -= batch.nbytes
@@ -269,13 +323,13 @@ class DuckDBEngine:
                     raise MemoryError
         return pa.Table.from_batches(read)
 
-    def _batches(self, tree: exp.Expr) -> Generator[pa.RecordBatch]:
+    def _batches(self, tree: exp.Expr, batch_rows: int = BATCH_ROWS) -> Generator[pa.RecordBatch]:
         """The rows of one statement as they come, one empty batch at least."""
         try:
             with self._lock:
                 self._check_deadline()
                 reader = self._connection.sql(render(tree, qualify_operators=not self._ours)).to_arrow_reader(
-                    BATCH_ROWS
+                    batch_rows
                 )
                 yield pa.RecordBatch.from_pylist([], reader.schema)
                 yield from reader
@@ -312,9 +366,9 @@ class DuckDBEngine:
         place = _places(groups, totals, key_names)
         owners = _spread(totals.column(OWNERS), place, count).astype(np.int64)
         values: list[NDArray[Any] | LeafCounts] = [np.zeros(count, dtype=object) for _ in query.tasks]
-        for column in totals.column_names:
-            if column.startswith("m"):
-                values[int(column[1:])] = _spread(totals.column(column), place, count)
+        for total in totals.column_names:
+            if total.startswith("m"):
+                values[int(total[1:])] = _spread(totals.column(total), place, count)
         for tree, indices in statements.sampled:
             table = self._table(tree)
             place = _places(groups, table, key_names)

@@ -17,8 +17,11 @@ from shoal.engines.memory.codes import encode
 from shoal.engines.statements.bound_owners import OWNER
 from shoal.engines.statements.integers import not_null
 from shoal.engines.statements.relations import Compiler, aliased, column, select
+from shoal.plan.expressions import Call, walk
 from shoal.plan.measures import SATURATION_BITS
+from shoal.plan.traverse import all_nodes, expressions_of
 from shoal.plan.types import DOUBLE, Kind, Type
+from shoal.rewrite.check_fanout import GROWING
 from shoal.sql import functions
 from shoal.sql.functions.canonical import folded_bits
 
@@ -47,6 +50,13 @@ def arguments_of(query: TotalsQuery) -> tuple[Expression, ...]:
     """What the measures read, each expression once."""
     measures = [task.measure for task in query.tasks] + [histogram.serves for histogram in query.histograms]
     return tuple(dict.fromkeys(m.argument for m in measures if m.argument is not None))
+
+
+def makes_long_texts(query: TotalsQuery) -> bool:
+    """Whether some function of the query makes texts longer than the stored ones: then fewer rows are read at once."""
+    inside = (value for node in all_nodes(query.input) for value in expressions_of(node))
+    written = (*(key for _, key in query.keys), *arguments_of(query), *inside)
+    return any(isinstance(part, Call) and part.function in GROWING for value in written for part in walk(value))
 
 
 def rows_statement(query: TotalsQuery, tables: Mapping[str, exp.Expr]) -> exp.Select:

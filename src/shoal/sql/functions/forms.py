@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     Body = Callable[..., exp.Expr]
 
-LONGEST_TEXT = 1 << 20
-"""Bytes; a text that a function makes longer than this is NULL, so that no row can exhaust the memory."""
+LONGEST_TEXT = 1 << 16
+"""Bytes; a text that a function makes longer than this is NULL. Engines work on some thousand rows at a time, outside of what
+they count as memory, so that longer ones could exhaust it."""
 
 LARGEST_INTEGER = (1 << 63) - 1
 

@@ -25,7 +25,7 @@ No value of a row can make a function fail. What has no answer is NULL:
 - Integers have 64 bits. What does not fit is NULL, and so is a division by zero.
 - Reals are doubles. NaN is NULL, −0.0 is 0.0, infinities are values. Decimals become doubles where they are computed with.
 - Dates and timestamps lie in the years 1 to 9999; timestamps have no zone (what is stored with one is UTC).
-- Texts compare by bytes, whatever collation a column declares. No function makes a text longer than 2²⁰ bytes.
+- Texts compare by bytes, whatever collation a column declares. No function makes a text longer than 2¹⁶ bytes.
 - Every cast is a try-cast: what does not fit is NULL. A double rounds to the nearest integer, halves to the even one; a
   decimal rounds halves away from zero.
 - Patterns, formats, units, counts of repetition and numbers of digits are constants.

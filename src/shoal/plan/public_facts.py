@@ -1,0 +1,28 @@
+"""What a session knows of public tables before any query: how many rows they have, and how often a value repeats in a column.
+
+Both are public, so plans may depend on them. They bound how many rows one private row can become in a join.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class PublicFacts:
+    """Sizes of public tables, by folded name; `repeats` has the rows of the most frequent value of (table, column)."""
+
+    rows: Mapping[str, int] = field(default_factory=dict)
+    repeats: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    def size(self, table: str) -> int:
+        """Rows of a table; one that nobody counted is taken for a single row, as without a source there is nothing to read."""
+        return self.rows.get(table, 1)
+
+    def most_rows(self, table: str, column: str) -> int:
+        """How many rows share a value of this column at most."""
+        return min(self.size(table), self.repeats.get((table, column), self.size(table)))

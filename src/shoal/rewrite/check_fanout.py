@@ -1,0 +1,258 @@
+"""How much work one private row may cause: bounded by public facts alone, before any data is read.
+
+Where a join multiplies rows without bound, whether a query ends in a second or never says whether the victim's row was there.
+So the rows that one combination of private rows can become, the pairs that must be looked at to find them, and the bytes of
+texts computed from them are bounded for every relation of a plan, those inside conditions included. Sizes and repeats of
+public tables are known (`PublicFacts`); rows that an earlier SELECT released count as `STORED_ROWS`.
+
+Private tables multiply each other too, by numbers that are private: the engine leaves out owners whose rows would become too
+many (`engines/statements/crowded_owners`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from shoal.errors import ShoalError
+from shoal.plan import nodes
+from shoal.plan.expressions import Call, Case, Cast, Column, Literal, children
+from shoal.plan.traverse import expressions_of, relations_in
+from shoal.plan.types import Kind
+from shoal.sql.functions.forms import LONGEST_TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from shoal.plan.expressions import Expression
+    from shoal.plan.nodes import Node
+    from shoal.plan.public_facts import PublicFacts
+    from shoal.plan.releases import PrivateSelect
+
+MAX_FANOUT = 10**7
+"""How many rows one private row may become, and how many pairs may be looked at for it."""
+MAX_PUBLIC_ROWS = 10**9
+"""How many rows a public relation inside a private query may have."""
+MAX_TEXT_BYTES = 1 << 24
+"""How many bytes of computed texts one private row may become."""
+MAX_FANOUT_OF_JOINED_OWNERS = 100
+"""The same where several private tables multiply each other already, each by the rows of one owner."""
+STORED_ROWS = 1_000
+"""What a released table with group keys counts for: how many groups it shows is not known when planning."""
+STORED_TEXT = 256
+PLAIN_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """`rows` of a public relation, or of one combination of private rows; how many private tables multiply; bytes of texts."""
+
+    rows: int
+    repeats: Mapping[str, int] = field(default_factory=dict)
+    texts: Mapping[str, int] = field(default_factory=dict)
+    private_tables: int = 0
+
+    def sharing(self, symbol: str) -> int:
+        """How many rows share a value of a column at most."""
+        return min(self.rows, self.repeats.get(symbol, self.rows))
+
+
+def check_fanout(selects: Sequence[PrivateSelect], facts: PublicFacts) -> None:
+    """Refuses a statement in which one private row could become too many rows, pairs or bytes."""
+    stored = [tuple(f.symbol for f, _ in select.keys) for select in selects]
+    for select in selects:
+        _check(select, _Extents(facts, stored))
+
+
+def _check(select: PrivateSelect, extents: _Extents) -> None:
+    try:
+        extents.check_keys(select)
+    except _TooMuchError as found:
+        raise ShoalError(
+            "E_LIMITS",
+            f"Joining public tables would multiply every private row into too many {found.what}.",
+            hint="Join on a column whose values are unique in the public table, or reduce that table in a subquery first.",
+            position=select.position,
+        ) from None
+
+
+class _TooMuchError(Exception):
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+class _Extents:
+    """Extents of a tree, each shared part once."""
+
+    def __init__(self, facts: PublicFacts, keys_of_stored: Sequence[tuple[str, ...]]) -> None:
+        self._facts = facts
+        self._keys_of_stored = keys_of_stored
+        self._known: dict[int, Extent] = {}
+        self._private: dict[int, bool] = {}
+
+    def is_private(self, node: Node) -> bool:
+        if id(node) not in self._private:
+            inside = [relation for value in expressions_of(node) for relation in relations_in(value)]
+            below = [*nodes.inputs(node), *inside]
+            own = isinstance(node, nodes.Scan) and node.owner is not None
+            self._private[id(node)] = own or any(map(self.is_private, below))
+        return self._private[id(node)]
+
+    def check_keys(self, select: PrivateSelect) -> None:
+        """What a SELECT reads, and the texts it groups by."""
+        found = self.of(select.input)
+        for _, key in select.keys:
+            if key.type.kind is Kind.TEXT and found.rows * longest_text(key, found.texts) > MAX_TEXT_BYTES:
+                raise _TooMuchError("bytes")
+
+    def of(self, node: Node) -> Extent:
+        """How far a relation reaches; too far is refused on the way."""
+        if id(node) not in self._known:
+            for value in expressions_of(node):
+                for relation in relations_in(value):
+                    self.of(relation)
+            found = self._found(node)
+            if found.rows > self._most_rows(node, found):
+                raise _TooMuchError("rows")
+            if found.rows * max(found.texts.values(), default=0) > MAX_TEXT_BYTES and self.is_private(node):
+                raise _TooMuchError("bytes")
+            self._known[id(node)] = found
+        return self._known[id(node)]
+
+    def _most_rows(self, node: Node, found: Extent) -> int:
+        if not self.is_private(node):
+            return MAX_PUBLIC_ROWS
+        return MAX_FANOUT_OF_JOINED_OWNERS if found.private_tables > 1 else MAX_FANOUT
+
+    def _found(self, node: Node) -> Extent:
+        match node:
+            case nodes.Scan():
+                return self._scan(node)
+            case nodes.Values():
+                return _listed(node)
+            case nodes.StoredRows():
+                keys = self._keys_of_stored[node.select]
+                return Extent(STORED_ROWS if keys else 1, dict.fromkeys(keys, 1) if len(keys) == 1 else {})
+            case nodes.Project():
+                return self._computed(node)
+            case nodes.Join():
+                return self._join(node)
+            case nodes.Aggregate():
+                below = self.of(node.input)
+                unique = {f.symbol: 1 for f, _ in node.keys} if len(node.keys) == 1 else {}
+                tables = below.private_tables if len(node.keys) > 1 else 0
+                return Extent(below.rows if node.keys else 1, unique, private_tables=tables)
+            case nodes.Distinct():
+                below = self.of(node.input)
+                return replace(below, repeats={node.fields[0].symbol: 1} if len(node.fields) == 1 else below.repeats)
+            case nodes.SetOperation():
+                sides = self.of(node.left), self.of(node.right)
+                return Extent(sum(s.rows for s in sides), private_tables=max(s.private_tables for s in sides))
+            case nodes.Sort():
+                below = self.of(node.input)
+                return replace(below, rows=below.rows if node.limit is None else min(below.rows, node.limit))
+            case _:
+                return self.of(node.input)
+
+    def _scan(self, node: nodes.Scan) -> Extent:
+        if node.owner is not None:
+            return Extent(1, private_tables=1)
+        table = node.table
+        repeats = {
+            f.symbol: self._facts.most_rows(table, column) for f, column in zip(node.fields, node.columns, strict=True)
+        }
+        return Extent(max(1, self._facts.size(table)), repeats)
+
+    def _computed(self, node: nodes.Project) -> Extent:
+        below = self.of(node.input)
+        copies = {f.symbol: v.symbol for f, v in node.items if isinstance(v, Column)}
+        return Extent(
+            below.rows,
+            {new: below.repeats[old] for new, old in copies.items() if old in below.repeats},
+            {f.symbol: longest_text(v, below.texts) for f, v in node.items if f.type.kind is Kind.TEXT},
+            below.private_tables,
+        )
+
+    def _join(self, node: nodes.Join) -> Extent:
+        left, right = self.of(node.left), self.of(node.right)
+        equal, only_equal = equalities(node)
+        to_right = min((right.sharing(theirs) for _, theirs in equal), default=right.rows)
+        to_left = min((left.sharing(ours) for ours, _ in equal), default=left.rows)
+        pairs = (
+            min(left.rows * to_right, right.rows * to_left) if not self.is_private(node.left) else left.rows * to_right
+        )
+        if self.is_private(node.right) and not self.is_private(node.left):
+            pairs = right.rows * to_left
+        looked_at = left.rows if only_equal and node.kind in {"semi", "anti"} else pairs
+        if self.is_private(node) and looked_at > MAX_FANOUT:
+            raise _TooMuchError("pairs to compare")
+        if node.kind in {"semi", "anti"}:
+            return left
+        unmatched = {"left": left.rows, "right": right.rows, "full": left.rows + right.rows}.get(node.kind, 0)
+        repeats = {symbol: n * to_right for symbol, n in left.repeats.items()}
+        repeats |= {symbol: n * to_left for symbol, n in right.repeats.items()}
+        tables = left.private_tables + right.private_tables
+        return Extent(max(pairs, unmatched, 1), repeats, {**left.texts, **right.texts}, tables)
+
+
+def _listed(node: nodes.Values) -> Extent:
+    columns = zip(*node.rows, strict=True) if node.rows else ((),) * len(node.fields)
+    repeats = {
+        f.symbol: max(Counter(map(repr, column)).values(), default=1)
+        for f, column in zip(node.fields, columns, strict=False)
+    }
+    return Extent(max(1, len(node.rows)), repeats)
+
+
+def equalities(node: nodes.Join) -> tuple[list[tuple[str, str]], bool]:
+    """(left, right) symbols that a join condition sets equal, and whether it says nothing else."""
+    here = {f.symbol for f in node.left.fields}
+    there = {f.symbol for f in node.right.fields}
+    found, parts = [], _conjuncts(node.condition)
+    for part in parts:
+        if isinstance(part, Call) and part.function == "equal":
+            first, second = part.arguments
+            if isinstance(first, Column) and isinstance(second, Column):
+                if first.symbol in here and second.symbol in there:
+                    found.append((first.symbol, second.symbol))
+                elif first.symbol in there and second.symbol in here:
+                    found.append((second.symbol, first.symbol))
+    return found, len(found) == len(parts)
+
+
+def _conjuncts(condition: Expression) -> list[Expression]:
+    if isinstance(condition, Call) and condition.function == "and":
+        return [part for argument in condition.arguments for part in _conjuncts(argument)]
+    return [condition]
+
+
+def longest_text(value: Expression, columns: Mapping[str, int]) -> int:
+    """How many bytes a text may have, where functions make it grow; never above what any function gives."""
+    match value:
+        case Column():
+            return columns.get(value.symbol, STORED_TEXT)
+        case Literal():
+            return len(str(value.value).encode("utf-8", "replace"))
+        case Case():
+            return max(longest_text(v, columns) for v in (*(v for _, v in value.branches), value.otherwise))
+        case Cast():
+            return longest_text(value.value, columns) if value.value.type.kind is Kind.TEXT else PLAIN_BYTES
+        case Call():
+            return min(LONGEST_TEXT, _grown(value, columns))
+    return STORED_TEXT
+
+
+GROWING = frozenset({"concat", "repeat", "lpad", "rpad", "replace", "regexp_replace"})
+"""Functions whose text may be longer than what they are given."""
+
+
+def _grown(call: Call, columns: Mapping[str, int]) -> int:
+    texts = [longest_text(a, columns) for a in call.arguments if a.type.kind is Kind.TEXT]
+    numbers = [a.value for a in children(call) if isinstance(a, Literal) and isinstance(a.value, int)]
+    if call.function in {"repeat", "lpad", "rpad"}:
+        return 4 * max(1, *texts) * max(1, *numbers) if numbers else LONGEST_TEXT
+    if call.function in {"replace", "regexp_replace"}:
+        return (texts[0] + 1) * (texts[-1] + 1) if texts else LONGEST_TEXT
+    return sum(texts) + PLAIN_BYTES
