@@ -15,13 +15,14 @@ BENCHMARKS = {
     "tpch": "published errors on TPC-H data, reproduced",
     "figures": "published figures, drawn again",
     "risk": "risk analysis of large tables",
+    "knowledge": "the calculators of partial knowledge, and private sketches",
     "peers": "other libraries on the same jobs, in an environment of their own",
 }
 
 
 def usage() -> str:
     """What can be run."""
-    known = [f"  {name:<9}{what}" for name, what in BENCHMARKS.items() if find_spec(f"benchmarks.{name}")]
+    known = [f"  {name:<11}{what}" for name, what in BENCHMARKS.items() if find_spec(f"benchmarks.{name}")]
     return "\n".join(["usage: python -m benchmarks NAME [OPTIONS]", "", *known])
 
 

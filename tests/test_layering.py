@@ -39,7 +39,14 @@ SUBLAYERS = {
         ("ledger",),
     ),
     "engines": (("statements",), ("memory",), ("duckdb",), ("sources",)),
-    "risk": (("hashing",), ("sketch",), ("reports",), ("scanning", "joining"), ("checking",)),
+    "risk": (
+        ("hashing",),
+        ("sketch",),
+        ("membership", "private"),
+        ("reports",),
+        ("scanning", "joining"),
+        ("checking",),
+    ),
     "anonymity": (("hierarchies",), ("reports",), ("measuring",), ("searching",), ("recoding",), ("policy", "writing")),
     "audit": (("tester",), ("suite", "attacks")),
 }
@@ -49,7 +56,8 @@ THE_ROAD = {name for layer in LAYERS[:-1] for name in layer}
 SIDE_TOOLS_MAY_ALSO_USE = {
     # The instruments that are turned on our own queries walk the road itself.
     "audit.suite": THE_ROAD | {"datasets"},
-    "audit.attacks": THE_ROAD | {"anonymity", "datasets"},
+    # Attacks also turn on the releases of two side tools.
+    "audit.attacks": THE_ROAD | {"anonymity", "datasets", "risk"},
     # A path between two definitions names the conversions that can be executed.
     "definitions.relations": {"guarantees"},
     "definitions.page": {"guarantees"},

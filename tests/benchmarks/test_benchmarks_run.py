@@ -110,3 +110,10 @@ def test_an_unknown_benchmark_is_answered_with_the_list(words, status):
     done = started(*words)
     assert done.returncode == status
     assert "jobs" in done.stdout
+
+
+def test_knowledge_tells_every_speed_beside_its_goal(tmp_path):
+    shown = run("knowledge", "--share", 20, "--write", "--results", tmp_path)
+    lines = record(tmp_path)["lines"]
+    assert len(lines) == 7
+    assert all(line["measured"] > 0 and name in shown for name, line in lines.items())

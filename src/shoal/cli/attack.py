@@ -215,6 +215,39 @@ def composition(
     show(result, plot, json=json)
 
 
+@app.command()
+def sketches(
+    owners: Annotated[int, typer.Option(min=2, max=1_000_000, help="Owners in each sketch.")] = 1000,
+    registers: Annotated[int, typer.Option(min=16, max=65536, help="Registers of a sketch, a power of two.")] = 4096,
+    known_sketches: Annotated[
+        int, typer.Option(min=1, max=100, help="Sketches that are known to hold the target, for whoever lacks the key.")
+    ] = 10,
+    epsilon: Annotated[float, typer.Option(min=1e-9, max=30, help="The ε of the private sketch.")] = 1.0,
+    seed: Seed = 0,
+    *,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Tell who is in a distinct-count sketch that somebody shared (Desfontaines et al.).
+
+    [bold]Example[/bold]
+
+        shoal attack sketches --known-sketches 3
+    """
+    from shoal.audit import attacks
+
+    check_writable(plot)
+    result = attacks.sketches(
+        owners=owners, registers=registers, known_sketches=known_sketches, epsilon=epsilon, seed=seed
+    )
+    if plot is not None:
+        result.plot(plot)
+    if json:
+        write_json(result.to_dict())
+    else:
+        typer.echo(str(result))
+
+
 def show(result: AttackResult, plot: Path | None, *, json: bool) -> None:
     """The curves as a table or as JSON, and as a picture where one was asked for."""
     if plot is not None:

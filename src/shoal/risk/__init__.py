@@ -17,6 +17,13 @@ from shoal.risk.joining.containment import by_inclusion_exclusion, containment
 from shoal.risk.joining.joinability import Joinability, joinability
 from shoal.risk.joining.knowledge import Knowledge, knowledge_from, read_knowledge
 from shoal.risk.joining.pairs import Pair
+from shoal.risk.membership.impossibility import smallest_error
+from shoal.risk.membership.lookup import Found, look_up
+from shoal.risk.membership.loss import SketchLoss, sketch_loss
+from shoal.risk.membership.posterior import Posterior, membership
+from shoal.risk.membership.without_key import membership_without_key
+from shoal.risk.private.distinct_sketch import DistinctSketch, RepeatedReleaseWarning, SeededReleaseWarning
+from shoal.risk.private.private_sketch import PrivateSketch, merge_private, sketch_error
 from shoal.risk.reports.report import Report
 from shoal.risk.scanning.scan import Progress, scan
 from shoal.risk.sketch.estimate import Estimate
@@ -27,8 +34,10 @@ from shoal.risk.sketch.leakage import Leakage, average_privacy_loss, leakage
 from shoal.risk.sketch.measures import Measures
 
 __all__ = [
+    "DistinctSketch",
     "Estimate",
     "Finding",
+    "Found",
     "Grade",
     "Joinability",
     "Knowledge",
@@ -36,9 +45,14 @@ __all__ = [
     "Measures",
     "Pair",
     "Policy",
+    "Posterior",
+    "PrivateSketch",
     "Progress",
+    "RepeatedReleaseWarning",
     "Report",
+    "SeededReleaseWarning",
     "Sketch",
+    "SketchLoss",
     "SketchedDataset",
     "UnkeyedSketchWarning",
     "Verdict",
@@ -50,12 +64,19 @@ __all__ = [
     "joinability",
     "knowledge_from",
     "leakage",
+    "look_up",
     "make_key",
+    "membership",
+    "membership_without_key",
+    "merge_private",
     "policy_from",
     "read_datasets",
     "read_key",
     "read_knowledge",
     "read_policy",
     "scan",
+    "sketch_error",
+    "sketch_loss",
+    "smallest_error",
     "write_datasets",
 ]

@@ -67,3 +67,15 @@ def test_the_exhaustive_attack_takes_the_runs_it_is_given_and_no_sql():
     assert one != CliRunner().invoke(app, words).output
     refused = CliRunner().invoke(app, [*words, "--sql"])
     assert isinstance(refused.exception, ShoalError)
+
+
+def test_sketches_are_attacked_from_the_command_line(tmp_path):
+    words = ["sketches", "--owners", "100", "--registers", "256", "--known-sketches", "2"]
+    shown = CliRunner().invoke(app, words)
+    assert shown.exit_code == 0, shown.output
+    assert [name in shown.output for name in ("public hash", "2 sketches known", "private sketch", "guessing")] == [
+        True
+    ] * 4
+    told = json.loads(CliRunner().invoke(app, [*words, "--json", "--plot", str(tmp_path / "bars.png")]).output)
+    assert [set(one) for one in told["curators"]] == [{"curator", "accuracy", "median_posterior", "decided"}] * 4
+    assert (tmp_path / "bars.png").stat().st_size > 1000

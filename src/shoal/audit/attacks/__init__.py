@@ -11,10 +11,12 @@ from shoal.audit.attacks.k_anonymity import composition, homogeneity, linkage
 from shoal.audit.attacks.membership import membership
 from shoal.audit.attacks.reconstruction import exhaustive_reconstruction, reconstruction
 from shoal.audit.attacks.results import AttackResult, Curve
+from shoal.audit.attacks.sketches import SketchAttack, sketches
 
 __all__ = [
     "AttackResult",
     "Curve",
+    "SketchAttack",
     "averaging",
     "composition",
     "differencing",
@@ -24,4 +26,5 @@ __all__ = [
     "linkage",
     "membership",
     "reconstruction",
+    "sketches",
 ]

@@ -150,14 +150,19 @@ def write_datasets(folder: str | Path, datasets: list[SketchedDataset]) -> list[
 
 
 def _write(path: Path, dataset: SketchedDataset) -> Path:
-    """Write beside and move into place, so that a reader sees the old file or the new one."""
     if not dataset.keyed:
         warn_unkeyed(f"The sketches in {path.name!r} are stored without a key")
+    return write_owner_only(path, pack_dataset(dataset))
+
+
+def write_owner_only(place: str | Path, data: bytes) -> Path:
+    """Write beside and move into place, readable by its owner only: a reader sees the old file or the new one."""
+    path = Path(place)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(pack_dataset(dataset))
+            file.write(data)
         beside.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -115,6 +115,18 @@ class Sketch:
             )
         return self._key
 
+    def hash_of_owner(self, owner: Any) -> Hashes:
+        """What an owner hashes to under the key of this sketch; one hash."""
+        return ColumnEncoder(self._hash_functions().owners).encode(as_arrow([owner])).by_row()
+
+    def hash_of_value(self, value: Any) -> Hashes:
+        """What a value hashes to under the key of this sketch; several columns are a tuple."""
+        hasher = self._hash_functions().values
+        parts = [
+            ColumnEncoder(hasher).encode(as_arrow([part])) for part in (value if isinstance(value, tuple) else (value,))
+        ]
+        return (parts[0] if len(parts) == 1 else combine(parts, hasher)).by_row()
+
     def absorb(self, values: Encoded, owners: OwnerBatch | None) -> None:
         """Take in a batch whose values and owners are hashed already."""
         self._belongs_to(OwnedBy.ROWS if owners is None else OwnedBy.OWNERS)

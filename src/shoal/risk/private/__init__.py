@@ -1,0 +1,1 @@
+"""A distinct-count sketch that merges and is differentially private."""
