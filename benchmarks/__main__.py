@@ -16,6 +16,7 @@ BENCHMARKS = {
     "figures": "published figures, drawn again",
     "risk": "risk analysis of large tables",
     "knowledge": "the calculators of partial knowledge, and private sketches",
+    "local": "the local model against other libraries: microseconds a report",
     "peers": "other libraries on the same jobs, in an environment of their own",
 }
 

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shoal.local import client
     from shoal.local.base import Question
     from shoal.local.estimate import Estimate, Interval, NumberEstimate
     from shoal.local.geometric import Count
@@ -23,9 +24,12 @@ if TYPE_CHECKING:
         Choice,
         Text,
         choice,
+        client_source,
         count,
         number,
         question,
+        read_answers,
+        read_candidates,
         read_reports,
         text,
         yes_no,
@@ -49,12 +53,15 @@ _HOMES = {
     "Tally": "reports",
     "Text": "questions",
     "choice": "questions",
+    "client_source": "questions",
     "compare": "surveys",
     "count": "questions",
     "from_keep_probability": "weights",
     "local_for": "shuffle",
     "number": "questions",
     "question": "questions",
+    "read_answers": "questions",
+    "read_candidates": "questions",
     "read_reports": "questions",
     "shuffled": "shuffle",
     "survey": "surveys",
@@ -76,12 +83,16 @@ __all__ = [
     "Tally",
     "Text",
     "choice",
+    "client",
+    "client_source",
     "compare",
     "count",
     "from_keep_probability",
     "local_for",
     "number",
     "question",
+    "read_answers",
+    "read_candidates",
     "read_reports",
     "shuffled",
     "survey",
@@ -93,6 +104,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"shoal.local.{_HOMES[name]}"), name)
+    if name == "client":
+        return import_module("shoal.local.client")
     raise AttributeError(f"module 'shoal.local' has no attribute {name!r}")
 
 

@@ -361,5 +361,7 @@ def different_values(values: Any) -> tuple[list[Any], Any]:
         raise wrong_value("some values are missing: offer a value for no answer")
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
+    if pa.types.is_nested(array.type):
+        raise wrong_value("values are texts or numbers, not lists of them")
     encoded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)

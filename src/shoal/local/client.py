@@ -16,7 +16,6 @@ import os
 from contextlib import suppress
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 VERSION, QUESTION_SHA256 = "1", ""  # the one question this copy answers; empty: any question
@@ -34,14 +33,15 @@ class Client:
     """Answers one question for one respondent."""
 
     def __init__(self, question: Any, memory: str | os.PathLike[str] | None = None, bits: Any = bits) -> None:
-        self.question: Question = question if isinstance(question, dict) else json.loads(question)
-        check(self.question)
-        self.sha256, self._bits = sha256_of(self.question), bits
+        self.question = check(question if isinstance(question, dict) else json.loads(question))
+        self.sha256, self._bits, self._memory = sha256_of(self.question), bits, memory
         if QUESTION_SHA256 not in {"", self.sha256}:
             raise ValueError("this client was made for another question")
         self._places = {value: place for place, value in enumerate(self.question.get("values", []))}
-        self._memory = None if memory is None else Path(memory)
-        self._kept = json.loads(self._memory.read_bytes()) if self._memory and self._memory.exists() else {}
+        self._kept: dict[str, Any] = {}
+        if memory is not None and os.path.exists(memory):  # noqa: PTH110 - pathlib takes longer to load than all of this
+            with open(memory, encoding="utf-8") as file:  # noqa: PTH123 - same
+                self._kept = json.load(file)
 
     def randomize(self, value: Any, round: str = "") -> dict[str, Any]:  # noqa: A002 - the collector's word
         """The report for this value, or the one that was given in this round before."""
@@ -52,12 +52,12 @@ class Client:
                 mine["permanent"], drawn = drawn, blur(self.question, drawn, self._bits)
             mine[key] = {"q": self.sha256[:8], "r": drawn}
         if self._memory is not None:  # on the disk before the report is handed out, and never half of it
-            new = self._memory.with_name(self._memory.name + ".new")
+            new = f"{os.fspath(self._memory)}.new"
             with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
                 file.write(json.dumps(self._kept))
                 file.flush()
                 os.fsync(file.fileno())
-            new.replace(self._memory)
+            os.replace(new, self._memory)  # noqa: PTH105 - same
         return dict(mine[key])
 
     def draw(self, value: Any) -> Any:
@@ -207,11 +207,11 @@ def sha256_of(question: Question) -> str:
     return hashlib.sha256(json.dumps(question, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def check(question: Any) -> None:
+def check(question: Any) -> Question:
     """Refuse a question that is damaged, or whose weights do not keep the ε it claims."""
     with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         if _is_sound(question):
-            return
+            return dict(question)
     raise ValueError("the question is damaged, or its weights do not keep the epsilon it claims")
 
 

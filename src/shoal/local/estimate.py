@@ -265,10 +265,12 @@ def score_interval(raw: Floats, n: int, chances: Chances, alpha: float) -> tuple
     half = 0.5 / (n * chances.gap)
 
     def ends(centre: Floats, side: int) -> Floats:
+        # Far below 0 the quadratic has no root: no share explains the count, and the centre is the end.
         root = np.sqrt(np.maximum(slope * slope + 4 * centre * slope + 4 * at_zero, 0.0))
         return np.asarray((2 * centre + slope + side * root) / 2)
 
-    return ends(raw - half, -1), ends(raw + half, 1)
+    low, high = raw - half, raw + half
+    return np.minimum(ends(low, -1), low), np.maximum(ends(high, 1), high)
 
 
 def normal_quantile(alpha: float) -> float:

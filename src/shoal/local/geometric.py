@@ -121,7 +121,7 @@ class Geometric:
         scale = np.where(ends, 1 + a, (1 + a) / one_less) / (one_less * (1 + a))
         return scale * np.where(ends, 1.0, 1 + a * a), -a * scale
 
-    def shares(self, counts: npt.NDArray[np.int64]) -> Floats:
+    def shares(self, counts: npt.NDArray[Any]) -> Floats:
         """f̂ of every value, unbiased."""
         diagonal, neighbour = self._inverse
         return self._spread(counts / counts.sum(), diagonal, neighbour)
@@ -252,7 +252,8 @@ class Count(Question):
         # A few reports of each count are assumed for the variance: those that were not seen may still exist.
         reported = np.asarray((counts + z * z / 2) / (n + z * z / 2 * len(counts)), dtype=np.float64)
         population = target == "population"
-        error = np.sqrt(design.variances(reported, raw, population=population) / n)
+        error = np.sqrt(design.variances(reported, design.shares(reported), population=population) / n)
+        reach = z * error + self._poison() / (2 * n)  # counts are whole numbers: half a report on either side
         shares = estimate.project(raw) if consistent else raw
         mean = float(design.mean_weights @ counts / n)
         spread = float(design.mean_weights**2 @ counts / n - mean**2)
@@ -264,8 +265,8 @@ class Count(Question):
             values=tuple(range(self.upper + 1)),
             shares=shares,
             raw=raw,
-            low=np.clip(raw - z * error, 0, 1),
-            high=np.clip(raw + z * error, 0, 1),
+            low=np.clip(raw - reach, 0, 1),
+            high=np.clip(raw + reach, 0, 1),
             standard_error=error,
             n=n,
             rejected=tally.rejected,

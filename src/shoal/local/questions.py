@@ -25,7 +25,7 @@ import numpy as np
 
 from shoal import params
 from shoal.errors import ShoalError
-from shoal.local import estimate, oracles
+from shoal.local import client, estimate, oracles
 from shoal.local.base import Question, Target, Value, different_values, wrong_value
 from shoal.local.estimate import Chances, Estimate
 from shoal.local.geometric import Count
@@ -253,8 +253,11 @@ def text(epsilon: object = None, title: str = "") -> Text:
 def number(lower: object, upper: object, epsilon: object = None, title: str = "") -> Number:
     """A number between two bounds, of which the mean is wanted; what lies outside is clamped."""
     exact = checked_epsilon(_required(epsilon))
-    ends = params.bounds(lower, upper)
-    if ends.lower >= ends.upper:
+    try:
+        ends = params.bounds(lower, upper)
+    except ShoalError as error:
+        raise ShoalError("E_USAGE", error.message, hint="Write number(0, 120).") from None
+    if ends.lower == ends.upper:
         raise ShoalError("E_USAGE", "The lower bound must be below the upper bound.", hint="Write number(0, 120).")
     reach, mix = window_and_mix(exact)
     bounds = {"lower": fraction_text(ends.lower), "upper": fraction_text(ends.upper)}
@@ -303,6 +306,49 @@ def read_reports(path: str | os.PathLike[str]) -> Reports | ReportLines:
     asked = question(found.document)
     columns = columns_of(found.body, found.count, asked.design.schema)
     return Reports(asked.document, asked.fingerprint, asked.design, columns, found.rejected)
+
+
+def read_answers(path: str | os.PathLike[str], column: str, asked: Question) -> Any:
+    """The true answers in a column of a CSV, JSON lines or parquet file, in the type the question asks for."""
+    import pyarrow as pa
+    from pyarrow import csv, json, parquet
+
+    place, kind = Path(path), asked.spec["kind"]
+    wanted = {"number": pa.float64(), "count": pa.int64()}.get(kind, pa.string())
+    if kind == "choice" and all(type(value) is int for value in asked.spec["values"]):
+        wanted = pa.int64()
+    try:
+        if place.suffix.lower() in {".parquet", ".pq"}:
+            table = parquet.read_table(place, columns=[column])
+        elif place.suffix.lower() in {".jsonl", ".ndjson", ".json"}:
+            table = json.read_json(place)
+        else:
+            table = csv.read_csv(place, convert_options=csv.ConvertOptions(column_types={column: wanted}))
+        return table.column(column).cast(wanted)
+    except (OSError, KeyError, pa.ArrowException):
+        raise ShoalError(
+            "E_SOURCE",
+            "The answers cannot be read: no such file or column, or values of another type.",
+            hint="Give a CSV, JSON lines or parquet file, and --column with a name in it.",
+        ) from None
+
+
+def read_candidates(path: str | os.PathLike[str]) -> list[str]:
+    """Texts to look for, one a line."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise ShoalError("E_SOURCE", "The file of candidates cannot be read.", hint="One text a line, UTF-8.") from None
+    return [line for line in lines if line]
+
+
+def client_source(asked: Question | None = None) -> str:
+    """The text of `client.py` for devices; made for one question, it answers no other."""
+    text = Path(client.__file__).read_text(encoding="utf-8")
+    if asked is None:
+        return text
+    head, mark, rest = text.partition(f'QUESTION_SHA256 = "{client.VERSION}", "')
+    return head + mark + asked.sha256 + rest
 
 
 def _document(kind: str, title: str, epsilon: Fraction, **facts: Any) -> str:

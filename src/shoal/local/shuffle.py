@@ -15,7 +15,7 @@ import math
 from fractions import Fraction
 
 from shoal import params
-from shoal.accounting.shuffling import shuffled_epsilon
+from shoal.accounting.shuffling import shuffled_delta, shuffled_epsilon
 from shoal.errors import ShoalError
 from shoal.local.charges import MOST_REPORTS
 from shoal.local.weights import LARGEST_EPSILON, checked_epsilon
@@ -36,10 +36,10 @@ def local_for(epsilon: float, n: int, delta: float, oracle: str | None = None, h
     """The largest ε₀ of a report that n reports shuffle to (ε, δ), rounded down."""
     target, tolerated = float(checked_epsilon(epsilon)), float(params.delta(delta))
     count, binary = _honest(n, honest), _is_binary(oracle)
-    low, high = target, float(LARGEST_EPSILON)
+    low, high, least = target, float(LARGEST_EPSILON), target * (1 - 2e-7)
     while high - low > 1e-5 * low:
         middle = (low + high) / 2
-        if shuffled_epsilon(middle, count, tolerated, binary=binary) <= target:
+        if tolerated > 0 and count > 1 and shuffled_delta(least, middle, count, binary=binary) <= tolerated:
             low = middle
         else:
             high = middle

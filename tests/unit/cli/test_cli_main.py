@@ -12,7 +12,11 @@ from shoal.cli import main
 from shoal.errors import InternalError, ShoalError
 
 VERBS = ("demo", "query", "explain", "budget", "init", "audit")
-GROUPS = {"risk": ("scan", "join", "check"), "attack": ("differencing", "reconstruction", "averaging")}
+GROUPS = {
+    "risk": ("scan", "join", "check"),
+    "attack": ("differencing", "reconstruction", "averaging"),
+    "local": ("question", "estimate", "client"),
+}
 
 
 def test_without_a_verb_the_help_is_shown_and_nothing_else(shoal):
