@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -17,6 +18,7 @@ from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, 
 from shoal.errors import InternalError
 from shoal.mechanisms.calibrate import joint_gaussian_holds
 from shoal.mechanisms.entropy import SYSTEM, seeded_entropy
+from shoal.mechanisms.gaussian_certificate import ROUNDING_VARIANCES, rounding_error
 from shoal.params import Bounds, bounds
 from shoal.plan.measures import OwnerSum
 from shoal.plan.releases import Inferred
@@ -138,6 +140,34 @@ def test_shrinking_keeps_the_ratio_of_shift_and_scale(delta, planned, scale, gau
         assert smaller.sigma <= noise.sigma
     else:
         assert smaller.epsilon == noise.epsilon
+
+
+@given(
+    delta=st.integers(1, 2**24),
+    planned=st.integers(1, 2**24),
+    scale=st.fractions(Fraction(3, 2), 2**40, max_denominator=7),
+)
+def test_shrunk_gaussian_noise_has_no_larger_norm_and_no_larger_rounding_error_than_the_certificate_counts(
+    delta, planned, scale
+):
+    """The two numbers of the theorem, for every rounding variance that a certificate may have taken."""
+    delta, planned = sorted((delta, planned))
+    task = grid_measure_of(OwnerSum(None, is_integer=True), bounds(0, delta), Fraction(1))
+    noise = GaussianNoise(Shift(planned, 3), scale)
+    smaller = shrunk(noise, task)
+    for variance in ROUNDING_VARIANCES:
+        if variance < scale**2:
+            before = noise.shift.l2_squared / (scale**2 - variance)
+            assert smaller.shift.l2_squared / (smaller.sigma**2 - variance) <= before
+            assert lemma_error(smaller.sigma, variance) <= float(rounding_error(scale, variance)) * (1 + 1e-9)
+
+
+def lemma_error(sigma: Fraction, variance: Fraction) -> float:
+    """The w of the rounding lemma in floats, for this σ itself."""
+    kept = variance * (sigma**2 - variance) / sigma**2
+    wave = sum(2 * math.exp(-2 * math.pi**2 * float(variance) * j**2) for j in (1, 2, 3))
+    mean = sum(2 * math.exp(-2 * math.pi**2 * float(variance + kept) * j**2) for j in (1, 2, 3))
+    return mean + wave**2 / (1 - wave)
 
 
 def test_where_no_bin_stands_out_count_uses_one_and_other_cells_are_null_with_a_note(open_shop):

@@ -3,7 +3,9 @@
 A plan's events are fixed before data is read, so their losses may be composed numerically, which is tighter than adding
 (ε, δ) up. It is *not* a valid rule for a session, where each query depends on earlier answers: use an accountant there.
 
-Proof note. Precondition: neighbours move each coordinate of an additive release by at most its integer shift s.
+Proof note. Precondition: neighbours move each coordinate of an additive release by at most its integer shift s, and no more
+coordinates than the shift says. Moves that may spread over more entries, with the same norms, have no proven worst case, and a
+plan with such a release is refused.
 1. Discrete Laplace and Gaussian noise are log-concave, so for a move v the best event against X + v is a tail, and
    P[X + v ≥ k] − e^ε·P[X ≥ k] grows with v: the pair (X, X + s) dominates every smaller move, in both directions by
    symmetry, and the product over coordinates dominates the release.
@@ -36,7 +38,7 @@ from shoal.accounting.events import (
     ThresholdSelection,
 )
 from shoal.accounting.zcdp import zcdp_delta, zcdp_epsilon
-from shoal.errors import ShoalError, missing_extra
+from shoal.errors import InternalError, ShoalError, missing_extra
 from shoal.exact import float_above, float_below
 
 if TYPE_CHECKING:
@@ -214,6 +216,8 @@ def _parts(events: Sequence[Event]) -> Counter[_Part]:
 def _add_noise(parts: Counter[_Part], noise: AdditiveNoise) -> None:
     if noise.shift.per_coordinate == 0:
         return
+    if noise.shift.touched > noise.shift.coordinates:
+        raise InternalError("the losses of moves that may spread cannot be composed numerically")
     scale = noise.sigma if isinstance(noise, GaussianNoise) else noise.scale
     parts[_Noise(isinstance(noise, GaussianNoise), noise.shift.per_coordinate, scale)] += noise.shift.coordinates
 

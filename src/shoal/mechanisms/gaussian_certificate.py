@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 Certificate = Literal["discrete", "continuous", "zcdp"]
 ROUNDING_VARIANCES = tuple(Fraction(n, 8) for n in (3, 4, 5, 6, 8, 10, 12, 16))
 """τ² to choose from: a larger one rounds more faithfully and leaves less of the variance."""
-SHRINKS_FROM = 64
-"""Noise of so many steps may be shrunk later, to a quarter at most: certificates count its rounding error at a quarter."""
+SHRINKS_FROM, MOST_SHRUNK = 64, 4
+"""Noise of so many steps may be shrunk later, with bounds that are found, to a quarter at most: certificates are made for that."""
 NORM_PRECISION = 2e-12
 LAST_STEP, SMALLEST_GAP, MOST_STEPS = 1e-8, 1e-14, 200
 SMALLEST_FLOAT = 5e-324
@@ -115,8 +115,12 @@ def _holds_continuous(parts: Sequence[GaussianNoise], epsilon: Fraction, delta: 
 
 
 def rounding_error(sigma: Fraction, variance: Fraction) -> Decimal:
-    """The w of the rounding lemma, rounded up: j² ≥ 1 + 3(j − 1) gives Σ_{j≥1} x^{j²} ≤ x/(1 − x³)."""
-    kept = variance * (sigma**2 - variance) / sigma**2
+    """The w of the rounding lemma, rounded up: j² ≥ 1 + 3(j − 1) gives Σ_{j≥1} x^{j²} ≤ x/(1 − x³).
+
+    w falls as σ grows; where the noise may be shrunk later, it is the w of the least that can be left.
+    """
+    least = sigma / MOST_SHRUNK if sigma >= SHRINKS_FROM else sigma
+    kept = variance * (least**2 - variance) / least**2
     with arithmetic():
         plain, averaged = wrapped(variance, 1), wrapped(variance + kept, 1)
         wave, mean = (2 * around(x / (1 - x**3)).upper for x in (plain, averaged))
@@ -125,8 +129,9 @@ def rounding_error(sigma: Fraction, variance: Fraction) -> Decimal:
 
 def approximate_rounding_error(sigma: float, variance: float) -> float:
     """The w of the rounding lemma in floats."""
+    least = sigma / MOST_SHRUNK if sigma >= SHRINKS_FROM else sigma
     wave = 2 * math.exp(-2 * math.pi**2 * variance)
-    return 2 * math.exp(-2 * math.pi**2 * variance * (2 - variance / sigma**2)) + wave * wave / (1 - wave)
+    return 2 * math.exp(-2 * math.pi**2 * variance * (2 - variance / least**2)) + wave * wave / (1 - wave)
 
 
 def _best_rounding_variance(parts: Sequence[GaussianNoise], epsilon: Fraction) -> Fraction | None:

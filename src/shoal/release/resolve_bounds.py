@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, Shift
 from shoal.errors import InternalError
 from shoal.exact import power_of_two_below
+from shoal.mechanisms.gaussian_certificate import MOST_SHRUNK, SHRINKS_FROM
 from shoal.params import Bounds
 from shoal.plan.measures import Leaves, RowCount
 from shoal.plan.releases import Inferred
@@ -77,8 +78,8 @@ def _unit(measure_: Measure, bounds: Bounds) -> Fraction:
 def shrunk(noise: AdditiveNoise, task: GridMeasure) -> AdditiveNoise:
     """The planned noise for the shift that the found bounds really have: never more loss than was charged.
 
-    Laplace: the same ratio of shift and scale. Gaussian: the ratio kept, and two steps more, which covers the rounding
-    variance that the certificate of the planned noise takes from a grid this fine.
+    Laplace: the same ratio of shift and scale. Gaussian: the ratio kept and two steps more, at least a quarter, and nothing at all
+    where the grid is coarse; docs/theory/noise.md proves that the certificate of the planned noise still holds.
     """
     delta, planned = task.delta, noise.shift.per_coordinate
     if delta > planned:
@@ -86,5 +87,7 @@ def shrunk(noise: AdditiveNoise, task: GridMeasure) -> AdditiveNoise:
     shift = Shift(delta, noise.shift.coordinates, noise.shift.entries)
     if isinstance(noise, LaplaceNoise):
         return LaplaceNoise(shift, noise.scale * delta / planned, task.grid)
-    sigma = min(noise.sigma, Fraction(-(-noise.sigma * delta // planned)) + 2)
-    return GaussianNoise(shift, sigma, task.grid)
+    if noise.sigma < SHRINKS_FROM:
+        return GaussianNoise(shift, noise.sigma, task.grid)
+    kept = max(Fraction(-(-noise.sigma * delta // planned)) + 2, noise.sigma / MOST_SHRUNK)
+    return GaussianNoise(shift, min(noise.sigma, kept), task.grid)

@@ -160,6 +160,23 @@ def test_a_shift_of_zero_costs_nothing():
     assert plan_delta([laplace(0, 1)], Fraction(0)) == 0
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        LaplaceNoise(Shift(3, 4, 12), Fraction(50)),
+        JointGaussian((GaussianNoise(Shift(3, 4, 12), Fraction(99)),), Fraction(1), MILLIONTH),
+    ],
+    ids=["Laplace", "Gaussian"],
+)
+def test_moves_that_may_spread_are_refused(event):
+    """Rows in different leaves have the same norms; that they are no worse than rows in one is not proven."""
+    with pytest.raises(InternalError):
+        plan_delta([event], Fraction(1))
+    with pytest.raises(InternalError):
+        plan_epsilon([event], MILLIONTH)
+    assert plan_delta([laplace(3, 50, 4)], Fraction(1)) == 0
+
+
 def test_large_losses_are_refused():
     for call in (
         lambda: plan_epsilon([laplace(1000, 1)], MILLIONTH),

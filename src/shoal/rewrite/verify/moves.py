@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from shoal.accounting.neighbours import OWNER
 from shoal.errors import InternalError
 from shoal.plan.measures import (
     SATURATION_BITS,
@@ -69,7 +70,8 @@ class Moves:
     def covered_by(self, shift: Shift) -> bool:
         """Whether a declared shift is at least as large in every way that a proof uses."""
         norms = shift.l1 >= self.l1 and shift.l2_squared >= self.l2_squared
-        return norms and shift.per_coordinate >= self.furthest and (not self.l1 or shift.touched >= self.entries)
+        enough = shift.per_coordinate >= self.furthest and (not self.l1 or shift.touched >= self.entries)
+        return shift.neighbours == OWNER and norms and enough
 
 
 def groups_of(contribution: Contribution) -> int:

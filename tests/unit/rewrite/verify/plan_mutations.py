@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.accountants import Loss, plan_loss
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, Shift
+from shoal.accounting.neighbours import Neighbours
 from shoal.errors import InternalError, ShoalError
 from shoal.mechanisms.calibrate import threshold_for
 from shoal.params import Bounds
@@ -363,6 +364,9 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("Shift", "per_coordinate"): {"half": smaller, "one less": lambda old, _h, _p: old - 1 if old else SKIP},
     ("Shift", "coordinates"): {"half": lambda old, _h, _p: old // 2 or SKIP},
     ("Shift", "entries"): {"none": missing, "fewer": one_less},
+    ("Shift", "neighbours"): {"of a policy": always(Neighbours("policy", "a graph"))},
+    ("Neighbours", "name"): {"other": always("policy")},
+    ("Neighbours", "canonical"): {"other": always("a graph")},
     ("LaplaceNoise", "shift"): {"none": lambda old, _h, _p: Shift(0, old.coordinates) if old.l1 else SKIP},
     ("LaplaceNoise", "scale"): {"half": smaller},
     ("LaplaceNoise", "grid"): {"half": smaller},
@@ -483,7 +487,7 @@ HARMLESS: dict[tuple[str, str], str] = {
 }
 
 EVERYWHERE = {
-    "Shift", "LaplaceNoise", "GaussianNoise", "OptimalSelection", "ThresholdSelection", "JointGaussian", "OwnerCount",
+    "Shift", "Neighbours", "LaplaceNoise", "GaussianNoise", "OptimalSelection", "ThresholdSelection", "JointGaussian", "OwnerCount",
     "RowCount", "OwnerSum", "OwnerMean", "RowMoment", "DistinctValues", "Leaves", "Histogram", "Contribution", "CountRows",
     "Sum", "Average", "Variance", "Quantile", "Quantiles", "Extreme", "CountDistinct", "ApproxBounds", "CountOwners",
 }  # fmt: skip

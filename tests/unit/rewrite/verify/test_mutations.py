@@ -15,6 +15,8 @@ from shoal.rewrite.verify.statement import verify
 
 QUICK = [name for name in SQL if name != "numerical"]
 FEWEST_WAYS = 250
+ELSEWHERE = {events.PolicyLaplace}
+"""Events that no query has: a policy keeps another promise (test_statement shows that `verify` refuses it)."""
 
 
 @pytest.fixture(scope="module")
@@ -61,4 +63,4 @@ def test_every_field_of_a_plan_is_changed_or_known_to_be_harmless(finished):
 )
 def test_the_plans_hold_everything_that_a_plan_can_hold(finished, union):
     met = {type(part) for plan in finished[0].values() for part in everything(plan)}
-    assert set(get_args(union)) <= met
+    assert set(get_args(union)) - ELSEWHERE <= met

@@ -11,7 +11,8 @@ import pytest
 
 import shoal
 from shoal.accounting.accountants import Loss, plan_loss
-from shoal.accounting.events import OptimalSelection, ThresholdSelection
+from shoal.accounting.events import OptimalSelection, PolicyLaplace, ThresholdSelection
+from shoal.accounting.neighbours import Neighbours
 from shoal.errors import InternalError
 from shoal.mechanisms.calibrate import threshold_for
 from shoal.rewrite.verify.statement import verify
@@ -78,7 +79,17 @@ def without_selection(plan):
     return changed(plan, selection=None, shared_count=None, events=events)
 
 
+def under_a_policy(plan):
+    """The same scale, for the neighbours of a policy instead of owners."""
+    (release,), noise = plan.selects[0].releases, plan.selects[0].releases[0].noise
+    weaker = PolicyLaplace(replace(noise.shift, neighbours=Neighbours("policy", "a graph")), noise.scale, noise.grid)
+    events = tuple(weaker if event == noise else event for event in plan.selects[0].events)
+    select = replace(plan.selects[0], releases=(replace(release, noise=weaker),), events=events)
+    return replace(plan, selects=(select,))
+
+
 TAMPERED = {
+    "noise of a policy": under_a_policy,
     "selection for one group": for_one_group,
     "no selection": without_selection,
     "minimum ignored": lambda plan: with_selection(plan, replace(plan.selects[0].selection, min_owners=1)),
