@@ -138,12 +138,13 @@ def _of_the_search(recoded: str | None, finer: dict[str, int] | None) -> Iterato
 
 def _fake_owners(found: Measurement) -> Limit:
     fakes = max(found.k - 1, 0)
-    return Limit(
-        "added_rows", "An attacker who adds rows",
-        f"{counted(fakes)} fake owners in the smallest class are enough to be left with one real one. A known total gives a "
-        "suppressed count back by subtraction.",
-        fakes, "docs/howto/attack-differencing.md",
-    )  # fmt: skip
+    sentence = (
+        f"With {counted(fakes)} fake {'owner' if fakes == 1 else 'owners'} in the smallest class, one real one is left."
+        if fakes
+        else "Somebody is alone in a class already: no fake owner is needed."
+    )
+    sentence += " A known total gives a suppressed count back by subtraction."
+    return Limit("added_rows", "An attacker who adds rows", sentence, fakes, "docs/howto/attack-differencing.md")
 
 
 def _presence(found: Measurement) -> Iterator[Limit]:
