@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.catalog import Catalog, Table, fold
 from shoal.errors import ShoalError
 from shoal.plan.public_facts import PublicFacts
-from shoal.plan.types import Kind, Type
+from shoal.plan.types import TEXT, Kind, Type
 from shoal.sql.functions import type_of
 from shoal.sql.functions.coerce import parsed_temporal
 
@@ -61,14 +62,53 @@ def _counted(engine: Engine, public: dict[str, Schema]) -> PublicFacts:
 def _type(table: Table, column: str, stored: str) -> Type:
     """The catalog's type where it gives one, else what the engine stores."""
     wanted = table.facts(column).type
+    is_owner = table.owner is not None and fold(column) == fold(table.owner)
+    found = _owner_type(table, stored) if is_owner else type_of(stored)
     if wanted is None:
-        return type_of(stored)
+        return found
     chosen = type_of(wanted.upper())
     if chosen.kind is Kind.UNSUPPORTED:
         raise ShoalError(
             "E_CATALOG", f"The catalog gives the column {column!r} of {table.name!r} a type that is not known."
         )
-    return chosen.plain() if chosen.plain() != type_of(stored).plain() else type_of(stored)
+    if chosen.plain() == found.plain():
+        return found
+    if is_owner and (found.kind, chosen.kind) == (Kind.DOUBLE, Kind.INTEGER):
+        return replace(chosen, storage=found.storage)  # read exactly: what is not whole belongs to nobody
+    if is_owner and not _tells_apart(found, chosen):
+        raise ShoalError(
+            "E_CATALOG",
+            f"The owner column of {table.name!r} is stored as {found}; as {chosen} different owners could become one.",
+            hint=f"Leave out the type of {column!r}, or make it TEXT. One person is then one value, as stored.",
+        )
+    return chosen.plain()
+
+
+def _owner_type(table: Table, stored: str) -> Type:
+    """The type of an owner column: whole numbers beyond 64 bits are carried as texts, so that none is lost."""
+    name = stored.strip().upper()
+    if name in {"HUGEINT", "UHUGEINT"}:
+        return replace(TEXT, storage=stored)
+    if name in {"TIMESTAMP_NS", "TIMESTAMPTZ_NS"}:
+        raise ShoalError(
+            "E_CATALOG",
+            f"The owner column of {table.name!r} holds nanoseconds, and queries know microseconds: owners would merge.",
+            hint="Name another owner column, or give the table a view in which the owner is CAST(epoch_ns(…) AS VARCHAR).",
+        )
+    return type_of(stored)
+
+
+def _tells_apart(stored: Type, chosen: Type) -> bool:
+    """Whether different stored values stay different."""
+    if chosen.kind is Kind.TEXT:
+        return stored.kind in {Kind.INTEGER, Kind.BOOLEAN, Kind.DATE, Kind.DECIMAL}
+    if chosen.kind is Kind.DECIMAL:
+        return stored.kind is Kind.INTEGER or (
+            stored.kind is Kind.DECIMAL
+            and chosen.scale >= stored.scale
+            and chosen.precision - chosen.scale >= stored.precision - stored.scale
+        )
+    return chosen.kind is Kind.TIMESTAMP and stored.kind is Kind.DATE
 
 
 def _check_table(table: Table, schema: Schema) -> None:
@@ -93,7 +133,8 @@ def _check_table(table: Table, schema: Schema) -> None:
         raise ShoalError(
             "E_CATALOG",
             f"The owner column of {table.name!r} is of type {owner}, which cannot tell owners apart.",
-            hint="Owners are whole numbers, texts, decimals, dates, timestamps or booleans; a view can cast others.",
+            hint="Owners are whole numbers, texts, decimals, dates, timestamps or booleans. For whole numbers stored as "
+            f'reals, give the column a type: [tables.{table.name}.columns.{table.owner}] type = "BIGINT".',
         )
 
 

@@ -101,6 +101,7 @@ def _open_files(files: dict[str, list[Path]]) -> Engine:
     import duckdb
 
     from shoal.engines.duckdb.engine import DuckDBEngine
+    from shoal.engines.duckdb.sound_files import refuse_broken_texts, stamps
 
     connection = duckdb.connect(":memory:")
     folders = sorted({str(p.resolve().parent) for parts in files.values() for p in parts})
@@ -114,9 +115,11 @@ def _open_files(files: dict[str, list[Path]]) -> Engine:
             from shoal.engines.duckdb.arrow_columns import refuse_unreadable
 
             refuse_unreadable(path)
+        if SUFFIXES[parts[0].suffix.lower()] == "parquet":
+            refuse_broken_texts(connection, parts)
     listed = ", ".join(text(f) for f in folders)
     connection.execute(f"SET allowed_directories = [{listed}]")
-    return DuckDBEngine(connection, ours=True)
+    return DuckDBEngine(connection, ours=True, files=stamps(p for parts in files.values() for p in parts))
 
 
 def _unreadable(connection: duckdb.DuckDBPyConnection, table: str, parts: list[Path]) -> ShoalError:

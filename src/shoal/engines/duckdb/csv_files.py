@@ -31,6 +31,7 @@ _TESTS = {
     "date": r"regexp_full_match(v, '[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}') AND try_cast(v AS DATE) IS NOT NULL",
     "truth": "lower(v) IN ('true', 'false')",
     "bigint": "try_cast(v AS BIGINT) IS NOT NULL",
+    "hugeint": "try_cast(v AS HUGEINT) IS NOT NULL",
     "double": "try_cast(v AS DOUBLE) IS NOT NULL",
     "timestamp": "try_cast(v AS TIMESTAMP) IS NOT NULL",
 }
@@ -53,8 +54,16 @@ def csv_relation(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> st
     files = ", ".join(text(str(path.resolve())) for path in paths)
     rows = f"read_csv([{files}], columns = {{{texts}}}, {options})"
     types = _types(connection, rows, names)
-    items = ", ".join(f"TRY_CAST({quoted(n)} AS {t}) AS {quoted(n)}" for n, t in zip(names, types, strict=True))
+    items = ", ".join(f"{_value(quoted(n), t)} AS {quoted(n)}" for n, t in zip(names, types, strict=True))
     return f"SELECT {items} FROM {rows}"
+
+
+def _value(column: str, type_: str) -> str:
+    """A text as a value of the guessed type, NULL where it is none: 7.4 is no whole number, not one that rounds to 7."""
+    value = f"TRY_CAST({column} AS {type_})"
+    if type_ not in {"BIGINT", "HUGEINT"}:
+        return value
+    return f"CASE WHEN regexp_full_match({column}, '\\s*[+-]?[0-9]+\\s*') THEN {value} END"
 
 
 def _header(path: Path) -> tuple[list[str], str]:
@@ -107,7 +116,8 @@ def _type(present: int, parsed: dict[str, int]) -> str:
     if parsed["padded"] > (1 - ENOUGH) * present:
         return "VARCHAR"
     if nearly_all("whole"):
-        return "BIGINT" if nearly_all("bigint") else "HUGEINT"
+        # Ids of 40 digits are names, and as numbers they would be missing.
+        return "BIGINT" if nearly_all("bigint") else "HUGEINT" if parsed["hugeint"] == present else "VARCHAR"
     for test, type_ in (("double", "DOUBLE"), ("date", "DATE"), ("timestamp", "TIMESTAMP"), ("truth", "BOOLEAN")):
         if nearly_all(test):
             return type_

@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from shoal.catalog import fold
 from shoal.engines.base import EngineFailure
+from shoal.engines.duckdb.sound_files import refuse_changed
 from shoal.engines.group_keys import match_groups
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.rows import makes_long_texts, rows_statement
@@ -39,10 +40,12 @@ from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from shoal.engines.deadline import Deadline
+    from shoal.engines.duckdb.sound_files import Stamp
     from shoal.plan.nodes import Node
     from shoal.plan.totals import SamplingKey, TotalsQuery
     from shoal.plan.types import Type
@@ -110,11 +113,17 @@ class DuckDBEngine:
     name = "DuckDB"
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, *, ours: bool, frames: Mapping[str, pa.Table] | None = None
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        *,
+        ours: bool,
+        frames: Mapping[str, pa.Table] | None = None,
+        files: Mapping[Path, Stamp] | None = None,
     ) -> None:
         self._handed = connection
         self._connection = connection.cursor()
         self._frames = dict(frames or {})
+        self._files = dict(files or {})
         self._ours = ours
         self._lock = threading.RLock()
         self._deadline: Deadline | None = None
@@ -147,6 +156,7 @@ class DuckDBEngine:
     @contextmanager
     def snapshot(self, deadline: Deadline) -> Iterator[DuckDBEngine]:
         """This engine for one query: all its statements see the same data, and end with the deadline."""
+        refuse_changed(self._files)
         taken = copy(self)
         taken._deadline = deadline  # noqa: SLF001 - a copy of ourselves
         if self._shares_connection:

@@ -18,7 +18,7 @@ from shoal.plan.expressions import Cast, Expression, Literal, Position
 from shoal.plan.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIME, TIMESTAMP, Kind, Type, decimal
 from shoal.sql.functions import forms
 from shoal.sql.functions.coerce import coerced, named, nearest_double, parsed_temporal, unsupported
-from shoal.sql.functions.forms import builtin, canonical_double, try_cast
+from shoal.sql.functions.forms import builtin, canonical_double, compare, number, try_cast, when
 
 _STORED: dict[str, Type] = {
     "BOOLEAN": BOOLEAN,
@@ -122,6 +122,8 @@ def scan_form(column: exp.Expr, type_: Type) -> exp.Expr:
         raise InternalError("an unsupported column was scanned")
     if type_.storage.upper() in _WITH_ZONE:
         return _utc(column)
+    if type_.kind is Kind.INTEGER and type_.storage.upper() in {"DOUBLE", "FLOAT"}:
+        return _whole(column)
     stored = column if _is_own(type_) else try_cast(column, engine_type(type_))
     if type_.kind is Kind.DOUBLE:
         return canonical_double(stored)
@@ -138,6 +140,13 @@ def scan_form(column: exp.Expr, type_: Type) -> exp.Expr:
 def _is_own(type_: Type) -> bool:
     """Whether the column is stored as the plan's own type."""
     return "".join(type_.storage.upper().split()) == "".join(engine_type(type_).split())
+
+
+def _whole(column: exp.Expr) -> exp.Expr:
+    """Whole numbers that were stored as reals; NULL for 7.4, which must not become the same number as 7."""
+    rounded = exp.EQ(this=column, expression=builtin("trunc", column.copy()))
+    exact = compare(exp.LTE, builtin("abs", column.copy()), number(2.0**53))
+    return when(exp.And(this=rounded, expression=exact), try_cast(column.copy(), "BIGINT"))
 
 
 def _utc(column: exp.Expr) -> exp.Expr:

@@ -1,0 +1,111 @@
+"""Files that cannot fail late: what a reader could refuse is decoded once when a file is opened, and a file that changes is told.
+
+A parquet file may hold a text that is not UTF-8. Its reader fails when it reaches that row, so that a filter on one owner would
+tell whether the row is there. Reading every text once settles it for everybody. Files that passed are remembered by path, size
+and time of change, in the user's cache, so that the next process need not read them again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shoal.engines.duckdb.csv_files import quoted, text
+from shoal.errors import ShoalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import duckdb
+
+Stamp = tuple[int, int]
+"""Size and time of change in nanoseconds."""
+
+MOST_REMEMBERED = 10_000
+
+
+def stamp(path: Path) -> Stamp:
+    """What a change of the file would change."""
+    facts = path.stat()
+    return facts.st_size, facts.st_mtime_ns
+
+
+def stamps(paths: Iterable[Path]) -> dict[Path, Stamp]:
+    """The stamps of files as they are now."""
+    return {path: stamp(path) for path in paths}
+
+
+def refuse_changed(opened: dict[Path, Stamp]) -> None:
+    """E_SOURCE when a file is not the one that was opened: types, sizes and checks belong to that one."""
+    for path, before in opened.items():
+        with suppress(OSError):
+            if stamp(path) == before:
+                continue
+        raise ShoalError(
+            "E_SOURCE",
+            f"The file {str(path)!r} has changed since the session was opened. Nothing was charged.",
+            hint="Open the session again.",
+        )
+
+
+def refuse_broken_texts(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> None:
+    """E_SOURCE for a parquet file with a text that is not UTF-8."""
+    import duckdb
+
+    remembered = _Remembered()
+    for path in paths:
+        if remembered.knows(path):
+            continue
+        columns = _texts(connection, path)
+        try:
+            # Lengths of texts alone would come from the file's own index, and decode nothing.
+            lengths = ", ".join(f"max(octet_length({quoted(name)}::BLOB))" for name in columns)
+            if columns:
+                connection.execute(f"SELECT {lengths} FROM read_parquet({text(str(path.resolve()))})").fetchall()
+        except duckdb.Error:
+            raise ShoalError(
+                "E_SOURCE",
+                f"The file {str(path)!r} holds text that is not UTF-8, or is damaged.",
+                hint="Write it again with valid text. A single broken value would make some queries fail, and not others.",
+            ) from None
+        remembered.add(path)
+    remembered.save()
+
+
+def _texts(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
+    described = connection.execute(f"DESCRIBE SELECT * FROM read_parquet({text(str(path.resolve()))})").fetchall()
+    return [name for name, type_, *_ in described if type_ == "VARCHAR"]
+
+
+class _Remembered:
+    """Files that passed, in the user's cache; without one, every process reads them again."""
+
+    def __init__(self) -> None:
+        folder = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        self._file = Path(folder) / "shoal" / "sound-files.json"
+        self._known: dict[str, list[int]] = {}
+        self._changed = False
+        with suppress(OSError, ValueError):
+            read = json.loads(self._file.read_text(encoding="utf-8"))
+            self._known = read if isinstance(read, dict) else {}
+
+    def knows(self, path: Path) -> bool:
+        return self._known.get(str(path.resolve())) == list(stamp(path))
+
+    def add(self, path: Path) -> None:
+        self._known.pop(str(path.resolve()), None)
+        self._known[str(path.resolve())] = list(stamp(path))
+        self._changed = True
+
+    def save(self) -> None:
+        if not self._changed:
+            return
+        newest = dict(list(self._known.items())[-MOST_REMEMBERED:])
+        with suppress(OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            written = self._file.with_suffix(f".{os.getpid()}")
+            written.write_text(json.dumps(newest), encoding="utf-8")
+            written.replace(self._file)

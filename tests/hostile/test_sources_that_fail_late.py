@@ -1,0 +1,137 @@
+"""Sources that would fail, or merge owners, only when the right row is reached: settled when a session opens."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import shoal
+from shoal.engines.deadline import Deadline
+from shoal.release.execute import fresh_sampling_key, measure
+
+CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6)"
+CATALOG = {"tables": {"people": {"owner": "uid"}}}
+
+
+@pytest.fixture(autouse=True)
+def _no_memory_of_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def owners(session, where="TRUE"):
+    """The exact number of owners that enter the count."""
+    select = session.plan(f"{CLAUSE} COUNT(DISTINCT uid) FROM people WHERE {where}").selects[0]
+    with session._engine.snapshot(Deadline(60)) as taken:
+        return int(measure(select, taken, fresh_sampling_key()).measurement.owners.sum())
+
+
+def write_broken(path):
+    """A parquet file in which the text of owner 7 is not UTF-8."""
+    names = [b"ann"] * 20
+    names[7] = b"\xff\xfe"
+    table = pa.table({"uid": list(range(20)), "name": pa.array(names, pa.binary())})
+    pq.write_table(table.set_column(1, "name", table.column(1).cast(pa.binary())), path)
+    broken = pa.table(
+        {"uid": list(range(20)), "name": pa.Array.from_buffers(pa.string(), 20, table.column(1).chunk(0).buffers())}
+    )
+    pq.write_table(broken, path)
+
+
+def test_a_text_that_is_not_utf8_is_told_when_the_file_is_opened(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    write_broken(folder / "people.parquet")
+    with pytest.raises(shoal.ShoalError) as refused:
+        shoal.connect(folder, catalog=CATALOG)
+    assert refused.value.code == "E_SOURCE"
+    assert "UTF-8" in str(refused.value)
+
+
+def test_a_file_that_passed_is_remembered_until_it_changes(tmp_path, monkeypatch):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    path = folder / "people.parquet"
+    pq.write_table(pa.table({"uid": [1, 2], "name": ["a", "b"]}), path)
+    shoal.connect(folder, catalog=CATALOG).close()
+    asked = []
+    monkeypatch.setattr("shoal.engines.duckdb.sound_files._texts", lambda *_: asked.append(1) or [])
+    shoal.connect(folder, catalog=CATALOG).close()
+    assert asked == []
+    pq.write_table(pa.table({"uid": [1, 2], "name": ["a", "bc"]}), path)
+    shoal.connect(folder, catalog=CATALOG).close()
+    assert asked == [1]
+
+
+def test_a_file_that_changed_is_refused_before_the_charge(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    path = folder / "people.parquet"
+    pq.write_table(pa.table({"uid": list(range(50)), "name": ["a"] * 50}), path)
+    session = shoal.connect(folder, catalog=CATALOG, budget=(3, 1e-5))
+    session.query(f"{CLAUSE} COUNT(DISTINCT uid) FROM people")
+    pq.write_table(pa.table({"uid": list(range(51)), "name": ["a"] * 51}), path)
+    with pytest.raises(shoal.ShoalError) as refused:
+        session.query(f"{CLAUSE} COUNT(DISTINCT uid) FROM people")
+    assert refused.value.code == "E_SOURCE"
+    assert session.spent[0] == 1
+    path.unlink()
+    with pytest.raises(shoal.ShoalError) as refused:
+        session.query(f"{CLAUSE} COUNT(DISTINCT uid) FROM people")
+    assert refused.value.code == "E_SOURCE"
+
+
+# ---- owners that would merge or get lost ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("type_", ["TIMESTAMP_NS", "TIMESTAMPTZ_NS"])
+def test_owners_in_nanoseconds_are_refused(type_):
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE people AS SELECT make_timestamp_ns(range)::{type_} AS uid FROM range(5000)")
+    with pytest.raises(shoal.ShoalError) as refused:
+        shoal.connect(connection, catalog=CATALOG)
+    assert refused.value.code == "E_CATALOG"
+
+
+def test_texts_are_no_whole_numbers_of_owners():
+    catalog = {"tables": {"people": {"owner": "uid", "columns": {"uid": {"type": "INTEGER"}}}}}
+    with pytest.raises(shoal.ShoalError) as refused:
+        shoal.connect({"people": pa.table({"uid": ["7", "7.4"]})}, catalog=catalog)
+    assert refused.value.code == "E_CATALOG"
+
+
+@pytest.mark.parametrize("type_", ["HUGEINT", "UHUGEINT"])
+def test_ids_of_39_digits_are_all_counted(type_):
+    connection = duckdb.connect()
+    connection.execute(
+        f"CREATE TABLE people AS SELECT 170141183460469231731687303715884100000::{type_} + range::{type_} AS uid FROM range(5000)"
+    )
+    assert owners(shoal.connect(connection, catalog=CATALOG)) == 5_000
+
+
+@pytest.mark.parametrize("digits", [18, 30, 45])
+def test_long_ids_of_a_csv_file_are_all_counted(tmp_path, digits):
+    first = 10 ** (digits - 1)
+    lines = "\n".join(str(first + n) for n in range(500))
+    (tmp_path / "people.csv").write_text(f"uid\n{lines}\n")
+    with shoal.connect(tmp_path / "people.csv", catalog=CATALOG) as session:
+        assert owners(session) == 500
+
+
+def test_an_odd_id_of_a_csv_file_merges_with_nobody(tmp_path):
+    lines = "\n".join([*map(str, range(100)), "7.4"])
+    (tmp_path / "people.csv").write_text(f"uid\n{lines}\n")
+    with shoal.connect(tmp_path / "people.csv", catalog=CATALOG) as session:
+        assert owners(session) == 100
+        assert owners(session, "uid = 7") == 1
+
+
+def test_whole_numbers_stored_as_reals_can_be_owners():
+    people = {"people": pa.table({"uid": [1.0, 2.0, 7.0, 7.4, None, float("nan"), float("inf"), 2.0**60]})}
+    with pytest.raises(shoal.ShoalError, match="BIGINT"):
+        shoal.connect(people, catalog=CATALOG)
+    catalog = {"tables": {"people": {"owner": "uid", "columns": {"uid": {"type": "BIGINT"}}}}}
+    session = shoal.connect(people, catalog=catalog)
+    assert owners(session) == 3
+    assert owners(session, "uid = 7") == 1
