@@ -117,7 +117,7 @@ def _type(present: int, parsed: dict[str, int]) -> str:
         return "VARCHAR"
     if nearly_all("whole"):
         # Ids of 40 digits are names, and as numbers they would be missing.
-        return "BIGINT" if nearly_all("bigint") else "HUGEINT" if parsed["hugeint"] == present else "VARCHAR"
+        return "BIGINT" if nearly_all("bigint") else "HUGEINT" if parsed["hugeint"] >= parsed["whole"] else "VARCHAR"
     for test, type_ in (("double", "DOUBLE"), ("date", "DATE"), ("timestamp", "TIMESTAMP"), ("truth", "BOOLEAN")):
         if nearly_all(test):
             return type_
