@@ -17,6 +17,7 @@ BENCHMARKS = {
     "risk": "risk analysis of large tables",
     "knowledge": "the calculators of partial knowledge, and private sketches",
     "local": "the local model against other libraries: microseconds a report",
+    "guarantees": "composition of claims, exact and numerical, and the page of definitions",
     "peers": "other libraries on the same jobs, in an environment of their own",
 }
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 LARGEST_EPSILON = 50
 MOST_POINTS = 10_000
-_GRID_POINTS = 2**17
+_FEWEST_POINTS, _POINTS_PER_PART, _MOST_POINTS = 2**12, 2**10, 2**17
+"""How fine the grid is: each part may be rounded by a step, so more parts need smaller ones."""
 _ALLOWANCE_PER_PART = Fraction(1, 10**11)
 _RELATIVE = 1 + Fraction(1, 10**8)
 _FINEST, _COARSEST = 2.0**-40, 2.0**-10
@@ -110,11 +111,12 @@ class Numerical:
         return result
 
     def _interval(self) -> float:
-        """A power of two about 2⁻¹⁷ of the range of losses that matter; any interval is valid."""
+        """A power of two, so small that roundings hardly show in the range of losses that matter; any interval is valid."""
         variance = sum(_variance(part) * count for part, count in self.parts.items())
         at_most = sum(_largest_loss(part) * count for part, count in self.parts.items())
         spread = min(at_most, variance / 2 + 20 * math.sqrt(variance))
-        return 2.0 ** math.floor(math.log2(min(max(spread / _GRID_POINTS, _FINEST), _COARSEST)))
+        points = min(max(_FEWEST_POINTS, _POINTS_PER_PART * sum(self.parts.values())), _MOST_POINTS)
+        return 2.0 ** math.floor(math.log2(min(max(spread / points, _FINEST), _COARSEST)))
 
 
 def _variance(part: Loss) -> float:

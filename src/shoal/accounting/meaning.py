@@ -124,6 +124,12 @@ class Meaning:
     delta: float = 0.0
     people: int | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _epsilon(self.epsilon))
+        object.__setattr__(self, "delta", _delta(self.delta))
+        if self.people is not None:
+            object.__setattr__(self, "people", whole_number(self.people, option="people", largest=10**12))
+
     @property
     def odds_factor(self) -> float:
         """e^ε: by how much the odds of anything about a person may change."""
@@ -188,7 +194,7 @@ class Meaning:
             f"No answer is more than {factor} times as likely with a person's data as without it{give_or_take}.",
             self.sentence(0.5),
             self.sentence(0.1),
-            f"Who guesses whether a person is in the data, without any idea beforehand, is right at most {guess} of the time.",
+            f"Somebody who guesses whether a person is in the data, with no idea beforehand, is right at most {guess} of the time.",
             f"A test that accuses 5% of the people who are not in the data finds at most {found} of those who are.",
             f"It protects like a yes-or-no question that is answered truthfully {honest} of the time.",
             f"It removes at most {removed} of the uncertainty of somebody who has no idea beforehand.",
@@ -273,8 +279,7 @@ def meaning(epsilon: float, delta: float = 0.0, people: int | None = None) -> Me
     >>> round(meaning(math.log(4)).uncertainty_removed, 6), round(meaning(1, 1e-6).best_guess(0.5), 6)
     (0.6, 0.731059)
     """
-    crowd = None if people is None else whole_number(people, option="people", largest=10**12)
-    return Meaning(_epsilon(epsilon), _delta(delta), crowd)
+    return Meaning(epsilon, delta, people)
 
 
 def _number(value: object, what: str, allowed: str) -> Fraction:

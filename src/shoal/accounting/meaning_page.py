@@ -12,7 +12,7 @@ from shoal.params import percent
 if TYPE_CHECKING:
     from shoal.accounting.meaning import Meaning
 
-_SIZE, _LEFT, _TOP = 300, 44, 14
+_SIZE, _LEFT, _TOP = 300, 62, 14
 _STEPS = 80
 
 _STYLE = """
@@ -119,6 +119,19 @@ def plot_beliefs(meaning: Meaning, path: str | Path | None) -> Any:
     axes.fill_between(priors, [one.low for one in bounds], [one.high for one in bounds], alpha=0.2)
     axes.plot([0, 1], [0, 1], "--", color="gray", linewidth=1)
     axes.set(xlabel="sure before", ylabel="sure after", xlim=(0, 1), ylim=(0, 1), title=f"ε = {meaning.epsilon:g}")
-    if path is not None:
-        figure.savefig(path)
+    write_figure(figure, path)
     return figure
+
+
+def write_figure(figure: Any, path: str | Path | None) -> None:
+    """Write a figure to a file if one is named."""
+    if path is None:
+        return
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError):
+        raise ShoalError(
+            "E_USAGE",
+            f"The chart {str(path)!r} was not written.",
+            hint="Name a .png, .svg or .pdf file that can be written.",
+        ) from None

@@ -18,6 +18,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
+from shoal.errors import InternalError
 from shoal.exact import float_above
 from shoal.mechanisms.certified import arithmetic, normal_tail
 
@@ -29,6 +30,7 @@ _MARGIN = Decimal("1e-30")
 _KEPT_BITS = 120
 _SMALLEST = Decimal("1e-400")
 """Smaller numbers are rounded up to it, or down to 0."""
+_SMALLEST_DELTA = Fraction(1, 10**350)
 
 
 class Loss(Protocol):
@@ -43,17 +45,12 @@ class Loss(Protocol):
     def renyi_at(self, order: Decimal) -> Decimal:
         """The Rényi divergence of an order above 1, inside decimal arithmetic; not rounded."""
 
-    @property
-    def whole_orders(self) -> bool:
-        """Whether the Rényi curve is known at whole orders only."""
-
 
 @dataclass(frozen=True, slots=True)
 class Response:
     """Randomised response: a loss of ±ε, the worst pair of every ε-private mechanism."""
 
     epsilon: Fraction
-    whole_orders: bool = False
 
     def delta_at(self, epsilon: Fraction) -> Fraction:
         """(e^ε₀ − e^ε)/(1 + e^ε₀).
@@ -87,7 +84,6 @@ class Laplace:
     """Laplace noise of scale b on a number that moves by Δ: `reach` is Δ/b."""
 
     reach: Fraction
-    whole_orders: bool = False
 
     def delta_at(self, epsilon: Fraction) -> Fraction:
         """1 − e^{(ε − Δ/b)/2}."""
@@ -115,7 +111,6 @@ class Geometric:
 
     scale: Fraction
     shift: int
-    whole_orders: bool = False
 
     @property
     def reach(self) -> Fraction:
@@ -157,7 +152,6 @@ class Gaussian:
     """Gaussian noise: telling N(0, 1) from N(μ, 1)."""
 
     mu: Fraction
-    whole_orders: bool = False
 
     def delta_at(self, epsilon: Fraction) -> Fraction:
         """Φ(−ε/μ + μ/2) − e^ε·Φ(−ε/μ − μ/2)."""
@@ -182,7 +176,6 @@ class Sampled:
 
     of: Laplace | Gaussian
     rate: Fraction
-    whole_orders: bool = True
 
     def delta_at(self, epsilon: Fraction) -> Fraction:
         """q·δ(ln(1 + (e^ε − 1)/q))."""
@@ -211,6 +204,11 @@ class Sampled:
         return sum(terms, Decimal(0)).ln() / (order - 1)
 
 
+def is_bounded(loss: Loss) -> bool:
+    """Whether the loss has a largest value, so that there is an ε at δ = 0."""
+    return not isinstance(loss.of if isinstance(loss, Sampled) else loss, Gaussian)
+
+
 def amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
     """ln(1 + q(e^ε − 1)), rounded up: the ε that is left when only a share q of the people is looked at.
 
@@ -226,6 +224,8 @@ def smallest_epsilon(
     delta_at: Callable[[Fraction], Fraction], delta: Fraction, at_most: Fraction | None = None
 ) -> Fraction:
     """The smallest ε with δ(ε) ≤ δ of a falling profile, rounded up to 52 bits; `at_most` is an ε that is large enough."""
+    if at_most is None and delta < _SMALLEST_DELTA:
+        raise InternalError("an unbounded loss has no ε at so small a δ")
     if delta_at(Fraction(0)) <= delta:
         return Fraction(0)
     high = 1e-9 if at_most is None else float_above(at_most)

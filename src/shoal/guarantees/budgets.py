@@ -48,7 +48,7 @@ def _most(claim: Claim, budget: Approximate, rule: str, known: int) -> int:
     """The largest count that fits, from one that is known to fit by some rule."""
 
     def fits(times: int) -> bool:
-        return _cost(claim, times, budget, rule) <= exact(budget.epsilon)
+        return _fits(claim, times, budget, rule)
 
     low, step = known, 1
     while low + step <= LARGEST_COUNT and fits(low + step):
@@ -61,10 +61,10 @@ def _most(claim: Claim, budget: Approximate, rule: str, known: int) -> int:
     return next((times for times in above_it if times <= LARGEST_COUNT and fits(times)), low)
 
 
-def _cost(claim: Claim, times: int, budget: Approximate, rule: str) -> Fraction:
-    """The ε of so many claims at the budget's δ; more than any budget where the rule has none."""
-    answer = named_rule(rule)((claim * times).counted(), Question(exact(budget.delta), None))
-    return exact(answer) if isinstance(answer, float) else LARGEST_PARAMETER
+def _fits(claim: Claim, times: int, budget: Approximate, rule: str) -> bool:
+    """Whether so many claims have at most the budget's δ at its ε: one step along the profile, no search."""
+    answer = named_rule(rule)((claim * times).counted(), Question(None, exact(budget.epsilon)))
+    return isinstance(answer, float) and exact(answer) <= exact(budget.delta)
 
 
 def noise_for(
@@ -97,7 +97,7 @@ def noise_for(
 
     def fits(scale: float) -> bool:
         claim = make(scale, sensitivity)
-        return any(_cost(claim, count, budget, rule) <= exact(budget.epsilon) for rule in rules)
+        return any(_fits(claim, count, budget, rule) for rule in rules)
 
     return _smallest(fits, float_above(exact(make(1, sensitivity).sensitivity)))
 

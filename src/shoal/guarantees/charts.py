@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from shoal.accounting.meaning_page import write_figure
 from shoal.errors import missing_extra
 
 if TYPE_CHECKING:
@@ -27,6 +28,5 @@ def plot_curves(
             axes.semilogy(*zip(*visible, strict=True), label=name, linewidth=2.5 if name == chosen else 1.2)
     axes.set(xlabel="ε", ylabel="δ", title=title[:90])
     axes.legend()
-    if path is not None:
-        figure.savefig(path)
+    write_figure(figure, path)
     return figure

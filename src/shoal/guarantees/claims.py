@@ -246,7 +246,14 @@ class Claims(Sequence[Claim]):
     def __getitem__(self, index: slice) -> list[Claim]: ...
 
     def __getitem__(self, index: int | slice) -> Claim | list[Claim]:
-        return list(self)[index]
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        place = index + len(self) if index < 0 else index
+        for claim, times in self.runs:
+            if 0 <= place < times:
+                return claim
+            place -= times
+        raise IndexError(index)
 
     def __add__(self, other: Claim | Claims | Sequence[Claim]) -> Claims:
         return Claims((*self.runs, *Claims.of(other).runs))
@@ -258,7 +265,9 @@ class Claims(Sequence[Claim]):
         return Claims([(claim, count_of(count * count_of(times))) for claim, count in self.runs])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and not isinstance(other, str) and list(self) == list(other)
+        if not isinstance(other, Sequence) or isinstance(other, str) or len(other) != len(self):
+            return False
+        return all(one == another for one, another in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
 

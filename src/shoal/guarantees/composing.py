@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -79,8 +80,14 @@ class Composition:
 
     @cached_property
     def epsilon_at_least(self) -> float | None:
-        """No analysis of these mechanisms can show a smaller ε at this δ; None where that is not known."""
-        parts = _parts(self.claims.counted())
+        """No analysis can show a smaller ε at this δ for all mechanisms that are meant; None where that is not known."""
+        counts = self.claims.counted()
+        pairs = _pairs(counts)
+        if is_exact(counts) and not isinstance(pairs, str):
+            exactly = _exactly(pairs)
+            if not isinstance(exactly, str):
+                return exactly.epsilon_at_least(exact(self.delta))
+        parts = _parts(counts)
         if isinstance(parts, str) or loss_distributions.why_not(parts[0]) or not loss_distributions.is_installed():
             return None
         return _numerical_of(tuple(parts[0].items()), parts[1]).epsilon_at_least(exact(self.delta))
@@ -117,6 +124,8 @@ class Composition:
             chosen = "  ← taken" if name == self.rule else ""
             lines.append(f"{name:<10} {numbers[name]:.7g}{chosen}")
         lines += [f"{name:<10} {why}" for name, why in self.by_rule.items() if isinstance(why, str)]
+        if self.rule not in numbers:
+            lines.append("\nNothing is promised by the rule that was asked for.")
         return "\n".join([*lines, "", ADAPTIVE])
 
 
@@ -129,7 +138,8 @@ def compose(
 ) -> Composition:
     """What the claims cost together: ε at `delta`, or δ at `epsilon` (exactly one of them).
 
-    `rule` is one of basic, advanced, optimal, zcdp, renyi, gdp, numerical, or best, the smallest of them.
+    `rule` is one of basic, advanced, optimal, zcdp, renyi, gdp, numerical, or best, the smallest of them. Where it does not
+    apply, nothing is promised: ε is infinite (δ is 1), and `by_rule` says why.
 
     >>> round(compose("gaussian(20)*50", delta=1e-6, rule="gdp").epsilon, 6)
     1.54363
@@ -142,11 +152,8 @@ def compose(
     else:
         chosen, answer = rule, named_rule(rule)(counts, question)
     if isinstance(answer, str):
-        raise ShoalError(
-            "E_UNSUPPORTED",
-            f"The rule {chosen!r} does not answer this: {answer}.",
-            hint='Ask for rule="best", a larger δ or a larger ε.',
-        )
+        # What always holds: any loss at all, with chance 1.
+        answer = math.inf if question.epsilon is None else 1.0
     return Composition(listed, question, chosen, answer)
 
 
@@ -237,13 +244,30 @@ def _basic_epsilon(epsilon: Fraction, delta: Fraction, free: dict[Claim, int], a
 def _basic_delta(epsilon: Fraction, delta: Fraction, free: dict[Claim, int], asked: Fraction) -> Answer:
     if epsilon > asked:
         return f"the claims' own ε add up to {float(epsilon):g}"
-    share = (asked - epsilon) / max(1, sum(free.values()))
+    if len(free) > 1:
+        return _smallest_shared_delta(epsilon, delta, free, asked)
     for claim, times in free.items():
-        own = delta_of(claim, share)
+        own = delta_of(claim, (asked - epsilon) / times)
         if own is None:
-            return f"{claim} has no δ at ε = {float(share):g}"
+            return f"{claim} has no δ at ε = {float(asked):g}"
         delta += own * times
     return number_above(min(delta, Fraction(1)))
+
+
+def _smallest_shared_delta(epsilon: Fraction, delta: Fraction, free: dict[Claim, int], asked: Fraction) -> Answer:
+    """The smallest δ, by bisection of its logarithm, at which an even share for each claim fits the ε."""
+
+    def enough(power: float) -> bool:
+        there = _basic_epsilon(epsilon, delta, free, delta + (1 - delta) * Fraction(10.0**power))
+        return isinstance(there, float) and exact(there) <= asked
+
+    low, high = -300.0, math.log10(1 - 1e-9)
+    if not enough(high):
+        return "the ε is too small to be shared"
+    while high - low > 1e-12 * abs(low):
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return number_above(min(delta + (1 - delta) * Fraction(10.0**high), Fraction(1)))
 
 
 def _advanced(counts: Counter[Claim], question: Question) -> Answer:
@@ -266,19 +290,27 @@ def _optimal(counts: Counter[Claim], question: Question) -> Answer:
     pairs = _pairs(counts)
     if isinstance(pairs, str):
         return pairs
+    exactly = _exactly(pairs)
+    if isinstance(exactly, str):
+        return exactly
+    if question.delta is None:
+        return exactly.delta_at(question.epsilon or Fraction(0))
+    epsilon_there = exactly.epsilon_at(question.delta)
+    return "the claims' own δ add up to more" if epsilon_there is None else epsilon_there
+
+
+def _exactly(pairs: Mapping[tuple[Fraction, Fraction], int]) -> composition.Optimal | str:
+    """The joint profile of (ε, δ) claims, or why it is too large."""
     losses: dict[Fraction, int] = {}
     for (epsilon, _), times in pairs.items():
         if epsilon:
             losses[epsilon] = losses.get(epsilon, 0) + times
     if len(losses) > composition.MOST_DISTINCT:
         return f"only for up to {composition.MOST_DISTINCT} different ε"
-    exactly = _optimal_of(tuple(losses.items()), _chance(pairs))
-    if exactly.states > composition.MOST_STATES:
-        return f"there are {exactly.states:,} sums of losses, and at most {composition.MOST_STATES:,} are tried"
-    if question.delta is None:
-        return exactly.delta_at(question.epsilon or Fraction(0))
-    epsilon_there = exactly.epsilon_at(question.delta)
-    return "the claims' own δ add up to more" if epsilon_there is None else epsilon_there
+    states = math.prod(count + 1 for count in losses.values())
+    if states > composition.MOST_STATES:
+        return f"there are {states:,} sums of losses, and at most {composition.MOST_STATES:,} are tried"
+    return _optimal_of(tuple(losses.items()), _chance(pairs))
 
 
 def _zcdp(counts: Counter[Claim], question: Question) -> Answer:

@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.composition import renyi_delta, renyi_epsilon
-from shoal.accounting.profiles import above, decimal_of
+from shoal.accounting.profiles import above, decimal_of, is_bounded
 from shoal.accounting.zcdp import zcdp_delta, zcdp_epsilon
 from shoal.errors import ShoalError
 from shoal.guarantees.claims import Claim, exact, kept_number, number_above, refused_parameter
@@ -94,7 +94,9 @@ def epsilon_of(claim: Claim, delta: Fraction) -> Fraction | None:
     worst = claim.loss()
     if worst is not None:
         loss, chance = worst
-        return loss.epsilon_at((delta - chance) / (1 - chance)) if delta >= chance else None
+        if delta < chance or (delta == chance and not is_bounded(loss)):
+            return None
+        return loss.epsilon_at((delta - chance) / (1 - chance))
     dense = claim.concentrated()
     if dense is not None:
         return dense.xi + zcdp_epsilon(dense.rho, delta) if delta > 0 else None
