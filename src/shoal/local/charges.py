@@ -61,7 +61,12 @@ def open_question(
     what = json.dumps([promise, sha256, turn, str(loss.epsilon), str(loss.delta)])
     key = "local-" + hashlib.sha256(what.encode()).hexdigest()
     reservation = book.reserve(
-        loss, user=user, description=details(promise, sha256, turn, title), fingerprint=key, promise=PROMISES[promise]
+        loss,
+        user=user,
+        description=details(promise, sha256, turn, title),
+        fingerprint=key,
+        promise=PROMISES[promise],
+        resume=True,
     )
     if reservation.answer is None:
         reservation.commit(what.encode())

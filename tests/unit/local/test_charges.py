@@ -30,6 +30,9 @@ def test_an_entry_says_what_it_covers(ledger):
     question.open(ledger, user="ada", round="May")
     (entry,) = ledger.entries()
     assert (entry.user, entry.epsilon, entry.delta, entry.state) == ("ada", 1, 0, "answered")
+    assert entry.promise == "local"
+    assert ledger.covers == "value"
+    assert ledger.asked_by_promise() == {"local": (1, 0)}
     for part in ("promise: local", "covers: value", "not hidden", question.fingerprint, "Do you smoke?", "May"):
         assert part in entry.description
 

@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from shoal.audit.suite import exact_checks, queries
+from shoal.audit.suite import exact_checks, queries, surveys
 from shoal.audit.suite.replay import replay
 from shoal.audit.suite.sampled_query import SampledQuery
 from shoal.audit.suite.samplers import SAMPLERS
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from shoal.audit.suite.queries import PrivateQuery
     from shoal.audit.suite.samplers import Sampler
+    from shoal.audit.suite.surveys import Randomiser
     from shoal.audit.tester.verdicts import Verdict
 
 EPSILONS = (0.1, math.log(3), 4.0)
@@ -119,6 +120,10 @@ def _all_checks() -> Iterator[Check]:
         yield from (Check(query.family, query.name, "sampled", e, _asked(query)) for e in EPSILONS)
     for query in queries.QUERIES:
         yield Check(query.family, query.name, "replayed", EPSILONS[1], _replayed(query))
+    for randomiser in surveys.RANDOMISERS:
+        yield from (Check("local", randomiser.name, "sampled", e, _answered(randomiser)) for e in EPSILONS)
+    for name, law in surveys.EXACT:
+        yield from (Check("local", name, "exact", e, _computed(law)) for e in EPSILONS)
     for name, family, law in exact_checks.LAWS:
         yield from (Check(family, name, "exact", e, _computed(law)) for e in EPSILONS)
 
@@ -188,6 +193,18 @@ def _sampled(sampler: Sampler) -> Callable[[float, int, float], _Found]:
         return _of_verdict(verdict)
 
     return run_sampler
+
+
+def _answered(randomiser: Randomiser) -> Callable[[float, int, float], _Found]:
+    def run_randomiser(epsilon: float, samples: int, confidence: float) -> _Found:
+        drawn = max(samples // randomiser.slower, FEWEST_SAMPLES)
+        mechanism = randomiser.mechanism(epsilon)
+        verdict = check(
+            mechanism, epsilon, inputs=[randomiser.pair], search=False, samples=drawn, confidence=confidence
+        )
+        return _of_verdict(verdict)
+
+    return run_randomiser
 
 
 def _asked(query: PrivateQuery) -> Callable[[float, int, float], _Found]:
