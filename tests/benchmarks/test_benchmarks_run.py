@@ -117,3 +117,26 @@ def test_knowledge_tells_every_speed_beside_its_goal(tmp_path):
     lines = record(tmp_path)["lines"]
     assert len(lines) == 7
     assert all(line["measured"] > 0 and name in shown for name, line in lines.items())
+
+
+def test_anonymity_checks_numbers_and_says_which_are_wrong(tmp_path):
+    sys.path.insert(0, str(ROOT / "tests" / "unit" / "anonymity"))
+    import look_alike
+
+    look_alike.write(tmp_path, look_alike.census(400))
+    words = [
+        "anonymity",
+        "--data",
+        tmp_path,
+        "--no-peers",
+        "--only",
+        "speed",
+        "--times",
+        2,
+        "--results",
+        tmp_path / "results",
+    ]
+    shown = run(*words)
+    assert "| recode seven columns" in shown
+    found = record(tmp_path / "results")
+    assert all(line["seconds"] > 0 for line in found["speed"])

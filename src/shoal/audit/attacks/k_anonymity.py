@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
+from shoal.anonymity.recoding.enforce import enforce
 from shoal.audit.attacks.private_sql import private_histogram
 from shoal.audit.attacks.results import AttackResult, Curve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     Integers = NDArray[np.int64]
@@ -53,27 +53,26 @@ class Patients:
 
 
 def equivalence_classes(quasi: Integers, k: int) -> Integers:
-    """The class of each row in a k-anonymous release: halve at the median of the widest attribute while k rows remain.
+    """The class of each row in a k-anonymous release: recoded locally, and found again by the ranges it publishes.
 
     >>> equivalence_classes(np.array([[1], [2], [8], [9]]), 2).tolist()
     [0, 0, 1, 1]
     """
-    classes = np.zeros(len(quasi), dtype=np.int64)
-    widths = np.ptp(quasi, axis=0) + 1
-    for number, rows in enumerate(_halve(quasi, np.arange(len(quasi)), k, widths)):
-        classes[rows] = number
+    names = [f"q{place}" for place in range(quasi.shape[1])]
+    table = pa.table(dict(zip(names, quasi.T, strict=True)))
+    released = enforce(table, names, k=k, recoding="local").to_arrow().group_by(names, use_threads=False).aggregate([])
+    inside = np.ones((len(quasi), released.num_rows), dtype=bool)
+    for values, name in zip(quasi.T, names, strict=True):
+        low, high = np.array([_range(label) for label in released.column(name).to_pylist()]).T
+        inside &= (low <= values[:, None]) & (values[:, None] <= high)
+    classes: Integers = inside.argmax(axis=1)
     return classes
 
 
-def _halve(quasi: Integers, rows: Integers, k: int, widths: Integers) -> Iterator[Integers]:
-    for column in np.argsort(-np.ptp(quasi[rows], axis=0) / widths, kind="stable"):
-        values = quasi[rows, column]
-        left = values < np.median(values)
-        if k <= left.sum() <= len(rows) - k:
-            yield from _halve(quasi, rows[left], k, widths)
-            yield from _halve(quasi, rows[~left], k, widths)
-            return
-    yield rows
+def _range(label: str | int) -> tuple[int, int]:
+    """What a published label means: `[18, 34]`, or one number."""
+    ends = [int(end) for end in str(label).strip("[]").split(",")]
+    return ends[0], ends[-1]
 
 
 def counts_by_class(patients: Patients, classes: Integers) -> Floats:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from shoal.pages import heads, page, tile, top
 from shoal.risk.reports import charts
 from shoal.risk.reports.terminal import counted
-from shoal.risk.sketch.assessment import CAVEAT
+from shoal.risk.sketch.assessment import CAVEAT, WHAT_HELPS
 from shoal.risk.sketch.grading import Grade, percent
 from shoal.risk.sketch.measures import WHOLES
 
@@ -67,7 +67,18 @@ def _findings(columns: list[ColumnRisk]) -> str:
         for column in worst
     )
     head = '<section class="card"><div class="head"><h2>What stands out</h2></div>'
-    return f'{head}<ul class="findings">{lines}</ul></section>'
+    return f'{head}<ul class="findings">{lines}</ul><p class="note">{_what_helps(worst[0])}</p></section>'
+
+
+def _what_helps(column: ColumnRisk) -> str:
+    """The commands for the column that stands out most."""
+    quasi = escape(",".join(column.subject))
+    table = escape(column.dataset)
+    return (
+        "What helps: to share statistics, <code>shoal query</code>. To share rows, "
+        f"<code>shoal anonymity enforce SOURCE --table {table} --quasi {quasi} --k 5 -o OUT</code>, with every column an outsider "
+        "may know among the quasi-identifiers."
+    )
 
 
 def _says_more_than_its_parts(column: ColumnRisk, grades: dict[tuple[str, tuple[str, ...]], Grade]) -> bool:
@@ -159,7 +170,7 @@ def _losses(column: ColumnRisk) -> str:
 def _footer(key_ids: list[str]) -> str:
     keys = ", ".join(key_ids)
     return (
-        f"<footer><p>{escape(CAVEAT)}</p><dl>"
+        f"<footer><p>{escape(CAVEAT)}</p><p>{escape(WHAT_HELPS)}</p><dl>"
         "<dt>values, k</dt><dd>share of the distinct values that fewer than k owners have</dd>"
         "<dt>owners, k</dt><dd>rare holdings per owner, at most 100%: the share of owners a threshold k drops where "
         "each has one value, an upper bound where they have many</dd>"

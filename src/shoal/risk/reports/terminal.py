@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from shoal.risk.sketch.assessment import CAVEAT
+from shoal.risk.sketch.assessment import CAVEAT, WHAT_HELPS
 from shoal.risk.sketch.grading import Grade, percent
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def risk_tables(datasets: tuple[DatasetRisk, ...]) -> Group:
     parts: list[RenderableType] = []
     for dataset in datasets:
         parts += [_dataset_table(dataset), *_lines_below(dataset), Text()]
-    return Group(*parts, Text(CAVEAT, style="dim"))
+    return Group(*parts, Text(CAVEAT, style="dim"), Text(WHAT_HELPS, style="dim"))
 
 
 def _dataset_table(dataset: DatasetRisk) -> Table:

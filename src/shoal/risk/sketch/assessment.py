@@ -17,6 +17,10 @@ CAVEAT = (
     "These are measures and heuristics for finding, ranking and watching risk in data that exists. They are not a "
     "privacy guarantee: a column that looks safe here can identify together with others, or with data nobody scanned."
 )
+WHAT_HELPS = (
+    "What helps: to share statistics, private queries (shoal query). To share rows, measure the columns an outsider may know "
+    "with shoal anonymity measure, and recode them with shoal anonymity enforce."
+)
 
 
 @dataclass(frozen=True, slots=True)
