@@ -5,21 +5,25 @@ Nothing here is sampled against a law: the counts are exact, and a single violat
 
 import os
 import random
+import secrets
 import shutil
 import signal
 import sqlite3
 import struct
 import threading
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from pathlib import Path
 
-import pyarrow as pa
+import psycopg
 import pytest
 
-import shoal
 from shoal.accounting.accountants import Loss
 from shoal.accounting.ledger import Ledger
 from shoal.accounting.stores import files
+from shoal.accounting.stores.check import check_everything
 from shoal.errors import ShoalError
 from shoal.params import Budget
 
@@ -76,17 +80,22 @@ def spend_often(path, times, threads, start, report):
     os.write(report, struct.pack("ii", counts["released"], counts["E_BUDGET"]))
 
 
-def test_sixteen_processes_release_exactly_what_the_budget_holds(tmp_path):
-    path = tmp_path / "ledger.db"
+@pytest.fixture(params=["file", "postgresql"])
+def path(request, tmp_path):
+    """Where a ledger can be made that several processes share."""
+    return tmp_path / "ledger.db" if request.param == "file" else request.getfixturevalue("postgres_ledger")
+
+
+def test_64_clients_of_16_processes_release_exactly_what_the_budget_holds(path):
     Ledger.create(path, BUDGET)
     start, go = os.pipe()
     results, report = os.pipe()
-    children = [start_forked(lambda: spend_often(path, 40, 2, start, report)) for _ in range(16)]
+    children = [start_forked(lambda: spend_often(path, 20, 4, start, report)) for _ in range(16)]
     os.write(go, b"x" * 16)
     assert [ending_of(child) for child in children] == [0] * 16
     counts = [struct.unpack("ii", os.read(results, 8)) for _ in children]
     assert sum(released for released, _ in counts) == 1000
-    assert sum(refused for _, refused in counts) == 16 * 2 * 40 - 1000
+    assert sum(refused for _, refused in counts) == 16 * 4 * 20 - 1000
     ledger = Ledger.open(path)
     assert ledger.spent == (BUDGET.epsilon, BUDGET.delta)
     assert len(ledger.entries()) == 1000
@@ -96,12 +105,10 @@ def test_sixteen_processes_release_exactly_what_the_budget_holds(tmp_path):
 
 def test_processes_that_make_one_ledger_at_the_same_time_share_it(tmp_path):
     """Whoever comes second opens what the first has made, and spends on the same budget."""
-    table = {"t": pa.table({"uid": [1, 2, 3]})}
 
     def spend(path, start):
         os.read(start, 1)
-        with shoal.connect(table, {"tables": {"t": {"owner": "uid"}}}, budget=(1, 0), ledger=path) as session:
-            session.ledger.reserve(Loss(Fraction(1, 100), Fraction(0))).commit()
+        Ledger.create_or_open(path, BUDGET).reserve(THOUSANDTH).commit()
 
     for number in range(5):
         path = tmp_path / f"ledger{number}.db"
@@ -109,9 +116,32 @@ def test_processes_that_make_one_ledger_at_the_same_time_share_it(tmp_path):
         children = [start_forked(lambda path=path, start=start: spend(path, start)) for _ in range(8)]
         os.write(go, b"x" * 8)
         assert [ending_of(child) for child in children] == [0] * 8
-        assert Ledger.open(path).spent[0] == Fraction(8, 100)
+        assert Ledger.open(path).spent[0] == 8 * THOUSANDTH.epsilon
         os.close(start)
         os.close(go)
+
+
+@pytest.mark.parametrize("store", ["file", "memory", "postgresql"])
+def test_a_thousand_parallel_failures_of_one_user_are_one_failure(request, tmp_path, store):
+    path = {"file": lambda: tmp_path / "ledger.db", "postgresql": lambda: request.getfixturevalue("postgres_ledger")}
+    ledger = Ledger.in_memory(BUDGET) if store == "memory" else Ledger.create(path[store](), BUDGET)
+    with ThreadPoolExecutor(50) as clients:
+        runs = list(clients.map(lambda _: ledger.reserve(THOUSANDTH, user="ann"), range(1000)))
+        told = Counter(clients.map(lambda run: code_of(run.fail), runs))
+    assert told == {"failed": 1, "E_SUSPENDED": 999}
+    assert Counter(entry.state for entry in ledger.entries()) == {"failed": 1, "withheld": 999}
+    assert len(ledger.suspensions()) == 1
+    assert ledger.spent == (BUDGET.epsilon, BUDGET.delta)
+    with ledger._store.reading() as transaction:
+        check_everything(transaction)
+
+
+def code_of(fail):
+    try:
+        fail()
+    except ShoalError as error:
+        return error.code
+    return "failed"
 
 
 class KilledConnection(sqlite3.Connection):
@@ -130,8 +160,27 @@ class KilledConnection(sqlite3.Connection):
         return result
 
 
+class KilledStatements:
+    """The same for PostgreSQL. A commit is no statement of its own: it is between the last one and the next."""
+
+    left = 0
+    after = False
+    unharmed = psycopg.Connection.execute
+
+    def execute(self, *args, **options):
+        KilledStatements.left -= 1
+        if KilledStatements.left == 0 and not KilledStatements.after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = KilledStatements.unharmed(self, *args, **options)
+        if KilledStatements.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+
 def kill_at_statement(number, *, after):
-    """From now on in this process."""
+    """From now on in this process, whatever the store."""
+    KilledStatements.left, KilledStatements.after = number, after
+    psycopg.Connection.execute = KilledStatements.execute
     connect = sqlite3.connect
     KilledConnection.statements_left, KilledConnection.after = number, after
     files.sqlite3.connect = lambda *args, **options: connect(*args, factory=KilledConnection, **options)
@@ -140,7 +189,7 @@ def kill_at_statement(number, *, after):
 def one_release(path, answered):
     """The whole life of a spend; the answer leaves through the pipe, last of all."""
     ledger = Ledger.open(path)
-    reservation = ledger.reserve(THOUSANDTH, user="ann", description="SELECT …", fingerprint="k")
+    reservation = ledger.reserve(THOUSANDTH, user=str(os.getpid()), description="SELECT …", fingerprint="q")
     answer = reservation.answer
     if answer is None:
         answer = os.urandom(16)
@@ -148,28 +197,53 @@ def one_release(path, answered):
     os.write(answered, answer)
 
 
-@pytest.mark.parametrize("after", [False, True])
-def test_killed_at_any_statement_no_answer_goes_out_without_a_durable_charge(tmp_path, after):
+def new_file(tmp_path, _):
     path = tmp_path / "ledger.db"
+    path.unlink(missing_ok=True)
+    Ledger.create(path, BUDGET)
+    return path
+
+
+def file_of_format_1(tmp_path, _):
+    path = tmp_path / "ledger.db"
+    path.unlink(missing_ok=True)
+    connection = sqlite3.connect(path)
+    connection.executescript((Path(__file__).parent.parent / "unit" / "accounting" / "format_1.sql").read_text())
+    connection.close()
+    return path
+
+
+def new_name(_, request):
+    path = f"{request.getfixturevalue('postgres_server')[0]}#l{secrets.token_hex(8)}"
+    Ledger.create(path, BUDGET)
+    return path
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    ("made", "earlier", "least"), [(new_file, 0, 60), (file_of_format_1, 3, 90), (new_name, 0, 35)]
+)
+def test_killed_at_any_statement_no_answer_goes_out_without_a_durable_charge(
+    tmp_path, request, made, earlier, least, after
+):
     number = 0
     while True:
         number += 1
-        path.unlink(missing_ok=True)
-        Ledger.create(path, BUDGET)
+        path = made(tmp_path, request)
         answers, answered = os.pipe()
 
-        def killed_release(number=number, answered=answered):
+        def killed_release(number=number, answered=answered, path=path):
             kill_at_statement(number, after=after)
             one_release(path, answered)
 
         ended = ending_of(start_forked(killed_release))
-        first_charges = len(Ledger.open(path).entries())  # opens without repair
-        stored = Ledger.open(path).stored_answer("k")
-        assert ending_of(start_forked(lambda answered=answered: one_release(path, answered))) == 0
+        first_charges = len(Ledger.open(path).entries()) - earlier  # opens without repair
+        stored = Ledger.open(path).stored_answer("q")
+        assert ending_of(start_forked(lambda answered=answered, path=path: one_release(path, answered))) == 0
         os.close(answered)
         released = os.read(answers, 1000)
         os.close(answers)
-        charges = len(Ledger.open(path).entries())
+        charges = len(Ledger.open(path).entries()) - earlier
         assert first_charges <= 1
         if ended == 0:  # the life was shorter than that many statements, so every step was tried
             assert released == stored * 2
@@ -179,7 +253,7 @@ def test_killed_at_any_statement_no_answer_goes_out_without_a_durable_charge(tmp
         assert len(released) == 16
         assert stored in {None, released}
         assert charges == (1 if stored else first_charges + 1)
-    assert number > 40
+    assert number > least
 
 
 @pytest.mark.parametrize("after", [False, True])

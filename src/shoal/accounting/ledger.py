@@ -117,6 +117,8 @@ class Ledger:
             self._last_seen: Anchor = (0, self._header.hash)
             if anchor is not None:
                 _require_anchor(transaction, anchor)
+        if anchor is not None:
+            store.confirm()
         self._accountant: Accountant = accountant(self._header.accountant)
         self._remember(head)
         self._turns = Turns(store, self._pen, self._remember)
@@ -221,7 +223,9 @@ class Ledger:
 
     def _settle(self, sequence: int, kind: str, pieces: list[bytes] | None, why: str) -> Settled:
         try:
-            settled: Settled = self._turns.do(lambda pen: pen.settle(sequence, kind, pieces, why))
+            settled: Settled = self._turns.do(
+                lambda pen: pen.bury_others(sequence), lambda pen: pen.settle(sequence, kind, pieces, why)
+            )
         except ShoalError as error:
             if error.code == "E_LEDGER":
                 # A run whose end cannot be written had no answer: the next charge ends it first, as a failure.

@@ -16,6 +16,7 @@ from shoal.accounting.accountants import Loss
 from shoal.accounting.ledger import Ledger
 from shoal.accounting.promises import Promise
 from shoal.accounting.spending import processes
+from shoal.accounting.spending.asking import Request
 from shoal.accounting.spending.turns import Turns
 from shoal.accounting.stores.check import check_everything
 from shoal.errors import InternalError, ShoalError
@@ -152,33 +153,48 @@ no_fork_warning = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:Deprecat
 
 @needs_fork
 @no_fork_warning
-def test_the_second_death_of_a_users_process_suspends_the_user(path):
+def test_the_death_of_a_users_process_suspends_the_user(path):
     ledger = Ledger.create(path, ONE)
-    die_after_reserving(path, user="ann")
-    ledger.reserve(TENTH, user="ann").commit()
-    assert [entry.state for entry in ledger.entries()] == ["failed", "answered"]
-    assert ledger.entries()[0].why == "death"
+    running = ledger.reserve(TENTH, user="ann")
     die_after_reserving(path, user="ann")
     assert refusal(ledger.reserve, TENTH, user="ann").code == "E_SUSPENDED"
+    assert refusal(running.commit, b"rows").code == "E_SUSPENDED"
+    assert [(entry.state, entry.why) for entry in ledger.entries()] == [("withheld", ""), ("failed", "death")]
     ledger.reserve(TENTH, user="bob").commit()
-    assert ledger.is_suspended("ann")
     check(Ledger.open(path))
     ledger.lift("ann", because="the machine was out of memory")
-    die_after_reserving(path, user="ann")
     ledger.reserve(TENTH, user="ann").commit()
 
 
 @needs_fork
 @no_fork_warning
-def test_a_dead_run_under_a_request_is_left_to_be_resumed(path):
-    from shoal.accounting.spending.asking import Request
+def test_a_death_is_noticed_by_the_next_run_that_ends_too(path):
+    ledger = Ledger.create(path, ONE)
+    running = ledger.reserve(TENTH, user="ann")
+    die_after_reserving(path, user="ann")
+    assert refusal(running.commit, b"rows").code == "E_SUSPENDED"
 
+
+@needs_fork
+@no_fork_warning
+def test_a_dead_run_under_a_request_is_left_to_be_resumed(path):
     request = Request.of("ann", "visits", "key", b"SELECT 1")
     ledger = Ledger.create(path, ONE)
     die_after_reserving(path, user="ann", request=request)
     ledger.reserve(TENTH, user="ann").commit()
     assert ledger.reserve(TENTH, user="ann", request=request, resume=True).commit(b"rows") == b"rows"
     assert ledger.spent[0] == Fraction(1, 5)
+
+
+@needs_fork
+@no_fork_warning
+def test_a_run_that_dies_once_more_after_it_was_resumed_suspends_its_user(path):
+    request = Request.of("ann", "visits", "key", b"SELECT 1")
+    ledger = Ledger.create(path, ONE)
+    die_after_reserving(path, user="ann", request=request)
+    die_after_reserving(path, user="ann", request=request, resume=True)
+    assert refusal(ledger.reserve, TENTH, user="ann").code == "E_SUSPENDED"
+    assert ledger.spent[0] == Fraction(1, 10)
 
 
 def test_runs_of_living_processes_are_no_deaths(ledger):
@@ -240,13 +256,13 @@ def test_charges_that_wait_share_a_transaction_and_none_overspends(ledger):
     threads = [threading.Thread(target=spend) for _ in range(16)]
     for thread in threads:
         thread.start()
-    while len(ledger._turns._waiting) < 15:
+    while len(ledger._turns._waiting) < 16:
         time.sleep(0.001)
     gate.set()
     for thread in threads:
         thread.join()
     assert sorted(map(str, outcomes)) == sorted([*map(str, range(1, 11)), *["E_BUDGET"] * 6])
-    assert len(transactions) == 2
+    assert len(transactions) == 1
     check(ledger)
 
 

@@ -6,7 +6,9 @@ from fractions import Fraction
 import pytest
 
 from shoal.accounting.accountants import Loss
+from shoal.accounting.allowances import Allowance
 from shoal.accounting.ledger import Ledger
+from shoal.accounting.promises import Promise
 from shoal.params import Budget
 
 
@@ -127,3 +129,61 @@ def test_a_lift_of_nobody_is_refused(shoal, ledger_file, words):
     done = shoal("budget", "--ledger", str(ledger_file), *words)
     assert done.status == 2
     assert done.err.startswith("E_USAGE")
+
+
+def test_a_copy_is_made_with_its_anchor_and_an_older_one_is_found_out(shoal, ledger_file, tmp_path):
+    book = Ledger.create(ledger_file, Budget(Fraction(3), Fraction(0)))
+    copy = tmp_path / "copy.db"
+    done = shoal("budget", "--ledger", str(ledger_file), "--backup", str(copy))
+    assert f"the copy's anchor is 0:{book.anchor[1]}" in done.out
+    book.reserve(Loss(Fraction(1, 4), Fraction(0)), user="ada").commit()
+    anchor = json.loads(shoal("budget", "--ledger", str(ledger_file), "--json").out)["anchor"]
+    old = shoal("budget", "--ledger", str(copy), "--anchor", anchor)
+    assert (old.status, old.err.startswith("E_LEDGER: The ledger is older than its anchor")) == (2, True)
+    booked = shoal("budget", "--ledger", str(copy), "--anchor", anchor, "--loss", "0.25,0", "--because", "restored")
+    assert booked.status == 0, booked.err
+    assert "spent      epsilon 0.25, delta 0" in booked.out
+    assert shoal("budget", "--ledger", str(copy), "--anchor", anchor).status == 0
+
+
+def test_a_budget_is_raised_with_a_reason(shoal, ledger_file):
+    Ledger.create(ledger_file, Budget(Fraction(3), Fraction(0)))
+    assert shoal("budget", "--ledger", str(ledger_file), "--raise", "4,0").status == 2
+    done = shoal("budget", "--ledger", str(ledger_file), "--raise", "4,0", "--because", "a second wave")
+    assert "remaining  epsilon 4, delta 0" in done.out
+
+
+@pytest.mark.parametrize("wrong", ["", "5", "x:abc", "1:" + "g" * 3, "-1:" + "0" * 64])
+def test_a_wrong_anchor_is_refused_in_a_sentence(shoal, ledger_file, wrong):
+    Ledger.create(ledger_file, Budget(Fraction(3), Fraction(0)))
+    done = shoal("budget", "--ledger", str(ledger_file), f"--anchor={wrong}")
+    assert (done.status, done.err.startswith("E_USAGE: An anchor is")) == (2, True)
+
+
+@pytest.mark.parametrize("wrong", ["1", "x,y", "-1,0", "nan,0", "inf,0"])
+def test_a_wrong_loss_is_refused_in_a_sentence(shoal, ledger_file, wrong):
+    book = Ledger.create(ledger_file, Budget(Fraction(3), Fraction(0)))
+    done = shoal("budget", "--ledger", str(ledger_file), f"--loss={wrong}", "--because", "x")
+    assert (done.status, done.err.startswith("E_USAGE")) == (2, True)
+    assert book.entries() == []
+
+
+def test_promises_and_accounts_are_shown_side_by_side_with_exact_amounts(shoal, ledger_file):
+    book = Ledger.create(ledger_file, Budget(Fraction(3), Fraction(0)))
+    weekly = Allowance("user:ada", "ever", Budget(Fraction(1), Fraction(0)))
+    book.reserve(Loss(Fraction(1, 3), Fraction(0)), user="ada", accounts=[weekly]).commit()
+    book.reserve(Loss(Fraction(1, 7), Fraction(0)), promise=Promise("local")).commit()
+    shown = shoal("budget", "--ledger", str(ledger_file)).out
+    for part in (
+        "asked      epsilon 0.333333, delta 0 under owner",
+        "under local",
+        "account ever user:ada",
+        "took part",
+    ):
+        assert part in " ".join(shown.split("\n"))
+    data = json.loads(shoal("budget", "--ledger", str(ledger_file), "--json").out)
+    assert data["asked"]["local"]["exact"]["epsilon"] == "1/7"
+    assert data["accounts"]["ever user:ada"]["exact"]["epsilon"] == "1/3"
+    assert data["spent"]["exact"]["epsilon"] == "10/21"
+    assert (data["covers"], data["promise"]) == ("value", {"kind": "owner"})
+    assert [(entry["promise"], entry["covers"]) for entry in data["entries"]] == [("owner", "rows"), ("local", "value")]

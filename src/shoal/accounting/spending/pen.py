@@ -12,20 +12,18 @@ from shoal.accounting.promises import VALUE, Promise, cost_of
 from shoal.accounting.spending.processes import is_gone, this_process
 from shoal.accounting.spending.refusals import ended_without_an_answer, no_longer_kept, other_request, over_budget
 from shoal.accounting.stores.base import CHUNK
-from shoal.accounting.stores.check import DEATH
 from shoal.accounting.stores.rows import (
     FORMAT,
     Amounts,
     Head,
     PlacedRow,
     Row,
-    Standing,
     amount_of,
     amount_text,
     amounts_of,
     canonical,
     damaged,
-    digest_of_standings,
+    digest_of_suspended,
     digest_with,
     row_hash,
     spent_of,
@@ -44,9 +42,8 @@ if TYPE_CHECKING:
 MOST_BITS_OF_A_SUM = 4096
 """Past it, a charge is rounded up to 128 binary digits, so that sums of unrelated fractions stay short."""
 LARGEST_STORED_ANSWER = 1024 * 1024 * 1024
-MOST_DEATHS = 2
-"""So many processes of a user's may die, without the user's being suspended before the last."""
 
+DEATH = "death"
 CANCELLED = "cancelled"
 TOO_LARGE = "too large"
 INNOCENT = frozenset({CANCELLED, TOO_LARGE})
@@ -77,6 +74,7 @@ class Pen:
         self.transaction = transaction
         self.head = head
         self._header = header
+        self._now = ""
         self._rule: Accountant = accountant(header.accountant)
 
     # --- charging ---
@@ -168,7 +166,7 @@ class Pen:
         self.transaction.finish(spend)
         if kept is not None:
             self.transaction.put_answer(spend, kept)
-        if kind == "failure" and why not in INNOCENT | {DEATH}:
+        if kind == "failure" and why not in INNOCENT:
             self.suspend(user, spend, why)
         return Settled(kind, why, None if kept is None else b"".join(kept))
 
@@ -179,48 +177,40 @@ class Pen:
         return Settled(end.row.kind, end.row.more.get("why", ""), answer)
 
     def bury(self, user: str) -> None:
-        """End the user's runs whose process is surely gone. A run under a request key is left to be resumed."""
+        """End the user's runs whose process is surely gone. A first run under a request key is left to be resumed."""
         for spend, _, process in self.transaction.running(user):
-            dead = process and is_gone(process) and not self._spend(spend).request
-            if dead and self.settle(spend, "failure", why=DEATH).kind == "failure":
-                self._count_death(user, spend)
+            if process and is_gone(process) and not self._may_be_resumed(spend):
+                self.settle(spend, "failure", why=DEATH)
 
-    def _count_death(self, user: str, spend: int) -> None:
-        before = self.standing(user)
-        after = replace(before, deaths=before.deaths + 1)
-        self._put_standing(after)
-        if after.deaths >= MOST_DEATHS and not after.sequence:
-            self.suspend(user, spend, DEATH)
+    def bury_others(self, spend: int) -> None:
+        """The same for whoever's spend this is."""
+        self.bury(self._spend(spend).user)
+
+    def _may_be_resumed(self, spend: int) -> bool:
+        return bool(self._spend(spend).request) and not self.transaction.is_resumed(spend)
 
     # --- suspension ---
 
     def is_suspended(self, user: str) -> bool:
         """Whether nothing of this user's may be answered."""
-        return self.standing(user).sequence > 0
-
-    def standing(self, user: str) -> Standing:
-        """The user's deaths and suspension."""
-        return next((one for one in self.transaction.standings() if one.user == user), Standing(user, 0, 0))
+        return user in self.transaction.suspended()
 
     def suspend(self, user: str, spend: int, why: str = "") -> None:
         """Suspend a user because of a spend; a user who is suspended already stays so."""
-        if self.is_suspended(user):
-            return
-        number = self.head.sequence + 1
-        self._put_standing(replace(self.standing(user), sequence=number))
-        self._append(Row("suspend", user=user, about=spend, details=canonical({"why": why})))
+        if not self.is_suspended(user):
+            self._put_suspended(user, self.head.sequence + 1)
+            self._append(Row("suspend", user=user, about=spend, details=canonical({"why": why})))
 
     def lift(self, user: str, because: str) -> None:
-        """End a suspension; deaths are forgiven with it."""
-        self._put_standing(Standing(user, 0, 0))
+        """End a suspension."""
+        self._put_suspended(user, 0)
         self._append(Row("lift", user=user, description=because))
 
-    def _put_standing(self, standing: Standing) -> None:
-        """Written with the head of the next row, or at once where none follows."""
-        self.transaction.put_standing(standing)
-        digest = digest_of_standings(self.transaction.standings())
+    def _put_suspended(self, user: str, sequence: int) -> None:
+        """The digest goes into the head with the row that follows."""
+        self.transaction.put_suspended(user, sequence)
+        digest = digest_of_suspended(self.transaction.suspended())
         self.head = replace(self.head, state=replace(self.head.state, suspensions=digest))
-        self.transaction.put_head(self.head)
 
     # --- acts of the custodian ---
 
@@ -252,7 +242,8 @@ class Pen:
     @property
     def moment(self) -> str:
         """The store's time, which never goes back: a clock set back stays where it was."""
-        return max(self.transaction.clock(), self.head.state.latest)
+        self._now = self._now or self.transaction.clock()
+        return max(self._now, self.head.state.latest)
 
     def answer_of(self, fingerprint: str) -> bytes | None:
         """The first answer that is kept under a fingerprint."""

@@ -1,12 +1,15 @@
 """Group commit: charges that wait at one ledger share one transaction, each checked against the sums of those before it.
 
-Whoever comes first serves everybody who waits. Nobody hears of an outcome before it is durable.
+Whoever comes first leads: opens the transaction, then serves everybody who waits by then. Nobody hears of an outcome before it is
+durable.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +28,8 @@ MOST_AT_ONCE = 256
 @dataclass(slots=True, eq=False)
 class _Wish:
     works: tuple[Callable[[Pen], Any], ...]
-    process: int = field(default_factory=os.getpid)
+    woken: threading.Event = field(default_factory=threading.Event)
+    """Set when it is done, or when its thread is to lead."""
     done: bool = False
     value: Any = None
     error: Exception | None = None
@@ -41,6 +45,11 @@ class _Wish:
             except (ShoalError, InternalError) as error:
                 pen.head, self.error = before, error
                 return
+
+    def end(self, error: Exception | None = None) -> None:
+        """Its thread may go on."""
+        self.error, self.done = error or self.error, True
+        self.woken.set()
 
 
 class _NothingChangedError(Exception):
@@ -59,52 +68,75 @@ class Turns:
         self._store = store
         self._opened = opened
         self._remember = remember
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        """Also in a forked process: those who waited there are threads of the other one."""
+        self._process = os.getpid()
         self._waiting: deque[_Wish] = deque()
+        self._leading = threading.Lock()
 
     def do(self, *works: Callable[[Pen], Any]) -> Any:
         """The works in turn, in one transaction that no other writer overlaps; the last one's value."""
+        if self._process != os.getpid():
+            self._start_anew()
         wish = _Wish(works)
         self._waiting.append(wish)
         try:
-            with self._store.turn():
-                while not wish.done:
-                    self._serve()
+            while not wish.done:
+                self._lead_or_wait(wish)
         except BaseException:
-            if wish in self._waiting:
+            with suppress(ValueError):
                 self._waiting.remove(wish)
+            self._wake_next()
             raise
         if wish.error is not None:
             raise wish.error
         return wish.value
 
-    def _serve(self) -> None:
-        """One transaction for those who wait; wishes that a fork copied belong to the other process."""
-        batch: list[_Wish] = []
-        while self._waiting and len(batch) < MOST_AT_ONCE:
-            wish = self._waiting.popleft()
-            if wish.process == os.getpid():
-                batch.append(wish)
-        if not batch:
-            raise InternalError("a wish was lost")
+    def _lead_or_wait(self, wish: _Wish) -> None:
+        if not self._leading.acquire(blocking=False):
+            wish.woken.wait()
+            wish.woken.clear()
+            return
         try:
-            self._commit(batch)
-        except Exception as error:  # noqa: BLE001 - a ledger that cannot be written refuses everybody
-            for wish in batch:
-                wish.error = error
+            if not wish.done:
+                self._serve()
+        finally:
+            self._leading.release()
+            self._wake_next()
+
+    def _wake_next(self) -> None:
+        """Whoever waits longest leads next. Who comes later finds the lead free, or is seen here."""
+        with suppress(IndexError):
+            self._waiting[0].woken.set()
+
+    def _serve(self) -> None:
+        """One transaction for those who wait; a ledger that cannot be written refuses all of them."""
+        batch: list[_Wish] = []
+        try:
+            with suppress(_NothingChangedError):
+                self._remember(self._commit(batch))
+        except Exception as error:  # noqa: BLE001 - told to whoever wished for it
+            for wish in batch or self._taken(batch):
+                wish.end(error)
         except BaseException:
             self._waiting.extendleft(reversed(batch))
             raise
         for wish in batch:
-            wish.done = True
+            wish.end()
 
-    def _commit(self, batch: list[_Wish]) -> None:
-        try:
-            with self._store.writing() as transaction:
-                pen = self._opened(transaction)
-                before = pen.head
-                for wish in batch:
-                    wish.try_with(pen)
-                _require_change(before, pen.head)
-        except _NothingChangedError:
-            return
-        self._remember(pen.head)
+    def _commit(self, batch: list[_Wish]) -> Head:
+        with self._store.turn(), self._store.writing() as transaction:
+            pen = self._opened(transaction)
+            before = pen.head
+            for wish in self._taken(batch):
+                wish.try_with(pen)
+            _require_change(before, pen.head)
+        return pen.head
+
+    def _taken(self, batch: list[_Wish]) -> list[_Wish]:
+        """Those who wait now. They are taken late, when the transaction is open, so that it serves many."""
+        while self._waiting and len(batch) < MOST_AT_ONCE:
+            batch.append(self._waiting.popleft())
+        return batch

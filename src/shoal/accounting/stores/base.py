@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from shoal.accounting.stores.rows import Amounts, Head, Header, PlacedRow, Standing
+    from shoal.accounting.stores.rows import Amounts, Head, Header, PlacedRow
 
 CHUNK = 16 * 1024 * 1024
 """Answers are kept in pieces of this many bytes."""
@@ -58,8 +58,8 @@ class Transaction(Protocol):
     def accounts(self) -> list[tuple[str, Amounts]]:
         """All accounts, by name."""
 
-    def standings(self) -> list[Standing]:
-        """Users with deaths or a suspension."""
+    def suspended(self) -> dict[str, int]:
+        """Users who are suspended, with the row that says so."""
 
     def running(self, user: str | None = None) -> list[tuple[int, str, str]]:
         """Spends that have not ended, of everybody or of one user: number, user, process."""
@@ -81,8 +81,8 @@ class Transaction(Protocol):
     def put_account(self, name: str, amounts: Amounts) -> None:
         """New sums of an account."""
 
-    def put_standing(self, standing: Standing) -> None:
-        """A user's standing; without deaths and suspension there is none."""
+    def put_suspended(self, user: str, sequence: int) -> None:
+        """A user is suspended by this row; 0: not any more."""
 
     def start(self, spend: int, user: str, process: str) -> None:
         """A spend is running in this process."""
@@ -111,3 +111,6 @@ class Store(Protocol):
 
     def turn(self) -> AbstractContextManager[object]:
         """The place at the head of this process's queue; no fork happens while it is held."""
+
+    def confirm(self) -> None:
+        """The history was checked against an anchor."""

@@ -14,12 +14,11 @@ from shoal.accounting.stores.rows import (
     Amounts,
     Head,
     Row,
-    Standing,
     State,
     amount_of,
     amounts_of,
     damaged,
-    digest_of_standings,
+    digest_of_suspended,
     digest_with,
     row_hash,
 )
@@ -28,16 +27,13 @@ if TYPE_CHECKING:
     from shoal.accounting.stores.base import Transaction
     from shoal.accounting.stores.rows import Header
 
-DEATH = "death"
-"""Why a spend failed whose process is gone."""
-
 
 def checked_head(transaction: Transaction, header: Header) -> Head:
-    """The head, after checking its seal, the last row, and everybody's standing."""
+    """The head, after checking its seal, the last row, and who is suspended."""
     head, seal = transaction.head()
     if head.seal(transaction.format) != seal or (head.sequence, head.hash) != (transaction.last() or (0, header.hash)):
         raise damaged("its head does not fit its last row")
-    if digest_of_standings(transaction.standings()) != head.state.suspensions:
+    if digest_of_suspended(transaction.suspended()) != head.state.suspensions:
         raise damaged("its suspensions do not fit its head")
     return head
 
@@ -69,7 +65,7 @@ class Tale:
         self._budget = (header.epsilon, header.delta)
         self._charges: Counter[Amounts] = Counter()
         self._accounts: dict[str, Counter[Amounts]] = {}
-        self._standings: dict[str, Standing] = {}
+        self._suspended: dict[str, int] = {}
         self.open_spends: dict[int, str] = {}
 
     def add(self, sequence: int, row: Row, found: str) -> None:
@@ -84,7 +80,7 @@ class Tale:
         if row.kind in CHARGES:
             self._charge(sequence, row)
         elif row.kind in ENDS and row.reservation in self.open_spends:
-            self._end(row)
+            del self.open_spends[row.reservation]
         elif row.kind in NOTES and not row.reservation and self._format > 1:
             self._note(sequence, row)
         else:
@@ -104,18 +100,11 @@ class Tale:
         if "covers" in said:
             self._state = replace(self._state, covers=said["covers"])
 
-    def _end(self, row: Row) -> None:
-        user = self.open_spends.pop(row.reservation)
-        if row.kind == "failure" and row.more.get("why") == DEATH:
-            before = self._standings.get(user, Standing(user, 0, 0))
-            self._standings[user] = replace(before, deaths=before.deaths + 1)
-
     def _note(self, sequence: int, row: Row) -> None:
         if row.kind == "suspend":
-            before = self._standings.get(row.user, Standing(row.user, 0, 0))
-            self._standings[row.user] = replace(before, sequence=sequence)
+            self._suspended[row.user] = sequence
         elif row.kind == "lift":
-            self._standings.pop(row.user, None)
+            self._suspended.pop(row.user, None)
         elif row.kind == "raise":
             said = row.more
             self._state = replace(self._state, budget=(said["epsilon"], said["delta"]))
@@ -131,8 +120,8 @@ class Tale:
             digest = "0"
             for name, amounts in self.sums_of_accounts().items():
                 digest = digest_with(digest, name, None, amounts)
-            standings = digest_of_standings(list(self._standings.values()))
-            state = replace(state, accounts=digest, suspensions=standings, kept_since=kept_since)
+            suspended = digest_of_suspended(self._suspended)
+            state = replace(state, accounts=digest, suspensions=suspended, kept_since=kept_since)
         return Head(self._sequence, self._hash, _sum(self._charges), state)
 
 

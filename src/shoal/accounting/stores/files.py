@@ -54,6 +54,9 @@ class FileStore:
         """See `base.Store`."""
         return NO_FORK_INSIDE
 
+    def confirm(self) -> None:
+        """See `base.Store`. Nothing to note."""
+
     def start(self, header: Header) -> None:
         """The tables of a new ledger, in a file that is still empty."""
         with NO_FORK_INSIDE, _plain_words(), self._connected() as connection, _transaction(connection, "IMMEDIATE"):
@@ -110,6 +113,9 @@ class MemoryStore:
     def turn(self) -> AbstractContextManager[object]:
         """See `base.Store`."""
         return NO_FORK_INSIDE
+
+    def confirm(self) -> None:
+        """See `base.Store`. Nothing to note."""
 
     def start(self, header: Header) -> None:
         """The tables of a new ledger."""

@@ -22,7 +22,6 @@ from shoal.accounting.stores.rows import (
     Header,
     PlacedRow,
     Row,
-    Standing,
     State,
     amounts_of,
     damaged,
@@ -67,8 +66,7 @@ class PostgresStore:
     def writing(self) -> Iterator[PostgresTransaction]:
         """See `base.Store`."""
         with NO_FORK_INSIDE, _plain_words(), self._connected() as connection, connection.transaction():
-            connection.execute("SET LOCAL synchronous_commit = on")
-            connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+            connection.execute(f"SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
             connection.execute("SELECT 1 FROM shoal.head WHERE ledger = %s FOR UPDATE", (self._ledger,))
             yield PostgresTransaction(connection, self._ledger)
 
@@ -82,6 +80,12 @@ class PostgresStore:
     def turn(self) -> AbstractContextManager[object]:
         """See `base.Store`."""
         return NO_FORK_INSIDE
+
+    def confirm(self) -> None:
+        """See `base.Store`. From now on the server's new timeline is the known one."""
+        with NO_FORK_INSIDE, _plain_words(), self._connected() as connection, connection.transaction():
+            values = (_timeline(connection), self._ledger)
+            connection.execute("UPDATE shoal.head SET timeline = %s WHERE ledger = %s", values)
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
@@ -198,10 +202,9 @@ class PostgresTransaction:
         query = "SELECT name, epsilon, delta, rho, rho_delta FROM shoal.accounts WHERE ledger = %s ORDER BY name"
         return [(name, (epsilon, delta, rho, last)) for name, epsilon, delta, rho, last in self._all(query)]
 
-    def standings(self) -> list[Standing]:
+    def suspended(self) -> dict[str, int]:
         """See `base.Transaction`."""
-        query = 'SELECT "user", deaths, sequence FROM shoal.suspensions WHERE ledger = %s'
-        return [Standing(*row) for row in self._all(query)]
+        return dict(self._all('SELECT "user", sequence FROM shoal.suspensions WHERE ledger = %s'))
 
     def running(self, user: str | None = None) -> list[tuple[int, str, str]]:
         """See `base.Transaction`."""
@@ -241,12 +244,11 @@ class PostgresTransaction:
             (self._ledger, name, *amounts),
         )
 
-    def put_standing(self, standing: Standing) -> None:
+    def put_suspended(self, user: str, sequence: int) -> None:
         """See `base.Transaction`."""
-        self._run('DELETE FROM shoal.suspensions WHERE ledger = %s AND "user" = %s', standing.user)
-        if standing.deaths or standing.sequence:
-            values = (standing.user, standing.deaths, standing.sequence)
-            self._run("INSERT INTO shoal.suspensions VALUES (%s, %s, %s, %s)", *values)
+        self._run('DELETE FROM shoal.suspensions WHERE ledger = %s AND "user" = %s', user)
+        if sequence:
+            self._run("INSERT INTO shoal.suspensions VALUES (%s, %s, %s)", user, sequence)
 
     def start(self, spend: int, user: str, process: str) -> None:
         """See `base.Transaction`."""
@@ -383,8 +385,7 @@ def _require_timeline(connection: Connection, ledger: str, *, has_anchor: bool) 
     found = connection.execute("SELECT timeline FROM shoal.head WHERE ledger = %s", (ledger,)).fetchall()
     if not found:
         raise _missing()
-    now = _timeline(connection)
-    if found[0][0] == now:
+    if found[0][0] == _timeline(connection):
         return
     if not has_anchor:
         raise ShoalError(
@@ -392,7 +393,6 @@ def _require_timeline(connection: Connection, ledger: str, *, has_anchor: bool) 
             "The database server failed over or was restored since the ledger was last used.",
             hint="Check that no charge was lost: shoal budget --ledger URL --anchor N:HASH",
         )
-    connection.execute("UPDATE shoal.head SET timeline = %s WHERE ledger = %s", (now, ledger))
 
 
 def _missing() -> ShoalError:

@@ -31,7 +31,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ledger TEXT NOT NULL, name TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT NOT NULL, rho TEXT NOT NULL,
         rho_delta TEXT NOT NULL, PRIMARY KEY (ledger, name))""",
         """CREATE TABLE shoal.suspensions (
-        ledger TEXT NOT NULL, "user" TEXT NOT NULL, deaths BIGINT NOT NULL, sequence BIGINT NOT NULL,
+        ledger TEXT NOT NULL, "user" TEXT NOT NULL, sequence BIGINT NOT NULL,
         PRIMARY KEY (ledger, "user"))""",
         """CREATE TABLE shoal.running (
         ledger TEXT NOT NULL, sequence BIGINT NOT NULL, "user" TEXT NOT NULL, process TEXT NOT NULL,

@@ -210,18 +210,9 @@ class Head:
         return hashlib.sha256(SEPARATOR.join(texts).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """One user with failures: deaths since the last lift, and the row that suspends the user (0: not suspended)."""
-
-    user: str
-    deaths: int
-    sequence: int
-
-
-def digest_of_standings(standings: list[Standing]) -> str:
-    """A hash over everybody's standing; there are few."""
-    texts = sorted(f"{s.user}\x1f{s.deaths}\x1f{s.sequence}" for s in standings)
+def digest_of_suspended(suspended: dict[str, int]) -> str:
+    """A hash over the users who are suspended, each with the row that says so; there are few."""
+    texts = sorted(f"{user}\x1f{sequence}" for user, sequence in suspended.items())
     return hashlib.sha256("\x1e".join(texts).encode()).hexdigest() if texts else ""
 
 

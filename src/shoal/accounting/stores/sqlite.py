@@ -15,7 +15,6 @@ from shoal.accounting.stores.rows import (
     Header,
     PlacedRow,
     Row,
-    Standing,
     State,
     amounts_of,
     canonical,
@@ -134,11 +133,9 @@ class SqliteTransaction:
         rows = self._all("SELECT name, epsilon, delta, rho, rho_delta FROM accounts ORDER BY name")
         return [(name, (epsilon, delta, rho, rho_delta)) for name, epsilon, delta, rho, rho_delta in rows]
 
-    def standings(self) -> list[Standing]:
+    def suspended(self) -> dict[str, int]:
         """See `base.Transaction`."""
-        if self.format == 1:
-            return []
-        return [Standing(*row) for row in self._all("SELECT user, deaths, sequence FROM suspensions")]
+        return {} if self.format == 1 else dict(self._all("SELECT user, sequence FROM suspensions"))
 
     def running(self, user: str | None = None) -> list[tuple[int, str, str]]:
         """See `base.Transaction`."""
@@ -192,12 +189,11 @@ class SqliteTransaction:
         """See `base.Transaction`."""
         self._connection.execute("INSERT OR REPLACE INTO accounts VALUES (?, ?, ?, ?, ?)", (name, *amounts))
 
-    def put_standing(self, standing: Standing) -> None:
+    def put_suspended(self, user: str, sequence: int) -> None:
         """See `base.Transaction`."""
-        self._connection.execute("DELETE FROM suspensions WHERE user = ?", (standing.user,))
-        if standing.deaths or standing.sequence:
-            kept = (standing.user, standing.deaths, standing.sequence)
-            self._connection.execute("INSERT INTO suspensions VALUES (?, ?, ?)", kept)
+        self._connection.execute("DELETE FROM suspensions WHERE user = ?", (user,))
+        if sequence:
+            self._connection.execute("INSERT INTO suspensions VALUES (?, ?)", (user, sequence))
 
     def start(self, spend: int, user: str, process: str) -> None:
         """See `base.Transaction`."""

@@ -61,7 +61,7 @@ FORMAT_2 = (
     name TEXT PRIMARY KEY,
     epsilon TEXT NOT NULL, delta TEXT NOT NULL, rho TEXT NOT NULL, rho_delta TEXT NOT NULL) WITHOUT ROWID""",
     """CREATE TABLE suspensions (
-    user TEXT PRIMARY KEY, deaths INTEGER NOT NULL, sequence INTEGER NOT NULL) WITHOUT ROWID""",
+    user TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID""",
     "CREATE TABLE running (sequence INTEGER PRIMARY KEY, user TEXT NOT NULL, process TEXT NOT NULL)",
     "CREATE TABLE pieces (reservation INTEGER NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL)",
     "CREATE UNIQUE INDEX pieces_by_reservation ON pieces (reservation, number)",

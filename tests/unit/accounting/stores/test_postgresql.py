@@ -1,0 +1,240 @@
+"""A ledger in PostgreSQL: what only a server can do to it. What every store must do is tested with the others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from contextlib import contextmanager, suppress
+from fractions import Fraction
+
+import pyarrow as pa
+import pytest
+
+import shoal
+from shoal.accounting.accountants import Loss
+from shoal.accounting.ledger import Ledger
+from shoal.accounting.stores.postgresql import _with_safe_transport
+from shoal.accounting.stores.postgresql_tables import grants
+from shoal.errors import ShoalError
+from shoal.params import Budget
+
+psycopg = pytest.importorskip("psycopg", reason="the extra 'postgresql' is not installed")
+
+TENTH = Loss(Fraction(1, 10), Fraction(0))
+ONE = Budget(Fraction(1), Fraction(1, 10**6))
+
+
+@pytest.fixture
+def url(postgres_ledger):
+    """A ledger with an answered, a failed and an open charge."""
+    ledger = Ledger.create(postgres_ledger, ONE)
+    ledger.reserve(TENTH, user="ann", description="SELECT 1", fingerprint="k").commit(b"rows")
+    ledger.reserve(TENTH, user="bob").fail()
+    ledger.reserve(TENTH, user="cy")
+    return postgres_ledger
+
+
+def refusal(call, *args, **options):
+    with pytest.raises(ShoalError) as caught:
+        call(*args, **options)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert "psycopg" not in str(caught.value)
+    return caught.value
+
+
+def name_of(url):
+    return url.partition("#")[2]
+
+
+@contextmanager
+def server_of(url):
+    with psycopg.connect(url.partition("#")[0], autocommit=True) as connection:
+        yield connection
+
+
+def edit(url, statement):
+    """Change tables as the server's administrator can, the triggers out of the way."""
+    with server_of(url) as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(f"{statement} {'AND' if 'WHERE' in statement else 'WHERE'} ledger = '{name_of(url)}'")
+
+
+TAMPERING = [
+    "UPDATE shoal.entries SET epsilon = '0/1' WHERE sequence = 1",
+    "UPDATE shoal.entries SET details = '{}x' WHERE sequence = 1",
+    "UPDATE shoal.entries SET request = 'r' WHERE sequence = 1",
+    "DELETE FROM shoal.entries WHERE sequence = 2",
+    "DELETE FROM shoal.entries WHERE sequence = 5",
+    "UPDATE shoal.head SET epsilon = '0/1'",
+    "UPDATE shoal.head SET budget_epsilon = '9/1'",
+    "UPDATE shoal.header SET epsilon = '9/1'",
+    'UPDATE shoal.header SET promise = \'{"kind":"local"}\'',
+    "DELETE FROM shoal.suspensions",
+    "DELETE FROM shoal.running",
+    "DELETE FROM shoal.head",
+]
+
+
+@pytest.mark.parametrize("statement", TAMPERING)
+def test_tampering_is_found_out(url, statement):
+    edit(url, statement)
+    assert refusal(Ledger.open, url).code == "E_LEDGER"
+
+
+def test_tampering_under_a_running_session_is_found_out_by_its_next_spend(url):
+    ledger = Ledger.open(url)
+    edit(url, "UPDATE shoal.head SET epsilon = '0/1'")
+    assert refusal(ledger.reserve, TENTH).code == "E_LEDGER"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE shoal.entries SET epsilon = '0/1'",
+        "DELETE FROM shoal.entries",
+        "TRUNCATE shoal.entries",
+        "UPDATE shoal.header SET epsilon = '9/1'",
+        "TRUNCATE shoal.header CASCADE",
+        "UPDATE shoal.pieces SET body = ''",
+        "DELETE FROM shoal.pieces",
+        "DELETE FROM shoal.head",
+    ],
+)
+def test_rows_cannot_be_changed_not_even_by_the_administrator_in_passing(url, statement):
+    with server_of(url) as connection, pytest.raises(psycopg.errors.RaiseException):
+        connection.execute(statement)
+    Ledger.open(url)
+
+
+def test_ledgers_of_one_database_do_not_know_each_other(url, postgres_server):
+    other = Ledger.create(f"{postgres_server[0]}#other-{os.getpid()}", ONE)
+    assert other.spent == (0, 0)
+    assert not other.is_suspended("bob")
+    assert Ledger.open(url).spent[0] == Fraction(3, 10)
+
+
+def test_an_existing_ledger_is_never_replaced_and_a_missing_one_not_made(url, postgres_server):
+    assert "already there" in refusal(Ledger.create, url, ONE).message
+    assert "no ledger of this name" in refusal(Ledger.open, f"{postgres_server[0]}#missing").message
+    assert refusal(Ledger.open, f"{postgres_server[0]}#mis sing").code == "E_USAGE"
+    assert refusal(Ledger.open(url).backup, "copy.db").code == "E_USAGE"
+
+
+def test_clients_that_make_one_ledger_at_the_same_time_share_it(postgres_ledger):
+    made = []
+    threads = [
+        threading.Thread(target=lambda: made.append(Ledger.create_or_open(postgres_ledger, ONE))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({ledger.anchor for ledger in made}) == 1
+    assert len(made) == 8
+
+
+def test_a_session_takes_a_ledger_of_the_database(postgres_ledger):
+    catalog = {"tables": {"t": {"owner": "uid"}}}
+    sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.25) COUNT(DISTINCT uid) AS n FROM t"
+    for _ in range(2):
+        table = {"t": pa.table({"uid": [1, 2, 3]})}
+        with shoal.connect(table, catalog, budget=(1, 0), ledger=postgres_ledger) as session:
+            session.query(sql)
+    assert Ledger.open(postgres_ledger).spent[0] == Fraction(1, 2)
+
+
+def test_a_newer_database_is_said_to_be_that(url):
+    with server_of(url) as connection:
+        connection.execute("INSERT INTO shoal.migrations VALUES (99)")
+        try:
+            error = refusal(Ledger.open, url)
+            assert "made by a newer shoal" in error.message
+            assert "made by a newer shoal" in refusal(Ledger.create, f"{url}x", ONE).message
+        finally:
+            connection.execute("DELETE FROM shoal.migrations WHERE number = 99")
+
+
+def test_after_a_failover_the_ledger_is_opened_with_an_anchor_first(url):
+    anchor = Ledger.open(url).anchor
+    edit(url, "UPDATE shoal.head SET timeline = timeline + 1")
+    assert "failed over" in refusal(Ledger.open, url).message
+    assert refusal(Ledger.open, url, anchor=(anchor[0], "0" * 64)).code == "E_LEDGER"
+    assert "failed over" in refusal(Ledger.open, url).message, "a wrong anchor must not be believed"
+    Ledger.open(url, anchor=anchor)
+    Ledger.open(url).reserve(TENTH)
+
+
+def test_a_role_of_a_service_needs_no_more_than_its_grants(url):
+    with server_of(url) as connection:
+        connection.execute("DROP ROLE IF EXISTS clerk")
+        connection.execute("CREATE ROLE clerk LOGIN")
+        for statement in grants("clerk"):
+            connection.execute(statement)
+    as_clerk = f"postgresql://clerk@{url.partition('@')[2]}"
+    ledger = Ledger.open(as_clerk)
+    ledger.reserve(TENTH, user="dan").commit(b"rows")
+    with psycopg.connect(as_clerk.partition("#")[0], autocommit=True) as connection:
+        for wrong in (
+            "DROP TABLE shoal.entries",
+            "DELETE FROM shoal.entries",
+            "ALTER TABLE shoal.head DISABLE TRIGGER ALL",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(wrong)
+
+
+def test_a_lost_connection_is_an_error_in_plain_words_and_the_next_call_connects_again(url):
+    ledger = Ledger.open(url)
+    with server_of(url) as connection:
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'shoal'")
+    before = refusal(ledger.reserve, TENTH)
+    assert (before.code, "cannot be reached" in before.message) == ("E_LEDGER", True)
+    ledger.reserve(TENTH)
+
+
+def test_a_locked_ledger_is_reported(url, monkeypatch):
+    monkeypatch.setattr("shoal.accounting.stores.postgresql.LOCK_SECONDS", "0.1")
+    ledger = Ledger.open(url)
+    with psycopg.connect(url.partition("#")[0]) as other:
+        other.execute("SELECT 1 FROM shoal.head WHERE ledger = %s FOR UPDATE", (name_of(url),))
+        assert "locked" in refusal(ledger.reserve, TENTH).message
+    ledger.reserve(TENTH)
+
+
+@pytest.mark.slow
+def test_a_server_that_does_not_keep_what_it_confirms_is_refused_and_one_that_was_killed_lost_nothing(
+    url, postgres_server
+):
+    _, control, start, stop = postgres_server
+    ledger = Ledger.open(url)
+    anchor = ledger.anchor
+    control(*stop)  # at once, as a crash would
+    assert "cannot be reached" in refusal(ledger.reserve, TENTH).message
+    careless = [word.replace("listen_addresses=''", "listen_addresses='' -c fsync=off") for word in start]
+    try:
+        control(*careless)
+        assert "fsync" in refusal(Ledger.open, url).message
+        control(*stop)
+    finally:
+        with suppress(subprocess.CalledProcessError):
+            control(*start)
+    assert Ledger.open(url, anchor=anchor).anchor == anchor
+    ledger.reserve(TENTH)
+
+
+def test_beyond_this_machine_certificates_are_checked():
+    assert _with_safe_transport("postgresql://u@db.example/x") == "postgresql://u@db.example/x?sslmode=verify-full"
+    assert _with_safe_transport("postgresql://u@h/x?a=b").endswith("a=b&sslmode=verify-full")
+    for local in (
+        "postgresql:///x",
+        "postgresql://localhost/x",
+        "postgresql:///x?host=/run",
+        "postgresql://h/x?sslmode=require",
+    ):
+        assert _with_safe_transport(local) == local
+
+
+def test_without_the_extra_it_is_named(monkeypatch):
+    monkeypatch.setattr("shoal.accounting.stores.postgresql.find_spec", lambda _: None)
+    assert "shoal[postgresql]" in refusal(Ledger.open, "postgresql:///x").hint
