@@ -17,6 +17,8 @@ import typer
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
     from rich.console import Console
 
@@ -43,6 +45,9 @@ def write_answer(result: Result | Rows, chosen: Format, path: Path | None, level
     if chosen is Format.json:
         write_text(as_json(rows_of(answer)) + "\n", path)
     else:
+        if chosen is Format.csv:
+            answer = for_spreadsheets(answer)
+            answer = for_terminals(answer) if path is None and sys.stdout.isatty() else answer
         write_bytes(csv_bytes(answer) if chosen is Format.csv else parquet_bytes(answer), path)
     for line in remarks(result):
         typer.echo(line, err=True)
@@ -159,6 +164,34 @@ def plain(value: Any) -> Any:
     if isinstance(value, (dt.date, dt.time)):
         return value.isoformat()
     return str(value)
+
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet runs a cell that begins like this."""
+_UNSEEN = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0))}
+
+
+def for_spreadsheets(table: pa.Table) -> pa.Table:
+    """Texts that a spreadsheet would run as a formula begin with an apostrophe, which marks text."""
+    return _with_texts(table, lambda value: f"'{value}" if value.startswith(FORMULA_STARTS) else value)
+
+
+def for_terminals(table: pa.Table) -> pa.Table:
+    """Control characters written out, so that no text of the data moves the cursor or sets a title."""
+    return _with_texts(table, lambda value: value.translate(_UNSEEN))
+
+
+def _with_texts(table: pa.Table, change: Callable[[str], str]) -> pa.Table:
+    """A table with every text changed, column names included."""
+    import pyarrow as pa
+
+    columns = [
+        pa.array([None if v is None else change(v) for v in column.to_pylist()], column.type)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        else column
+        for column in table.columns
+    ]
+    return pa.Table.from_arrays(columns, names=[change(name) for name in table.column_names])
 
 
 def csv_bytes(table: pa.Table) -> bytes:

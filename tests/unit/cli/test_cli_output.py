@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from shoal.cli import output
 from shoal.cli.output import as_json, check_writable, csv_bytes, parquet_bytes, rows_of
 from shoal.errors import ShoalError
 
@@ -65,3 +66,16 @@ def test_a_place_that_is_none_is_refused(tmp_path, place):
     with pytest.raises(ShoalError) as refused:
         check_writable(tmp_path / place)
     assert refused.value.code == "E_USAGE"
+
+
+def test_texts_that_a_spreadsheet_would_run_are_marked_in_csv():
+    table = pa.table({"=a": ["=1+1", "+x", "-x", "@x", "\tx", "x", None], "n": [-1, 2, 3, 4, 5, 6, 7]})
+    marked = output.for_spreadsheets(table)
+    assert marked.column_names == ["'=a", "n"]
+    assert marked.column(0).to_pylist() == ["'=1+1", "'+x", "'-x", "'@x", "'\tx", "x", None]
+    assert marked.column(1).to_pylist() == [-1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_terminal_is_spared_control_characters_of_csv():
+    table = pa.table({"a": ["\x1b]0;title\x07", "line\nbreak", "żółw\x9b"]})
+    assert output.for_terminals(table).column(0).to_pylist() == ["\\x1b]0;title\\x07", "line\\x0abreak", "żółw\\x9b"]
