@@ -11,7 +11,9 @@ from shoal.cli.output import check_writable, write_json
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
-    from shoal.knowledge import Guarantee
+    from collections.abc import Callable
+
+    from shoal.knowledge import CountTable, Guarantee
 
 app = typer.Typer(
     name="knowledge",
@@ -20,6 +22,10 @@ app = typer.Typer(
 )
 
 People = Annotated[int, typer.Option(help="Everybody who is counted.")]
+Everybody = Annotated[int | None, typer.Option(help="Everybody who is counted.")]
+Counts = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Instead of --people: a CSV with name, count, people.")
+]
 Known = Annotated[int, typer.Option(help="How many of them the attacker knows; never the target.")]
 Uncertainty = Annotated[float | None, typer.Option(help="λ: everybody unknown says yes with a chance from λ to 1 − λ.")]
 Probabilities = Annotated[
@@ -36,16 +42,14 @@ Limit = Annotated[int, typer.Option("--threshold", help="Counts up to this one a
 
 @app.command()
 def count(
-    people: Annotated[int | None, typer.Option(help="Everybody who is counted.")] = None,
+    people: Everybody = None,
     *,
     uncertainty: Uncertainty = None,
     probabilities: Probabilities = None,
     known: Known = 0,
     noise_scale: Annotated[float | None, typer.Option(help="Scale of two-sided geometric noise on top.")] = None,
     related: Annotated[int, typer.Option(help="How many people move together with the target.")] = 1,
-    counts: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Instead of --people: a CSV with name, count, people.")
-    ] = None,
+    counts: Counts = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     require: Require = None,
@@ -53,29 +57,25 @@ def count(
     plot: Plot = None,
     html: Html = None,
 ) -> None:
-    """One exact count.
+    """One exact count, or each of a table of counts.
 
     Example: shoal knowledge count --people 1000 --uncertainty 0.05 --delta 1e-6
     """
     from shoal import knowledge
 
     chances = _chances(probabilities)
-    said: dict[str, Any] = {
-        "uncertainty": uncertainty,
-        "probabilities": chances,
-        "known": known,
-        "noise_scale": noise_scale,
-    }
-    if (people is None) == (counts is None):
-        raise ShoalError("E_USAGE", "Give --people or --counts, one of them.", hint="--people 1000")
-    if people is not None:
-        kept = knowledge.count(people, **said, related=related)
-        return _show(kept, epsilon, delta, require, json=json, plot=plot, html=html)
-    if plot is not None or html is not None:
-        raise ShoalError("E_USAGE", "--plot and --html show one count, not a table.", hint="--people 1000")
-    table = knowledge.count_table(str(counts), **said, related=related)
-    asked, passed = _asked(epsilon, delta, require), _kept_by(require, [kept for _, kept in table.rows])
-    return _leave(table, asked, passed, json=json)
+
+    def release(people: int) -> Guarantee:
+        return knowledge.count(
+            people,
+            uncertainty=uncertainty,
+            probabilities=chances,
+            known=known,
+            noise_scale=noise_scale,
+            related=related,
+        )
+
+    _show_each(release, people, counts, (epsilon, delta, require), json=json, plot=plot, html=html)
 
 
 @app.command()
@@ -105,14 +105,15 @@ def histogram(
 
 @app.command()
 def threshold(
-    people: People,
     threshold: Limit,
+    people: Everybody = None,
     *,
     at_most: Annotated[float | None, typer.Option(help="The largest chance of anybody unknown to say yes.")] = None,
     probabilities: Probabilities = None,
     known: Known = 0,
     attacker: Annotated[str, typer.Option(help="passive: knows answers. active: decides them.")] = "passive",
     both_sides: Annotated[bool, typer.Option("--both-sides", help="Also hide counts that nearly all share.")] = False,
+    counts: Counts = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     require: Require = None,
@@ -120,22 +121,26 @@ def threshold(
     plot: Plot = None,
     html: Html = None,
 ) -> None:
-    """A count that is shown above a threshold only.
+    """A count that is shown above a threshold only, or each of a table of them.
 
     Example: shoal knowledge threshold --people 1000 --threshold 20 --at-most 0.005 --epsilon 1
     """
     from shoal import knowledge
 
-    kept = knowledge.threshold(
-        people,
-        threshold,
-        at_most=at_most,
-        probabilities=_chances(probabilities),
-        known=known,
-        attacker=attacker,
-        both_sides=both_sides,
-    )
-    _show(kept, epsilon, delta, require, json=json, plot=plot, html=html)
+    chances = _chances(probabilities)
+
+    def release(people: int) -> Guarantee:
+        return knowledge.threshold(
+            people,
+            threshold,
+            at_most=at_most,
+            probabilities=chances,
+            known=known,
+            attacker=attacker,
+            both_sides=both_sides,
+        )
+
+    _show_each(release, people, counts, (epsilon, delta, require), json=json, plot=plot, html=html)
 
 
 @app.command("k-anonymity")
@@ -203,7 +208,10 @@ def people(
     delta: Annotated[float, typer.Option(help="The δ to keep.")],
     uncertainty: Annotated[float, typer.Option(help="λ: everybody unknown says yes with a chance from λ to 1 − λ.")],
     *,
+    require: Require = None,
     json: Json = False,
+    plot: Plot = None,
+    html: Html = None,
 ) -> None:
     """The fewest unknown people whose exact count keeps (ε, δ).
 
@@ -213,9 +221,8 @@ def people(
 
     found = knowledge.people_for(epsilon, delta, uncertainty=uncertainty)
     kept = knowledge.count(found, uncertainty=uncertainty)
-    if json:
-        return write_json({"people": found, **kept.to_dict(epsilon=epsilon)})
-    return typer.echo(f"{kept.to_text(epsilon=epsilon)}\nThe fewest people, the target included: {found:,}.")
+    last = {"people": found, "words": f"The fewest people, the target included: {found:,}."}
+    _show(kept, epsilon, None, require, json=json, plot=plot, html=html, last=last)
 
 
 @app.command()
@@ -226,7 +233,10 @@ def noise(
     uncertainty: Annotated[float, typer.Option(help="λ: everybody unknown says yes with a chance from λ to 1 − λ.")],
     *,
     known: Known = 0,
+    require: Require = None,
     json: Json = False,
+    plot: Plot = None,
+    html: Html = None,
 ) -> None:
     """The smallest scale of noise with which a count keeps (ε, δ).
 
@@ -236,9 +246,8 @@ def noise(
 
     scale = knowledge.noise_for(people, epsilon, delta, uncertainty=uncertainty, known=known)
     kept = knowledge.count(people, uncertainty=uncertainty, known=known, noise_scale=scale or None)
-    if json:
-        return write_json({"noise_scale": scale, **kept.to_dict(epsilon=epsilon)})
-    return typer.echo(f"{kept.to_text(epsilon=epsilon)}\nThe smallest scale of noise: {scale:.4g}.")
+    last = {"noise_scale": scale, "words": f"The smallest scale of noise: {scale:.4g}."}
+    _show(kept, epsilon, None, require, json=json, plot=plot, html=html, last=last)
 
 
 def _chances(path: Path | None) -> list[float] | None:
@@ -273,6 +282,29 @@ def _kept_by(require: str | None, every: list[Guarantee]) -> bool:
     return require is None or all(kept.keeps(*_required(require)) for kept in every)
 
 
+def _show_each(
+    release: Callable[[int], Guarantee],
+    people: int | None,
+    counts: Path | None,
+    asked: tuple[float | None, float | None, str | None],
+    *,
+    json: bool,
+    plot: Path | None,
+    html: Path | None,
+) -> None:
+    """One count, or every row of a table."""
+    from shoal import knowledge
+
+    if (people is None) == (counts is None):
+        raise ShoalError("E_USAGE", "Give --people or --counts, one of them.", hint="--people 1000")
+    if people is not None:
+        return _show(release(people), *asked, json=json, plot=plot, html=html)
+    if plot is not None or html is not None:
+        raise ShoalError("E_USAGE", "--plot and --html show one count, not a table.", hint="--people 1000")
+    table = knowledge.count_table(str(counts), release)
+    return _leave(table, _asked(*asked), _kept_by(asked[2], [kept for _, kept in table.rows]), json=json)
+
+
 def _show(
     kept: Guarantee,
     epsilon: float | None,
@@ -282,6 +314,7 @@ def _show(
     json: bool,
     plot: Path | None,
     html: Path | None,
+    last: dict[str, Any] | None = None,
 ) -> None:
     """Assumptions, numbers, pictures; the exit status says whether what was required is kept."""
     check_writable(plot)
@@ -291,14 +324,23 @@ def _show(
         kept.plot(plot)
     if html is not None:
         kept.to_html(html)
-    _leave(kept, asked, passed, json=json)
+    _leave(kept, asked, passed, json=json, last=last)
 
 
-def _leave(shown: Any, asked: dict[str, float | None], passed: bool, *, json: bool) -> None:
+def _leave(
+    shown: Guarantee | CountTable,
+    asked: dict[str, float | None],
+    passed: bool,
+    *,
+    json: bool,
+    last: dict[str, Any] | None = None,
+) -> None:
+    found = dict(last or {})
+    words = found.pop("words", None)
     if json:
-        write_json(shown.to_dict(**asked))
+        write_json({**shown.to_dict(**asked), **found})
     else:
-        typer.echo(shown.to_text(**asked))
+        typer.echo("\n".join(filter(None, (shown.to_text(**asked), words))))
     if not passed:
         typer.echo("What was required is not kept.", err=True)
         raise typer.Exit(1)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MOST_PEOPLE = 10_000_000
 MOST_RELATED = 50
-MOST_TIMES = 365
+MOST_TIMES = 1000
 ATTACKERS = ("passive", "active")
 ANSWERS = ("new people", "independent", "dependent")
 

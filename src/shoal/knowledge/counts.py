@@ -22,7 +22,6 @@ MOST_CORNERS = 2000
 """Up to so many others every corner is tried."""
 MOST_GROUPS = 2000
 _MOST_STEPS = 2_000_000  # of taking people out of sums, one value a step
-_SLACK = 1 + 1e-6
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def _corner(low: int, high: int, uncertainty: float) -> Distribution:
     return binomial(low, uncertainty).plus(binomial(high, uncertainty).reversed(high))
 
 
-def with_noise(rows: Floats, shift: int, noise_scale: float | None) -> Loss:
+def with_noise(rows: Floats, shift: int, noise_scale: float | None) -> ShiftedCounts | NoisyCounts:
     """The loss of rows of counts."""
     return ShiftedCounts(rows, shift) if noise_scale is None else NoisyCounts(rows, noise_scale, shift)
 
@@ -113,42 +112,76 @@ class KnownChances:
     noise_scale: float | None = None
 
     @cached_property
-    def _worst(self) -> tuple[Loss, float]:
-        counts, slack = left_out(np.array(self.probabilities), self.shift)
-        return with_noise(stacked(list(counts)), self.shift, self.noise_scale), slack
+    def targets(self) -> LeftOut:
+        """The count of the others, for every target that could be the worst."""
+        return left_out(np.array(self.probabilities), self.shift)
+
+    @cached_property
+    def _losses(self) -> tuple[ShiftedCounts | NoisyCounts, ...]:
+        groups = (self.targets.counts, self.targets.pairs)
+        return tuple(with_noise(stacked(list(group)), self.shift, self.noise_scale) for group in groups if group)
 
     @property
     def smallest(self) -> float:
         """What the worst target cannot avoid."""
-        loss, slack = self._worst
-        return min(1.0, loss.smallest * slack)
+        alone, *pairs = (loss.smallest for loss in self._losses)
+        return min(1.0, alone + self.targets.weight * sum(pairs))
+
+    def deltas(self, epsilon: float) -> Floats:
+        """The divergence of every target that was tried, upwards and then downwards, raised for those that were not."""
+        alone, *pairs = (loss.deltas(epsilon) for loss in self._losses)
+        return self.targets.raised(alone, pairs[0] if pairs else alone)
 
     def delta(self, epsilon: float) -> float:
         """The worst target in the worse direction."""
-        loss, slack = self._worst
-        return loss.delta(epsilon) * slack
+        return float(self.deltas(epsilon).max())
 
 
-def left_out(probabilities: Floats, group: int = 1) -> tuple[tuple[Distribution, ...], float]:
-    """The counts without each possible target (or group of them), and a factor for targets that were passed over.
+@dataclass(frozen=True)
+class LeftOut:
+    """The counts without each possible target.
 
-    With very many different chances only some are tried: spread evenly, and those next to ½, where taking somebody out hurts
-    most. Neighbouring chances give δ that agree to about (distance/variance of the count); the factor covers that.
+    With very many different chances only some are tried, evenly spread. A target p between two of them is bounded by
+    convexity: with R the count without that target and a neighbour l that was tried, f(x) = δ(R + one more answer of
+    chance x) is convex, f(p) is the δ of l, f(p_l) is the δ of the target, and f(0) = f(1) = δ(R). Hence the target's δ is at most
+    δ_l + w·(δ(R) − δ_l), with w = (p_l − p)/(1 − p) for a neighbour above and (p − p_l)/p for one below.
     """
+
+    counts: tuple[Distribution, ...]
+    pairs: tuple[Distribution, ...] = ()  # without the same target and a neighbour; none where all were tried
+    weight: float = 0.0  # the largest w
+
+    def raised(self, alone: Floats, pairs: Floats) -> Floats:
+        """What covers the targets that were not tried too."""
+        return alone + self.weight * np.maximum(pairs - alone, 0.0)
+
+
+def left_out(probabilities: Floats, group: int = 1) -> LeftOut:
+    """The counts without each possible target, or without each group of them."""
     total = sum_of_answers(probabilities)
     chances, people = np.unique(probabilities, return_counts=True)
     if group > 1:
-        return tuple(_without(total, members) for members in _groups(chances.tolist(), people.tolist(), group)), 1.0
+        return LeftOut(tuple(_without(total, members) for members in _groups(chances.tolist(), people.tolist(), group)))
     most = max(64, _MOST_STEPS // len(total.chances))
     if len(chances) <= most:
-        return tuple(without_one(total, float(chance)) for chance in chances), 1.0
-    return tuple(without_one(total, float(chance)) for chance in _spread(chances, most)), _SLACK
+        return LeftOut(tuple(without_one(total, float(chance)) for chance in chances))
+    tried, weight = _spread(chances, most // 2)
+    counts = tuple(without_one(total, float(chance)) for chance in tried)
+    neighbours = np.append(tried[1:], tried[-2])
+    pairs = (without_one(count, float(chance)) for count, chance in zip(counts, neighbours, strict=True))
+    return LeftOut(counts, tuple(pairs), weight)
 
 
-def _spread(chances: Floats, most: int) -> Floats:
-    evenly = chances[np.linspace(0, len(chances) - 1, most // 2).astype(np.int64)]
-    middle = chances[np.argsort(np.abs(chances - 0.5), kind="stable")[: most // 2]]
-    return np.union1d(evenly, middle)
+def _spread(chances: Floats, most: int) -> tuple[Floats, float]:
+    """Chances at even distances, both ends among them, and the largest w; a tenth more, for pairs stand for their kin."""
+    wanted = np.linspace(chances[0], chances[-1], most)
+    tried = np.unique(np.append(chances[np.minimum(np.searchsorted(chances, wanted), len(chances) - 1)], chances[0]))
+    above = tried[np.searchsorted(tried, chances)]
+    below = tried[np.searchsorted(tried, chances, side="right") - 1]
+    shares = np.where(
+        chances <= 0.5, (above - chances) / np.maximum(1 - chances, 0.5), (chances - below) / np.maximum(chances, 0.5)
+    )
+    return tried, min(1.0, 1.1 * float(shares.max()))
 
 
 def _groups(chances: list[float], people: list[int], group: int) -> list[tuple[float, ...]]:

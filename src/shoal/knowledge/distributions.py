@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 SMALLEST_CHANCE = 1e-290
 LEFT_OUT = 1e-280
 """More than everything that any distribution here leaves out."""
+_BLURRED = 1e-286  # below, taking people out may have gone wrong by what was left out
 _LOG_LEFT_OUT = 670.0
 _BATCH = 64  # people that are added one by one, all batches at once
 _FEW = 100  # distinct chances that are worth a binomial each
@@ -61,9 +62,9 @@ class Distribution:
         return trimmed(self.first + other.first, np.convolve(self.chances, other.chances))
 
 
-def trimmed(first: int, chances: Floats) -> Distribution:
+def trimmed(first: int, chances: Floats, smallest: float = SMALLEST_CHANCE) -> Distribution:
     """Without the values at both ends that are too small to count."""
-    large = np.flatnonzero(chances >= SMALLEST_CHANCE)
+    large = np.flatnonzero(chances >= smallest)
     return Distribution(first + int(large[0]), chances[large[0] : large[-1] + 1])
 
 
@@ -160,11 +161,10 @@ def without_one(total: Distribution, chance: float) -> Distribution:
     f, odds = total.chances.tolist(), chance / (1 - chance)
     rising = _from_below(f, 1 - chance, odds)
     falling = _from_below(f[::-1], chance, 1 / odds)[::-1]
-    ratios = [
-        after > odds * before for before, after in pairwise(f)
-    ]  # while f rises faster than the odds, trust the rise
-    turn = ratios.index(False) if False in ratios else len(ratios)
-    return trimmed(total.first, np.maximum(np.array(rising[:turn] + falling[turn:]), 0.0))
+    # while f rises faster than the odds, trust the rise; at the lower end, what was left out may have blurred the ratios
+    slow = (i for i, (before, after) in enumerate(pairwise(f)) if before > _BLURRED and after <= odds * before)
+    turn = next(slow, len(f) - 1)
+    return trimmed(total.first, np.array(rising[:turn] + falling[turn:]), _BLURRED)
 
 
 def _from_below(f: list[float], stay: float, odds: float) -> list[float]:

@@ -21,7 +21,7 @@ _PRIORS = (0.01, 0.1, 0.5)
 NOTHING = "nothing"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Guarantee:
     """The curve (ε, δ) of a release, under assumptions that it never leaves behind.
 
@@ -34,7 +34,7 @@ class Guarantee:
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...] = ()
     against_everybody: tuple[float, float] | None = None
-    _found: dict[float, float] = field(default_factory=dict, repr=False)
+    _found: dict[float, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.assumptions:
@@ -165,6 +165,9 @@ class Guarantee:
 
     def __str__(self) -> str:
         return self.to_text()
+
+    def __repr__(self) -> str:
+        return f"Guarantee({self.release!r}, {self.method}, under {len(self.assumptions)} assumptions)"
 
     def _repr_html_(self) -> str:
         from shoal.knowledge.page import fragment

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -19,8 +19,12 @@ from shoal.knowledge.distributions import Floats, binomial
 from shoal.knowledge.thresholds import Corners
 
 _GRID = 24
+_FEW = 2000  # so few others that looking for a place to stop takes longer than not to
 _LARGEST_EPSILON = 30.0
 _GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+_coins = lru_cache(maxsize=256)(binomial)
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,8 @@ class KAnonymity:
 
     def _stop(self, epsilon: float) -> int:
         """An a from which on even the bare count of a people is below what some smaller a gives."""
+        if self.unknown <= _FEW:
+            return self.unknown
         turns = (1 + math.exp(-epsilon), 1 + math.exp(epsilon))  # coins for which T is where the ratio passes e^ε
         guesses = [min(self.unknown, math.ceil(self.threshold * turn / (2 * self.boundary))) for turn in turns]
         largest = binomial(max(guesses), 2 * self.boundary).last
@@ -101,7 +107,7 @@ class KAnonymity:
         return totals
 
     def _mean(self, apart: Floats, a: int) -> float:
-        coins = binomial(a, 2 * self.boundary)
+        coins = _coins(a, 2 * self.boundary)
         return float(coins.chances @ apart[coins.first : coins.last + 1])
 
     def _largest_mean(self, apart: Floats, stop: int) -> float:

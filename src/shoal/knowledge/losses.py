@@ -106,12 +106,17 @@ class NoisyCounts:
         scaled: Floats = share * summed
         return scaled
 
-    def delta(self, epsilon: float) -> float:
-        """The worst row in the worse direction; nothing is lost where the noise alone keeps ε."""
+    def deltas(self, epsilon: float) -> Floats:
+        """The divergence of every row, upwards and then downwards; nothing is lost where the noise alone keeps ε."""
         if epsilon * self.noise_scale >= self.shift:
-            return 0.0
+            return np.zeros(2 * len(self.rows))
         upper = self._tails[:, : -self.shift] - math.exp(epsilon) * self._tails[:, self.shift :]
-        return max(0.0, float(upper.max()))
+        worst: Floats = upper.max(axis=1, initial=0.0)
+        return worst
+
+    def delta(self, epsilon: float) -> float:
+        """The worst row in the worse direction."""
+        return float(self.deltas(epsilon).max())
 
 
 def stacked(counts: list[Distribution]) -> Floats:

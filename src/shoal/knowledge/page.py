@@ -21,20 +21,32 @@ _INK, _MARK = "currentColor", "#1b6ca8"
 
 def fragment(kept: Guarantee) -> str:
     """Assumptions, numbers, what is left without the assumptions, warnings."""
-    assumptions = "".join(f"<li>{escape(sentence)}</li>" for sentence in kept.assumptions)
-    warnings = "".join(f"<p><b>Warning:</b> {escape(warning)}</p>" for warning in kept.warnings)
+    return f"<div>{_assumptions(kept)}{_numbers(kept)}</div>"
+
+
+def _assumptions(kept: Guarantee) -> str:
+    sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in kept.assumptions)
+    return f"<p><b>{escape(kept.release)}.</b> This holds only if:</p><ul>{sentences}</ul>"
+
+
+def _numbers(kept: Guarantee) -> str:
     rows = "".join(f"<tr><td>{delta:g}</td><td>{kept.epsilon_words(delta)}</td></tr>" for delta in _DELTAS)
+    warnings = "".join(f"<p><b>Warning:</b> {escape(warning)}</p>" for warning in kept.warnings)
     return (
-        f"<section><p><b>{escape(kept.release)}.</b> This holds only if:</p><ul>{assumptions}</ul>"
-        f"<table><thead><tr><th>δ</th><th>ε ({escape(kept.method)})</th></tr></thead><tbody>{rows}</tbody></table>"
-        f"<p>Against somebody who knows all other answers: {escape(kept.worst_words)}.</p>{warnings}</section>"
+        '<table style="width:auto"><thead><tr><th style="text-align:left;padding-right:3em">δ</th>'
+        f'<th style="text-align:left">ε ({escape(kept.method)})</th></tr></thead><tbody>{rows}</tbody></table>'
+        f"<p>Against somebody who knows all other answers: {escape(kept.worst_words)}.</p>{warnings}"
     )
 
 
 def whole_page(kept: Guarantee) -> str:
     """One page that needs nothing but a browser."""
     lead = "A conditional promise: it is worth as much as its assumptions, and it is not differential privacy."
-    return page("shoal knowledge", top(kept.release, lead) + fragment(kept) + _curve(kept))
+    parts = (_assumptions(kept), _numbers(kept) + _curve(kept))
+    cards = "".join(
+        f'<section class="card"><div style="padding:6px 22px 18px">{part}</div></section>' for part in parts
+    )
+    return page("shoal knowledge", f"{top(kept.release, lead)}<main>{cards}</main>")
 
 
 def _curve(kept: Guarantee) -> str:
@@ -48,7 +60,7 @@ def _curve(kept: Guarantee) -> str:
     return (
         '<svg viewBox="0 0 660 300" role="img" aria-label="δ for every ε" style="max-width:660px">'
         f'{powers}<path d="M{path}" fill="none" stroke="{_MARK}" stroke-width="2"/>{steps}'
-        f"{_label(18, _TOP, 'δ', 'middle')}{_label(650, _BOTTOM + 18, 'ε', 'middle')}</svg>"
+        f"{_label(8, _TOP + 4, 'δ', 'middle')}{_label(650, _BOTTOM + 18, 'ε', 'middle')}</svg>"
     )
 
 

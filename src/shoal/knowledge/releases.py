@@ -119,7 +119,7 @@ def threshold(
     '1.1340e-07'
     """
     people, known = checks.people_and_known(people, known)
-    shown_above = checks.whole(threshold, "threshold", 0, people)
+    shown_above = checks.whole(threshold, "threshold", 0, checks.MOST_PEOPLE)
     if both_sides and 2 * shown_above >= people:
         raise ShoalError(
             "E_USAGE", "With both_sides, threshold must be below half of the people.", hint="A smaller one."
@@ -160,7 +160,7 @@ def k_anonymity(
     '2.4214e-06'
     """
     people, known = checks.people_and_known(people, known)
-    shown_above = checks.whole(threshold, "threshold", 0, people)
+    shown_above = checks.whole(threshold, "threshold", 0, checks.MOST_PEOPLE)
     rare = checks.uncertainty_of(boundary, "boundary")
     if fixed_generalization is not True:
         raise ShoalError(
@@ -182,7 +182,7 @@ def k_anonymity(
         "Minimality, homogeneity and linkage with other tables are not covered.",
     )
     release = f"A k-anonymous table that shows counts above {shown_above}"
-    return Guarantee(release, loss, "worst case", (*assumptions_about(people, known, words), *absent), warned)
+    return Guarantee(release, loss, "blanket", (*assumptions_about(people, known, words), *absent), warned)
 
 
 def repeated(

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shoal.knowledge.blanket import Blanket
-from shoal.knowledge.counts import left_out
-from shoal.knowledge.losses import ShiftedCounts, stacked
+from shoal.knowledge.counts import KnownChances
 
 if TYPE_CHECKING:
     from shoal.knowledge.distributions import Floats
@@ -77,7 +76,7 @@ def end_of(curve: Curve) -> float:
     """An ε beyond which hardly anything is left, or nothing falls any more."""
     floor = max(_BEYOND, 1.000001 * curve(_LARGEST_EPSILON))
     low, high = 0.0, _LARGEST_EPSILON
-    while high - low > 0.01 * high:
+    while high - low > max(0.01 * high, 1e-4):
         middle = (low + high) / 2
         low, high = (middle, high) if curve(middle) > floor else (low, middle)
     return high
@@ -102,31 +101,31 @@ class RepeatedKnownChances:
     times: int
 
     @cached_property
-    def _pairs(self) -> tuple[Pair, ...]:
-        counts, slack = left_out(np.array(self.probabilities))
-        rows = ShiftedCounts(stacked(list(counts)))
-        either = _worst_of(rows, slack, slice(None))
-        end, half = end_of(either), len(counts)
-        if self.times > _EVERY_MIXTURE:  # one pair that dominates both directions
-            return (power(pair_of(symmetric(either), end, _POINTS), self.times),)
-        up = pair_of(_worst_of(rows, slack, slice(half)), end, _POINTS)
-        down = pair_of(_worst_of(rows, slack, slice(half, None)), end, _POINTS)
-        return tuple(_mixed(up, i, down, self.times - i) for i in range(self.times + 1))
+    def _once(self) -> KnownChances:
+        return KnownChances(self.probabilities)
 
     @cached_property
+    def _pairs(self) -> tuple[Pair, ...]:
+        half = len(self._once.targets.counts)
+        either, up, down = (_worst_of(self._once, chosen) for chosen in (slice(None), slice(half), slice(half, None)))
+        end = end_of(either)
+        if self.times > _EVERY_MIXTURE:  # one pair that dominates both directions
+            return (power(pair_of(symmetric(either), end, _POINTS), self.times),)
+        upwards, downwards = pair_of(up, end, _POINTS), pair_of(down, end, _POINTS)
+        return tuple(_mixed(upwards, i, downwards, self.times - i) for i in range(self.times + 1))
+
+    @property
     def smallest(self) -> float:
         """The chance that one of the releases gives the target away."""
-        counts, slack = left_out(np.array(self.probabilities))
-        once = min(1.0, slack * ShiftedCounts(stacked(list(counts))).smallest)
-        return at_least_once(once, self.times)
+        return at_least_once(self._once.smallest, self.times)
 
     def delta(self, epsilon: float) -> float:
         """The worst number of ups."""
         return max(pair.delta(epsilon) for pair in self._pairs)
 
 
-def _worst_of(rows: ShiftedCounts, slack: float, chosen: slice) -> Curve:
-    return lambda epsilon: slack * float(rows.deltas(epsilon)[chosen].max())
+def _worst_of(once: KnownChances, chosen: slice) -> Curve:
+    return lambda epsilon: float(once.deltas(epsilon)[chosen].max())
 
 
 def _mixed(up: Pair, ups: int, down: Pair, downs: int) -> Pair:

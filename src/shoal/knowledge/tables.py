@@ -6,11 +6,13 @@ import csv
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
 from shoal.knowledge.guarantee import Guarantee, rounded_up
-from shoal.knowledge.releases import count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 COLUMNS = ("name", "count", "people")
 _HINT = "The first line must be name,count,people; then one line for each count."
@@ -76,10 +78,13 @@ class CountTable:
         return "\n".join(lines)
 
 
-def count_table(path: str | Path, **arguments: Any) -> CountTable:
-    """Read a table of counts and ask `count(people, …)` for each row."""
+def count_table(path: str | Path, release: Callable[[int], Guarantee]) -> CountTable:
+    """Read a table of counts and ask what each row keeps; `release` is told how many people there are in it.
+
+    For bare counts: count_table("table.csv", lambda people: knowledge.count(people, uncertainty=0.1)).
+    """
     rows = read_counts(path)
-    sizes = {row.people: count(row.people, **arguments) for row in rows}
+    sizes = {people: release(people) for people in sorted({row.people for row in rows})}
     return CountTable(tuple((row, sizes[row.people]) for row in rows))
 
 

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from shoal.knowledge.blanket import Whole, coin_cuts, coin_deltas
-from shoal.knowledge.counts import left_out
+from shoal.knowledge.counts import LeftOut, left_out
 from shoal.knowledge.distributions import (
     Distribution,
     Floats,
@@ -126,10 +126,10 @@ def worst_alone(threshold: int, unknown: int, chance: float, epsilon: float) -> 
     odds, ratio = (1 - chance) / chance, math.exp(epsilon)
     up = min(unknown, max(threshold, math.ceil(threshold * odds / ratio + threshold - 1)))
     down = math.ceil(min(threshold - 1 + ratio * threshold * odds, unknown))
-    upper, lower = binomial(up, chance), binomial(down, chance)
-    above, below = upper.at(np.arange(threshold + 1, up + 1)).sum(), lower.at(np.arange(threshold)).sum()
-    upwards = upper.at(threshold) - math.expm1(epsilon) * above
-    downwards = lower.at(threshold) - math.expm1(epsilon) * below
+    k, j = np.arange(threshold + 1, up + 2), np.arange(threshold + 1)
+    # summed as P[S = k − 1]·(1 − e^ε·P[S = k]/P[S = k − 1]): positive terms, where tails would nearly cancel
+    upwards = (binomial(up, chance).at(k - 1) * (1 - ratio * (up - k + 1) / (k * odds))).sum()
+    downwards = (binomial(down, chance).at(j) * (1 - ratio * j * odds / np.maximum(down - j + 1, 1))).sum()
     return float(max(0.0, upwards, downwards))
 
 
@@ -195,7 +195,7 @@ class KnownThreshold:
     both_sides: bool = False
 
     @cached_property
-    def _others(self) -> tuple[tuple[Distribution, ...], float]:
+    def _others(self) -> LeftOut:
         return left_out(np.array(self.probabilities[: len(self.probabilities) - self.known]))
 
     @cached_property
@@ -209,25 +209,30 @@ class KnownThreshold:
         return self.delta(math.inf)
 
     def delta(self, epsilon: float) -> float:
-        """The worst target in the worse direction."""
-        counts, slack = self._others
-        return slack * max(self._of(count, epsilon) for count in counts)
+        """The worst target in the worse direction, raised for targets that were not tried.
 
-    def _of(self, others: Distribution, epsilon: float) -> float:
-        unknown = len(self.probabilities) - self.known - 1
+        As for a bare count, but that f(1) is the δ of a threshold that is lower by one.
+        """
+        alone = np.array([self._of(count, epsilon, self.threshold, 1) for count in self._others.counts])
+        lower = (self.threshold, max(0, self.threshold - 1))
+        pairs = [max(self._of(count, epsilon, limit, 2) for limit in lower) for count in self._others.pairs]
+        return min(1.0, float(self._others.raised(alone, np.array(pairs) if pairs else alone).max()))
+
+    def _of(self, others: Distribution, epsilon: float, threshold: int, missing: int) -> float:
+        unknown = len(self.probabilities) - self.known - missing
         up = _gains(others, epsilon, unknown)
         down = _gains(others.reversed(unknown), epsilon, unknown)[::-1]  # L(j) is D(m + 1 − j) of the mirror image
-        return max(self._over_answers(up, 1), self._over_answers(down, 0))
+        return max(self._over_answers(up, threshold, 1), self._over_answers(down, threshold, 0))
 
-    def _over_answers(self, gains: Floats, offset: int) -> float:
+    def _over_answers(self, gains: Floats, threshold: int, offset: int) -> float:
         """The chosen or the mean answer of the known people; `offset`: the first output that is shown is T + offset."""
         best_after = np.maximum.accumulate(gains[::-1])[::-1]
         b = np.arange(self.known + 1)
-        first = np.clip(self.threshold - b + offset, 0, len(gains))
+        first = np.clip(threshold - b + offset, 0, len(gains))
         if not self.both_sides:
             apart = np.append(best_after, 0.0)[first]
         else:
-            last = len(self.probabilities) - b - self.threshold + offset  # one behind the last cut that can be told
+            last = len(self.probabilities) - b - threshold + offset  # one behind the last cut that can be told
             apart = np.array([gains[i:j].max(initial=0.0) if j > i else 0.0 for i, j in zip(first, last, strict=True)])
         return float(apart.max()) if self.active else float(self._answers.dense(self.known) @ apart)
 

@@ -60,6 +60,22 @@ def test_a_table_of_counts_marks_the_rows_that_reveal(tmp_path):
     assert run("count", "--counts", str(table), "--uncertainty", "0.1", "--require", "1,1e-6").exit_code == 1
 
 
+def test_a_table_is_checked_against_a_threshold_too(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("name,count,people\nnorth,40,500\nsouth,30,800\n", encoding="utf-8")
+    words = ("threshold", "--threshold", "20", "--at-most", "0.005", "--counts", str(table), "--epsilon", "1")
+    shown = run(*words)
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.count("ε = 1, δ") == 2
+
+
+def test_sizes_are_required_and_drawn_like_all_else(tmp_path):
+    words = ("people", "--epsilon", "1", "--delta", "1e-3", "--uncertainty", "0.2")
+    assert run(*words, "--require", "1,1e-3", "--html", str(tmp_path / "page.html")).exit_code == 0
+    assert run(*words, "--require", "0.1,1e-9").exit_code == 1
+    assert (tmp_path / "page.html").exists()
+
+
 @pytest.mark.parametrize(
     "text", ["", "name,count\na,1\n", "name,count,people\n", "name,count,people\na,x,2\n", "name,count,people\na,3,2\n"]
 )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from shoal import knowledge
 from shoal.errors import ShoalError
+from shoal.knowledge import counts
 
 BAD = [
     lambda: knowledge.count(100, uncertainty=0.0),
@@ -164,6 +165,17 @@ def test_chances_of_zero_and_one_hide_nothing():
     assert kept.delta_at(3) == 1.0
 
 
+def test_a_threshold_that_nothing_reaches_hides_everything():
+    assert knowledge.threshold(100, 5000, at_most=0.3, known=10).delta_at(0.1) < 1e-200
+    assert knowledge.threshold(3, 7, probabilities=[0.1, 0.5, 0.9]).delta_at(0.1) < 1e-200
+
+
+def test_nobody_else_in_a_histogram_or_table_means_nothing_is_kept():
+    assert knowledge.histogram(1, uncertainty=0.5).delta_at(3) == 1.0
+    assert knowledge.k_anonymity(1, 0, boundary=0.5).delta_at(3) == 1.0
+    assert knowledge.repeated(1, 2, uncertainty=0.5, answers="independent").delta_at(3) == 1.0
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(2, 40),
@@ -177,8 +189,25 @@ def test_knowing_more_people_is_never_worse_for_the_attacker(people, uncertainty
     assert some.delta_at(epsilon) <= all_known.delta_at(epsilon) * (1 + 1e-8)
 
 
-def test_many_different_chances_are_computed_with():
-    kept = knowledge.count(3000, probabilities=np.linspace(0.05, 0.95, 3000))
-    constant = knowledge.count(3000, probabilities=[0.5] * 3000)
-    assert constant.delta_at(0.2) < kept.delta_at(0.2) < 1e-4
+@pytest.mark.parametrize("seed", [1, 2])
+def test_targets_that_are_passed_over_are_covered(monkeypatch, seed):
+    """Very many different chances: only some are tried as the target's, and δ is raised by no more than what that may miss."""
+    chances = np.random.default_rng(seed).beta(0.6, 0.9, 300)
+    releases = [
+        lambda: knowledge.count(300, probabilities=chances),
+        lambda: knowledge.count(300, probabilities=chances, noise_scale=0.8),
+        lambda: knowledge.threshold(300, int(chances.sum()) + 5, probabilities=chances),
+    ]
+    every = [[release().delta_at(epsilon) for epsilon in (0, 0.2, 0.6, 1.2)] for release in releases]
+    monkeypatch.setattr(counts, "_MOST_STEPS", 0)
+    for release, exact in zip(releases, every, strict=True):
+        some = [release().delta_at(epsilon) for epsilon in (0, 0.2, 0.6, 1.2)]
+        assert all(true * (1 - 1e-8) <= told <= 1.05 * true for told, true in zip(some, exact, strict=True))
+
+
+def test_twenty_thousand_different_chances_are_computed_with():
+    kept = knowledge.count(20_000, probabilities=np.linspace(0.05, 0.95, 20_000))
+    constant = knowledge.count(20_000, probabilities=[0.5] * 20_000)
+    assert constant.delta_at(0.05) < kept.delta_at(0.05) < 1e-2
     assert kept.method == "exact"
+    assert "0.05" not in repr(kept)

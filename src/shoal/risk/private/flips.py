@@ -15,16 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import ShoalError
-
 if TYPE_CHECKING:
     from shoal.mechanisms.entropy import Entropy
 
 Bits = NDArray[np.bool_]
 
 WORDS = 1 << 64
-LARGEST_EPSILON = Fraction(30)
-"""Above, the chance of a flip is hardly more than one step of the grid."""
+_ONE_STEP = Fraction(45)  # e^45 > 2⁶⁴: from here on a flip has the smallest chance of the grid
 _DIGITS = 60
 
 
@@ -34,8 +31,8 @@ def flip_numerator(epsilon: Fraction) -> int:
     >>> flip_numerator(Fraction(1)) / 2**64
     0.2689414213699951
     """
-    if epsilon > LARGEST_EPSILON:
-        raise ShoalError("E_USAGE", f"epsilon must be at most {LARGEST_EPSILON}.", hint="epsilon=1")
+    if epsilon >= _ONE_STEP:
+        return 1
     context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     exponent = context.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator))
     growth = Fraction(context.exp(exponent)) * (1 - Fraction(1, 10 ** (_DIGITS - 5)))

@@ -67,7 +67,7 @@ def unpack_released(
     keep, noise = _CHANCES.unpack_from(body, _HEADER.size)
     releases = [_RELEASE.unpack_from(body, start + i * _RELEASE.size) for i in range(count)]
     ids = frozenset(identity for _, identity in releases)
-    if not 0 <= noise < keep <= 1 or len(ids) != count or not all(0 < epsilon <= 100 for epsilon, _ in releases):
+    if not 0 <= noise < keep <= 1 or len(ids) != count or not all(0 < epsilon <= 1e6 for epsilon, _ in releases):
         raise damaged("its chances are impossible")
     bits = _read_bits(body, start + count * _RELEASE.size, shape)
     return bits, key_id, (keep, noise), tuple(epsilon for epsilon, _ in releases), ids, safe

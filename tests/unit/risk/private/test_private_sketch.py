@@ -28,7 +28,9 @@ def raw_of(owners, key=KEY, **sizes):
     return raw
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1, 10**10), Fraction(1, 100), Fraction(1), Fraction(10), Fraction(30)])
+@pytest.mark.parametrize(
+    "epsilon", [Fraction(1, 10**10), Fraction(1, 100), Fraction(1), Fraction(10), Fraction(30), Fraction(44)]
+)
 def test_a_flip_is_never_too_rare(epsilon):
     """(1 − q)/q ≤ e^ε, and one step of the grid less would break it."""
     numerator = flip_numerator(epsilon)
@@ -37,6 +39,14 @@ def test_a_flip_is_never_too_rare(epsilon):
     terms = sum((epsilon**k / Fraction(math.factorial(k)) for k in range(160)), Fraction(0))  # e^ε from below
     assert Fraction(WORDS - numerator, numerator) <= terms
     assert Fraction(WORDS - (numerator - 1), numerator - 1) > terms * (1 - Fraction(1, 10**30))
+
+
+@seeded
+def test_an_enormous_epsilon_still_flips_at_random():
+    assert flip_numerator(Fraction(10**6)) == 1
+    released = raw_of(range(1000)).release(1000, seed=1)
+    assert released.estimate().value == pytest.approx(1000, rel=0.1)
+    assert risk.PrivateSketch.from_bytes(released.to_bytes()).epsilon == 1000
 
 
 def test_one_owner_moves_one_bit():
@@ -226,7 +236,7 @@ def test_only_sketches_that_fit_are_merged(other):
         lambda: risk.DistinctSketch(buckets=1000, key=KEY),
         lambda: risk.DistinctSketch(levels=0, key=KEY),
         lambda: raw_of([1]).release(0),
-        lambda: raw_of([1]).release(31),
+        lambda: raw_of([1]).release(10**7),
         lambda: raw_of([1]).release(math.nan),
         lambda: raw_of([1]).merge("sketch"),
         lambda: raw_of([1]).merge(raw_of([1], key=b"another key of somebody")),
