@@ -29,7 +29,7 @@ LAYERS = (
 )
 SUBLAYERS = {
     # Inside a room, in order: what stands later may use what stands earlier, never the other way round.
-    "sql": (("grammar",), ("parse",), ("functions",), ("binding",)),
+    "sql": (("grammar",), ("parse",), ("functions",), ("binding",), ("policy_clause",)),
     "mechanisms": (("entropy",), ("sampling",)),
     "accounting": (
         ("accountants", "events", "zcdp", "pld"),

@@ -22,6 +22,8 @@ from shoal.exact import as_fraction
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from shoal.policies.policy import Policy
+
 MAX_DOMAIN_VALUES = 100_000
 MAX_GROUPS_PER_OWNER = 10**6
 LONGEST_QUERY_SECONDS = Fraction(300)
@@ -49,6 +51,14 @@ class ColumnFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class TablePolicy:
+    """A policy that queries may name, and how many rows of an owner it lets in."""
+
+    rule: Policy
+    max_rows_per_owner: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A table of the catalog: private with an owner column, or public."""
 
@@ -58,6 +68,7 @@ class Table:
     view: str | None = None
     max_rows_per_owner_and_group: int | None = None
     columns: Mapping[str, ColumnFacts] = field(default_factory=dict)
+    policies: Mapping[str, TablePolicy] = field(default_factory=dict)
 
     @property
     def public(self) -> bool:
@@ -164,7 +175,7 @@ def _known_keys(what: str, data: Any, known: set[str]) -> None:
 
 def _read_table(name: str, raw: Any) -> Table:
     where = f"table {name!r}"
-    known = {"owner", "owner_kind", "public", "view", "columns", "max_rows_per_owner_and_group"}
+    known = {"owner", "owner_kind", "public", "view", "columns", "max_rows_per_owner_and_group", "policies"}
     _known_keys(f"In the catalog, {where}", raw, known)
     owner, public = raw.get("owner"), raw.get("public", False)
     if not isinstance(public, bool) or (owner is not None and not (isinstance(owner, str) and owner)):
@@ -185,7 +196,44 @@ def _read_table(name: str, raw: Any) -> Table:
         raise _wrong(f"In the catalog, the columns of {where} must be a section with keys.")
     for column, facts in described.items():
         columns[fold(column)] = _read_column(f"column {column!r} of {where}", facts)
-    return Table(name, owner, kind or (fold(owner) if owner else None), view, rows, columns)
+    policies = _read_policies(where, raw.get("policies", {}), owner)
+    return Table(name, owner, kind or (fold(owner) if owner else None), view, rows, columns, policies)
+
+
+def _read_policies(where: str, raw: Any, owner: str | None) -> dict[str, TablePolicy]:
+    """[tables.people.policies.nearby_age]: a domain, a secret, known counts, rows per owner."""
+    if not isinstance(raw, dict):
+        raise _wrong(f"In the catalog, the policies of {where} must be a section with keys.")
+    found: dict[str, TablePolicy] = {}
+    for name, written in raw.items():
+        here = f"In the catalog, policy {name!r} of {where}"
+        _known_keys(here, written, {"domain", "secret", "known", "max_rows_per_owner"})
+        if owner is None:
+            raise _wrong(f"{here}: a public table has nobody to protect.")
+        if fold(name) in found:
+            raise _wrong(f"{here} is named twice (names ignore case).")
+        found[fold(name)] = _read_policy(here, name, written, owner)
+    return found
+
+
+def _read_policy(here: str, name: str, written: Mapping[str, Any], owner: str) -> TablePolicy:
+    from shoal.policies.policy import Policy
+
+    rows = written.get("max_rows_per_owner", 1)
+    if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MAX_GROUPS_PER_OWNER:
+        raise _wrong(f"{here}: max_rows_per_owner is a whole number from 1.")
+    domain, secret, known = written.get("domain"), written.get("secret"), written.get("known", [])
+    if not isinstance(domain, dict) or secret is None or not isinstance(known, list):
+        raise _wrong(f"{here} needs domain = {{ … }} and secret = …; known is a list.")
+    if fold(owner) in {fold(attribute) for attribute in domain}:
+        raise _wrong(f"{here}: the owner column is no attribute.", "Owners are never shown.")
+    try:
+        rule = Policy.from_dict(
+            {"name": name, "attributes": list(domain), "domain": domain, "secret": secret, "known": known}
+        )
+    except ShoalError as error:
+        raise _wrong(f"{here}: {error.message}", error.hint) from None
+    return TablePolicy(rule, rows)
 
 
 def _read_column(where: str, raw: Any) -> ColumnFacts:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from shoal import params
 from shoal.errors import ShoalError, missing_extra
 from shoal.plan.measures import Leaves
+from shoal.policies.answers import one_draw
 from shoal.release.stored_rows import distinct_names, plain
 
 if TYPE_CHECKING:
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shoal.plan.releases import StatementPlan
+    from shoal.release.policy_clause.run import PolicyAnswer
     from shoal.release.postprocess import Answer, Source
 
+PROMISE_KEY = "shoal.promise"
+"""The key of the schema's metadata under which tables and files carry what was promised."""
+OWNER_LEVEL = "owner-level differential privacy"
 MAX_SHOWN_ROWS = 40
 LONGEST_SHOWN = 200
 
@@ -99,10 +104,13 @@ class Rows:
 class Result(Rows):
     """The answer of one statement: rows, what they cost, and how far the noise may have moved each number."""
 
+    promise: str = OWNER_LEVEL
+    """What the answer promises the people behind it."""
+
     def __init__(
         self, plan: StatementPlan, finished: Answer, epsilon: float, delta: float, *, safe: bool = True
     ) -> None:
-        super().__init__(finished.table)
+        super().__init__(finished.table.replace_schema_metadata({PROMISE_KEY: self.promise}))
         self._plan = plan
         self._finished = finished
         self.epsilon = epsilon
@@ -134,7 +142,7 @@ class Result(Rows):
             names += [name, *low_and_high] if ends is not None else [name]
             columns.append(self._table.column(index))
             columns += [pa.array(plain(end), pa.float64()) for end in ends or ()]
-        return Rows(pa.Table.from_arrays(columns, names=names))
+        return Rows(pa.Table.from_arrays(columns, names=names).replace_schema_metadata(self._table.schema.metadata))
 
     def _interval(self, index: int, level: float) -> tuple[Any, Any] | None:
         """(low, high) of an output column that is a plain copy of private aggregates."""
@@ -222,6 +230,51 @@ class Result(Rows):
     def _repr_html_(self) -> str:
         footer = "".join(f"<div>{html.escape(line)}</div>" for line in self._footer(self.level))
         return html_table(self.columns, self._cells(MAX_SHOWN_ROWS), len(self)) + f"<small>{footer}</small>"
+
+
+class PolicyResult(Result):
+    """The answer of a SELECT WITH POLICY; whatever shows it says in its first line what is promised."""
+
+    def __init__(self, answer: PolicyAnswer, epsilon: float, promise: str, level: float) -> None:
+        Rows.__init__(self, answer.table.replace_schema_metadata({PROMISE_KEY: promise}))
+        self._answer = answer
+        self._level = level
+        self.promise = promise
+        self.epsilon = epsilon
+        self.delta = 0.0
+        self.safe = True
+        self.notes = ()
+
+    @property
+    def level(self) -> float:
+        """The confidence level of the intervals shown by default."""
+        return self._level
+
+    def _interval(self, index: int, level: float) -> tuple[Any, Any] | None:
+        found = self._answer.spreads.get(index)
+        if found is None or all(width is None for width in found[2]):
+            return None
+        half = one_draw(found[0], level) * float(found[1])
+        values = self._table.column(index).to_pylist()
+        ends = [
+            [
+                None if v is None or w is None else float(v) + sign * half * w
+                for v, w in zip(values, found[2], strict=True)
+            ]
+            for sign in (-1, 1)
+        ]
+        return np.array(ends[0], dtype=object), np.array(ends[1], dtype=object)
+
+    @property
+    def cost(self) -> str:
+        """What the answer cost under its policy."""
+        return f"cost: ε = {self.epsilon:g} under the policy"
+
+    def _text(self, cells: list[list[str]], level: float) -> str:
+        return f"{self.promise}\n{super()._text(cells, level)}"
+
+    def _repr_html_(self) -> str:
+        return f"<div>{html.escape(self.promise)}</div>{super()._repr_html_()}"
 
 
 def _error_bar(value: Any, low: Any, high: Any) -> str:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal import params
 from shoal.catalog import Catalog, fold
 from shoal.errors import ShoalError
 from shoal.explain import Explanation, explain_plan
-from shoal.result import Result, Rows
+from shoal.result import PolicyResult, Result, Rows
 from shoal.rewrite.pipeline import plan_query
 from shoal.schema import frozen_schemas
 from shoal.sql.parse import parse
+from shoal.sql.policy_clause.select import bind_policy_select
+from shoal.sql.policy_clause.statement import has_policy_clause
 from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from fractions import Fraction
     from pathlib import Path
 
     from shoal.accounting.ledger import Ledger
     from shoal.engines.base import Engine
+    from shoal.engines.deadline import Deadline
+    from shoal.plan.policy_select import PolicySelect
     from shoal.plan.releases import StatementPlan
+    from shoal.release.policy_clause.plan import PolicyPlan
 
 __all__ = ["Explanation", "Result", "Rows", "Session", "connect"]
 
@@ -82,6 +87,7 @@ class Session:
         self._ledger = ledger
         self._user = user
         self._schemas, self._facts = frozen_schemas(engine, catalog)
+        self._spent_by_promise: dict[str, Fraction] = {}
 
     def __enter__(self) -> Session:  # noqa: PYI034 - a session is not subclassed
         return self
@@ -103,6 +109,9 @@ class Session:
         """
         from shoal.release.execute import charge_of, execute
 
+        under_policy = self._under_policy(sql)
+        if under_policy is not None:
+            return self._policy_query(*under_policy)
         plan, explain = self._planned(sql, composition=composition)
         if explain:
             return self._explained(plan)
@@ -118,11 +127,16 @@ class Session:
 
     def plan(self, sql: str, *, composition: str = "basic") -> StatementPlan:
         """The verified plan: what would be run, and what it would cost. Reads no data."""
+        if self._under_policy(sql) is not None:
+            raise ShoalError("E_UNSUPPORTED", "plan() is about owner-level queries.", hint="explain() knows policies.")
         return self._planned(sql, composition=composition)[0]
 
     def explain(self, sql: str, *, epsilon: float | None = None, composition: str = "basic") -> Explanation:
         """The plan in words and numbers; reads no data, spends nothing. `epsilon` stands in for the query's own."""
         asked = None if epsilon is None else params.epsilon(epsilon)
+        under_policy = self._under_policy(sql, asked)
+        if under_policy is not None:
+            return self._policy_explanation(under_policy[0])
         return explain_plan(self._planned(sql, asked, composition)[0], self._ledger)
 
     def epsilon_for(self, sql: str, error: float, level: float = 0.95, owners: int | None = None) -> float:
@@ -134,6 +148,8 @@ class Session:
         from shoal.accuracy import epsilon_for
 
         checked = float(params.confidence_level(level))
+        if self._under_policy(sql) is not None:
+            raise ShoalError("E_UNSUPPORTED", "epsilon_for does not plan queries under a policy yet.")
         found = epsilon_for(lambda epsilon: self._planned(sql, epsilon)[0], error, checked, owners)
         return float(max(found, self._floor or found))
 
@@ -157,6 +173,72 @@ class Session:
             ) from None
         return plan, statement.explain
 
+    # ---- under a policy ------------------------------------------------------------------------------------------
+
+    def _under_policy(self, sql: str, epsilon: Fraction | None = None) -> tuple[PolicyPlan, bool] | None:
+        """The plan of a SELECT WITH POLICY, and whether it is only to be explained; None for every other statement."""
+        if not isinstance(sql, str) or "POLICY" not in sql.upper():
+            return None  # most queries are parsed once
+        statement = parse(sql)
+        if not has_policy_clause(statement):
+            return None
+        schemas = self._schemas if self._engine.tables() else None
+        try:
+            select = on_its_own_stack(lambda: bind_policy_select(statement, self._catalog, schemas, epsilon))
+            if epsilon is None and self._floor is not None and select.epsilon < self._floor:
+                raise self._too_cheap(select.position)
+            return self._policy_plan(select, public_n=self._charged_ledger is None), statement.explain
+        except ShoalError as error:
+            raise self._advised(error).located(sql) from None
+        except RecursionError:
+            raise ShoalError(
+                "E_LIMITS", "The query nests too deeply.", hint="Name the inner parts with WITH."
+            ) from None
+
+    def _policy_plan(self, select: PolicySelect, *, public_n: bool) -> PolicyPlan:
+        from shoal.release.policy_clause.plan import plan_policy
+
+        return plan_policy(select, self._deadline(), public_n=public_n)
+
+    def _policy_query(self, plan: PolicyPlan, explain: bool) -> Result | Rows:
+        import pyarrow as pa
+
+        from shoal.engines.domain_records import check_columns
+        from shoal.release.policy_clause.run import execute_policy
+
+        if explain:
+            return Rows(pa.table({"explanation": str(self._policy_explanation(plan)).splitlines()}))
+        select = plan.select
+        check_columns(self._engine, select.table, select.rule.domain, select.owner)
+        answer = execute_policy(plan, self._engine, self._charged_ledger, self._user, self._deadline())
+        if self._charged_ledger is None:
+            before = self._spent_by_promise.get(select.rule.name, Fraction(0))
+            self._spent_by_promise[select.rule.name] = before + plan.epsilon
+        return PolicyResult(answer, float(plan.epsilon), plan.promise, float(select.level))
+
+    def _policy_explanation(self, plan: PolicyPlan) -> Explanation:
+        from shoal.release.policy_clause.explain import explain_policy
+
+        return explain_policy(plan, self._policy_plan(plan.select, public_n=False))
+
+    @property
+    def _charged_ledger(self) -> Ledger | None:
+        """The ledger with a budget; without one, a session adds up what was asked, promise by promise."""
+        return self._ledger if self._ledger.budget is not None else None
+
+    def _deadline(self) -> Deadline:
+        from shoal.engines.deadline import Deadline
+
+        return Deadline(float(self._catalog.defaults.max_seconds_per_query))
+
+    def _too_cheap(self, position: tuple[int, int] | None) -> ShoalError:
+        return ShoalError(
+            "E_POLICY",
+            f"A query on this budget costs at least epsilon = {float(self._floor or 0):g}.",
+            hint="Give it a larger epsilon; the catalog's min_epsilon_per_query sets the limit.",
+            position=position,
+        )
+
     @property
     def _floor(self) -> Fraction | None:
         return self._catalog.defaults.floor(has_budget=self._ledger.budget is not None)
@@ -165,12 +247,7 @@ class Session:
         """Cheap queries are many queries, and each may be a chance to learn from a failure."""
         if self._floor is None or not plan.selects or plan.epsilon >= self._floor:
             return
-        raise ShoalError(
-            "E_POLICY",
-            f"A query on this budget costs at least epsilon = {float(self._floor):g}.",
-            hint="Give it a larger epsilon; the catalog's min_epsilon_per_query sets the limit.",
-            position=plan.selects[-1].select.position,
-        )
+        raise self._too_cheap(plan.selects[-1].select.position)
 
     def _advised(self, error: ShoalError) -> ShoalError:
         """Without a source only the columns that the catalog names are known, and a missing one may well exist."""
@@ -186,6 +263,11 @@ class Session:
         """(ε, δ) spent so far."""
         epsilon, delta = self._ledger.spent
         return float(epsilon), float(delta)
+
+    @property
+    def spent_by_promise(self) -> dict[str, float]:
+        """ε of the policies asked about without a budget: sums under each promise, never added to each other."""
+        return {name: float(amount) for name, amount in self._spent_by_promise.items()}
 
     @property
     def remaining(self) -> tuple[float, float] | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from shoal.cli import anonymity, attack, knowledge, local, risk
+from shoal.cli import anonymity, attack, knowledge, local, policy, risk
 from shoal.cli.audit import audit
 from shoal.cli.budget import budget
 from shoal.cli.demo import demo
@@ -42,7 +42,7 @@ app = typer.Typer(
 )
 for verb in (demo, query, explain, budget, init, audit, meaning, compose, convert, group, subsample):
     app.command()(verb)
-for verbs in (risk.app, anonymity.app, knowledge.app, local.app, attack.app, definitions.app):
+for verbs in (risk.app, anonymity.app, knowledge.app, local.app, policy.app, attack.app, definitions.app):
     app.add_typer(verbs)
 
 RARELY = 200_000

@@ -62,12 +62,15 @@ def table_text(result: Result | Rows, level: float | None) -> str:
 
 
 def remarks(result: Result | Rows) -> list[str]:
-    """What it cost, what to beware of, and the notes; an explanation has none of them."""
-    from shoal.result import Result
+    """A weaker promise, what it cost, what to beware of, and the notes; an explanation has none of them."""
+    from shoal.result import PolicyResult, Result
 
     if not isinstance(result, Result):
         return []
-    return [line for line in (result.cost, *result.warnings, *(f"note: {note}" for note in result.notes)) if line]
+    promise = result.promise if isinstance(result, PolicyResult) else ""
+    return [
+        line for line in (promise, result.cost, *result.warnings, *(f"note: {note}" for note in result.notes)) if line
+    ]
 
 
 def with_intervals(result: Result | Rows, level: float | None) -> Rows:

@@ -30,9 +30,9 @@ from shoal.errors import ShoalError
 from shoal.mechanisms.certified import round_scale_up
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.noise import add_noise
+from shoal.policies import charging
 from shoal.policies.policy import Policy
 from shoal.policies.secrets import Partition
-from shoal.policy import charging
 from shoal.policy.release import opened
 
 if TYPE_CHECKING:

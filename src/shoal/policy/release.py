@@ -14,11 +14,10 @@ from shoal import params
 from shoal.engines.domain_records import Records, check_columns, read_records
 from shoal.engines.sources import as_arrow, open_source
 from shoal.errors import ShoalError
-from shoal.policies import answers
+from shoal.policies import answers, charging
 from shoal.policies.planning import ReleasePlan, plan_release
 from shoal.policies.policy import Policy
 from shoal.policies.queries import Cumulative, Histogram, Linear, Query, Ranges, Sum
-from shoal.policy import charging
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -89,7 +89,7 @@ def finish(
     shown = plan.root.fields
     columns = [rows.column(f.symbol).combine_chunks() for f in shown]
     answer = pa.Table.from_arrays(
-        [_typed(c, f) for c, f in zip(columns, shown, strict=True)], names=distinct_names([f.name for f in shown])
+        [typed(c, f) for c, f in zip(columns, shown, strict=True)], names=distinct_names([f.name for f in shown])
     )
     extra = [number for sources in carried.values() for source in sources for number in source.numbers]
     by_place = {i: carried[f.symbol] for i, f in enumerate(shown) if f.symbol in carried}
@@ -110,7 +110,7 @@ def is_ordered(node: Node) -> bool:
     return isinstance(node, nodes.Sort) and bool(node.order)
 
 
-def _typed(column: pa.Array, f: Field) -> pa.Array:
+def typed(column: pa.Array, f: Field) -> pa.Array:
     """A column in its declared type; group keys leave as they were stored, if they fit there."""
     stored = STORED.get(f.type.storage)
     if stored is not None:
@@ -243,6 +243,11 @@ def _carry_union(node: nodes.SetOperation, plan: StatementPlan) -> tuple[Node, C
         for (below, _), side, own in zip(sides, inputs, values, strict=True)
     )
     return replace(node, left=left, right=right, fields=(*node.fields, *added)), kept
+
+
+def evaluated(root: Node, tables: dict[str, pa.Table], deadline: Deadline) -> pa.Table:
+    """The rows of a relation over stored rows alone, columns named by symbols."""
+    return _run(on_its_own_stack(lambda: render(Compiler({}).relation(root))), tables, deadline)
 
 
 def _run(query: str, tables: dict[str, pa.Table], deadline: Deadline) -> pa.Table:

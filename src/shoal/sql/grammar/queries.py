@@ -31,7 +31,7 @@ _CLAUSES = (
     "UNION",
     "USING",
 )
-PRIVACY_CLAUSES = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION")
+PRIVACY_CLAUSES = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION", "POLICY")
 _SET_OPERATIONS: dict[str, tuple[int, type[exp.SetOperation]]] = {
     "UNION": (1, exp.Union),
     "EXCEPT": (1, exp.Except),
@@ -221,7 +221,7 @@ class QueryGrammar(RelationGrammar):
             )
         if kind.key not in PRIVACY_CLAUSES:
             hint = f"Write SELECT WITH {PRIVACY_CLAUSES[0]} OPTIONS (epsilon = 1, delta = 1e-6) …."
-            self.fail("E_PARSE", "SELECT WITH takes DIFFERENTIAL_PRIVACY or ANONYMIZATION.", hint, at=kind)
+            self.fail("E_PARSE", "SELECT WITH takes DIFFERENTIAL_PRIVACY, ANONYMIZATION or POLICY.", hint, at=kind)
         options: list[exp.Expr] = []
         if self.at("OPTIONS", "("):
             self.move(2)

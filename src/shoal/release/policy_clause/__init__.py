@@ -1,0 +1,1 @@
+"""SELECT WITH POLICY: planned over the domain, answered from the domain histogram of the private table."""
