@@ -57,6 +57,7 @@ OTHER_CODES = frozenset(
         "E_IDEMPOTENCY",  # another request was sent under this key
         "E_GONE",  # an answer that was given and is no longer kept
         "E_SUSPENDED",  # a charged query of this user ended without an answer, and the custodian has not lifted it
+        "E_INTERNAL",  # a bug of ours, found before data was read: nothing is charged
         "E_EXECUTION",  # the engine failed after data was read: charged, and nothing more is said
     }
 )

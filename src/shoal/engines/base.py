@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
 
     from shoal.engines.deadline import Deadline
-    from shoal.plan.nodes import Node
+    from shoal.plan.nodes import Node, Scan
+    from shoal.plan.releases import StatementPlan
     from shoal.plan.totals import ExactTotals, SamplingKey, TotalsQuery
     from shoal.plan.types import Type
 
 
 class EngineFailure(Exception):  # noqa: N818 - it carries nothing, so it names no error
     """An engine could not finish. Carries nothing: what the engine said must not travel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """All that one query will ask: totals of private rows, rows of public tables, and the statement over what is released.
+
+    What is known only later (the sampling key, bounds that are found, rows that are released) is a placeholder of its type.
+    """
+
+    totals: tuple[TotalsQuery, ...]
+    public: tuple[Scan, ...]
+    finishing: str
 
 
 class Engine(Protocol):
@@ -48,6 +62,12 @@ class Engine(Protocol):
 
     def fetch(self, node: Node) -> pa.Table:
         """The rows of a public relation, columns named by symbols."""
+
+    def prepare(self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked]) -> None:
+        """Writes every statement of a plan and checks how it is read, without data: `InternalError` if anything surprises.
+
+        `asked_of` says what the plan will ask; a plan that was prepared before is not asked about again.
+        """
 
     def snapshot(self, deadline: Deadline) -> AbstractContextManager[Engine]:
         """The engine for one query: every statement sees the same data, and all of them end with the deadline.

@@ -25,6 +25,7 @@ from shoal.release.bounds_per_group import release_by_group
 from shoal.release.noisy import read_bounds, reading, selected
 from shoal.release.output_names import with_output_names
 from shoal.release.postprocess import Answer, finish, public_rows
+from shoal.release.prepare import asked_of, placeholders
 from shoal.release.resolve_bounds import ResolvedTotals, histogram_query, resolve, totals_query
 from shoal.release.stored_rows import StoredRows, answer_table
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from shoal.accounting.accountants import Loss
     from shoal.accounting.ledger import Ledger, Reservation
-    from shoal.engines.base import Engine
+    from shoal.engines.base import Asked, Engine
     from shoal.params import Bounds
     from shoal.plan.expressions import Expression
     from shoal.plan.measures import Measure
@@ -64,6 +65,7 @@ def execute(
     deadline = Deadline(seconds)
     with ExitStack() as open_until_the_end:
         taken = _opened(engine, deadline, open_until_the_end)
+        prepare(plan, taken)
         reservation = ledger.reserve(charge_of(plan), user=user, description=plan.sql)
         finished = _run_or_none(plan, taken, entropy, reservation, deadline)
         if finished is not None:
@@ -87,6 +89,28 @@ def _opened(engine: Engine, deadline: Deadline, stack: ExitStack) -> Engine:
         "The database does not answer any more. Nothing was charged.",
         hint="Open the session again. If a connection was handed in, close results that were not read to the end.",
     )
+
+
+def prepare(plan: StatementPlan, engine: Engine) -> None:
+    """Every statement is written, and the engine's reading of it checked, while a surprise still costs and tells nothing."""
+    try:
+        engine.prepare(plan, _asked)
+    except ShoalError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is ours: no data was read
+        found = str(error) if isinstance(error, InternalError) else type(error).__name__
+    else:
+        return
+    raise ShoalError(
+        "E_INTERNAL",
+        f"This query cannot be run safely, which is a bug in shoal ({found}). Nothing was read and nothing was charged.",
+        hint="Please report it with the text of the query; written another way, it may be answered.",
+    )
+
+
+def _asked(plan: StatementPlan) -> Asked:
+    known_later = placeholders(plan)
+    return asked_of(plan, [with_stored_rows(select, known_later) for select in with_output_names(plan).selects])
 
 
 def _run_or_none(

@@ -64,10 +64,11 @@ class Answer:
 
 def public_rows(root: Node, engine: Engine) -> dict[str, pa.Table]:
     """The public tables an outer query reads, fetched from the engine; table name → rows with the catalog's columns."""
-    return {scan.table: engine.fetch(scan) for scan in _scans(root)}
+    return {scan.table: engine.fetch(scan) for scan in public_scans(root)}
 
 
-def _scans(root: Node) -> list[nodes.Scan]:
+def public_scans(root: Node) -> list[nodes.Scan]:
+    """The public tables that an outer query reads."""
     return [node for node in all_nodes(root) if isinstance(node, nodes.Scan)]
 
 
@@ -101,6 +102,41 @@ def _compiled(plan: StatementPlan, public: dict[str, pa.Table], tables: dict[str
     """The statement over stored rows; public tables that it reads are added to `tables`."""
     root, carried = carry(_with_public(plan.root, public, tables), plan)
     return render(Compiler({}).relation(root)), carried
+
+
+def statement_over_nulls(plan: StatementPlan, released: Mapping[int, pa.Table]) -> str:
+    """The statement as it will be run, over rows of NULLs that have the same types."""
+    tables = {f"released_{number}": table for number, table in released.items()}
+    public = {scan.table: _null_rows(scan) for scan in public_scans(plan.root)}
+    query, _ = on_its_own_stack(lambda: _compiled(plan, public, tables))
+    listed = ", ".join(f'"{name}" AS (SELECT {_typed_nulls(table)})' for name, table in tables.items())
+    return f"WITH {listed} {query}"
+
+
+def _null_rows(scan: nodes.Scan) -> pa.Table:
+    return pa.table({f.symbol: pa.nulls(1, arrow_type(f.type)) for f in scan.fields})
+
+
+def _typed_nulls(table: pa.Table) -> str:
+    return ", ".join(f'CAST(NULL AS {_in_engine(field.type)}) AS "{field.name}"' for field in table.schema)
+
+
+_IN_ENGINE = {
+    pa.bool_(): "BOOLEAN",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+    pa.date32(): "DATE",
+    pa.timestamp("us"): "TIMESTAMP",
+    pa.time64("us"): "TIME",
+    pa.list_(pa.float64()): "DOUBLE[]",
+}
+
+
+def _in_engine(type_: pa.DataType) -> str:
+    if pa.types.is_decimal(type_):
+        return f"DECIMAL({type_.precision}, {type_.scale})"
+    return _IN_ENGINE.get(type_, "INTEGER")
 
 
 def is_ordered(node: Node) -> bool:

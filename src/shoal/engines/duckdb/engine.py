@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from shoal.catalog import fold
 from shoal.engines.base import EngineFailure
+from shoal.engines.duckdb.prepare import Reading
 from shoal.engines.duckdb.sound_files import refuse_changed
 from shoal.engines.group_keys import match_groups
 from shoal.engines.memory import path as memory
@@ -39,14 +40,16 @@ from shoal.sql import functions
 from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from shoal.engines.base import Asked
     from shoal.engines.deadline import Deadline
     from shoal.engines.duckdb.sound_files import Stamp
     from shoal.plan.nodes import Node
+    from shoal.plan.releases import StatementPlan
     from shoal.plan.totals import SamplingKey, TotalsQuery
     from shoal.plan.types import Type
 
@@ -130,6 +133,7 @@ class DuckDBEngine:
         self._most_owned: dict[str, int] = {}
         self._sources: dict[str, exp.Expr] = {}
         self._schemas: dict[str, list[tuple[str, str]]] = {}
+        self._reading = Reading(LOCKDOWN)
         if ours:
             for statement in LOCKDOWN:
                 self._connection.execute(statement)
@@ -276,6 +280,10 @@ class DuckDBEngine:
         """The rows of some columns, in no order that means anything."""
         named = [aliased(exp.Column(this=name(each)), f"k{place}") for place, each in enumerate(columns)]
         yield from self._batches(select(named, self._sources[fold(table)].copy()))
+
+    def prepare(self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked]) -> None:
+        """Every statement of a plan, written and read over an empty copy of the schema."""
+        self._reading.check(plan, asked_of, self._schemas, lambda tree: render(tree, qualify_operators=not self._ours))
 
     def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """The exact integers of a contribution query: in memory where rows fit and can be handled, else by SQL."""

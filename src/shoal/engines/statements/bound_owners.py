@@ -108,9 +108,7 @@ class BoundOwners:
         assert query.input.owner is not None  # noqa: S101 - check_ownership saw to it
         source = self.compiler.subquery(self.compiler.relation(query.input))
         values = [
-            aliased(functions.key_form(value, a.type) if grid is None else value, symbol)
-            for a, symbol, grid in self._arguments
-            for value in [self.compiler.expression(a)]
+            aliased(functions.key_form(self.compiler.expression(a), a.type), symbol) for a, symbol, _ in self._arguments
         ]
         rows = select([aliased(column(query.input.owner), OWNER), *keys, *values], source)
         return self._in_steps(rows.where(not_null(column(query.input.owner))))

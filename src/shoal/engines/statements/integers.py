@@ -12,7 +12,7 @@ from shoal.plan.measures import SATURATION_BITS
 from shoal.plan.totals import MASK
 from shoal.plan.types import DOUBLE, Kind, Type
 from shoal.sql import functions
-from shoal.sql.functions.forms import data_type
+from shoal.sql.functions.forms import cast, try_cast
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -28,12 +28,12 @@ def integer(value: int) -> exp.Expr:
     literal: exp.Expr = exp.Literal.number(abs(value))
     if value < 0:
         literal = exp.Neg(this=literal)
-    return exp.Cast(this=literal, to=data_type("HUGEINT"))
+    return cast(literal, "HUGEINT")
 
 
 def wide(value: exp.Expr) -> exp.Expr:
     """A 128-bit integer."""
-    return exp.Cast(this=value, to=data_type("HUGEINT"))
+    return cast(value, "HUGEINT")
 
 
 def masked(value: exp.Expr) -> exp.Expr:
@@ -101,16 +101,14 @@ def on_grid(value: exp.Expr, type_: Type, row_grid: Fraction) -> exp.Expr:
         ],
         default=scaled.copy(),
     )
-    return wide(call("floor", plus(saturated, functions.double_form(0.5))))
+    return try_cast(call("floor", plus(saturated, functions.double_form(0.5))), "HUGEINT")
 
 
 def log_bin(value: exp.Expr, top: int) -> exp.Expr:
     """0 for 0, else ±(1 + ⌊log₂|v|⌋), at most ±top: a float logarithm, mended where it rounds across a power of two."""
     size = call("least", call("abs", value), integer(2 ** (SATURATION_BITS + 30)))
-    guess = exp.Cast(
-        this=call("floor", call("log2", exp.Cast(this=call("greatest", size, integer(1)), to=data_type("DOUBLE")))),
-        to=data_type("INT"),
-    )
+    logarithm = call("log2", cast(call("greatest", size, integer(1)), "DOUBLE"))
+    guess = try_cast(call("floor", logarithm), "INTEGER")
     low_power = exp.BitwiseLeftShift(this=integer(1), expression=exp.Paren(this=guess))
     too_high = exists(exp.GT(this=low_power, expression=size.copy()))
     high_power = exp.BitwiseLeftShift(this=integer(2), expression=exp.Paren(this=guess.copy()))

@@ -39,7 +39,7 @@ from shoal.plan.measures import (
 )
 from shoal.plan.types import DOUBLE
 from shoal.sql import functions
-from shoal.sql.functions.forms import data_type
+from shoal.sql.functions.forms import try_cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,6 +59,12 @@ class Statements:
     leaves: tuple[tuple[exp.Query, int], ...]
     distinct: tuple[tuple[exp.Query, int], ...]
     histograms: tuple[exp.Query, ...]
+
+    def all(self) -> tuple[exp.Query, ...]:
+        """Every statement; all of them begin with the same common tables."""
+        listed = (query for several in (self.sampled, self.leaves, self.distinct) for query, _ in several)
+        groups = () if self.groups is None else (self.groups,)
+        return (self.totals, *groups, *listed, *self.histograms)
 
 
 class Summing:
@@ -186,7 +192,7 @@ class Summing:
         )
         last = functions.double_form(float(measure.leaf_count - 1))
         inside = call("least", call("greatest", call("floor", position), functions.double_form(0.0)), last)
-        return exp.Cast(this=inside, to=data_type("BIGINT"))
+        return try_cast(inside, "BIGINT")
 
     def _leaves(self, task: GridMeasure) -> exp.Query:
         measure = task.measure

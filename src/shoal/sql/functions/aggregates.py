@@ -53,7 +53,7 @@ def grid_steps(value: exp.Expr) -> exp.Expr:
         top, bottom = (forms.huge(forms.text(str(sign * (1 << SATURATION_BITS)))) for sign in (1, -1))
         above = exp.If(this=forms.compare(exp.GTE, v, number(limit)), true=top)
         below = exp.If(this=forms.compare(exp.LTE, v.copy(), number(-limit)), true=bottom)
-        return exp.Case(ifs=[above, below], default=forms.huge(v.copy()))
+        return exp.Case(ifs=[above, below], default=try_cast(v.copy(), "HUGEINT"))
 
     return let(scaled, saturated)
 

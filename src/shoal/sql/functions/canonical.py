@@ -56,7 +56,8 @@ def _low_bits(value: exp.Expr) -> exp.Expr:
 
 
 def _digest(value: exp.Expr) -> exp.Expr:
-    return forms.cast(builtin("&", builtin("md5_number", value), forms.cast(forms.number(MASK), "UHUGEINT")), "BIGINT")
+    low = builtin("&", builtin("md5_number", value), forms.cast(forms.number(MASK), "UHUGEINT"))
+    return forms.try_cast(low, "BIGINT")
 
 
 def _days(value: exp.Expr) -> exp.Expr:
@@ -64,10 +65,10 @@ def _days(value: exp.Expr) -> exp.Expr:
 
 
 def _folded_bits(value: exp.Expr) -> exp.Expr:
-    bits = forms.cast(forms.cast(value, "BIT"), "UBIGINT")
+    bits = forms.try_cast(forms.cast(value, "BIT"), "UBIGINT")
     half = forms.cast(forms.number(32), "UBIGINT")
     folded = forms.let(bits, lambda b: builtin("xor", b, builtin(">>", b.copy(), half)))
-    return forms.cast(builtin("&", folded, forms.cast(forms.number(MASK), "UBIGINT")), "BIGINT")
+    return forms.try_cast(builtin("&", folded, forms.cast(forms.number(MASK), "UBIGINT")), "BIGINT")
 
 
 _IN_ENGINE: dict[Kind, Callable[[exp.Expr], exp.Expr]] = {

@@ -129,7 +129,7 @@ def data_type(engine_type: str) -> exp.DataType:
 
 
 def cast(value: exp.Expr, engine_type: str) -> exp.Expr:
-    """A cast that cannot fail."""
+    """A cast that has a value for every value; any other is a try-cast, and the engine's reading is checked for it."""
     return exp.Cast(this=value, to=data_type(engine_type))
 
 
@@ -255,7 +255,7 @@ def calendar_timestamp(value: exp.Expr) -> exp.Expr:
 
 def within(amount: exp.Expr, most: int) -> exp.Expr:
     """The amount as a 32-bit integer, NULL beyond ± most."""
-    return cast(let(amount, lambda v: when(between(v, number(-most), number(most)), v.copy())), "INTEGER")
+    return try_cast(let(amount, lambda v: when(between(v, number(-most), number(most)), v.copy())), "INTEGER")
 
 
 EARLIEST_INSTANT = -62_135_596_800_000_000
@@ -267,4 +267,4 @@ def instant(microseconds: exp.Expr) -> exp.Expr:
     """Microseconds since 1970 as a timestamp; NULL outside the years 1 to 9999."""
     low, high = number(EARLIEST_INSTANT), number(LATEST_INSTANT)
     inside = let(microseconds, lambda v: when(between(v, low, high), v.copy()))
-    return builtin("make_timestamp", cast(inside, "BIGINT"))
+    return builtin("make_timestamp", try_cast(inside, "BIGINT"))

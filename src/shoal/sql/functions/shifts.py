@@ -9,7 +9,7 @@ from shoal.plan.expressions import Call, Expression, Position
 from shoal.plan.types import DATE, INTEGER, TIMESTAMP, Kind
 from shoal.sql.functions import arithmetic, forms
 from shoal.sql.functions.coerce import as_temporal, coerced, is_temporal, unsupported
-from shoal.sql.functions.forms import builtin, calendar_date, calendar_timestamp, cast, huge, within
+from shoal.sql.functions.forms import builtin, calendar_date, calendar_timestamp, huge, try_cast, within
 from shoal.sql.functions.intervals import bind_interval, parts_of
 from shoal.sql.functions.overloads import (
     Function,
@@ -40,7 +40,7 @@ def _timestamp_days_later(value: exp.Expr, days: exp.Expr) -> exp.Expr:
 
 def _months_later(value: exp.Expr, months: exp.Expr) -> exp.Expr:
     return calendar_date(
-        cast(builtin("+", calendar_date(value), builtin("to_months", within(months, _SPAN_MONTHS))), "DATE")
+        try_cast(builtin("+", calendar_date(value), builtin("to_months", within(months, _SPAN_MONTHS))), "DATE")
     )
 
 

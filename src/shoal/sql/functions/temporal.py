@@ -101,9 +101,9 @@ def _trunc(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
     week = constant(call.arguments[0])
     if week in weeks.WEEKS:
         begun = calendar_date(weeks.beginning(week, _date(value, call.type)))
-        return begun if call.type.kind is Kind.DATE else cast(begun, "TIMESTAMP")
+        return begun if call.type.kind is Kind.DATE else try_cast(begun, "TIMESTAMP")
     if call.type.kind is Kind.DATE:
-        return cast(builtin("date_trunc", unit, calendar_date(value)), "DATE")
+        return try_cast(builtin("date_trunc", unit, calendar_date(value)), "DATE")
     return builtin("date_trunc", unit, calendar_timestamp(value))
 
 
@@ -185,7 +185,7 @@ def _part_form(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
 def _date(value: exp.Expr, type_: Type) -> exp.Expr:
     """The day of a date or a timestamp."""
     guarded = _guarded(value, type_)
-    return guarded if type_.kind is Kind.DATE else cast(guarded, "DATE")
+    return guarded if type_.kind is Kind.DATE else try_cast(guarded, "DATE")
 
 
 def _guarded(value: exp.Expr, type_: Type) -> exp.Expr:
@@ -262,7 +262,7 @@ def _parsed_timestamp(value: exp.Expr, layout: exp.Expr) -> exp.Expr:
 
 
 def _parsed_date(value: exp.Expr, layout: exp.Expr) -> exp.Expr:
-    return cast(_parsed_timestamp(value, layout), "DATE")
+    return try_cast(_parsed_timestamp(value, layout), "DATE")
 
 
 def _over(

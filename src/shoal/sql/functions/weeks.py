@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shoal.sql.functions.forms import builtin, cast, let, number, text
+from shoal.sql.functions.forms import builtin, let, number, text, try_cast
 from shoal.sql.functions.intervals import unit_named
 
 if TYPE_CHECKING:
@@ -74,4 +74,4 @@ def _shift(week: str) -> int:
 
 def _monday(week: str, day: exp.Expr) -> exp.Expr:
     """The Monday of the date that was moved."""
-    return cast(builtin("date_trunc", text("week"), builtin("+", day, number(_shift(week)))), "DATE")
+    return try_cast(builtin("date_trunc", text("week"), builtin("+", day, number(_shift(week)))), "DATE")

@@ -1,0 +1,257 @@
+"""Everything that a query will run, written with placeholders and read by the engine before it is charged.
+
+What the analyst wrote stands in the rows that a question reads: they are read once, over an empty copy of the schema, and
+hand over columns of the plan's own types. What bounds and sums these columns is ours and depends on types alone. Its shape is
+read once for all queries; its numbers are checked one by one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from sqlglot import exp
+
+from shoal.engines.duckdb.reading import Named, Reader, surprise
+from shoal.engines.memory.rows import arguments_of, rows_statement
+from shoal.engines.statements.bound_owners import BoundOwners
+from shoal.engines.statements.crowded_owners import (
+    MAX_JOINED_ROWS,
+    crowded_statement,
+    most_rows_statement,
+    products_of,
+    without_owners,
+)
+from shoal.engines.statements.integers import integer
+from shoal.engines.statements.relations import Compiler, name, select
+from shoal.engines.statements.sum_owners import Summing
+from shoal.params import Bounds
+from shoal.plan import nodes
+from shoal.plan.expressions import Column
+from shoal.plan.measures import DistinctValues, Leaves, RowMoment, Steps
+from shoal.plan.nodes import Field
+from shoal.plan.totals import GridMeasure, SamplingKey, TotalsQuery
+from shoal.plan.types import DOUBLE, Kind, Type
+from shoal.sql.functions import engine_type
+from shoal.stack import on_its_own_stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from shoal.engines.base import Asked
+    from shoal.plan.expressions import Expression
+    from shoal.plan.measures import Measure
+    from shoal.plan.nodes import Node
+    from shoal.plan.releases import StatementPlan
+
+    Schemas = Mapping[str, Iterable[tuple[str, str]]]
+    Render = Callable[[exp.Expr], str]
+
+PLACEHOLDER_KEY = SamplingKey(tuple((1 << 60) + i for i in range(160)))
+"""Numbers as wide as those of a real key, and no two the same."""
+
+Key = TypeVar("Key")
+
+
+class Remembered(Generic[Key]):
+    """The last so many things that were found to be in order."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: OrderedDict[Key, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __contains__(self, key: Key) -> bool:
+        with self._lock:
+            if key not in self._known:
+                return False
+            self._known.move_to_end(key)
+            return True
+
+    def add(self, key: Key) -> None:
+        """Forgets the one that was not asked for the longest, where there are too many."""
+        with self._lock:
+            self._known[key] = None
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+
+
+SHAPES: Remembered[TotalsQuery] = Remembered(2048)
+"""Questions without the analyst's part and without numbers: they depend on no schema, so all sessions share them."""
+
+
+class Reading:
+    """Reads the statements of plans, each plan once."""
+
+    def __init__(self, lockdown: tuple[str, ...]) -> None:
+        self._lockdown = lockdown
+        self._reader: Reader | None = None
+        self._plans: Remembered[StatementPlan] = Remembered(512)
+        self._lock = threading.Lock()
+
+    def check(
+        self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked], schemas: Schemas, render: Render
+    ) -> None:
+        """InternalError where the engine reads a statement differently from what it was written for."""
+        if plan in self._plans:
+            return
+        asked, reader = asked_of(plan), self._ready(schemas)
+        tables: dict[str, exp.Expr] = {table: exp.Table(this=name(table)) for table in schemas}
+        for query in asked.totals:
+            _check_numbers(query)
+            self._check_shape(shape_of(query), reader, render)
+        for rows, types in on_its_own_stack(lambda: rows_of(asked, tables)):
+            _check_types(reader.check(render(rows)), types)
+        reader.check(asked.finishing)
+        self._plans.add(plan)
+
+    def _ready(self, schemas: Schemas) -> Reader:
+        with self._lock:
+            if self._reader is None:
+                self._reader = Reader(self._lockdown)
+            self._reader.copy(schemas)
+            return self._reader
+
+    @staticmethod
+    def _check_shape(shape: TotalsQuery, reader: Reader, render: Render) -> None:
+        if shape not in SHAPES:
+            reader.check(render(on_its_own_stack(lambda: together(statements_of(shape)))))
+            SHAPES.add(shape)
+
+
+# ---- the analyst's part --------------------------------------------------------------------------------------------
+
+
+def rows_of(asked: Asked, tables: Mapping[str, exp.Expr]) -> list[tuple[exp.Query, list[Type] | None]]:
+    """The rows that questions read, with the types they must have; questions that read the same rows share them."""
+    found: dict[object, tuple[exp.Query, list[Type] | None]] = {}
+    for query in asked.totals:
+        types = [_owner_of(query).type, *(field.type for field, _ in query.keys)]
+        for argument in arguments_of(query):
+            types += [argument.type, DOUBLE] if argument.type.kind is Kind.DECIMAL else [argument.type]
+        for read in (query, *_without_crowded(query)):
+            found[read.input, read.keys, arguments_of(read)] = rows_statement(read, tables), types
+        found |= {asked: (statement, None) for asked, statement in _counting(query, tables)}
+        if query.public_groups is not None:
+            groups = BoundOwners(query, PLACEHOLDER_KEY, tables).groups()
+            found[query.public_groups, query.keys] = groups, None
+    for scan in asked.public:
+        found[scan] = Compiler(tables).relation(scan), None
+    return list(found.values())
+
+
+def _without_crowded(query: TotalsQuery) -> list[TotalsQuery]:
+    """The same without an owner who has too many rows in joins of private tables; who that is, only the data says."""
+    scans = {scan for found in products_of(query.input) for scan in found}
+    return [replace(query, input=without_owners(query.input, (None,), scans))] if scans else []
+
+
+def _counting(query: TotalsQuery, tables: Mapping[str, exp.Expr]) -> list[tuple[object, exp.Query]]:
+    """What is asked to find such owners."""
+    products = products_of(query.input)
+    most = [(("most", scan), most_rows_statement(scan, tables)) for scan in {s for found in products for s in found}]
+    return [*most, *((found, crowded_statement(found, MAX_JOINED_ROWS, tables)) for found in products)]
+
+
+def _owner_of(query: TotalsQuery) -> Field:
+    return nodes.field_of(query.input, query.input.owner or "")
+
+
+def _check_types(found: list[Named], expected: list[Type] | None) -> None:
+    if expected is not None and found != [_named(type_) for type_ in expected]:
+        raise surprise("columns of other types than the plan's")
+
+
+def _named(type_: Type) -> Named:
+    if type_.kind is Kind.DECIMAL:
+        return "DECIMAL", type_.precision, type_.scale
+    return (engine_type(type_),)
+
+
+# ---- ours ----------------------------------------------------------------------------------------------------------
+
+
+def shape_of(query: TotalsQuery) -> TotalsQuery:
+    """The question over columns of the same types, with numbers that are placeholders: equal for queries that are alike."""
+    arguments = {argument: _column(f"a{i}", argument.type) for i, argument in enumerate(arguments_of(query))}
+    keys = [_column(f"k{i}", field.type) for i, (field, _) in enumerate(query.keys)]
+    owner = _column("o", _owner_of(query).type)
+    source = _rows_like([owner, *keys, *arguments.values()], owner=owner.symbol)
+    limits = query.contribution
+    return TotalsQuery(
+        source,
+        tuple((Field("", key.symbol, key.type), key) for key in keys),
+        tuple(_task_like(task, arguments) for task in query.tasks),
+        tuple(replace(h, serves=_measure_like(h.serves, arguments)) for h in query.histograms),
+        replace(limits, max_groups=2, max_rows=None if limits.max_rows is None else 2),
+        _rows_like(keys, owner=None) if query.public_groups is not None else None,
+    )
+
+
+def _column(symbol: str, type_: Type) -> Column:
+    return Column(symbol, type_.plain())
+
+
+def _rows_like(columns: list[Column], owner: str | None) -> Node:
+    """One row of NULLs of the given types."""
+    hidden = tuple(Field("", f"n{i}", column.type) for i, column in enumerate(columns))
+    listed = nodes.Values((tuple(None for _ in columns),), hidden)
+    items = zip(columns, hidden, strict=True)
+    return nodes.Project(
+        listed, tuple((Field("", c.symbol, c.type), Column(f.symbol, f.type)) for c, f in items), owner
+    )
+
+
+def _measure_like(measure: Measure, columns: Mapping[Expression, Column]) -> Measure:
+    if measure.argument is not None:
+        measure = replace(measure, argument=columns[measure.argument])
+    if isinstance(measure, (RowMoment, Leaves)):
+        return replace(measure, rows=2)
+    return replace(measure, values=2) if isinstance(measure, DistinctValues) else measure
+
+
+def _task_like(task: GridMeasure, columns: Mapping[Expression, Column]) -> GridMeasure:
+    """The grid is 1 or a fraction, and that of the sum finer, the same or coarser: these make a difference, and no others."""
+    row_grid = Fraction(1) if task.row_grid == 1 else Fraction(1, 2**20)
+    sum_grid = row_grid**task.measure.power
+    grid = sum_grid / 8 if task.stretch > 1 else sum_grid * 8 if task.shrink > 1 else sum_grid
+    steps = None if task.steps is None else Steps(-(1 << 80), 1 << 80, 1)
+    bounds = None if task.bounds is None else Bounds(Fraction(-5), Fraction(5))
+    return GridMeasure(_measure_like(task.measure, columns), grid, row_grid, steps, bounds)
+
+
+def _check_numbers(query: TotalsQuery) -> None:
+    """Every number that will be written can be."""
+    for task in query.tasks:
+        steps = () if task.steps is None else (task.steps.lower, task.steps.upper, task.steps.middle)
+        for number in (*steps, task.stretch, 2 * task.shrink):
+            integer(number)
+        float(1 / task.row_grid)
+        if isinstance(task.measure, Leaves):
+            assert task.leaf_scale  # noqa: S101 - computed, to see that it can be
+
+
+def statements_of(query: TotalsQuery) -> tuple[exp.Query, ...]:
+    """Bounding and summing by SQL."""
+    return Summing(query, PLACEHOLDER_KEY, {}).statements().all()
+
+
+def together(queries: tuple[exp.Query, ...]) -> exp.Query:
+    """One statement that reads them all; the common tables in front of them are those of the first."""
+    whole = select([exp.Literal.number(1)])
+    for common in _common_tables(queries[0]):
+        whole = whole.with_(common.alias, as_=common.this, copy=False)
+    for number, query in enumerate(queries):
+        query.set("with_", None)
+        whole = whole.with_(f"s{number}_", as_=query, copy=False)
+        source = exp.Table(this=exp.to_identifier(f"s{number}_"))
+        whole = whole.from_(source, copy=False) if number == 0 else whole.join(source, join_type="CROSS", copy=False)
+    return whole
+
+
+def _common_tables(query: exp.Query) -> list[exp.CTE]:
+    clause = query.args.get("with_")
+    return [] if clause is None else list(clause.expressions)

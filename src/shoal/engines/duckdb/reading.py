@@ -1,0 +1,373 @@
+"""The engine's own reading of a statement, checked before anything is charged.
+
+Our forms say what cannot fail; the engine decides what they mean. It adds casts where two types meet, picks an overload of
+each function, and may do so differently tomorrow. So every statement is bound over an empty copy of the schema, and the plan
+that the engine has made of it, before any optimisation, is read:
+
+- every cast is a try-cast, or one that has a value for every value (widening), or one of a constant that it can read;
+- what is compared, chosen between or listed has one type;
+- every function, aggregate and window is on a list, with the types of its arguments (`known_calls`); nothing volatile is;
+- rows come from tables of the copy.
+
+Anything else is a bug of ours, found while it costs nothing and tells nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import date, datetime, time
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from shoal.engines.duckdb.known_calls import (
+    AGGREGATES,
+    BINDING,
+    BITS,
+    DIGITS,
+    FUNCTIONS,
+    OF_ONE_TYPE,
+    OPERATORS,
+    SIGNED,
+    UNSIGNED,
+    WINDOWS,
+)
+from shoal.errors import InternalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    Json = dict[str, Any]
+
+READ = "SELECT json_serialize_plan(?, skip_null := true, skip_empty := true, skip_default := true, optimize := false)"
+_COMPARISONS = frozenset({"=", "!=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
+_TRUTH = ("BOOLEAN",)
+_LEAVES = frozenset({"BOUND_REF", "BOUND_CONSTANT", "BOUND_COLUMN_REF", "BOUND_LAMBDA_REF"})
+_SKIPPED = frozenset(
+    {"return_type", "arguments", "function_data", "value", "returned_types", "qname", "names", "types", "column_ids"}
+)
+"""Parts of a plan that hold no expression of their own; a lambda's body stands among its children too."""
+
+Named = tuple[Any, ...]
+"""A type: its name, and the width and scale of a decimal, or what a list holds."""
+
+
+def surprise(what: str) -> InternalError:
+    """The engine reads a statement differently from what it was written for."""
+    return InternalError(f"the engine reads a statement with {what}")
+
+
+def named(type_: Json) -> Named:
+    """The type as it is compared: how texts are compared is part of it, unless that is by bytes."""
+    name, info = type_["id"], type_.get("type_info")
+    if info is None:
+        return (name,)
+    if name == "DECIMAL":
+        return name, info["width"], info.get("scale", 0)
+    if name == "VARCHAR":
+        collation = info.get("collation", "")
+        return (name,) if collation in {"", "binary"} else (name, collation)
+    if name == "LIST":
+        return name, named(info["child_type"])
+    return name, json.dumps(info, sort_keys=True)
+
+
+def type_of(expression: Json) -> Named:
+    """The type of a bound expression."""
+    if "return_type" in expression:
+        return named(expression["return_type"])
+    if expression["expression_class"] == "BOUND_CONSTANT":
+        return named(expression["value"]["type"])
+    if expression["expression_class"] in {"BOUND_CONJUNCTION", "BOUND_COMPARISON", "BOUND_BETWEEN"}:
+        return _TRUTH
+    raise surprise("a value of no type")
+
+
+# ---- casts ---------------------------------------------------------------------------------------------------------
+
+
+def always_casts(source: Named, target: Named) -> bool:
+    """Whether every value of one type has a value of the other."""
+    if source == target or source[0] == "NULL":
+        return True
+    name, wanted = source[0], target[0]
+    if wanted == "DECIMAL":
+        whole = source[1] - source[2] if name == "DECIMAL" else DIGITS.get(name, 99)
+        return bool(target[1] - target[2] >= whole and target[2] >= (source[2] if name == "DECIMAL" else 0))
+    if wanted == "DOUBLE":
+        return name in BITS or name in {"FLOAT", "DECIMAL"}
+    if wanted == "VARCHAR":
+        return len(target) == 1 and (name in BITS or name in {"VARCHAR", "BOOLEAN", "DECIMAL"})
+    if wanted == "BIT":
+        return bool(name == "DOUBLE")
+    return (name == "BOOLEAN" and wanted in BITS) or _is_wider(name, wanted)
+
+
+def _is_wider(name: str, wanted: str) -> bool:
+    """Whether an integer type holds all numbers of another one."""
+    if name not in BITS or wanted not in BITS:
+        return False
+    same_sign = (name in SIGNED) == (wanted in SIGNED)
+    return BITS[wanted] > BITS[name] and (same_sign or name in UNSIGNED)
+
+
+def reads_constant(constant: Json, target: Named) -> bool:
+    """Whether a constant has a value of the type: dates and large numbers are written as texts."""
+    value, name = constant["value"], target[0]
+    if value["is_null"]:
+        return True
+    held = value.get("value")
+    if name in BITS:
+        return isinstance(held, (int, str)) and _fits(held, name)
+    readers: dict[str, Callable[[str], object]] = {
+        "DATE": date.fromisoformat,
+        "TIMESTAMP": datetime.fromisoformat,
+        "TIME": time.fromisoformat,
+        "DOUBLE": float,
+    }
+    return name in readers and isinstance(held, str) and _can(readers[name], held)
+
+
+def _fits(written: int | str, name: str) -> bool:
+    if not _can(int, str(written)):
+        return False
+    bits = BITS[name]
+    low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if name in SIGNED else (0, 1 << bits)
+    return low <= int(written) < high
+
+
+def _can(read: Callable[[str], object], text: str) -> bool:
+    try:
+        read(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_cast(expression: Json) -> None:
+    (child,) = expression["children"]
+    if expression["function_data"].get("try_cast"):
+        return
+    source, target = type_of(child), type_of(expression)
+    if always_casts(source, target):
+        return
+    if child["expression_class"] != "BOUND_CONSTANT" or not reads_constant(child, target):
+        raise surprise(f"a cast from {source[0]} to {target[0]}")
+
+
+# ---- expressions ---------------------------------------------------------------------------------------------------
+
+
+def _check_alike(expressions: Iterable[Json], what: str) -> None:
+    if len({type_of(e) for e in expressions}) > 1:
+        raise surprise(f"values of two types in {what}")
+
+
+def _name_of(expression: Json) -> str:
+    """The function, of the built-in ones only."""
+    path = expression["qname"]["path"]
+    if path[:-1] not in ([], ["system", "main"]):
+        raise surprise("a function of somebody else")
+    return str(path[-1])
+
+
+def _arguments(expression: Json) -> tuple[str, ...]:
+    return tuple(argument["id"] for argument in expression.get("arguments", ()))
+
+
+def _check_function(expression: Json) -> None:
+    name = _name_of(expression)
+    if name == "__cast":
+        return _check_cast(expression)
+    children, types = expression.get("children", []), _arguments(expression)
+    if name in _COMPARISONS:
+        return _check_alike(children, "a comparison")
+    if name == BINDING or (name, types) in FUNCTIONS or (name == "-" and _is_constant(children)):
+        return None
+    if name in OF_ONE_TYPE and set(types) <= OF_ONE_TYPE[name]:
+        return _check_alike(children, name)
+    raise surprise(f"{name}({', '.join(types)})")
+
+
+def _is_constant(children: list[Json]) -> bool:
+    return len(children) == 1 and children[0]["expression_class"] == "BOUND_CONSTANT"
+
+
+def _check_collation(expression: Json) -> None:
+    """Texts are compared by their bytes: any other way would merge groups and owners by their spelling."""
+    info = expression.get("return_type", {}).get("type_info")
+    if info is not None and info.get("collation", "") not in {"", "binary"}:
+        raise surprise("texts that are not compared by their bytes")
+
+
+def _check_operator(expression: Json) -> None:
+    kind = expression["type"]
+    if kind in {"COMPARE_IN", "COMPARE_NOT_IN", "OPERATOR_COALESCE"}:
+        _check_alike(expression["children"], kind)
+    elif kind not in {"OPERATOR_NOT", "OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL"}:
+        raise surprise(kind)
+
+
+def _check_case(expression: Json) -> None:
+    values = [check["then_expr"] for check in expression["case_checks"]]
+    _check_alike([expression, *values, expression["else_expr"]], "CASE")
+
+
+def _check_aggregate(expression: Json) -> None:
+    called = (_name_of(expression), _arguments(expression))
+    if called not in AGGREGATES:
+        raise surprise(f"{called[0]}({', '.join(called[1])})")
+
+
+def _check_window(expression: Json) -> None:
+    if expression.get("ignore_nulls") or expression.get("exclude_clause", "NO_OTHER") != "NO_OTHER":
+        raise surprise("a window that leaves rows out")
+    if expression["type"] == "WINDOW_AGGREGATE":
+        return _check_aggregate(expression)
+    if expression["type"] not in WINDOWS:
+        raise surprise(expression["type"])
+    if expression["type"] in {"WINDOW_LAG", "WINDOW_LEAD"}:
+        children = expression["children"]
+        _check_alike([children[0], *children[2:]], expression["type"])
+    return None
+
+
+def _check_between(expression: Json) -> None:
+    _check_alike([expression[part] for part in ("input", "lower", "upper")], "BETWEEN")
+
+
+def _check_comparison(expression: Json) -> None:
+    _check_alike([expression[part] for part in ("left", "right")], "a comparison")
+
+
+_CHECKS: dict[str, Callable[[Json], None]] = {
+    "BOUND_FUNCTION": _check_function,
+    "BOUND_OPERATOR": _check_operator,
+    "BOUND_CASE": _check_case,
+    "BOUND_AGGREGATE": _check_aggregate,
+    "BOUND_WINDOW": _check_window,
+    "BOUND_BETWEEN": _check_between,
+    "BOUND_COMPARISON": _check_comparison,
+    "BOUND_CONJUNCTION": lambda _: None,
+    "BOUND_LAMBDA": lambda _: None,
+}
+
+
+# ---- relations -----------------------------------------------------------------------------------------------------
+
+
+def _check_relation(operator: Json) -> None:
+    kind = operator["type"]
+    if kind not in OPERATORS:
+        raise surprise(kind)
+    if kind == "LOGICAL_GET" and operator["qname"]["path"][-1] != "seq_scan":
+        raise surprise("rows that come from no table")
+    for condition in operator.get("conditions", ()):
+        if "left" in condition:
+            _check_comparison(condition)
+
+
+def _without_single_row_guard(operator: Json) -> list[Json] | None:
+    """The engine fails on a value that has two rows; ours have one at most, which must be so: its rows are limited to one."""
+    expressions = operator.get("expressions", ())
+    if operator["type"] != "LOGICAL_PROJECTION" or not any(map(_is_row_guard, expressions)):
+        return None
+    (grouped,) = operator["children"]
+    (limited,) = grouped["children"] if grouped["type"] == "LOGICAL_AGGREGATE_AND_GROUP_BY" else (grouped,)
+    if limited["type"] != "LOGICAL_LIMIT" or limited["limit_val"].get("constant_integer") != 1:
+        raise surprise("a value that may have two rows")
+    return [grouped, *(e for e in expressions if not _is_row_guard(e))]
+
+
+def _is_row_guard(expression: Json) -> bool:
+    if expression["expression_class"] != "BOUND_CASE" or len(expression["case_checks"]) != 1:
+        return False
+    failure = expression["case_checks"][0]["then_expr"]
+    return bool(failure["expression_class"] == "BOUND_FUNCTION" and failure["qname"]["path"][-1] == "error")
+
+
+def check_plan(plan: Any) -> None:
+    """Looks at every operator and every expression of a bound plan; InternalError at the first surprise."""
+    stack = [plan]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, list):
+            stack.extend(part)
+            continue
+        if not isinstance(part, dict):
+            continue
+        class_ = part.get("expression_class")
+        if class_ is not None:
+            _check_collation(part)
+        if class_ in _LEAVES:
+            continue
+        if class_ is not None:
+            if class_ not in _CHECKS:
+                raise surprise(class_)
+            _CHECKS[class_](part)
+        elif str(part.get("type", "")).startswith("LOGICAL_"):
+            _check_relation(part)
+            guarded = _without_single_row_guard(part)
+            if guarded is not None:
+                stack.extend(guarded)
+                continue
+        stack.extend(value for key, value in part.items() if key not in _SKIPPED and isinstance(value, (dict, list)))
+
+
+# ---- the copy ------------------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """An empty copy of a schema, locked, in which statements are bound and never run."""
+
+    def __init__(self, lockdown: Iterable[str]) -> None:
+        self._connection = duckdb.connect(":memory:", config={"threads": "1"})
+        self._tables: set[str] = set()
+        self._lock = threading.Lock()
+        for statement in lockdown:
+            self._connection.execute(statement)
+
+    def copy(self, tables: Mapping[str, Iterable[tuple[str, str]]]) -> None:
+        """Tables of these columns and types, those that are not there yet."""
+        with self._lock:
+            for table, columns in tables.items():
+                if table not in self._tables:
+                    self._create(table, columns)
+                    self._tables.add(table)
+
+    def _create(self, table: str, columns: Iterable[tuple[str, str]]) -> None:
+        typed = [(_quoted(column), self._known(type_)) for column, type_ in columns]
+        listed = ", ".join(f"{column} {type_}" for column, type_ in typed)
+        self._connection.execute(f"CREATE TEMP TABLE {_quoted(table)} ({listed})")
+
+    def _known(self, type_: str) -> str:
+        """The type, or text for one that only an extension knows: columns of such types are read through a try-cast at most."""
+        try:
+            self._connection.execute(f"SELECT CAST(NULL AS {type_})")
+        except duckdb.Error:
+            return "VARCHAR"
+        return type_
+
+    def check(self, statement: str) -> list[Named]:
+        """Binds one statement and reads what the engine has made of it: the types of its columns, as far as it is a SELECT.
+
+        InternalError where that is a surprise.
+        """
+        with self._lock:
+            try:
+                written = self._connection.execute(READ, [statement]).fetchall()[0][0]
+            except duckdb.Error:
+                raise surprise("an error") from None
+        plan = json.loads(written)
+        if plan.get("error"):
+            raise surprise(f"an error of kind {plan.get('error_type', 'unknown')}")
+        if len(plan.get("plans", ())) != 1:
+            raise surprise("more than one part, or none")
+        (only,) = plan["plans"]
+        check_plan(only)
+        return [type_of(expression) for expression in only.get("expressions", ())]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,73 @@
+"""What a plan will ask, before anything is charged: with placeholders for what only the data decides.
+
+Bounds that will be found are as wide as they can become, rows that will be released are one row of NULLs, the sampling key is
+the engine's own placeholder. Whatever cannot be written or read with these is a bug of ours, and costs nothing.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from shoal.engines.base import Asked
+from shoal.params import Bounds
+from shoal.plan.measures import RowCount
+from shoal.release.postprocess import public_scans, statement_over_nulls
+from shoal.release.resolve_bounds import histogram_query, resolve, totals_query
+from shoal.release.stored_rows import StoredRows, arrow_type, components_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shoal.plan.measures import Histogram
+    from shoal.plan.releases import SelectPlan, StatementPlan
+    from shoal.plan.totals import TotalsQuery
+
+
+def asked_of(plan: StatementPlan, selects: Sequence[SelectPlan]) -> Asked:
+    """Everything that will be asked; `selects` are those of the plan, reading placeholders instead of each other."""
+    totals = tuple(question for select in selects for question in _questions(select))
+    stored = {number: _null_row(select) for number, select in enumerate(plan.selects)}
+    return Asked(totals, tuple(public_scans(plan.root)), statement_over_nulls(plan, stored))
+
+
+def placeholders(plan: StatementPlan) -> dict[int, StoredRows]:
+    """For every private SELECT, one row of NULLs in place of what it will release."""
+    return {number: StoredRows(_null_row(select), ()) for number, select in enumerate(plan.selects)}
+
+
+def _questions(select: SelectPlan) -> list[TotalsQuery]:
+    """One about the bounds, where some must be found, and one about the rest, under bounds of any width."""
+    widest = tuple(_widest(release.histogram) for release in select.histograms)
+    nothing = tuple(None for _ in select.histograms)
+    narrowest = tuple(_narrowest(release.histogram) for release in select.histograms)
+    for found in (nothing, narrowest):
+        for release in select.releases:
+            resolve(release, found)
+    tasks = tuple(task for task, _, _ in (resolve(release, widest) for release in select.releases) if task is not None)
+    asked = [totals_query(select, tuple(dict.fromkeys(tasks)))]
+    return [histogram_query(select), *asked] if select.histograms else asked
+
+
+def _widest(histogram: Histogram) -> Bounds:
+    """The bounds that are found when every bin is filled."""
+    lower = Fraction(0) if isinstance(histogram.serves, RowCount) else histogram.edges(histogram.bins[0])[0]
+    return Bounds(lower, histogram.edges(histogram.bins[-1])[1])
+
+
+def _narrowest(histogram: Histogram) -> Bounds:
+    """The bounds that are found when the smallest bin above zero alone is filled."""
+    lower, upper = histogram.edges(1)
+    return Bounds(Fraction(0) if isinstance(histogram.serves, RowCount) else lower, upper)
+
+
+def _null_row(select: SelectPlan) -> pa.Table:
+    """One row as `answer_table` makes them, without values."""
+    columns = {field.symbol: pa.nulls(1, arrow_type(field.type)) for field, _ in select.select.keys}
+    for column in select.columns:
+        symbol = column.call.field.symbol
+        columns[symbol] = pa.nulls(1, arrow_type(column.call.field.type))
+        columns |= {name: pa.nulls(1, pa.float64()) for name in components_of(select, column, symbol)}
+    return pa.table(columns) if columns else pa.table({"nothing": pa.nulls(1)})

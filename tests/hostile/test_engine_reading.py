@@ -1,0 +1,154 @@
+"""What the engine makes of a statement is checked before the charge: a bug of ours costs nothing and tells nothing.
+
+Each planted bug below is a form that can fail on some rows. With the victim's row the engine would fail, without it answer;
+here both are refused alike, free, and no row is read.
+"""
+
+from __future__ import annotations
+
+import nasty_data
+import pytest
+from corpus import PRIVATE
+
+import shoal
+from shoal.engines.duckdb import prepare as preparing
+from shoal.engines.duckdb.engine import DuckDBEngine
+from shoal.engines.duckdb.reading import Reader
+from shoal.plan.expressions import InRelation
+from shoal.sql.functions import forms
+
+GROUPED = PRIVATE + "site, SUM(spend) AS s FROM visits GROUP BY site"
+RELEASED_TWICE = (
+    "WITH big AS (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6) site, COUNT(*) AS n FROM visits GROUP BY site) "
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6) COUNT(*) AS c FROM visits JOIN big ON visits.site = big.site"
+)
+
+
+@pytest.fixture
+def sessions(monkeypatch):
+    """With and without the victim; nothing of what was read before is remembered."""
+    monkeypatch.setattr(preparing, "SHAPES", preparing.Remembered(10))
+    tables = nasty_data.built(*nasty_data.ordinary())
+    return [shoal.connect(data, catalog=nasty_data.CATALOG) for data in (tables, nasty_data.without(tables))]
+
+
+def assert_refused_alike_for_nothing(sessions, sql, monkeypatch):
+    def must_not(*_, **__):
+        raise AssertionError("private rows were read")
+
+    monkeypatch.setattr(DuckDBEngine, "totals", must_not)
+    said = set()
+    for session in sessions:
+        with pytest.raises(shoal.ShoalError) as refused:
+            session.query(sql)
+        assert refused.value.code == "E_INTERNAL"
+        assert session.spent == (0.0, 0.0)
+        assert session.ledger.entries() == []
+        said.add(str(refused.value))
+    assert len(said) == 1
+
+
+def test_a_cast_that_fails_on_some_rows_is_found_before_the_charge(sessions, monkeypatch):
+    monkeypatch.setattr("shoal.sql.functions.values.try_cast", forms.cast)
+    sql = PRIVATE + "COUNT(*) FROM customers WHERE CAST(region AS BIGINT) = 1"
+    assert_refused_alike_for_nothing(sessions, sql, monkeypatch)
+
+
+def test_two_types_that_meet_are_found_before_the_charge(sessions, monkeypatch):
+    """The first exact oracle, planted again: neither the binder nor the plan brings both sides of IN to one type."""
+    monkeypatch.setattr(InRelation, "__post_init__", lambda _: None)
+    monkeypatch.setattr("shoal.sql.functions.unified", lambda arguments, *_: list(arguments))
+    victim = "CASE WHEN uid = 7 AND income > 0 THEN 100 ELSE 0 END"
+    sql = PRIVATE + f"COUNT(*) FROM customers WHERE {victim} IN (SELECT CAST(0.5 AS DECIMAL(38, 37)))"
+    assert_refused_alike_for_nothing(sessions, sql, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("form", "sql"),
+    [
+        ("shoal.sql.functions.canonical.forms.try_cast", GROUPED),
+        ("shoal.engines.statements.integers.try_cast", GROUPED),
+        (
+            "shoal.engines.statements.sum_owners.try_cast",
+            PRIVATE + "MEDIAN(spend, contribution_bounds_per_row => (0, 9)) FROM visits",
+        ),
+        ("shoal.engines.statements.integers.try_cast", PRIVATE + "SUM(spend) FROM visits"),
+    ],
+    ids=["sampling", "grids", "leaves", "histograms"],
+)
+def test_what_bounds_and_sums_is_read_as_well(sessions, monkeypatch, form, sql):
+    monkeypatch.setattr(form, forms.cast)
+    assert_refused_alike_for_nothing(sessions, sql, monkeypatch)
+
+
+def test_what_works_on_released_rows_is_read_as_well(sessions, monkeypatch):
+    monkeypatch.setattr("shoal.sql.functions.values.try_cast", forms.cast)
+    sql = PRIVATE + "site, COUNT(*) AS n FROM visits GROUP BY site HAVING CAST(CAST(COUNT(*) AS VARCHAR) AS BIGINT) > 5"
+    assert_refused_alike_for_nothing(sessions, sql, monkeypatch)
+
+
+def test_a_function_that_the_engine_understands_differently_is_found(sessions, monkeypatch):
+    monkeypatch.setattr(
+        "shoal.sql.functions.forms._qualified", lambda name: "random" if name == "sqrt" else f'system.main."{name}"'
+    )
+    assert_refused_alike_for_nothing(sessions, PRIVATE + "COUNT(*) FROM customers WHERE SQRT(income) > 9", monkeypatch)
+
+
+def test_a_statement_that_cannot_be_written_costs_nothing(sessions, monkeypatch):
+    def cannot(*_, **__):
+        raise RuntimeError("with a secret in it")
+
+    monkeypatch.setattr("shoal.engines.statements.relations.Compiler._scan", cannot)
+    assert_refused_alike_for_nothing(sessions, GROUPED, monkeypatch)
+
+
+# ---- nothing is refused that works ---------------------------------------------------------------------------------
+
+ANSWERED = {
+    "one group": PRIVATE + "COUNT(*) FROM visits",
+    "bounds to be found": GROUPED,
+    "bounds of each group": "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6, inferred_bounds=PER_GROUP) "
+    "site, SUM(spend) FROM visits GROUP BY site",
+    "rows of each owner": "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6, max_rows_contributed=3) "
+    "site, AVG(spend, contribution_bounds_per_group => (0, 9)) FROM visits GROUP BY site",
+    "one private SELECT reads another": RELEASED_TWICE,
+    "public groups": "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, group_selection_strategy=PUBLIC_GROUPS) "
+    "r.region, COUNT(*) FROM regions r LEFT JOIN customers c ON c.region = r.region GROUP BY r.region",
+    "a public table around it": f"SELECT * FROM ({PRIVATE} region, COUNT(*) AS n FROM customers GROUP BY region) "
+    "JOIN regions USING (region)",
+    "everything else": PRIVATE
+    + "site, COUNT(DISTINCT day), STDDEV(spend), MEDIAN(spend), MAX(spend), APPROX_QUANTILES(spend, 4), "
+    "COUNT(DISTINCT uid), COUNTIF(spend > 1) FROM visits GROUP BY site HAVING COUNT(*) > 1 ORDER BY site LIMIT 5",
+}
+
+
+@pytest.mark.parametrize("sql", ANSWERED.values(), ids=ANSWERED.keys())
+def test_what_can_be_run_is_prepared(sessions, sql):
+    for session in sessions:
+        session.query(sql)
+
+
+def test_a_query_is_read_once(sessions, monkeypatch):
+    read = []
+    original = Reader.check
+    monkeypatch.setattr(Reader, "check", lambda self, statement: (read.append(statement), original(self, statement))[1])
+    sessions[0].query(GROUPED)
+    assert len(read) >= 3
+    first = len(read)
+    sessions[0].query(GROUPED)
+    assert len(read) == first
+
+
+def test_what_bounds_and_sums_is_read_once_for_all_queries_that_are_alike(sessions, monkeypatch):
+    read = []
+    original = Reader.check
+    monkeypatch.setattr(Reader, "check", lambda self, statement: (read.append(statement), original(self, statement))[1])
+    sessions[0].query(
+        PRIVATE + "site, SUM(spend, contribution_bounds_per_group => (0, 50)) FROM visits WHERE spend > 1 GROUP BY site"
+    )
+    first = len(read)
+    sessions[1].query(
+        PRIVATE
+        + "region, SUM(income, contribution_bounds_per_group => (0, 9e5)) FROM customers WHERE age < 40 GROUP BY region"
+    )
+    assert len(read) - first == 2  # the rows, and the statement over released rows

@@ -1,0 +1,234 @@
+"""The grid: every construct, every pair of types, nasty values. Refused when planning, or answered alike on neighbours.
+
+Functions are tried on columns of every stored type, all of them on all pairs; relations (IN, set operations, joins, windows,
+subqueries) are asked as queries, with and without the owner who has the nasty values. What is refused is refused for its types.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+import shoal
+from shoal.errors import ShoalError
+from shoal.plan import nodes
+from shoal.plan.expressions import Column, Literal, Order, WindowCall
+from shoal.plan.nodes import Field
+from shoal.plan.types import INTEGER, NULL, TEXT, Kind, common_type
+from shoal.sql import functions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NASTY = {
+    "BOOLEAN": ("true", "false"),
+    "TINYINT": ("-128", "127", "0", "-1"),
+    "SMALLINT": ("-32768", "32767"),
+    "INTEGER": ("-2147483648", "2147483647", "0", "-1"),
+    "BIGINT": ("-9223372036854775808", "9223372036854775807", "0", "-1", "100"),
+    "UTINYINT": ("255", "0"),
+    "USMALLINT": ("65535",),
+    "UINTEGER": ("4294967295", "0"),
+    "UBIGINT": ("18446744073709551615", "0"),
+    "HUGEINT": ("-170141183460469231731687303715884105728", "170141183460469231731687303715884105727", "7"),
+    "UHUGEINT": ("340282366920938463463374607431768211455", "7"),
+    "FLOAT": ("inf", "-inf", "nan", "3.4e38", "-0.0"),
+    "DOUBLE": ("inf", "-inf", "nan", "1.7976931348623157e308", "-0.0", "5e-324", "100", "-1"),
+    "DECIMAL(4, 1)": ("-999.9", "999.9", "0.5"),
+    "DECIMAL(18, 3)": ("-999999999999999.999", "0.001"),
+    "DECIMAL(38, 0)": ("-" + "9" * 38, "9" * 38, "0"),
+    "DECIMAL(38, 37)": ("9.9999999999999999999999999999999999999", "0.5"),
+    "DECIMAL(38, 38)": ("0.99999999999999999999999999999999999999", "-0.5"),
+    "VARCHAR": ("", "infinity", "nan", "99999-01-01", "2026-02-30", "1e999", "%", "\\x00", "é", "24:00:00", "100"),
+    "UUID": ("00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"),
+    "ENUM('x', 'y', 'infinity')": ("x", "infinity"),
+    "DATE": ("infinity", "-infinity", "5881580-07-10", "5877642-06-25 (BC)", "0001-01-01", "9999-12-31"),
+    "TIMESTAMP": (
+        "infinity",
+        "-infinity",
+        "294247-01-10 04:00:54.775806",
+        "290309-12-22 (BC) 00:00:00",
+        "9999-12-31 23:59:59.999999",
+    ),
+    "TIMESTAMP_S": ("infinity", "294247-01-10 04:00:54"),
+    "TIMESTAMP_MS": ("-infinity", "294247-01-10 04:00:54.775"),
+    "TIMESTAMP_NS": ("infinity", "2262-04-11 23:47:16.854775806", "1677-09-22 00:00:00"),
+    "TIMESTAMP WITH TIME ZONE": ("infinity", "294247-01-10 04:00:54.775806+00"),
+    "TIME": ("00:00:00", "24:00:00", "23:59:59.999999"),
+}
+UNUSABLE = {"l": "INTEGER[]", "r": "STRUCT(a INTEGER)", "o": "BLOB", "v": "INTERVAL"}
+"""Stored beside the others: no query can name them, and none may stumble over them."""
+COLUMNS = {f"c{i}": stored for i, stored in enumerate(NASTY)}
+ROWS, OWNERS = 120, range(1, 30)
+VICTIM = 7
+
+
+def database(path: Path, *, with_victim: bool) -> str:
+    """Ordinary owners have the last value of every type and NULL; the victim has all values, in many combinations."""
+    draw = random.Random(7)
+    connection = duckdb.connect(str(path))
+    columns = ", ".join(f"{c} {stored}" for c, stored in (COLUMNS | UNUSABLE).items())
+    for table in ("t", "p"):
+        connection.execute(f"CREATE TABLE {table} (uid BIGINT, {columns})")
+    ordinary = [
+        (uid, *(None if uid % 5 == 0 else NASTY[s][-1] for s in COLUMNS.values())) for uid in OWNERS if uid != VICTIM
+    ]
+    nasty = [(VICTIM, *(draw.choice((*NASTY[s], None)) for s in COLUMNS.values())) for _ in range(ROWS)]
+    marks = ", ".join("?" for _ in range(len(COLUMNS) + 1))
+    named = ", ".join(["uid", *COLUMNS])
+    connection.executemany(f"INSERT INTO t ({named}) VALUES ({marks})", [*ordinary, *(nasty if with_victim else ())])
+    connection.executemany(f"INSERT INTO p ({named}) VALUES ({marks})", nasty[:40])
+    connection.close()
+    return str(path)
+
+
+CATALOG = {"tables": {"t": {"owner": "uid"}, "p": {"public": True}}}
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("grid")
+    paths = [database(folder / f"{victim}.duckdb", with_victim=victim) for victim in (True, False)]
+    opened = [shoal.connect(path, catalog=CATALOG) for path in paths]
+    yield opened
+    for session in opened:
+        session.close()
+
+
+# ---- functions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rows(sessions):
+    """The scan of all columns, with the types that a session gives them."""
+    schema = sessions[0]._schemas["t"]
+    fields = tuple(Field(column, f"s_{column}", type_) for column, type_ in schema)
+    return nodes.Scan("t", fields, tuple(column for column, _ in schema), "s_uid", "uid")
+
+
+def evaluated(session, rows, expressions):
+    """Computes every expression on every row."""
+    for start in range(0, len(expressions), 150):
+        some = expressions[start : start + 150]
+        node = nodes.Project(rows, tuple((Field("", f"e{i}", e.type), e) for i, e in enumerate(some)))
+        assert session._engine.fetch(node).num_rows == ROWS + len(OWNERS) - 1
+
+
+def pairs_of(rows):
+    """All columns; and all pairs of columns and constants, one stored type for each type of the plan."""
+    everything = [
+        Column(f.symbol, f.type) for f in rows.fields if f.type.kind is not Kind.UNSUPPORTED and f.symbol != "s_uid"
+    ]
+    usable = [c for c in everything if c.symbol.removeprefix("s_") in columns_of_kinds()]
+    constants = [Literal(None, NULL), Literal(100, INTEGER), Literal("infinity", TEXT), Literal("month", TEXT)]
+    return everything, list(itertools.product([*usable, *constants], repeat=2))
+
+
+def bound(function, *arguments):
+    with suppress(ShoalError):
+        call = function.bind(function, arguments, None)
+        if call.type.kind is not Kind.INTERVAL and not isinstance(call, Literal):
+            yield call
+
+
+@pytest.mark.parametrize("section", functions.SECTIONS)
+def test_every_function_is_total_on_every_pair_of_types(sessions, rows, section):
+    usable, pairs = pairs_of(rows)
+    found = []
+    for function in functions.SECTIONS[section]:
+        for value in usable:
+            found += bound(function, value)
+        for pair in pairs:
+            found += bound(function, *pair)
+            if function.name in {"between", "coalesce", "if", "in", "greatest", "replace"}:
+                found += [*bound(function, *pair, pair[1]), *bound(function, pair[0], *pair)]
+    found = list(dict.fromkeys(found))
+    assert len(found) > 200
+    evaluated(sessions[0], rows, found)
+
+
+def test_every_choice_cast_and_window_is_total_on_every_pair_of_types(sessions, rows):
+    usable, pairs = pairs_of(rows)
+    found = []
+    for left, right in pairs:
+        with suppress(ShoalError):
+            found.append(functions.case([(functions.resolve("is_null", [left]), left)], right, None))
+        with suppress(ShoalError):
+            name_, taken, type_ = functions.window_result("lag", (left, Literal(1, INTEGER), right), None)
+            found.append(
+                WindowCall(name_, taken, (Column("s_uid", INTEGER),), (Order(left), Order(right)), None, type_)
+            )
+    for value, target in itertools.product(usable, {u.type.plain() for u in usable}):
+        with suppress(ShoalError):
+            found.append(functions.resolve_cast(value, target, None))
+    for value, aggregate in itertools.product(usable, functions.OWNER_AGGREGATES):
+        with suppress(ShoalError):
+            name_, type_ = functions.owner_aggregate(aggregate, [value.type], None)
+            found.append(WindowCall(name_, (value,), (Column("s_uid", INTEGER),), (), None, type_))
+    assert len(found) > 1000
+    evaluated(sessions[0], rows, list(dict.fromkeys(found)))
+
+
+# ---- relations -----------------------------------------------------------------------------------------------------
+
+KINDS = ["BOOLEAN", "BIGINT", "DOUBLE", "DECIMAL(4, 1)", "DECIMAL(38, 37)", "VARCHAR", "DATE", "TIMESTAMP", "TIME"]
+"""A column as it is stored becomes one of these types, or a decimal of another size, before anything looks at it."""
+RELATIONS = {
+    "IN": "SELECT uid FROM t WHERE {a} IN (SELECT {b} FROM p)",
+    "NOT IN": "SELECT uid FROM t WHERE {a} NOT IN (SELECT {b} FROM p)",
+    "= ANY": "SELECT uid FROM t WHERE uid < 0 OR {a} = ANY (SELECT {b} FROM p)",
+    "<> ALL": "SELECT uid FROM t WHERE uid > 0 AND NOT ({a} <> ALL (SELECT {b} FROM p))",
+    "IN of a constant type": "SELECT uid FROM t WHERE CASE WHEN uid = 7 THEN {a} END IN (SELECT {b} FROM p WHERE uid = 7)",
+    "a scalar": "SELECT uid FROM t WHERE {a} < (SELECT MAX({b}) FROM p)",
+    "EXISTS": "SELECT uid FROM t WHERE EXISTS (SELECT 1 FROM p WHERE p.{b} = t.{a})",
+    "NOT EXISTS": "SELECT uid FROM t WHERE NOT EXISTS (SELECT 1 FROM p WHERE p.{b} >= t.{a})",
+    "JOIN ON": "SELECT t.uid FROM t JOIN p ON t.{a} = p.{b} AND p.uid = 7",
+    "LEFT JOIN ON": "SELECT t.uid FROM t LEFT JOIN p ON t.{a} > p.{b}",
+    "USING": "SELECT t.uid FROM (SELECT uid, {a} AS x FROM t) t JOIN (SELECT {b} AS x FROM p) p USING (x)",
+    "NATURAL": "SELECT t.uid FROM (SELECT uid, {a} AS x FROM t) t NATURAL JOIN (SELECT {b} AS x FROM p) p",
+    "FULL JOIN USING": "SELECT uid FROM (SELECT uid, {a} AS x FROM t) FULL JOIN (SELECT uid, {b} AS x FROM t) USING (uid, x)",
+    "UNION ALL": "SELECT uid FROM (SELECT uid, {a} AS x FROM t UNION ALL SELECT uid, {b} FROM t) WHERE x = x",
+    "UNION": "SELECT uid FROM (SELECT uid, {a} AS x FROM t UNION SELECT uid, {b} FROM t)",
+    "INTERSECT": "SELECT uid FROM (SELECT uid, {a} AS x FROM t INTERSECT SELECT uid, {b} FROM t)",
+    "EXCEPT": "SELECT uid FROM (SELECT uid, {a} AS x FROM t EXCEPT SELECT uid, {b} FROM t)",
+    "HAVING": "SELECT uid FROM (SELECT uid, MAX({a}) AS x, MIN({b}) AS y FROM t GROUP BY uid HAVING MAX({a}) <> MIN({b}))",
+    "a group key": "SELECT uid FROM (SELECT uid, {a} AS k, COUNT(DISTINCT {b}) AS n FROM t GROUP BY uid, {a}) WHERE n > 0",
+    "QUALIFY": "SELECT uid FROM t QUALIFY MAX({a}) OVER (PARTITION BY uid ORDER BY {b} ROWS 1 PRECEDING) IS NOT NULL",
+    "RANGE": "SELECT uid FROM (SELECT uid, COUNT({a}) OVER (PARTITION BY uid ORDER BY {b}) AS x FROM t) WHERE x > 0",
+    "CASE x WHEN": "SELECT uid FROM t WHERE CASE {a} WHEN {b} THEN 1 ELSE 0 END = 1",
+    "rows in a list": "SELECT uid FROM t WHERE (uid, {a}) IN ((7, {b}), (8, {b}))",
+    "BETWEEN": "SELECT uid FROM t WHERE {a} BETWEEN {b} AND {a}",
+    "FILTER": "SELECT uid FROM (SELECT uid, COUNT(*) FILTER (WHERE {a} = {b}) AS n FROM t GROUP BY uid) WHERE n > 0",
+    "LAG": "SELECT uid FROM t QUALIFY LAG({a}, 1, {b}) OVER (PARTITION BY uid ORDER BY {b}) IS NOT NULL",
+}
+APART = {"a group key", "QUALIFY", "RANGE"}
+"""Here the two columns do not meet: any pair is answered."""
+ASKED = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM ({})"
+AT_ONCE = 24
+
+
+def columns_of_kinds():
+    by_type = {stored: column for column, stored in COLUMNS.items()}
+    return [by_type[kind] for kind in KINDS]
+
+
+@pytest.mark.parametrize("construct", RELATIONS)
+def test_a_relation_between_any_two_types_is_refused_or_answered_alike_on_neighbours(sessions, construct):
+    types = dict(sessions[0]._schemas["t"])
+    answered = []
+    for a, b in itertools.product(columns_of_kinds(), repeat=2):
+        relation = RELATIONS[construct].format(a=a, b=b)
+        if construct in APART or common_type([types[a], types[b]]) is not None:
+            answered.append(relation)
+            continue
+        with pytest.raises(ShoalError, match="E_UNSUPPORTED"):
+            sessions[0].plan(ASKED.format(relation))
+    for start in range(0, len(answered), AT_ONCE):
+        together = " UNION ALL ".join(answered[start : start + AT_ONCE])
+        faces = [list(session.query(ASKED.format(together)).to_arrow().schema) for session in sessions]
+        assert faces[0] == faces[1]
