@@ -6,6 +6,7 @@ here both are refused alike, free, and no row is read.
 
 from __future__ import annotations
 
+import duckdb
 import nasty_data
 import pytest
 from corpus import PRIVATE
@@ -152,3 +153,15 @@ def test_what_bounds_and_sums_is_read_once_for_all_queries_that_are_alike(sessio
         + "region, SUM(income, contribution_bounds_per_group => (0, 9e5)) FROM customers WHERE age < 40 GROUP BY region"
     )
     assert len(read) - first == 2  # the rows, and the statement over released rows
+
+
+# ---- a connection that was handed in -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("setting", ["ieee_floating_point_ops = false", "legacy_disable_null_type = true"])
+def test_a_connection_on_which_statements_mean_something_else_is_not_taken(setting):
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE visits AS SELECT 7 AS uid, 1000.0 AS x")
+    connection.execute(f"SET GLOBAL {setting}")
+    with pytest.raises(shoal.ShoalError, match="E_SOURCE"):
+        shoal.connect(connection, catalog={"tables": {"visits": {"owner": "uid"}}})

@@ -32,6 +32,8 @@ ORACLES = {
     "a date NOT IN timestamps": f"COUNT(*) FROM customers WHERE {FAR_DAY} NOT IN (SELECT {MOMENT})",
     "a correlated comparison": "COUNT(*) FROM customers c WHERE EXISTS (SELECT 1 FROM regions r WHERE "
     f"r.region = c.region AND CASE WHEN c.uid = 7 THEN 100 ELSE 0 END = {NARROW})",
+    "the default of LAG": "COUNT(*) FROM (SELECT uid, LAG(100, 1, CASE WHEN uid = 7 THEN 9223372036854775807 ELSE 0 END) "
+    "OVER (PARTITION BY uid ORDER BY age) AS x FROM customers) WHERE x > 0",
     "a double in integers": f"COUNT(*) FROM customers WHERE CASE WHEN uid = 7 THEN 1e300 ELSE 0 END IN (SELECT {2**40})",
     "text in a list of numbers": f"COUNT(*) FROM customers WHERE CAST({VICTIM} AS VARCHAR) IN (SELECT 1)",
 }

@@ -125,6 +125,10 @@ def test_a_value_that_is_a_relation_is_read_as_one_row_at_most(reader):
     read(reader, [ScalarRelation(listed, INTEGER), COLUMNS[0]])
 
 
+def test_a_join_with_a_condition_of_its_own_is_read(reader):
+    reader.check("SELECT x.i FROM r x LEFT JOIN r y ON x.i = y.i AND x.i <> 7 AND y.s IS NULL")
+
+
 def test_a_column_of_a_type_that_nobody_knows_stops_nothing(reader):
     assert reader.check("SELECT TRY_CAST(g AS BIGINT) FROM odd") == [("BIGINT",)]
 

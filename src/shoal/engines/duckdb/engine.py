@@ -62,6 +62,14 @@ LOCKDOWN = (
     "SET lock_configuration = true",
 )
 
+USUAL = {
+    "ieee_floating_point_ops": "true",  # else EXP(1000) is an error, on the rows where it is too large
+    "dialect_compatibility_mode": "none",
+    "legacy_disable_null_type": "false",
+    "warnings_as_errors": "false",
+}
+"""Settings that change how statements are read or computed, and what they must be."""
+
 BATCH_ROWS = 1 << 17
 BATCH_ROWS_OF_LONG_TEXTS = 1 << 11
 UNITS = {"KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
@@ -143,6 +151,7 @@ class DuckDBEngine:
         if self._shares_connection:
             self._connection = connection
         self._refuse_collation()
+        self._refuse_other_meanings()
         self._refresh()
 
     def _has_temporary_tables(self) -> bool:
@@ -197,6 +206,17 @@ class DuckDBEngine:
                 "E_SOURCE",
                 "The connection compares texts by a default collation.",
                 hint="Reset it (RESET default_collation) before the connection is handed in.",
+            )
+
+    def _refuse_other_meanings(self) -> None:
+        """Settings under which statements mean something else than where they are read, or fail on some rows."""
+        rows = self._connection.sql("SELECT name, value FROM system.main.duckdb_settings()").fetchall()
+        found = {name for name, value in rows if name in USUAL and fold(str(value)) != USUAL[name]}
+        if found:
+            raise ShoalError(
+                "E_SOURCE",
+                f"The connection has changed what statements mean: {', '.join(sorted(found))}.",
+                hint=f"Reset it before the connection is handed in: RESET {min(found)}.",
             )
 
     def _refresh(self) -> None:

@@ -264,7 +264,9 @@ def _check_relation(operator: Json) -> None:
     if kind == "LOGICAL_GET" and operator["qname"]["path"][-1] != "seq_scan":
         raise surprise("rows that come from no table")
     for condition in operator.get("conditions", ()):
-        if "left" in condition:
+        if (
+            "left" in condition and "right" in condition
+        ):  # else it is a condition of any other kind, read like all expressions
             _check_comparison(condition)
 
 

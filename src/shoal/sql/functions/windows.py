@@ -115,4 +115,7 @@ def window_form(name: str, arguments: list[exp.Expr], types: Sequence[Type], ove
     """A window function or an owner aggregate as a window; `over` adds the OVER clause to an engine call."""
     if name not in WINDOW_FUNCTIONS:
         return aggregates.owner_aggregate_form(name, arguments, types, over=over)
+    if name in {"lag", "lead"} and types[0].kind is Kind.INTEGER:
+        # The engine takes the default for the type of the value, which for a small constant is a narrow one.
+        arguments = [forms.cast(a, "BIGINT") if i != 1 else a for i, a in enumerate(arguments)]
     return over(forms.builtin(name, *arguments))
