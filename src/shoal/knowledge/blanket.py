@@ -26,6 +26,8 @@ from shoal.knowledge.distributions import Floats, binomial, binomial_chances
 
 Whole = NDArray[np.int64]
 
+_RARE = 1e-45
+
 
 @dataclass(frozen=True)
 class Blanket:
@@ -41,11 +43,17 @@ class Blanket:
         return float(binomial(self.unknown, self.uncertainty).dense(self.shift - 1).sum())
 
     def delta(self, epsilon: float) -> float:
-        """The mean of D(M) over the number of coins."""
+        """The mean of D(M) over the number of coins; numbers that hardly ever occur are counted as 1 if that changes nothing."""
         coins = binomial(self.unknown, 2 * self.uncertainty)
-        largest, kept = coins.last, coins.chances
-        apart = coin_deltas(coins.first, largest, epsilon, self.shift)
-        return float((kept * apart).sum())
+        for smallest in (_RARE, 0.0):
+            there = np.flatnonzero(coins.chances >= smallest)
+            first, last = int(there[0]), int(there[-1])
+            rare = float(coins.chances[:first].sum() + coins.chances[last + 1 :].sum())
+            apart = coin_deltas(coins.first + first, coins.first + last, epsilon, self.shift)
+            found = float((coins.chances[first : last + 1] * apart).sum())
+            if rare <= 1e-11 * found:
+                break
+        return found + rare
 
 
 def coin_deltas(first: int, last: int, epsilon: float, shift: int = 1, chance: float = 0.5) -> Floats:

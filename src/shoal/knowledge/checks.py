@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST_PEOPLE = 10_000_000
 MOST_RELATED = 50
+MOST_GROUPS = 2000
 MOST_TIMES = 1000
 ATTACKERS = ("passive", "active")
 ANSWERS = ("new people", "independent", "dependent")
@@ -76,6 +77,16 @@ def probabilities_of(values: Iterable[Any], expected: int, of_whom: str) -> tupl
     if not ((chances >= 0) & (chances <= 1)).all():  # NaN fails too
         raise ShoalError("E_USAGE", "Every probability must be from 0 to 1.")
     return tuple(chances.tolist())
+
+
+def groups_are_few(chances: tuple[float, ...], related: int) -> None:
+    """Groups of related people, told apart by their chances, are all tried."""
+    if related > 1 and math.comb(len(set(chances)) + related - 1, related) > MOST_GROUPS:
+        raise ShoalError(
+            "E_USAGE",
+            f"There are too many different groups of {related} related people.",
+            hint="Round the probabilities so that few different ones are left, or say uncertainty= instead.",
+        )
 
 
 def exactly_one(first: object, second: object, names: str) -> None:

@@ -6,21 +6,18 @@ so the worst case is at a corner: a of the others at λ, the rest at 1 − λ. A
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations_with_replacement
 
 import numpy as np
 
-from shoal.errors import ShoalError
 from shoal.knowledge.blanket import Blanket
 from shoal.knowledge.distributions import Distribution, Floats, binomial, sum_of_answers, without_one
 from shoal.knowledge.losses import Loss, NoisyCounts, ShiftedCounts, stacked
 
 MOST_CORNERS = 2000
 """Up to so many others every corner is tried."""
-MOST_GROUPS = 2000
 _MOST_STEPS = 2_000_000  # of taking people out of sums, one value a step
 
 
@@ -186,12 +183,6 @@ def _spread(chances: Floats, most: int) -> tuple[Floats, float]:
 
 def _groups(chances: list[float], people: list[int], group: int) -> list[tuple[float, ...]]:
     """Every group of so many people, told apart by their chances."""
-    if math.comb(len(chances) + group - 1, group) > MOST_GROUPS:
-        raise ShoalError(
-            "E_USAGE",
-            f"There are too many different groups of {group} related people.",
-            hint="Round the probabilities so that few different ones are left, or say uncertainty= instead.",
-        )
     left = dict(zip(chances, people, strict=True))
     every = combinations_with_replacement(chances, group)
     return [members for members in every if all(members.count(chance) <= left[chance] for chance in set(members))]

@@ -57,6 +57,23 @@ class Distribution:
         """The distribution of count − S."""
         return Distribution(count - self.last, self.chances[::-1])
 
+    def at_least(self, values: ArrayLike) -> Floats:
+        """P[S ≥ value] for each of these values."""
+        above = tails(self.chances)
+        found: Floats = above[np.clip(np.asarray(values) - self.first, 0, len(self.chances))]
+        return found
+
+    def in_groups(self, most: int, above: int) -> list[tuple[int, float]]:
+        """At most about so many values with their chances, each the largest of a group that it stands for.
+
+        Everything from `above` on is one group: what grows with the value is never understated there either if it stays equal.
+        """
+        values = np.arange(self.first, self.last + 1)
+        size = -(-len(values) // most)
+        ends = np.minimum((values - self.first) // size * size + size - 1 + self.first, self.last)
+        found, places = np.unique(np.where(values >= above, above, np.minimum(ends, above)), return_inverse=True)
+        return list(zip(found.tolist(), np.bincount(places, weights=self.chances).tolist(), strict=True))
+
     def plus(self, other: Distribution) -> Distribution:
         """The distribution of the sum of two independent ones."""
         return trimmed(self.first + other.first, np.convolve(self.chances, other.chances))

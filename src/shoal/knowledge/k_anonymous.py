@@ -19,6 +19,7 @@ from shoal.knowledge.distributions import Floats, binomial
 from shoal.knowledge.thresholds import Corners
 
 _GRID = 24
+_MOST_ANSWERS = 500  # of the known people, told apart; larger ones stand for smaller ones
 _FEW = 2000  # so few others that looking for a place to stop takes longer than not to
 _LARGEST_EPSILON = 30.0
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -97,13 +98,9 @@ class KAnonymity:
     def _coin_deltas(self, largest: int, epsilon: float) -> Floats:
         """δ_T(ε; Bin(M, ½)) for M up to the largest, a row for each direction, averaged over the known people's answers."""
         corners = Corners(largest, 0.5, epsilon)
-        answers = binomial(self.known, self.boundary)
-        hidden = np.arange(answers.first, answers.last + 1)
         totals = np.zeros((2, largest + 1))
-        for b, weight in zip(hidden.tolist(), answers.chances.tolist(), strict=True):
-            if b <= self.threshold:
-                totals += weight * np.array(corners.deltas(self.threshold - b, largest + 2))
-        totals += answers.chances[hidden > self.threshold].sum() * np.array(corners.deltas(-1, largest + 2))
+        for b, weight in binomial(self.known, self.boundary).in_groups(_MOST_ANSWERS, self.threshold + 1):
+            totals += weight * np.array(corners.deltas(self.threshold - b, largest + 2))
         return totals
 
     def _mean(self, apart: Floats, a: int) -> float:

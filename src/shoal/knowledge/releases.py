@@ -56,6 +56,7 @@ def count(
     loss: Loss
     if probabilities is not None:
         chances = checks.probabilities_of(probabilities, people - known, "unknown person, the target included")
+        checks.groups_are_few(chances, group)
         loss, method, words = KnownChances(chances, group, noise), "exact", chances_words()
     else:
         spread = checks.uncertainty_of(uncertainty)

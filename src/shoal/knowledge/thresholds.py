@@ -31,6 +31,7 @@ from shoal.knowledge.distributions import (
 )
 
 _MOST_CELLS = 100_000_000  # answers of known people × others that are worth a scan
+_MOST_ANSWERS = 500  # of the known people, told apart
 
 
 @dataclass(frozen=True)
@@ -64,19 +65,23 @@ class Threshold:
         """The chance that a others all say yes and the count is shown, for the worst a."""
         if self._is_alone:
             return self._alone(math.inf, self._lowest)
-        answers = binomial(self.known, self.at_most)
         a = np.arange(min(self.unknown, self.threshold) + 1)
-        enough = np.array([answers.at(np.arange(self.threshold - i, self.known + 1)).sum() for i in a])
+        enough = binomial(self.known, self.at_most).at_least(self.threshold - a)
         return float((self.at_most**a * enough).max())
 
     def delta(self, epsilon: float) -> float:
         """The worst corner in the worse direction."""
         if self._is_alone:
             return self._alone(epsilon, self._lowest)
-        if (self.threshold + 1) * (self.unknown + 1) > _MOST_CELLS:
-            return self._bound(epsilon)
-        tried = range(self.known + 1) if self._scans_the_known else [self.known]
-        return self._scan(epsilon, np.array([binomial(c, self.at_most).dense(self.known) for c in tried]))
+        answers = binomial(self.known, self.at_most)
+        # from T + 1 yes on, nothing is hidden any more; where there are too many answers, larger ones stand for smaller ones
+        groups = answers.in_groups(_MOST_ANSWERS, self.threshold + 1)
+        if len(groups) * (self.unknown + 1) > _MOST_CELLS:
+            return sum(weight * self._alone(epsilon, self.threshold - b) for b, weight in groups)
+        if self._scans_the_known:
+            tried = [binomial(c, self.at_most).dense(self.known) for c in range(self.known + 1)]
+            return self._scan(epsilon, list(range(self.known + 1)), np.array(tried))
+        return self._scan(epsilon, [b for b, _ in groups], np.array([[weight for _, weight in groups]]))
 
     @property
     def _scans_the_known(self) -> bool:
@@ -96,24 +101,17 @@ class Threshold:
             return self.at_most**threshold
         return worst_alone(threshold, self.unknown, self.at_most, epsilon)
 
-    def _bound(self, epsilon: float) -> float:
-        """Every answer of the known people with its own worst a: a little above the truth, in no time."""
-        answers = binomial(self.known, self.at_most)
-        b = np.arange(answers.first, answers.last + 1)
-        deltas = [self._alone(epsilon, self.threshold - int(i)) for i in b]
-        return float(answers.chances @ np.array(deltas))
-
-    def _scan(self, epsilon: float, weights: Floats) -> float:
+    def _scan(self, epsilon: float, answers: list[int], weights: Floats) -> float:
         """Max over a, and over the rows of weights, of Σ_b weight·δ_a(T − b), direction by direction.
 
         Where there is no time to look at fewer known people, the second mark is left out: it is post-processing.
         """
         corners = Corners(self.unknown, self.at_most, epsilon)
         totals = np.zeros((2, len(weights), self.unknown + 1))
-        for b in np.flatnonzero(weights.any(axis=0)).tolist():
+        for place, b in enumerate(answers):
             hidden_from = self.people - b - self.threshold if self._scans_the_known else self.people
             apart = np.array(corners.deltas(self.threshold - b, hidden_from))
-            totals += weights[None, :, b, None] * apart[:, None, :]
+            totals += weights[None, :, place, None] * apart[:, None, :]
         return float(totals.max())
 
 
@@ -126,10 +124,11 @@ def worst_alone(threshold: int, unknown: int, chance: float, epsilon: float) -> 
     odds, ratio = (1 - chance) / chance, math.exp(epsilon)
     up = min(unknown, max(threshold, math.ceil(threshold * odds / ratio + threshold - 1)))
     down = math.ceil(min(threshold - 1 + ratio * threshold * odds, unknown))
-    k, j = np.arange(threshold + 1, up + 2), np.arange(threshold + 1)
+    upper, lower = binomial(up, chance), binomial(down, chance)
+    k, j = np.arange(threshold + 1, upper.last + 2), np.arange(lower.first, threshold + 1)
     # summed as P[S = k − 1]·(1 − e^ε·P[S = k]/P[S = k − 1]): positive terms, where tails would nearly cancel
-    upwards = (binomial(up, chance).at(k - 1) * (1 - ratio * (up - k + 1) / (k * odds))).sum()
-    downwards = (binomial(down, chance).at(j) * (1 - ratio * j * odds / np.maximum(down - j + 1, 1))).sum()
+    upwards = (upper.at(k - 1) * (1 - ratio * (up - k + 1) / (k * odds))).sum()
+    downwards = (lower.at(j) * (1 - ratio * j * odds / np.maximum(down - j + 1, 1))).sum()
     return float(max(0.0, upwards, downwards))
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from shoal import knowledge
 from shoal.errors import ShoalError
-from shoal.knowledge import counts
+from shoal.knowledge import counts, thresholds
+from shoal.knowledge.distributions import binomial
 
 BAD = [
     lambda: knowledge.count(100, uncertainty=0.0),
@@ -32,6 +33,7 @@ BAD = [
     lambda: knowledge.count(0, uncertainty=0.1),
     lambda: knowledge.count(100, uncertainty=0.1, related=51),
     lambda: knowledge.count(5, uncertainty=0.1, related=6),
+    lambda: knowledge.count(90, probabilities=np.linspace(0.1, 0.9, 90), related=4, noise_scale=1.0),
     lambda: knowledge.count(100, uncertainty=0.1, noise_scale=0),
     lambda: knowledge.threshold(100, -1, at_most=0.1),
     lambda: knowledge.threshold(100, 50, at_most=0.1, both_sides=True),
@@ -168,6 +170,23 @@ def test_chances_of_zero_and_one_hide_nothing():
 def test_a_threshold_that_nothing_reaches_hides_everything():
     assert knowledge.threshold(100, 5000, at_most=0.3, known=10).delta_at(0.1) < 1e-200
     assert knowledge.threshold(3, 7, probabilities=[0.1, 0.5, 0.9]).delta_at(0.1) < 1e-200
+
+
+def test_the_smallest_delta_of_a_threshold_is_the_chance_that_it_is_just_passed():
+    assert knowledge.threshold(1000, 20, at_most=0.005).smallest_delta == pytest.approx(0.005**20)
+    assert knowledge.threshold(1000, 0, at_most=0.005).smallest_delta == 1.0
+
+
+def test_millions_of_known_people_are_told_apart_in_groups():
+    """Larger answers stand for smaller ones: never below the exact number, and close to it."""
+    exact = knowledge.threshold(3000, 40, at_most=0.01, known=1500).delta_at(1)
+    coarse = thresholds.Threshold(1499, 40, 0.01, 1500)
+    groups = binomial(1500, 0.01).in_groups(20, 41)
+    assert len(groups) <= 22
+    assert sum(weight for _, weight in groups) == pytest.approx(1)
+    assert exact <= sum(weight * coarse._alone(1, 40 - b) for b, weight in groups)
+    large = knowledge.threshold(10**7, 50_500, at_most=0.01, known=5 * 10**6)
+    assert 0 < large.smallest_delta <= large.delta_at(1) <= 1
 
 
 def test_nobody_else_in_a_histogram_or_table_means_nothing_is_kept():
