@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         pictures.draw_all(asked.folder)
     ours = speed.ours(asked.reports, asked.values, asked.epsilon)
     peers = {} if asked.no_peers else speed.peers(asked.reports, asked.values, asked.epsilon)
-    alone = speed.alone()
+    alone = speed.alone(500 * asked.reports)
     shown(speed.table(ours, peers, alone), "local", load, write=asked.write)
     record = {
         "reports": asked.reports,

@@ -60,7 +60,7 @@ def error_lines() -> Iterator[Line]:
 def shuffled_lines() -> Iterator[Line]:
     """Central ε by number of reports."""
     for epsilon in (1.0, 2.0, 4.0):
-        for n in np.logspace(2, 6, 17).astype(int):
+        for n in np.logspace(2, 6, 9).astype(int):
             yield f"ε₀ = {epsilon:g}", int(n), local.shuffled(epsilon, int(n), 1e-6)
 
 

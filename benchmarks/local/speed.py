@@ -96,16 +96,18 @@ def run_peer(packages: tuple[str, ...], script: str, reports: int, values: int, 
     return Peer(json.loads(done.stdout.splitlines()[-1]))
 
 
-def alone() -> dict[str, float]:
-    """What has no peer: ten million reports, the client, and its import."""
+def alone(reports: int = 10_000_000) -> dict[str, float]:
+    """What has no peer: an estimate of very many reports, the client, and its import."""
     asked = local.choice(list(range(1024)), epsilon=1.0)
     rng = np.random.default_rng(1)
-    points = rng.integers(0, asked.design.reports(), 10_000_000).astype("<i4")
+    points = rng.integers(0, asked.design.reports(), reports).astype("<i4")
     batch = local.Reports(asked.document, asked.fingerprint, asked.design, {"point": points})
     device, turns = Client(asked.to_json()), iter(range(10_000))
     client = quickest(lambda: [device.randomize(7, round=str(next(turns))) for _ in range(500)]) / 500
     return {
-        "seconds to estimate ten million projective reports of 1024 values": quickest(lambda: asked.estimate(batch), 3),
+        f"seconds to estimate {reports:,} projective reports of 1024 values": quickest(
+            lambda: asked.estimate(batch), 3
+        ),
         "microseconds of the client, 1024 values": client * 1e6,
         "milliseconds to import the client": import_milliseconds(),
     }

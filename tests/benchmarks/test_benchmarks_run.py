@@ -140,3 +140,29 @@ def test_anonymity_checks_numbers_and_says_which_are_wrong(tmp_path):
     assert "| recode seven columns" in shown
     found = record(tmp_path / "results")
     assert all(line["seconds"] > 0 for line in found["speed"])
+
+
+def test_the_local_model_is_measured_and_drawn(tmp_path):
+    words = ("--no-peers", "--reports", 300, "--values", 16, "--pictures", "--folder", tmp_path / "figures")
+    shown = run("local", *words, "--results", tmp_path / "results")
+    found = record(tmp_path / "results")
+    assert set(found["ours"]) == {"k-ary", "unary", "hashing", "subset", "projective"}
+    assert all(name in shown for name in found["ours"])
+    for name in ("local-survey", "local-error-by-respondents", "local-shuffled"):
+        assert (tmp_path / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert len((tmp_path / "figures" / f"{name}.csv").read_text(encoding="utf-8").splitlines()) > 3
+
+
+def test_the_faster_peer_is_what_the_local_model_is_held_against():
+    from benchmarks.local import speed
+
+    peers = {
+        "one": speed.Peer({"unary": 50.0}),
+        "other": speed.Peer({"unary": 20.0}),
+        "gone": speed.Peer(failure="no wheel"),
+    }
+    lines = speed.table({"unary": 2.0, "subset": 5.0}, peers, {"seconds": 1.0})
+    assert "| unary | 2.00 | 50.0 | 20.0 | – | 10 × | 10 × |" in lines
+    assert "gone could not be run: no wheel" in lines
+    for _, script in speed.PEERS.values():
+        assert "shoal" not in (speed.SCRIPTS / script).read_text(encoding="utf-8")

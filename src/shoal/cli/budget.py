@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from shoal.params import Budget
 
 VALUES_ONLY = (
-    "The total also holds answers to surveys: it bounds what is told about a person's rows and about what they answered,"
-    " not that they took part."
+    "The total bounds one owner's rows added or removed in the tables and her survey answers replaced;"
+    " that she took part in a survey is not hidden."
 )
 
 

@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -179,6 +180,8 @@ class Question(ABC):
         """Totals of reports: of one batch, of a file, or of any iterable of batches, reports or JSON lines."""
         if isinstance(reports, Tally):
             return self._checked(reports, candidates)
+        if isinstance(reports, list | tuple) and reports and all(isinstance(each, Tally) for each in reports):
+            return self._checked(reduce(add, reports), candidates)
         design, values = self._counting(candidates)
         totals, n, rejected, strangers = self._totals(design, None), 0, 0, 0
         for batch in self._batches(reports):

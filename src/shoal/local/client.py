@@ -2,10 +2,9 @@
 
     report = Client(question_json, memory="memory.json").randomize("often")     # {"q": "1f0c9a2b", "r": ...}
 
-The collector is not trusted: before anything is drawn, `check` proves from the integer weights in the question that every
-report keeps the ε it claims. Each draw is exact: uniform integers below a total weight, by rejection, without floats. The
-same question and round give the same report again, whatever the value. Without `memory` that holds for the life of the
-object only: give a file to whatever may be asked again after a restart, and let one process at a time use it.
+The collector is not trusted: `check` proves from the integer weights in the question that every report keeps the ε it claims.
+Draws are exact: uniform integers below a total weight, by rejection. The same question and round give the same report again,
+whatever the value; after a restart too, if `memory` is a file (of one process at a time).
 """
 
 from __future__ import annotations
@@ -20,20 +19,19 @@ from typing import Any
 
 VERSION, QUESTION_SHA256 = "1", ""  # the one question this copy answers; empty: any question
 HALF_RANGE, PRIME = 1 << 20, (1 << 61) - 1  # numbers are rounded to −N … N; texts are hashed modulo the prime
-Question = dict[str, Any]
 
 
 def bits(count: int) -> int:
     """A uniform integer in [0, 2^count), from the operating system: the only source of randomness in this file."""
-    size = (count + 7) // 8
-    return int.from_bytes(os.urandom(size), "little") >> (8 * size - count)
+    return int.from_bytes(os.urandom((count + 7) // 8), "little") >> (-count % 8)
 
 
 class Client:
     """Answers one question for one respondent."""
 
     def __init__(self, question: Any, memory: str | os.PathLike[str] | None = None, bits: Any = bits) -> None:
-        self.question = check(question if isinstance(question, dict) else json.loads(question))
+        self.question: dict[str, Any] = question if isinstance(question, dict) else json.loads(question)
+        self._randomiser = RANDOMISERS[check(self.question)]
         self.sha256, self._bits, self._memory = sha256_of(self.question), bits, memory
         if QUESTION_SHA256 not in {"", self.sha256}:
             raise ValueError("this client was made for another question")
@@ -62,8 +60,7 @@ class Client:
 
     def draw(self, value: Any) -> Any:
         """A fresh answer (of a longitudinal question: its permanent bits), kept nowhere."""
-        randomiser = RANDOMISERS[self.question.get("oracle", self.question["kind"])]
-        return randomiser(self.question, self.encode(value), self._bits)
+        return self._randomiser(self.question, self.encode(value), self._bits)
 
     def encode(self, value: Any) -> Any:
         """The value as the randomiser takes it: a place in the list, a text, a position in [0, 1], a whole number."""
@@ -78,19 +75,15 @@ class Client:
             raise ValueError("the answer to this question is a text" if kind == "text" else "the answer is a number")
         lower, upper = Fraction(self.question.get("lower", 0)), Fraction(self.question["upper"])
         number = lower if value <= lower else upper if value >= upper else Fraction(str(value))
-        if kind == "number":
-            return (number - lower) / (upper - lower)
-        if number.denominator != 1:
+        if kind == "count" and number.denominator != 1:
             raise ValueError("the answer to this question is a whole number")
-        return int(number)
+        return int(number) if kind == "count" else (number - lower) / (upper - lower)
 
 
 def below(bound: int, bits: Any) -> int:
     """A uniform integer in [0, bound), exactly."""
-    width = (bound - 1).bit_length()
-    while (candidate := bits(width)) >= bound:
-        pass
-    return int(candidate)
+    candidate = int(bits((bound - 1).bit_length()))
+    return candidate if candidate < bound else below(bound, bits)
 
 
 def some_of(count: int, size: int, bits: Any) -> set[int]:
@@ -113,13 +106,13 @@ def biased_bits(width: int, numerator: int, denominator: int, bits: Any) -> int:
     return ones
 
 
-def _subset(question: Question, own: int, bits: Any) -> list[int]:
+def _subset(question: Any, own: int, bits: Any) -> list[int]:
     (inside, outside), size, count = question["weights"], question["size"], len(question["values"])
     held = below(size * inside + (count - size) * outside, bits) < size * inside
     return sorted([i + (i >= own) for i in some_of(count - 1, size - held, bits)] + [own] * held)
 
 
-def _projective(question: Question, own: int, bits: Any) -> int:
+def _projective(question: Any, own: int, bits: Any) -> int:
     (inside, outside), field, length = question["weights"], question["field"], question["coordinates"]
     half, points = (field ** (length - 1) - 1) // (field - 1), (field**length - 1) // (field - 1)
     value = point(own, field, length)
@@ -149,19 +142,19 @@ def number_of(vector: list[int], field: int) -> int:
     return int(sum(field ** (last - i) for i in range(lead)) + sum(scaled))
 
 
-def _unary(question: Question, own: int, bits: Any) -> str:
+def _unary(question: Any, own: int, bits: Any) -> str:
     (inside, outside), width = question["weights"], len(question["values"])
     others = biased_bits(width, outside, inside + outside, bits) & ~(1 << own)
     return format(others | bits(1) << own, f"0{(width + 3) // 4}x")
 
 
-def blur(question: Question, permanent: str, bits: Any) -> str:
+def blur(question: Any, permanent: str, bits: Any) -> str:
     """Permanent bits, each flipped with the chance 1 − keep: one report of a longitudinal question."""
     (keep, one), width = question["keep"], len(question["values"])
     return format(int(permanent, 16) ^ biased_bits(width, one - keep, one, bits), f"0{(width + 3) // 4}x")
 
 
-def _hashing(question: Question, own: Any, bits: Any) -> list[int]:
+def _hashing(question: Any, own: Any, bits: Any) -> list[int]:
     (inside, outside), buckets, seed = question["weights"], question["buckets"], bits(64)
     home = bucket_of(question["values"][own] if isinstance(own, int) else own, seed, buckets)
     told = below(inside + (buckets - 1) * outside, bits) >= inside and 1 + below(buckets - 1, bits)
@@ -176,7 +169,7 @@ def bucket_of(value: Any, seed: int, buckets: int) -> int:
     return ((a % (PRIME - 1) + 1) * x + b) % PRIME % buckets
 
 
-def _number(question: Question, position: Fraction, bits: Any) -> list[int]:
+def _number(question: Any, position: Fraction, bits: Any) -> list[int]:
     (inside, outside), (mixed, total), reach = question["weights"], question["mix"], question["reach"]
     if below(total, bits) >= mixed:
         true_side = below(position.denominator, bits) < position.numerator
@@ -190,7 +183,7 @@ def _number(question: Question, position: Fraction, bits: Any) -> list[int]:
     return [1, other + (2 * reach + 1 if other >= start else 0)]
 
 
-def _count(question: Question, own: int, bits: Any) -> int:
+def _count(question: Any, own: int, bits: Any) -> int:
     (ratio, one), upper, sign = question["ratio"], question["upper"], 2 * bits(1) - 1
     size = int(below(one + ratio, bits) >= one - ratio)
     while 0 < size <= upper and below(one, bits) < ratio:
@@ -202,28 +195,35 @@ ORACLES: Any = {"subset": _subset, "projective": _projective, "unary": _unary, "
 RANDOMISERS: Any = {**ORACLES, "number": _number, "count": _count}
 
 
-def sha256_of(question: Question) -> str:
+def sha256_of(question: Any) -> str:
     """The full fingerprint of a question: SHA-256 of its canonical JSON."""
     return hashlib.sha256(json.dumps(question, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def check(question: Any) -> Question:
-    """Refuse a question that is damaged, or whose weights do not keep the ε it claims."""
+def check(question: Any) -> str:
+    """The randomiser of a question; one that is damaged, or whose weights do not keep the ε it claims, is refused."""
     with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        if _is_sound(question):
-            return dict(question)
+        kind = question["kind"]
+        name = (
+            question["oracle"] if kind == "choice" else {"text": "hashing", "number": "number", "count": "count"}[kind]
+        )
+        if (name in ORACLES or kind != "choice") and _is_sound(question, name):
+            return str(name)
     raise ValueError("the question is damaged, or its weights do not keep the epsilon it claims")
 
 
-def _is_sound(q: Question) -> bool:
-    name, epsilon = q["oracle"] if q["kind"] in {"choice", "text"} else q["kind"], Fraction(q["epsilon"])
-    values = q["values"] if q["kind"] == "choice" or name not in {"hashing", "number", "count"} else ["no", "list"]
+def _is_sound(q: Any, name: str) -> bool:
+    values = q["values"] if q["kind"] == "choice" else ["no", "list"]
+    texts = "".join(str(q.get(part, "")) for part in ("epsilon", "first", "lower", "upper"))
+    if len(texts) > 9999 or set(texts) - set("0123456789./-"):  # 1e999999999 would never end
+        return False
+    epsilon = Fraction(q["epsilon"])
     numbers = [x for part in ("weights", "ratio", "keep", "mix") for x in q.get(part, [])]
     numbers += [q[part] for part in ("size", "field", "coordinates", "buckets", "reach") if part in q]
     sound = 2 <= len(set(map(str, values))) == len(values) <= 1 << 20 and {type(v) for v in values} <= {str, int}
-    if not sound or not 0 < epsilon <= 40 or any(type(x) is not int or x < 0 for x in numbers):
+    if not sound or not 0 < epsilon <= 40 or any(type(x) is not int or not 0 <= x < 1 << 128 for x in numbers):
         return False
-    if name == "count":
+    if name == "count" and "keep" not in q:
         upper, ratio = q["upper"], Fraction(*q["ratio"])
         return type(upper) is int and 0 < upper <= 1000 and ratio < 1 and keeps(ratio**-upper, epsilon)
     inside, outside = q["weights"]
@@ -239,7 +239,7 @@ def _is_sound(q: Question) -> bool:
         sound = mixed <= total > 0 and q["reach"] <= HALF_RANGE and width > 0
     elif name != "unary":
         sound = 0 < q["size"] < len(values) if name == "subset" else 1 < q["buckets"] <= 1 << 20
-    return sound and name in RANDOMISERS and 0 < outside <= inside and keeps(Fraction(inside, outside), epsilon)
+    return sound and 0 < outside <= inside and keeps(Fraction(inside, outside), epsilon)
 
 
 def keeps(ratio: Fraction, epsilon: Fraction) -> bool:

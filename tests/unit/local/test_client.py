@@ -152,6 +152,19 @@ def changed(question, **parts):
         ("number", {"mix": [2, 1]}),
         ("number", {"mix": [0, 0]}),
         ("number", {"weights": [8 << 40, 1 << 40]}),
+        # Checked as one kind and drawn as another: what is checked is what is drawn.
+        (
+            "count",
+            {"oracle": "hashing", "ratio": [1, 1 << 40], "weights": [1 << 90, 1], "values": ["a", "b"], "buckets": 2},
+        ),
+        ("subset", {"oracle": "number", "lower": "0", "upper": "1", "mix": [1, 1], "reach": 1}),
+        ("subset", {"oracle": "count", "upper": 5, "ratio": [1099511627775, 1 << 40]}),
+        ("text", {"kind": "survey"}),
+        ("count", {"keep": [1, 2]}),
+        ("subset", {"epsilon": "1e999999999"}),
+        ("subset", {"epsilon": "9" * 20_000}),
+        ("number", {"upper": "1e999999999"}),
+        ("subset", {"weights": [10**4000, 10**4000]}),
         ("count", {"ratio": [1, 1 << 40]}),
         ("count", {"ratio": [1, 1]}),
         ("count", {"ratio": [0, 1]}),
@@ -170,6 +183,14 @@ def local_error():
     from shoal.errors import ShoalError
 
     return ShoalError
+
+
+def test_what_is_checked_is_what_is_drawn(questions):
+    """A count that also names an oracle is a count: the oracle's unchecked weights are never looked at."""
+    spec = changed(questions["count"], oracle="hashing", weights=[1 << 120, 1], values=["a", "b"], buckets=2)
+    assert isinstance(Client(spec).randomize(3)["r"], int)
+    spec = changed(questions["text"], oracle="number")
+    assert isinstance(Client(spec).randomize("tea")["r"], list)
 
 
 @pytest.mark.parametrize("junk", ["[]", "1", "null", "{}", '{"kind": "choice"}', '{"kind": ["choice"]}'])

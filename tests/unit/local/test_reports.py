@@ -45,6 +45,7 @@ def test_tallies_merge_to_one_pass_over_everything(questions, values, name):
     tallies = [totals_of(question, part) for part in parts]
     assert tallies[0] + tallies[1] + tallies[2] == totals_of(question, parts[0] + parts[1] + parts[2])
     assert totals_of(question, parts) == totals_of(question, (part for part in parts))
+    assert question.tally(tallies) == tallies[0] + tallies[1] + tallies[2]
     again = local.Tally.from_bytes(tallies[0].to_bytes())
     assert again == tallies[0]
     candidates = ["a", "anything at all"] if name == "text" else None
