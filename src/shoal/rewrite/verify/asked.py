@@ -106,6 +106,9 @@ def _check_histogram(plan: SelectPlan, column: Column, measures: tuple[Measure, 
     index = _histogram_of(column)
     require(0 <= index < len(plan.histograms), "a histogram that is not there")
     per_group = plan.select.options.inferred_bounds == "PER_GROUP" and bool(plan.select.keys)
+    rows_are_cut = plan.contribution.max_rows is not None
+    # Which rows of an owner are kept goes by the grid, and every group would have another.
+    require(not (per_group and rows_are_cut), "bounds of each group where rows are bounded per owner")
     served = next((m for m in measures if _is_clamped(m)), None)
     if isinstance(column.call.aggregate, aggregates.ApproxBounds):
         served = RowMoment(column.call.aggregate.argument, 1, 1)

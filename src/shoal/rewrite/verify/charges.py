@@ -15,6 +15,7 @@ from shoal.rewrite.verify.moves import groups_of, moves_of, moves_of_count, move
 from shoal.rewrite.verify.requirement import require
 
 if TYPE_CHECKING:
+    from shoal.accounting.events import AdditiveNoise
     from shoal.plan.releases import SelectPlan
 
 
@@ -76,8 +77,15 @@ def _check_found_bounds(plan: SelectPlan) -> None:
         if not isinstance(release.bounds, Inferred) or isinstance(release.measure, Leaves):
             continue
         require(plan.composition == "basic", "noise for bounds to be found has no loss distribution yet")
-        coarse = isinstance(release.noise, GaussianNoise) and release.noise.sigma < SHRINKS_FROM
-        require(not coarse, "Gaussian noise for bounds to be found needs a fine grid")
+        if isinstance(release.noise, GaussianNoise):
+            _check_shrinking(plan, release.noise, plan.histograms[release.bounds.histogram].noise)
+
+
+def _check_shrinking(plan: SelectPlan, noise: GaussianNoise, finder: AdditiveNoise) -> None:
+    """The proof is for noise on a fine grid, charged together with the histogram: never by the criterion for a single part."""
+    require(noise.sigma >= SHRINKS_FROM, "Gaussian noise for bounds to be found needs a fine grid")
+    together = any(isinstance(e, JointGaussian) and noise in e.parts and finder in e.parts for e in plan.events)
+    require(together, "Gaussian noise for bounds to be found is charged apart from what finds them")
 
 
 def loss_of(plan: SelectPlan) -> Loss:

@@ -15,7 +15,15 @@ from shoal.rewrite.verify.asked import check_asked
 from shoal.rewrite.verify.charges import check_events, check_noises, total_of
 from shoal.rewrite.verify.ownership import Ownership, shows_owner
 from shoal.rewrite.verify.requirement import require
-from shoal.rewrite.verify.trees import check_names, parts_below, relations_in, symbols_of, values_below, values_in
+from shoal.rewrite.verify.trees import (
+    check_names,
+    check_symbols,
+    parts_below,
+    relations_in,
+    symbols_of,
+    values_below,
+    values_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,6 +76,7 @@ def _parts_of(select: PrivateSelect, values: list[Expression]) -> list[Part]:
 def _check_offers(parts: Iterable[Part], earlier: tuple[SelectPlan, ...]) -> None:
     """Nothing is read that is not offered; released rows are those of a SELECT that has run, its keys and noisy aggregates."""
     for part in parts:
+        check_symbols(part)
         check_names(part.values, part.in_sight)
     for node in (part.node for part in parts if isinstance(part.node, StoredRows)):
         require(0 <= node.select < len(earlier), "rows that are not released yet")

@@ -110,6 +110,12 @@ def _collect(value: object, found: list[Any]) -> None:
         found.extend(_held(value))
 
 
+def check_symbols(part: Part) -> None:
+    """A name means one thing: no two fields of a relation, nor of what it stands on, have the same symbol."""
+    for offered in (part.node.fields, [field for node in part.inputs for field in node.fields]):
+        require(len({field.symbol for field in offered}) == len(offered), "two columns of one name")
+
+
 def check_names(values: Iterable[Expression], in_sight: frozenset[str]) -> None:
     """Every column that is read is offered by something in sight."""
     read = {value.symbol for value in values if isinstance(value, Column)}

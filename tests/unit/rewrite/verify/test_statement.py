@@ -11,10 +11,10 @@ import pytest
 
 import shoal
 from shoal.accounting.accountants import Loss, plan_loss
-from shoal.accounting.events import OptimalSelection, PolicyLaplace, ThresholdSelection
+from shoal.accounting.events import JointGaussian, OptimalSelection, PolicyLaplace, ThresholdSelection
 from shoal.accounting.neighbours import Neighbours
 from shoal.errors import InternalError
-from shoal.mechanisms.calibrate import threshold_for
+from shoal.mechanisms.calibrate import joint_gaussian_sigmas, threshold_for
 from shoal.rewrite.verify.statement import verify
 
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
@@ -108,3 +108,27 @@ def test_a_plan_that_once_passed_is_refused(quiet_shop, name, rule):
     assert verify(plan, quiet_shop._catalog) is plan
     with pytest.raises(InternalError):
         verify(TAMPERED[name](plan), quiet_shop._catalog)
+
+
+def test_gaussian_noise_for_found_bounds_is_charged_with_what_finds_them(quiet_shop):
+    """Charged alone it could be certified as a single part, for a shift and a scale that it will not have."""
+    options = "epsilon = 1, delta = 1e-6, noise = GAUSSIAN"
+    plan = quiet_shop.plan(f"{CLAUSE}({options}) SUM(spend) FROM visits")
+    (joint,) = plan.events
+    split = tuple(JointGaussian((part,), joint.epsilon / 2, joint.delta / 2) for part in joint.parts)
+    parts = tuple(
+        replace(part, sigma=joint_gaussian_sigmas([part.shift], [1], event.epsilon, event.delta)[0])
+        for part, event in zip(joint.parts, split, strict=True)
+    )
+    events = tuple(replace(event, parts=(part,)) for event, part in zip(split, parts, strict=True))
+    drawn = dict(zip(joint.parts, parts, strict=True))
+    select = plan.selects[0]
+    apart = changed(
+        plan,
+        events=events,
+        releases=tuple(replace(r, noise=drawn[r.noise]) for r in select.releases),
+        histograms=tuple(replace(h, noise=drawn[h.noise]) for h in select.histograms),
+    )
+    assert apart.loss.epsilon <= plan.epsilon
+    with pytest.raises(InternalError, match="charged apart"):
+        verify(apart, quiet_shop._catalog)
