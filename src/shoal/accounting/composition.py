@@ -35,6 +35,8 @@ SMALLEST_ORDER = 1.01
 LARGEST_ORDER = 4096.0
 _WHOLE_ORDERS = (*range(2, 65), 72, 80, 96, 112, 128, 160, 192, 256)
 _ULP = 2.0**-52
+_CANCELLED = Decimal("1e-60")
+"""Absolute, for what cancels in a Rényi curve."""
 _FEW_DIGITS = Context(prec=34, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
 
 
@@ -232,7 +234,7 @@ class RenyiCurve:
                 near = _narrowed(value, orders[max(0, place - 1)], orders[min(place + 1, len(orders) - 1)])
                 best = min(best, near, key=value)
         with arithmetic():
-            return above(max(value(best), Decimal(0)))
+            return above(max(value(best) + _CANCELLED, Decimal(0)))
 
     def _orders(self) -> list[Decimal]:
         """Orders to try: whole ones, or some that are spread evenly on a logarithmic scale, and the largest."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.profiles import Gaussian, Geometric, Laplace, Loss, Response, Sampled
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LARGEST_EPSILON = 50
 MOST_POINTS = 10_000
+MOST_PARTS = 100_000
 _FEWEST_POINTS, _POINTS_PER_PART, _MOST_POINTS = 2**12, 2**10, 2**17
 """How fine the grid is: each part may be rounded by a step, so more parts need smaller ones."""
 _ALLOWANCE_PER_PART = Fraction(1, 10**11)
@@ -39,6 +40,8 @@ def is_installed() -> bool:
 
 def why_not(parts: Mapping[Loss, int]) -> str | None:
     """A sentence where these parts cannot be composed numerically."""
+    if sum(parts.values()) > MOST_PARTS:
+        return f"roundings of more than {MOST_PARTS:,} parts add up to too much"
     for part in parts:
         if isinstance(part, Geometric) and part.shift > MOST_POINTS:
             return f"geometric noise with a sensitivity above {MOST_POINTS:,} has too many points"
@@ -143,6 +146,7 @@ def _largest_loss(part: Loss) -> float:
     return float(getattr(part, "reach", math.inf))
 
 
+@lru_cache(maxsize=32)
 def _distribution(part: Loss, interval: float, *, pessimistic: bool) -> Any:
     """The loss distribution of one part, as the library has it; scales are rounded outward like the losses."""
     try:

@@ -27,10 +27,15 @@ if TYPE_CHECKING:
 
 _MARGIN = Decimal("1e-30")
 """Relative, and far above what roundings to 80 digits can do to the formulas of this module."""
+_CANCELLED = Decimal("1e-70")
+"""Absolute, for differences of numbers around 1: far above what 80 digits lose in them."""
 _KEPT_BITS = 120
 _SMALLEST = Decimal("1e-400")
 """Smaller numbers are rounded up to it, or down to 0."""
 _SMALLEST_DELTA = Fraction(1, 10**350)
+_HUGE_MU = 10**6
+_HUGE_EPSILON = 10**15
+"""Beyond these, e^ε has no digits any more; what sampling takes off is nothing beside it."""
 
 
 class Loss(Protocol):
@@ -44,6 +49,8 @@ class Loss(Protocol):
 
     def renyi_at(self, order: Decimal) -> Decimal:
         """The Rényi divergence of an order above 1, inside decimal arithmetic; not rounded."""
+
+    def __hash__(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +69,14 @@ class Response:
             return Fraction(0)
         with arithmetic():
             own = decimal_of(self.epsilon)
-            return above((1 - (decimal_of(epsilon) - own).exp()) / (1 + (-own).exp()))
+            return above((1 - (decimal_of(epsilon) - own).exp()) / (1 + (-own).exp()) + _CANCELLED)
 
     def epsilon_at(self, delta: Fraction) -> Fraction:
         """ln(e^ε₀ − δ(1 + e^ε₀)), at least 0."""
         with arithmetic():
             own = decimal_of(self.epsilon)
             left = 1 - decimal_of(delta) * (1 + (-own).exp())
-            epsilon = own + left.ln() if left > 0 else Decimal(0)
+            epsilon = own + left.ln() + _CANCELLED * (1 + own) if left > 0 else Decimal(0)
             return min(above(max(epsilon, Decimal(0))), self.epsilon)
 
     def renyi_at(self, order: Decimal) -> Decimal:
@@ -90,12 +97,13 @@ class Laplace:
         if epsilon >= self.reach:
             return Fraction(0)
         with arithmetic():
-            return above(1 - (decimal_of(epsilon - self.reach) / 2).exp())
+            return above(1 - (decimal_of(epsilon - self.reach) / 2).exp() + _CANCELLED)
 
     def epsilon_at(self, delta: Fraction) -> Fraction:
         """Δ/b + 2 ln(1 − δ), at least 0."""
         with arithmetic():
-            epsilon = decimal_of(self.reach) + 2 * (1 - decimal_of(delta)).ln()
+            reach = decimal_of(self.reach)
+            epsilon = reach + 2 * (1 - decimal_of(delta)).ln() + _CANCELLED * (1 + reach)
             return min(above(max(epsilon, Decimal(0))), self.reach)
 
     def renyi_at(self, order: Decimal) -> Decimal:
@@ -125,7 +133,7 @@ class Geometric:
         with arithmetic():
             step = (-1 / decimal_of(self.scale)).exp()
             difference = self._below(last, step) - decimal_of(epsilon).exp() * self._below(last - self.shift, step)
-            return above(max(difference, Decimal(0)))
+            return above(max(difference, Decimal(0)) + _CANCELLED)
 
     @staticmethod
     def _below(point: int, step: Decimal) -> Decimal:
@@ -158,11 +166,17 @@ class Gaussian:
         with arithmetic():
             mu, exponent = decimal_of(self.mu), decimal_of(epsilon)
             upper = normal_tail(exponent / mu - mu / 2).upper
+            if self.mu > _HUGE_MU:
+                return min(Fraction(1), above(upper))
             lower = normal_tail(exponent / mu + mu / 2).lower
             return min(Fraction(1), above(max(upper - exponent.exp() * lower, Decimal(0))))
 
     def epsilon_at(self, delta: Fraction) -> Fraction:
-        """By bisection."""
+        """By bisection; for a huge μ, where e^ε has no digits any more, μ²/2 + μ√(2 ln(1/δ))."""
+        if self.mu > _HUGE_MU:
+            with arithmetic():
+                mu, logs = decimal_of(self.mu), -decimal_of(delta).ln()
+                return above(mu * mu / 2 + mu * (2 * logs).sqrt())
         return smallest_epsilon(self.delta_at, delta)
 
     def renyi_at(self, order: Decimal) -> Decimal:
@@ -194,7 +208,7 @@ class Sampled:
         """Gaussian noise at a whole order: ln(Σ_j C(α, j)(1−q)^{α−j} q^j e^{j(j−1)μ²/2})/(α − 1)."""
         if not isinstance(self.of, Gaussian):
             return Decimal("Infinity")
-        if self.rate == 1:
+        if self.rate == 1 or self.of.mu > _HUGE_MU:
             return self.of.renyi_at(order)
         whole, rate, mu = int(order), decimal_of(self.rate), decimal_of(self.of.mu)
         terms = (
@@ -215,9 +229,11 @@ def amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
     >>> round(float(amplified(Fraction(1), Fraction(1, 100))), 8)
     0.01703686
     """
+    if epsilon > _HUGE_EPSILON:
+        return epsilon
     with arithmetic():
         share = decimal_of(rate)
-        return min(above((1 + share * (decimal_of(epsilon).exp() - 1)).ln()), epsilon)
+        return min(above((1 + share * (decimal_of(epsilon).exp() - 1)).ln() + _CANCELLED), epsilon)
 
 
 def smallest_epsilon(

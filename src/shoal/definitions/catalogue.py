@@ -49,6 +49,11 @@ class Definition:
             raise InternalError(f"the entry {self.id} of the catalogue has an unknown property")
 
     @property
+    def properties(self) -> dict[str, str]:
+        """Post-processing, convexity and composition, by name."""
+        return {name: str(getattr(self, name)) for name in PROPERTIES}
+
+    @property
     def composes(self) -> bool:
         """Whether losses add up when it is used several times."""
         return self.composition == "yes"
@@ -61,6 +66,7 @@ class Definition:
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
         fields = asdict(self)
+        fields["properties"] = {name: fields.pop(name) for name in PROPERTIES}
         fields["relations"] = [{"kind": kind, "to": other} for kind, other in self.relations]
         return fields
 

@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any
 
 from shoal.definitions.catalogue import all_definitions, get
+from shoal.errors import ShoalError
 
 INVERSE = {
     "stronger": "weaker",
@@ -45,6 +46,15 @@ class Step:
     kind: str
     target: str
     conversion: str | None = None
+
+    def convert(self, claim: Any, **parameters: object) -> Any:
+        """Execute the step on a claim of `shoal.guarantees`; see its `convert` for the parameters."""
+        from shoal.guarantees.converting import TARGETS, convert
+
+        target = next((one for one in TARGETS.values() if one.__name__ == get(self.target).claim), None)
+        if self.conversion is None or target is None:
+            raise ShoalError("E_UNSUPPORTED", f"No conversion executes the step from {self.source} to {self.target}.")
+        return convert(claim, target, **parameters)
 
     def __str__(self) -> str:
         runs = f"   {self.conversion}" if self.conversion else ""

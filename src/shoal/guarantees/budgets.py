@@ -50,7 +50,7 @@ def _most(claim: Claim, budget: Approximate, rule: str, known: int) -> int:
     def fits(times: int) -> bool:
         return _fits(claim, times, budget, rule)
 
-    low, step = known, 1
+    low, step = known, max(1, known // 16)
     while low + step <= LARGEST_COUNT and fits(low + step):
         low, step = low + step, step * 2
     high = min(low + step, LARGEST_COUNT + 1)

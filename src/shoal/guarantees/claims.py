@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, overload
 
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
-from shoal.params import LARGEST_EPSILON, SMALLEST_POSITIVE_DELTA, whole_number
+from shoal.params import LARGEST_EPSILON, MOST_BITS, SMALLEST_POSITIVE_DELTA, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,7 +36,8 @@ Number = int | float | Decimal | Fraction
 
 LARGEST_COUNT = 10**7
 LARGEST_PARAMETER = Fraction(10**12)
-SMALLEST_PARAMETER = Fraction(1, 10**12)
+SMALLEST_PARAMETER = Fraction(1, 10**100)
+SMALLEST_RATE = Fraction(1, 10**12)
 
 
 class Concentrated(NamedTuple):
@@ -128,6 +129,8 @@ def kept_number(value: object, what: str, allowed: str) -> int | float | Fractio
         number = exact(plain)
     except (ValueError, OverflowError):
         raise refused_parameter(what, "must be a finite number", allowed) from None
+    if max(number.numerator.bit_length(), number.denominator.bit_length()) > MOST_BITS:
+        raise refused_parameter(what, "has too many digits, or is too large or too small", allowed)
     if number.denominator == 1 and abs(number) < 10**15:
         return int(number)
     try:
@@ -172,7 +175,7 @@ def check_positive(claim: Claim, field: str) -> None:
     check_field(claim, field, "above 0", lambda value: value > 0)
     value = exact(getattr(claim, field))
     if not SMALLEST_PARAMETER <= value <= LARGEST_PARAMETER:
-        raise refused_parameter(field, "is out of range", "from 1e-12 to 1e12")
+        raise refused_parameter(field, "is out of range", "from 1e-100 to 1e12")
 
 
 def number_above(value: Fraction) -> float:
@@ -191,7 +194,7 @@ def count_of(times: object) -> int:
 def rate_of(value: object) -> Fraction:
     """A sampling rate in (0, 1]."""
     rate = exact(kept_number(value, "rate", "above 0 and at most 1"))
-    if not 0 < rate <= 1 or rate < SMALLEST_PARAMETER:
+    if not 0 < rate <= 1 or rate < SMALLEST_RATE:
         raise refused_parameter("rate", "must be above 0 and at most 1", "from 1e-12 to 1")
     return rate
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 Parameters = dict[str, Fraction]
+_TINY = Fraction(1, 10**20)
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,8 @@ def _pure_to_divergence(claim: Pure, _: Parameters) -> Claim:
     with arithmetic():
         epsilon = decimal_of(exact(claim.epsilon))
         falling = (-epsilon).exp()
-        return KullbackLeibler(number_above(above(epsilon * (1 - falling) / (1 + falling))))
+        divergence = epsilon * (1 - falling) / (1 + falling)
+        return KullbackLeibler(number_above(above(divergence + Decimal("1e-70"))))
 
 
 def _to_variation(claim: Claim, _: Parameters) -> Claim:
@@ -209,7 +211,9 @@ def _to_probabilistic(claim: Approximate, given: Parameters) -> Claim:
     if gamma <= 0:
         raise refused_parameter("gamma", "must be above 0", "any number above 0")
     with arithmetic():
-        delta = above(decimal_of(exact(claim.delta)) / (1 - (-decimal_of(gamma)).exp()))
+        slack = decimal_of(gamma)
+        shrunk = 1 - (-slack).exp() if gamma > _TINY else slack * (1 - slack)  # the difference would cancel
+        delta = above(decimal_of(exact(claim.delta)) / shrunk)
     if delta >= 1:
         raise ShoalError("E_UNSUPPORTED", "Nothing is left at so small a gamma.", hint="Ask for a larger gamma.")
     return Probabilistic(number_above(exact(claim.epsilon) + gamma), number_above(delta))

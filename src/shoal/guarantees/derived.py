@@ -25,6 +25,7 @@ from shoal.params import LARGEST_EPSILON
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_TINY = Fraction(1, 10**20)
 Neighbours = Literal["add/remove", "replace-one"]
 
 
@@ -80,7 +81,10 @@ def _approximate_of_group(claim: Approximate, owners: int) -> Claim:
     total = _epsilon_of_group(epsilon, owners)
     with arithmetic():
         one = decimal_of(epsilon)
-        factor = above(((one * owners).exp() - 1) / (one.exp() - 1)) if epsilon else Fraction(owners)
+        if epsilon > _TINY:
+            factor = above(((one * owners).exp() - 1) / (one.exp() - 1))
+        else:  # the quotient would cancel; it is at most this
+            factor = above(owners * (one * (owners - 1)).exp())
     return Approximate(total, _below_one(delta * factor))
 
 

@@ -63,3 +63,5 @@ def test_a_delta_that_floating_point_cannot_see_has_no_answer():
 @pytest.mark.parametrize("loss", [Response(Fraction(1000)), Geometric(Fraction(10**6), 20_000)])
 def test_what_is_of_no_use_numerically_is_told(loss):
     assert why_not({loss: 1})
+    assert why_not({Laplace(Fraction(1, 1000)): 1_000_000})
+    assert why_not({Laplace(Fraction(1, 1000)): 1000}) is None

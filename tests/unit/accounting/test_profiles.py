@@ -133,6 +133,16 @@ def test_numbers_are_rounded_up_and_never_lost():
         assert above(Decimal(0)) == 0
 
 
+def test_huge_gaussian_losses_stay_above_their_mean():
+    huge = Gaussian(Fraction(10**9))
+    assert huge.epsilon_at(Fraction(1, 10**6)) > 10**18 / 2
+    assert huge.delta_at(Fraction(10**6)) == 1
+    near = Gaussian(Fraction(10**6 + 1)), Gaussian(Fraction(10**6))
+    assert float(near[0].epsilon_at(Fraction(1, 10**6))) == pytest.approx(
+        float(near[1].epsilon_at(Fraction(1, 10**6))), rel=1e-5
+    )
+
+
 def test_an_unbounded_loss_has_no_epsilon_at_delta_zero():
     assert not is_bounded(Gaussian(Fraction(1)))
     assert not is_bounded(Sampled(Gaussian(Fraction(1)), Fraction(1, 2)))

@@ -80,6 +80,10 @@ def test_a_path_names_conversions_that_can_be_executed():
     steps = d.path("gaussian-dp", "probabilistic-dp")
     assert [step.target for step in steps] == ["approximate-dp", "probabilistic-dp"]
     assert all(step.conversion for step in steps)
+    claim = steps[1].convert(steps[0].convert(guarantees.Gaussian(1), delta=1e-6), gamma=0.1)
+    assert isinstance(claim, guarantees.Probabilistic)
+    with pytest.raises(ShoalError, match="E_UNSUPPORTED"):
+        d.path("dp", "bounded-dp")[0].convert(guarantees.Pure(1))
 
 
 def test_claims_of_the_catalogue_are_classes():

@@ -28,6 +28,7 @@ from shoal.errors import ShoalError
         lambda: g.Approximate(1, 1),
         lambda: g.Approximate(1, -1e-9),
         lambda: g.Approximate(1, Fraction(1, 10**400)),
+        lambda: g.Pure(Fraction(1, 3**5000)),
         lambda: g.ZeroConcentrated(0),
         lambda: g.ZeroConcentrated(1, -1),
         lambda: g.Renyi(1, 1),
@@ -140,3 +141,15 @@ def test_importing_loads_nothing_heavy():
     heavy = "numpy", "scipy", "dp_accounting", "duckdb", "pyarrow", "sqlglot", "opendp", "matplotlib"
     code = f"import sys, shoal.guarantees; print([name for name in {heavy!r} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("epsilon", [1e-7, 1e-20, 1e-45, 1e-90])
+def test_tiny_losses_are_converted_and_never_rounded_down(epsilon):
+    assert g.convert(g.Pure(epsilon), g.TotalVariation).delta >= epsilon * 0.499
+    assert g.convert(g.Pure(epsilon), g.KullbackLeibler).epsilon >= epsilon * epsilon * 0.499
+    assert g.subsample(g.Pure(epsilon), 1e-12).epsilon >= epsilon * 0.999e-12
+    assert g.group(g.Approximate(epsilon, 1e-9), 5).delta >= 5e-9
+    assert g.convert(g.Approximate(1, 1e-200), g.Probabilistic, gamma=epsilon).delta >= 0.999e-200 / epsilon
+    assert g.compose(g.Pure(epsilon) * 10, delta=0).epsilon >= epsilon * 9.999
+    if epsilon > 1e-49:
+        assert g.convert(g.Pure(epsilon), g.ZeroConcentrated).rho >= epsilon * epsilon * 0.499
