@@ -16,6 +16,7 @@ from shoal.release.stored_rows import distinct_names, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from fractions import Fraction
 
     from numpy.typing import NDArray
 
@@ -104,6 +105,7 @@ class Rows:
 class Result(Rows):
     """The answer of one statement: rows, what they cost, and how far the noise may have moved each number."""
 
+    epsilon: float | Fraction
     promise: str = OWNER_LEVEL
     """What the answer promises the people behind it."""
 
@@ -191,7 +193,7 @@ class Result(Rows):
     @property
     def cost(self) -> str:
         """What the answer cost, in words; nothing where no private table was read."""
-        return f"cost: ε = {self.epsilon:g}, δ = {self.delta:g}" if self._plan.selects else ""
+        return f"cost: ε = {float(self.epsilon):g}, δ = {self.delta:g}" if self._plan.selects else ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -235,7 +237,7 @@ class Result(Rows):
 class PolicyResult(Result):
     """The answer of a SELECT WITH POLICY; whatever shows it says in its first line what is promised."""
 
-    def __init__(self, answer: PolicyAnswer, epsilon: float, promise: str, level: float) -> None:
+    def __init__(self, answer: PolicyAnswer, epsilon: Fraction, promise: str, level: float) -> None:
         Rows.__init__(self, answer.table.replace_schema_metadata({PROMISE_KEY: promise}))
         self._answer = answer
         self._level = level
@@ -268,7 +270,7 @@ class PolicyResult(Result):
     @property
     def cost(self) -> str:
         """What the answer cost under its policy."""
-        return f"cost: ε = {self.epsilon:g} under the policy"
+        return f"cost: ε = {float(self.epsilon):g} under the policy"
 
     def _text(self, cells: list[list[str]], level: float) -> str:
         return f"{self.promise}\n{super()._text(cells, level)}"

@@ -9,6 +9,7 @@ from shoal import params
 from shoal.catalog import Catalog, fold
 from shoal.errors import ShoalError
 from shoal.explain import Explanation, explain_plan
+from shoal.policies.charging import uses_public_counts
 from shoal.result import PolicyResult, Result, Rows
 from shoal.rewrite.pipeline import plan_query
 from shoal.schema import frozen_schemas
@@ -187,7 +188,7 @@ class Session:
             select = on_its_own_stack(lambda: bind_policy_select(statement, self._catalog, schemas, epsilon))
             if epsilon is None and self._floor is not None and select.epsilon < self._floor:
                 raise self._too_cheap(select.position)
-            return self._policy_plan(select, public_n=self._charged_ledger is None), statement.explain
+            return self._policy_plan(select, public_n=uses_public_counts(self._charged_ledger)), statement.explain
         except ShoalError as error:
             raise self._advised(error).located(sql) from None
         except RecursionError:
@@ -214,7 +215,7 @@ class Session:
         if self._charged_ledger is None:
             before = self._spent_by_promise.get(select.rule.name, Fraction(0))
             self._spent_by_promise[select.rule.name] = before + plan.epsilon
-        return PolicyResult(answer, float(plan.epsilon), plan.promise, float(select.level))
+        return PolicyResult(answer, plan.epsilon, plan.promise, float(select.level))
 
     def _policy_explanation(self, plan: PolicyPlan) -> Explanation:
         from shoal.release.policy_clause.explain import explain_policy

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from shoal.accounting.ledger import Anchor, Ledger
+    from shoal.accounting.promises import Promise
     from shoal.accounting.spending.reports import Entry
     from shoal.accounting.suspension import Suspension
     from shoal.params import Budget
@@ -44,6 +45,16 @@ def budget(
     accountant: Annotated[
         AccountantName | None,
         typer.Option(help="With --create: how losses add up; fixed from then on.", show_default="basic"),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy", metavar="TABLE.POLICY", help="With --create: a budget about this policy of the catalog."
+        ),
+    ] = None,
+    catalog: Annotated[
+        Path | None,
+        typer.Option("--catalog", metavar="FILE", help="With --policy: the catalog.", show_default="shoal.toml"),
     ] = None,
     lift: Annotated[
         str | None,
@@ -80,8 +91,10 @@ def budget(
     from shoal.accounting.ledger import Ledger
 
     check_options(create, accountant, because, (lift, raise_to, loss))
+    promise = chosen_promise(create, policy, catalog)
     if create is not None:
-        Ledger.create(ledger, parse_budget(create), accountant=(accountant or AccountantName.basic).value)
+        chosen = (accountant or AccountantName.basic).value
+        Ledger.create(ledger, parse_budget(create), accountant=chosen, promise=promise)
     noted = parse_anchor(anchor)
     book = Ledger.open(ledger, None if loss else noted)
     if lift is not None:
@@ -97,6 +110,20 @@ def budget(
         show(book)
         if copied is not None:
             console().print(f"copied     the copy's anchor is {written_anchor(copied)}", soft_wrap=True)
+
+
+def chosen_promise(create: str | None, policy: str | None, catalog: Path | None) -> Promise | None:
+    """The promise of a ledger to be made: owners, or a policy of the catalog."""
+    if policy is None and catalog is None:
+        return None
+    if create is None or policy is None:
+        raise ShoalError("E_USAGE", "--policy and --catalog belong to --create: a ledger keeps its promise.")
+    from shoal.cli.policy import find
+    from shoal.policies.charging import promise_of
+
+    table, _, name = policy.partition(".")
+    found = find(catalog or Path("shoal.toml"), table, name)
+    return promise_of(found.rule, found.max_rows_per_owner)
 
 
 def check_options(

@@ -1,33 +1,54 @@
-"""What a ledger is asked for when a policy's release is charged to it: the loss under the ledger's own promise."""
+"""What a ledger is asked for when a policy's release is charged to it: the loss under the ledger's own promise.
+
+| the ledger is about | a release under a policy costs |
+|---|---|
+| owners | its owner-level loss: rows per owner · max over x of Σ abs(v_i(x))/scale_i |
+| the same policy | the ε that is asked |
+| another policy R | R.moves · max over R's edges of Σ abs(v_i(x) − v_i(y))/scale_i, times the rows per owner |
+
+What none of them bounds is infinite, refused with E_BUDGET before anything is read.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shoal.accounting.accountants import Loss
 from shoal.accounting.ledger import Ledger
-from shoal.accounting.neighbours import OWNER, Neighbours
-from shoal.errors import InternalError, ShoalError
+from shoal.accounting.promises import Promise
+from shoal.errors import ShoalError
+from shoal.policies.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from shoal.policies.policy import Policy
 
 
 class Charged(Protocol):
     """A planned release that knows its losses."""
 
     @property
+    def rule(self) -> Policy:
+        """Its own policy."""
+
+    @property
+    def rows_per_owner(self) -> int:
+        """How many rows of an owner are kept."""
+
+    @property
     def epsilon(self) -> Fraction:
-        """Under its own policy."""
+        """The loss under its own policy."""
 
     @property
     def owner_loss(self) -> Fraction | float:
-        """Under owner-level privacy."""
+        """The loss under owner-level privacy."""
+
+    def loss_under(self, other: Policy) -> Fraction | float:
+        """The loss under another policy."""
 
 
 def opened(ledger: Ledger | str | Path | None) -> Ledger | None:
@@ -39,40 +60,74 @@ def opened(ledger: Ledger | str | Path | None) -> Ledger | None:
     raise ShoalError("E_USAGE", "ledger is a path or a Ledger.")
 
 
-def promise_of(ledger: Ledger) -> Neighbours:  # noqa: ARG001 - ledgers of this format are about owners
-    """The one promise a ledger's budget is about."""
-    return OWNER
+def promise_of(rule: Policy, rows_per_owner: int = 1) -> Promise:
+    """A policy as ledgers keep it."""
+    return Promise("policy", rule.canonical, rule.moves, rows_per_owner)
 
 
-def uses_public_counts(ledger: Ledger | None, rule: Policy) -> bool:
-    """Whether the number of records may be used: it is no secret of the policy, and one of the owner-level promise."""
-    return ledger is None or promise_of(ledger) == rule.neighbours
+def policy_of(ledger: Ledger) -> Policy | None:
+    """The policy that a ledger's budget is about; None where it is about owners."""
+    return Policy.from_dict(json.loads(ledger.promise.policy)) if ledger.promise.kind == "policy" else None
+
+
+def uses_public_counts(ledger: Ledger | None) -> bool:
+    """Whether the number of records may be used: no policy hides it, and owner-level privacy does."""
+    return ledger is None or ledger.promise.kind == "policy"
+
+
+def uses_known_totals(ledger: Ledger | None, rule: Policy) -> bool:
+    """Whether known counts may be read from the data: on a ledger of the same policy, or on none."""
+    return ledger is None or ledger.promise.policy == rule.canonical
 
 
 def loss_on(ledger: Ledger, plan: Charged, owner: str | None) -> Loss:
-    """The cost of a release on this ledger; one about owners is asked for the owner-level loss, if there is one."""
-    if promise_of(ledger) != OWNER:
-        raise InternalError("only ledgers about owners can be made so far")
-    cost = plan.owner_loss
-    if owner is None or math.isinf(cost):
-        why = (
-            "The release names no owner, so it cannot be charged to a ledger about owners."
-            if owner is None
-            else "The release gives some numbers exactly: under owner-level privacy it would cost an infinite epsilon."
-        )
-        raise ShoalError("E_BUDGET", f"{why} Nothing was spent.", hint="Name owner=, or release without this ledger.")
+    """The cost of a release under the promise of this ledger."""
+    about = policy_of(ledger)
+    if about is None:
+        cost = plan.owner_loss if owner is not None else math.inf
+    else:
+        cost = plan.loss_under(about)
+        # Without an owner column, an owner's rows are records of their own, and all of them may move.
+        cost = cost if owner is not None else cost * ledger.promise.rows_per_owner
+    if math.isinf(cost):
+        raise _infinite(owner, about)
     return Loss(Fraction(cost), Fraction(0))
+
+
+def _infinite(owner: str | None, about: Policy | None) -> ShoalError:
+    if about is not None:
+        why = f"Under policy {about.name}, which the ledger is about, it would cost an infinite epsilon."
+    elif owner is None:
+        why = "The release names no owner, so it cannot be charged to a ledger about owners."
+    else:
+        why = "The release gives some numbers exactly: under owner-level privacy it would cost an infinite epsilon."
+    hint = "Use a ledger of the same policy: shoal budget --create EPS,0 --policy TABLE.POLICY."
+    return ShoalError("E_BUDGET", f"{why} Nothing was spent.", hint=hint)
 
 
 def charged_run(
     ledger: Ledger | None, plan: Charged, owner: str | None, user: str | None, text: str, run: Callable[[], Any]
 ) -> Any:
     """Reserve → run → commit; a failure after the charge stays charged and says one thing only."""
-    reservation = None if ledger is None else ledger.reserve(loss_on(ledger, plan, owner), user=user, description=text)
+    reservation = None
+    if ledger is not None:
+        reservation = ledger.reserve(
+            Loss(plan.epsilon, Fraction(0)),
+            user=user,
+            description=text,
+            promise=promise_of(plan.rule, plan.rows_per_owner),
+            cost=loss_on(ledger, plan, owner),
+        )
     try:
         found = run()
     except Exception:  # noqa: BLE001 - what went wrong could depend on the data, and none of it may be told
         found = None
+    except BaseException:
+        # Ctrl+C or an ordered exit: the user's own doing, which suspends nobody.
+        if reservation is not None:
+            with suppress(ShoalError):
+                reservation.cancel()
+        raise
     if found is None:
         if reservation is not None:
             reservation.fail()

@@ -31,7 +31,7 @@ from shoal.mechanisms.certified import round_scale_up
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.noise import add_noise
 from shoal.policies import charging
-from shoal.policies.policy import Policy
+from shoal.policies.policy import Policy, stretch
 from shoal.policies.secrets import Partition
 from shoal.policy.release import opened
 
@@ -76,6 +76,15 @@ class KMeansPlan:
     def epsilon(self) -> Fraction:
         """All rounds together."""
         return self.rounds * plan_loss([self.sums, self.sizes]).epsilon
+
+    def loss_under(self, other: Policy) -> Fraction | float:
+        """The loss under another policy: by its moves where every move is covered, else by the stretch of the parts."""
+        if other.domain != self.rule.domain:
+            return math.inf
+        if not self.sizes_exact:
+            return self.epsilon * Fraction(other.moves, self.rule.moves)
+        longest = stretch(self.rule, other)
+        return math.inf if math.isinf(longest) else self.epsilon * Fraction(longest)
 
     @property
     def owner_loss(self) -> Fraction | float:

@@ -153,7 +153,7 @@ def release(
     """
     checked = _checked(query, rule, epsilon, level, owner, max_rows_per_owner)
     book = charging.opened(ledger)
-    public = charging.uses_public_counts(book, rule)
+    public = charging.uses_public_counts(book)
     plan = plan_release(
         query, rule, checked, rows_per_owner=max_rows_per_owner, public_n=public, sampled=owner is not None
     )
@@ -164,7 +164,9 @@ def release(
 
         def run() -> tuple[list[list[int]], int, Mapping[Any, int] | None]:
             records = read_records(source.engine, source.table, rule.domain, owner, max_rows_per_owner)
-            known = totals if totals is not None else _known_totals(rule, records, sampled=owner is not None)
+            known = totals
+            if known is None and charging.uses_known_totals(book, rule):
+                known = _known_totals(rule, records, sampled=owner is not None)
             return answers.draw(plan, records), records.n, known
 
         drawn, n, known = charging.charged_run(book, plan, owner, user, f"policy {rule.name}: {query.name}", run)

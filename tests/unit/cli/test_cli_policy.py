@@ -76,3 +76,11 @@ def test_the_promise_stands_beside_every_format(shoal, catalog, tmp_path):
     done = shoal(*base, "--format", "csv")
     assert done.out.startswith('"s"')
     assert done.err.startswith("policy nearby_age")
+
+
+def test_a_budget_can_be_about_a_policy(shoal, catalog, tmp_path):
+    ledger = str(tmp_path / "ledger")
+    done = shoal("budget", "--ledger", ledger, "--create", "3,0", "--policy", "people.nearby_age", "--catalog", catalog)
+    assert (done.status, "policy" in done.out) == (0, True)
+    assert shoal("budget", "--ledger", ledger, "--policy", "people.nearby_age").status == 2
+    assert json.loads(shoal("budget", "--ledger", ledger, "--json").out)["promise"]["moves"] == 1

@@ -16,7 +16,7 @@ from shoal.errors import ShoalError
 from shoal.mechanisms.entropy import seeded_entropy
 from shoal.mechanisms.noise import draw_noise
 from shoal.params import Budget
-from shoal.policies import answers, planning
+from shoal.policies import answers, charging, planning
 from shoal.policies.strategies import discrete_variance
 
 AGES = policy.Domain({"age": range(101)})
@@ -303,6 +303,52 @@ def test_a_ledger_may_be_a_path(tmp_path):
     Ledger.create(tmp_path / "budget", Budget(Fraction(30), Fraction(0)))
     policy.release(people(), policy.sum("age"), NEAR, ledger=tmp_path / "budget", owner="uid", user="ann")
     assert Ledger.open(tmp_path / "budget").spent_by_user() == {"ann": (20, 0)}
+
+
+def policy_book(rule, epsilon=100):
+    return Ledger.in_memory(Budget(Fraction(epsilon), Fraction(0)), promise=charging.promise_of(rule))
+
+
+def test_on_a_ledger_of_the_same_policy_sums_are_exact_and_the_same_rational():
+    ledger = policy_book(TENS)
+    total = Fraction(0)
+    for query in (policy.cumulative("age"), policy.mean("age"), policy.histogram("age")):
+        found = policy.release(people(), query, TENS, epsilon=0.3, ledger=ledger, owner="uid")
+        assert found.epsilon == policy.explain(query, TENS, epsilon=0.3, owner="uid").epsilon
+        total += found.epsilon
+    assert ledger.spent == (total, 0)
+    assert sum(policy.release(people(), policy.histogram("age"), TENS, ledger=ledger).values) == pytest.approx(500)
+
+
+def test_on_a_ledger_of_another_policy_a_release_costs_what_it_loses_there():
+    full = policy.Policy(AGES, policy.full(), name="full")
+    ten = policy.Policy(AGES, policy.distance(age=10), name="ten")
+    for about, cost in ((ten, 2), (full, 20)):
+        ledger = policy_book(about)
+        policy.release(people(), policy.sum("age"), NEAR, epsilon=1, ledger=ledger, owner="uid")
+        assert ledger.spent == (cost, 0)
+        assert cost == policy.stretch(NEAR, about)
+    for query, rule in (
+        (policy.cumulative("age"), TENS),
+        (policy.histogram("ward"), policy.Policy(BOTH, policy.full())),
+    ):
+        ledger = policy_book(full)
+        with pytest.raises(ShoalError) as refused:
+            policy.release(people(), query, rule, epsilon=1, ledger=ledger, owner="uid")
+        assert refused.value.code == "E_BUDGET"
+        assert ledger.entries() == []
+
+
+def test_clusters_are_charged_under_the_ledgers_policy():
+    parts = policy.Policy(AGES, policy.partition(age=[0, 50]), name="parts")
+    ledger = policy_book(parts)
+    found = policy.kmeans(people(), 2, parts, epsilon=1, iterations=2, ledger=ledger, owner="uid")
+    assert ledger.spent == (found.epsilon, 0)
+    with pytest.raises(ShoalError, match="E_BUDGET"):
+        policy.kmeans(people(), 2, parts, epsilon=1, ledger=policy_book(NEAR), owner="uid")
+    ledger = policy_book(TENS)
+    found = policy.kmeans(people(), 2, NEAR, epsilon=1, ledger=ledger, owner="uid")
+    assert ledger.spent == (found.epsilon, 0)
 
 
 @pytest.mark.parametrize(

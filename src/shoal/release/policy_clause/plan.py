@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from shoal.engines.deadline import Deadline
     from shoal.plan.policy_select import PolicyAggregate, PolicySelect
     from shoal.policies.planning import Measured, ReleasePlan
+    from shoal.policies.policy import Policy
     from shoal.policies.tables import Steps
 
 ONE = Fraction(1)
@@ -71,6 +72,33 @@ class PolicyPlan:
         """The loss under the policy, from the events alone."""
         plain = plan_loss([each.event for each in self.families]).epsilon
         return plain + sum((each.plan.epsilon for each in self.quantiles.values()), Fraction(0))
+
+    @property
+    def rule(self) -> Policy:
+        """The policy."""
+        return self.select.rule
+
+    @property
+    def rows_per_owner(self) -> int:
+        """How many rows of an owner are kept."""
+        return self.select.rows_per_owner
+
+    def loss_under(self, other: Policy) -> Fraction | float:
+        """The loss under another policy, family by family; infinite where a number that is exact here is a secret there."""
+        if other.canonical == self.rule.canonical:
+            return self.epsilon
+        if other.domain != self.rule.domain:
+            return math.inf
+        total: Fraction | float = Fraction(0)
+        for each in self.families:
+            moved = self.rows_per_owner * other.steps(each.names, each.table, sampled=True)  # type: ignore[arg-type]
+            if moved and not each.scale:
+                return math.inf
+            total += Fraction(moved) / each.scale if moved else 0
+        for quantiles in self.quantiles.values():
+            # Rows that a WHERE leaves out might come in along an edge of the other policy.
+            total += math.inf if quantiles.filtered else quantiles.plan.loss_under(other)
+        return total
 
     @property
     def owner_loss(self) -> Fraction | float:

@@ -9,7 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import shoal
+from shoal.accounting.ledger import Ledger
 from shoal.errors import ShoalError
+from shoal.params import Budget
+from shoal.policies import charging
 from shoal.result import OWNER_LEVEL
 
 ROWS = 2000
@@ -290,6 +293,22 @@ def test_a_budget_about_owners_is_charged_the_owner_level_loss():
                 opened.query(query(text, epsilon=epsilon))
             assert refused.value.code == "E_BUDGET"
         assert opened.spent == (20.0, 0.0)
+
+
+def test_a_ledger_of_the_policy_is_charged_what_is_asked(tmp_path):
+    catalog = shoal.Catalog.from_dict(CATALOG)
+    chosen = catalog.table("people").policies["nearby_age"]
+    promise = charging.promise_of(chosen.rule, chosen.max_rows_per_owner)
+    Ledger.create(tmp_path / "ledger", Budget(Fraction(3), Fraction(0)), promise=promise)
+    with shoal.connect(TABLES, catalog, ledger=tmp_path / "ledger") as opened:
+        found = opened.query(query("SUM(age), COUNT(*), MEDIAN(age) FROM people", epsilon=1))
+        assert opened.ledger.spent == (opened.ledger.entries()[0].asked[0], 0)
+        assert opened.ledger.spent[0] == found.epsilon <= 1
+        opened.query("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5) COUNT(DISTINCT uid) FROM people")
+        assert opened.ledger.spent[0] == found.epsilon + 2 * Fraction(1, 2)
+        with pytest.raises(ShoalError) as refused:
+            opened.query(query("COUNT(*) FILTER (WHERE age < 9) FROM people", policy="tens", epsilon=5))
+        assert refused.value.code == "E_BUDGET"
 
 
 def test_a_session_without_a_budget_adds_up_promise_by_promise():
