@@ -7,7 +7,7 @@ carries its assumptions.
     >>> round(kept.epsilon_at(1e-6), 3)
     0.753
     >>> kept.assumptions[0]
-    "The attacker knows nobody's answer, and not the target's."
+    "The attacker knows nobody's answer."
 """
 
 from shoal.knowledge.guarantee import Guarantee

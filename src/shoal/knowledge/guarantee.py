@@ -224,13 +224,14 @@ def _number(value: object, name: str) -> float:
     return float(value)
 
 
-def assumptions_about(people: int, known: int, chances: str) -> tuple[str, ...]:
+def assumptions_about(people: int, known: int, chances: str, group: int = 1) -> tuple[str, ...]:
     """What every release here assumes."""
-    whom = "nobody's answer" if known == 0 else f"the answers of {known:,} of {people:,} people"
+    some = f"The attacker knows the answers of {known:,} of {people:,} people, and the target is not one of them."
     return (
-        f"The attacker knows {whom}, and not the target's.",
+        some if known else "The attacker knows nobody's answer.",
         "What the attacker knows is independent of the target's answer.",
-        "The answers of different people are independent of each other.",
+        "The answers of different people are independent of each other"
+        + (", outside the target's group." if group > 1 else "."),
         chances,
     )
 

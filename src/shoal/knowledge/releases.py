@@ -67,7 +67,7 @@ def count(
         "An exact count" if noise is None else f"A count with geometric noise of scale {noise:g}",
         loss,
         method,
-        (*assumptions_about(people, known, words), *_group_words(group)),
+        (*assumptions_about(people, known, words, group), *_group_words(group)),
         warned,
         None if noise is None else (group / noise, 0.0),
     )
@@ -127,29 +127,30 @@ def threshold(
         )
     checks.exactly_one(at_most, probabilities, "at_most and probabilities")
     active = checks.one_of(attacker, checks.ATTACKERS, "attacker") == "active"
-    loss: Loss
     if probabilities is not None:
         chances = checks.probabilities_of(probabilities, people, "person, the known ones last")
-        loss, method, words = KnownThreshold(chances, shown_above, known, active, both_sides), "exact", chances_words()
-        expected = math.fsum(chances)
+        loss: Loss = KnownThreshold(chances, shown_above, known, active, both_sides)
+        method, words, expected = "exact", chances_words(), math.fsum(chances)
     else:
         most = checks.number_between(at_most, "at_most", 0.0, 1.0, open_low=False)
         loss = Threshold(people - known - 1, shown_above, most, known, active, both_sides)
         method, expected = "worst case", people * most
         words = f"Everybody unknown to the attacker says yes with a chance of at most {most:g}."
-    how = (
-        "The attacker decides what the known people answer."
-        if active
-        else "The known people's answers are random like the others'."
-    )
     warned = ignorance_warnings(people, people - known - 1, None, loss.smallest)
     return Guarantee(
-        f"A count shown above {shown_above} only" + (", and below that many no" if both_sides else ""),
+        f"A count shown only where more than {shown_above} said yes"
+        + (f" and more than {shown_above} said no" if both_sides else ""),
         loss,
         method,
-        (*assumptions_about(people, known, words), *((how,) if known else ())),
+        (*assumptions_about(people, known, words), *(_attacker_words(active=active) if known else ())),
         (*warned, *expectation_warning(shown_above, expected)),
     )
+
+
+def _attacker_words(*, active: bool) -> tuple[str, ...]:
+    if active:
+        return ("The attacker decides what the known people answer.",)
+    return ("The known people's answers are random like the others'.",)
 
 
 def k_anonymity(

@@ -61,8 +61,7 @@ class Flips:
 
     def merged(self, times: int) -> Flips:
         """The flips of so many sketches with these flips, merged."""
-        zero = math.exp(times * math.log(self.zero))
-        return Flips(self.keep, self.keep * (1 - 1 / zero))
+        return Flips(self.keep, -self.keep * math.expm1(-times * math.log(self.zero)))
 
 
 def merge_bits(first: Bits, flips: Flips, second: Bits, other: Flips, entropy: Entropy) -> Bits:

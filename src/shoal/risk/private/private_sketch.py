@@ -81,6 +81,12 @@ class PrivateSketch:
         """The same with coins from a named source."""
         self._check_fits(other)
         flips = self.flips.then(other.flips)
+        if flips.noise >= flips.keep:
+            raise ShoalError(
+                "E_SKETCH",
+                "So many releases were merged that nothing can be counted any more.",
+                hint="Merge fewer, or release at a larger ε; risk.sketch_error tells the error before.",
+            )
         return PrivateSketch(
             merge_bits(self.bits, self.flips, other.bits, other.flips, entropy),
             self.key_id,

@@ -216,6 +216,14 @@ def test_a_release_is_never_merged_with_itself():
         risk.merge_private([one, two, risk.PrivateSketch.from_bytes(two.to_bytes())])
 
 
+def test_merging_ends_where_nothing_is_left_to_count():
+    assert risk.sketch_error(1, 100_000, merged=10_000) == math.inf
+    many = [raw_of([1], buckets=16, levels=1).release(0.01) for _ in range(60)]
+    with pytest.raises(ShoalError, match="nothing can be counted") as refused:
+        risk.merge_private(many)
+    assert refused.value.code == "E_SKETCH"
+
+
 @pytest.mark.parametrize(
     "other",
     [
