@@ -9,6 +9,7 @@ from fractions import Fraction
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pytest
 from planted import (
     ALIKE,
     INVARIANT,
@@ -34,8 +35,10 @@ from sqlglot import exp
 from shoal import params
 from shoal.accounting.accountants import Spent
 from shoal.accounting.ledger import Ledger
+from shoal.accounting.spending.pen import Pen
 from shoal.audit.suite.replay import without_owner
 from shoal.catalog import Catalog
+from shoal.engines.base import EngineFailure
 from shoal.engines.deadline import Deadline
 from shoal.engines.duckdb import engine
 from shoal.engines.duckdb.engine import DuckDBEngine
@@ -573,4 +576,61 @@ def _overspends():
 
 @planted("check, then act", "the budget is looked at when a session opens, and not again", INVARIANT, _overspends)
 def a_budget_nobody_looks_at(patch):
-    patch.setattr(Ledger, "_require_fit", lambda _self, _spent, _request: None)
+    patch.setattr(Pen, "_require_fit", lambda _self, _charge, _accounts: None)
+
+
+def _failures(ask):
+    """How many of three queries are told to have failed; the engine fails in all of them."""
+    with session() as asked:
+
+        def fails(*_):
+            raise EngineFailure
+
+        asked._engine.totals = fails
+        return ask(asked, private(TOTAL, **WHOLE)).count("E_EXECUTION")
+
+
+def _one_by_one(asked, sql):
+    return [_code(lambda: asked.query(sql)) for _ in range(3)]
+
+
+def _all_at_once(asked, sql):
+    plan = asked.plan(sql)
+    runs = [asked.ledger.reserve(execute.charge_of(plan)) for _ in range(3)]
+    return ["E_EXECUTION" if _code(run.fail) == "answered" else "E_SUSPENDED" for run in runs]
+
+
+def _code(call):
+    try:
+        call()
+    except ShoalError as error:
+        return error.code
+    return "answered"
+
+
+@planted(
+    "an oracle that may be asked again",
+    "a query that fails suspends nobody",
+    INVARIANT,
+    lambda: _failures(_one_by_one) > 1,
+)
+def failures_without_end(patch):
+    patch.setattr(Pen, "suspend", lambda *_: None)
+
+
+@planted(
+    "an oracle asked many times at once",
+    "runs that end after a failure are not withheld",
+    INVARIANT,
+    lambda: _failures(_all_at_once) > 1,
+)
+def parallel_failures(patch):
+    honest = Pen.settle
+
+    def seen_by_nobody(self, *arguments, **named):
+        with pytest.MonkeyPatch.context() as blind:
+            blind.setattr(Pen, "is_suspended", lambda *_: False)
+            blind.setattr(Pen, "suspend", lambda *_: None)
+            return honest(self, *arguments, **named)
+
+    patch.setattr(Pen, "settle", seen_by_nobody)

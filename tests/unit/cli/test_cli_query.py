@@ -8,13 +8,16 @@ import pty
 import re
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from shoal.accounting.accountants import Loss
 from shoal.accounting.ledger import Ledger
 from shoal.cli.explain import rounded_up
+from shoal.params import Budget
 
 pytestmark = pytest.mark.usefixtures("in_shop")
 
@@ -301,3 +304,36 @@ def test_a_first_answer_costs_little_processor_time(processor_seconds):
     `python -m benchmarks latency` holds the start of the program against its goal of one second by the clock.
     """
     assert processor_seconds("query", SITES, "--db", "data/", "--format", "csv") < 3
+
+
+STOPPED = """
+import os, signal, sys
+from shoal.cli.main import program
+from shoal.engines.duckdb.engine import DuckDBEngine
+
+number = getattr(signal, sys.argv.pop(1))
+
+def stopped(*_):
+    os.kill(os.getpid(), number)
+    while True:
+        pass
+
+DuckDBEngine.totals = stopped
+program()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [("SIGTERM", "cancelled"), ("SIGHUP", "cancelled"), ("SIGINT", "cancelled"), ("SIGKILL", "reserved")],
+)
+def test_a_query_that_is_told_to_stop_is_cancelled_and_one_that_is_killed_is_not(name, state):
+    book = Ledger.create("ledger.db", Budget(Fraction(3), Fraction(0)))
+    sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(DISTINCT uid) AS n FROM visits"
+    words = ["query", sql, "--db", "data/", "--ledger", "ledger.db", "--user", "ada"]
+    done = subprocess.run([sys.executable, "-c", STOPPED, name, *words], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert [entry.state for entry in book.entries()] == [state], done.stderr
+    assert "Traceback" not in done.stderr
+    if state == "cancelled":
+        book.reserve(Loss(Fraction(1), Fraction(0)), user="ada")
