@@ -7,12 +7,10 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks import visits
 from benchmarks.peers import PATIENCE, SCRIPTS, install, python, reason
 from shoal import local
 from shoal.local.client import Client
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 RUNS = 5
-ENVIRONMENT = visits.DATA / "peers-environment"
 GOALS = {"unary": 10, "hashing": 10, "k-ary": 3}
 """How many times faster than the faster peer."""
 ORACLES = ("k-ary", "unary", "hashing", "subset", "projective")
@@ -133,6 +130,3 @@ def table(ours: Mapping[str, float], peers: Mapping[str, Peer], alone: Mapping[s
         lines.append(f"| {' | '.join(cells)} |")
     failures = [f"{name} could not be run: {peer.failure}" for name, peer in peers.items() if peer.failure]
     return [*lines, "", *(f"- {what}: {value:.3g}" for what, value in alone.items()), *failures]
-
-
-__all__ = ["GOALS", "Path", "Peer", "alone", "ours", "peers", "table"]

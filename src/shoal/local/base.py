@@ -324,7 +324,8 @@ class Question(ABC):
         The same question and round again is free, a new round is charged again. With `shuffled=True`, n honest reports
         and δ, the charge is the (ε, δ) that a trusted shuffler leaves.
         """
-        binary = len(self.spec.get("values", ())) == 2 and "keep" not in self.spec
+        # The tighter bound is that of binary randomized response, which two values have under one oracle alone.
+        binary = self.spec.get("oracle") == "subset" and len(self.spec["values"]) == 2
         promise, loss = charges.loss_of(self.exact_epsilon, shuffled=shuffled, n=n, delta=delta, binary=binary)
         return charges.open_question(ledger, promise, loss, self.sha256, self.title, user, round)
 

@@ -55,6 +55,10 @@ def test_a_shuffled_question_is_charged_what_the_shuffler_leaves(ledger):
     assert float(opened.epsilon) == pytest.approx(0.0530, abs=5e-5)
     assert ledger.spent == (opened.epsilon, Fraction(1, 10**6))
     assert "promise: shuffled" in ledger.entries()[0].description
+    # The tighter bound belongs to binary randomized response, and to no other question of two values.
+    yes, bits = (local.choice(["a", "b"], epsilon=1, oracle=oracle) for oracle in ("subset", "unary"))
+    losses = [one.open(Ledger.in_memory(), shuffled=True, n=10_000, delta=1e-6).epsilon for one in (yes, bits)]
+    assert [float(loss) for loss in losses] == pytest.approx([0.0432, 0.0530], abs=5e-5)
     # Without the shuffler it is another promise, and charged as one.
     assert question.open(ledger).charged
     longitudinal = local.choice(range(10), longitudinal=(1, 4)).open(ledger, shuffled=True, n=10**5, delta=1e-6)
