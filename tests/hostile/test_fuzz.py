@@ -46,9 +46,8 @@ ROWS_PER_BATCH = 40
 def engine_with(tables, threads):
     """An engine over tables cut into many batches, so that several threads have something to do."""
     connection = duckdb.connect(":memory:", config={"threads": str(threads)})
-    for name, table in tables.items():
-        connection.register(name, pa.Table.from_batches(table.to_batches(ROWS_PER_BATCH), table.schema))
-    return DuckDBEngine(connection, ours=True)
+    frames = {n: pa.Table.from_batches(t.to_batches(ROWS_PER_BATCH), t.schema) for n, t in tables.items()}
+    return DuckDBEngine(connection, ours=True, frames=frames)
 
 
 @dataclass(frozen=True)
