@@ -51,7 +51,7 @@ def _all_jobs(folder: Path, place: Path, times: int, *, peers: bool) -> list[Tim
     jobs: list[tuple[str, str, Path]] = [
         ("measure three columns and a sensitive one, 301,620 rows", "three", ten),
         ("measure seven columns and a sensitive one, 30,162 rows", "seven", small),
-        ("recode seven columns, k = 5, 5% suppressed, 30,162 rows", "recode", small),
+        ("recode seven columns, 5% suppressed, 30,162 rows", "recode", small),
     ]
     found = []
     for what, job, path in jobs:
@@ -60,7 +60,7 @@ def _all_jobs(folder: Path, place: Path, times: int, *, peers: bool) -> list[Tim
             found.append(_shown(_theirs(what, job, path, folder)))
     rows = 30_162 * times
     found.append(_shown(_ours(f"measure seven columns and a sensitive one, {rows:,} rows", "seven", many, folder)))
-    found.append(_shown(_ours(f"recode seven columns, k = 5, 5% suppressed, {rows:,} rows", "recode", many, folder)))
+    found.append(_shown(_ours(f"recode seven columns, 5% suppressed, {rows:,} rows", "recode", many, folder)))
     found.append(_shown(_ours("nine recodings of nine columns, 30,162 rows", "nine", small, folder)))
     return found
 

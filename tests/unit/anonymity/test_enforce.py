@@ -223,6 +223,20 @@ class Everything:
     __hash__ = None
 
 
+@settings(deadline=None, max_examples=50)
+@given(rows=tables(most=10), others=tables(most=10), asked=demands(population=True), owned=st.booleans())
+def test_local_recoding_within_a_population_keeps_its_demands(rows, others, asked, owned):
+    people = arrow([*rows, *(row | {"owner": row["owner"] + 1000} for row in others)])
+    try:
+        found = enforce(rows, asked, owned=owned, recoding="local", population=people)
+    except ShoalError as error:
+        refused(error)
+        return
+    assert found.after.check(**asked).passed
+    again = anonymity.apply(arrow(rows), found.transformation, owner="owner" if owned else None, population=people)
+    assert again.to_arrow().equals(found.to_arrow())
+
+
 @settings(deadline=None, max_examples=60)
 @given(rows=tables(), asked=demands(), owned=st.booleans(), recoding=st.sampled_from(["global", "local"]))
 def test_a_saved_transformation_gives_the_same_bytes(tmp_path_factory, rows, asked, owned, recoding):

@@ -186,3 +186,21 @@ def test_a_rule_that_does_not_fit_the_values_says_how_many():
 def test_a_hierarchy_for_a_column_nobody_recodes_is_refused():
     with pytest.raises(ShoalError, match="E_HIERARCHY"):
         anonymity.enforce(pa.table({"a": [1, 2]}), "a", k=2, hierarchies={"b": Hierarchy.intervals([5])})
+
+
+def test_a_top_that_is_one_label_keeps_its_name_and_another_gets_a_star_above_it(tmp_path):
+    (tmp_path / "a.csv").write_text("x;all\ny;all\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text("x;p\ny;q\n", encoding="utf-8")
+    assert labels(Hierarchy.read(tmp_path / "a.csv"), "x") == ["x", "all"]
+    assert labels(Hierarchy.read(tmp_path / "b.csv"), "x") == ["x", "p", "*"]
+    found = anonymity.enforce(pa.table({"a": ["x", "y"]}), "a", k=2, hierarchies={"a": tmp_path / "a.csv"})
+    assert found.to_arrow().column("a").to_pylist() == ["all", "all"]
+    found.transformation.save(tmp_path / "t.toml")
+    again = anonymity.apply(pa.table({"a": ["x", "y"]}), tmp_path / "t.toml")
+    assert again.to_arrow().equals(found.to_arrow())
+
+
+def test_a_damaged_file_is_named_with_its_column(tmp_path):
+    (tmp_path / "a.csv").write_text("x;*\nx;*\n", encoding="utf-8")
+    with pytest.raises(ShoalError, match=r"Line 2 of the hierarchy of 'a' in 'a\.csv'"):
+        anonymity.enforce(pa.table({"a": ["x", "x"]}), "a", k=2, hierarchies=tmp_path)

@@ -191,7 +191,7 @@ def test_failing_classes_come_smallest_first_with_what_they_break():
 def test_a_check_says_what_is_broken_and_by_how_many():
     verdict = anonymity.measure(pa.table({"a": [1, 2, 2]}), "a").check(k=2)
     assert not verdict.passed
-    assert verdict.findings[0].sentence == "Every class has at least 2 owners: broken by 1 classes with 1 rows."
+    assert verdict.findings[0].sentence == "Every class has at least 2 owners: broken by 1 class with 1 rows."
     assert verdict.to_dict()["passed"] is False
 
 
@@ -257,3 +257,16 @@ def test_the_dictionary_has_every_key_and_no_value_of_the_data():
     assert list(found.to_dict()) == [*keys.split(), "sensitive", "risk", "not_protected"]
     assert "secret" not in repr(found.to_dict())
     assert "hidden" not in str(found)
+
+
+def test_rows_without_an_owner_count_as_one_owner_and_are_told():
+    found = anonymity.measure(pa.table({"uid": [1, None, None], "a": [1, 1, 1]}), "a", owner="uid")
+    assert (found.k, found.owners) == (2, 2)
+    assert "2 rows have no owner" in found.warnings[0]
+
+
+def test_the_chance_of_a_small_population_is_a_sum_over_its_sizes():
+    found = anonymity.measure(pa.table({"a": [1] * 300}), "a", sampling=0.1)
+    assert found.chance_below(300) == 0.0
+    assert found.chance_below(3000) == pytest.approx(0.5, abs=0.02)
+    assert anonymity.measure(pa.table({"a": [1]}), "a").chance_below(5) is None

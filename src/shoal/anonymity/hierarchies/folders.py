@@ -33,7 +33,7 @@ def hierarchies_for(columns: Sequence[str], given: Any) -> dict[str, Hierarchy]:
     if isinstance(given, (str, Path)):
         found = _from_path(Path(given), columns)
     elif isinstance(given, Mapping):
-        found = {str(column): Hierarchy.of(hierarchy) for column, hierarchy in given.items()}
+        found = {str(column): Hierarchy.of(hierarchy, str(column)) for column, hierarchy in given.items()}
         unknown = sorted(set(map(fold, found)) - set(map(fold, columns)))
         if unknown:
             raise wrong(f"There is a hierarchy for {unknown[0]!r}, which is not a quasi-identifier.")
@@ -47,7 +47,7 @@ def _from_path(path: Path, columns: Sequence[str]) -> dict[str, Hierarchy]:
     if path.is_dir():
         found = {column: file for column in columns if (file := _file_for(path, column)) is not None}
         rules = read_toml(path / TOML) if (path / TOML).is_file() else {}
-        return {column: Hierarchy.read(file) for column, file in found.items()} | rules
+        return {column: Hierarchy.read(file, column) for column, file in found.items()} | rules
     if path.suffix.lower() == ".toml" and path.is_file():
         return read_toml(path)
     raise wrong(f"{str(path)!r} is not a folder of hierarchies and not a TOML file.", hint="--hierarchies FOLDER")
@@ -105,11 +105,11 @@ def _made(column: str, kind: str, entry: Mapping[str, Any], folder: Path | None)
         case "mask":
             return Hierarchy.mask(value, entry.get("length")).rule
         case "file":
-            return Hierarchy.read((folder or Path()) / value).rule
+            return Hierarchy.read((folder or Path()) / value, column).rule
         case "groups":
             return Hierarchy.groups(value).rule
         case "lines":
-            return table_of_lines([[*line, "*"] for line in value], f"hierarchy of {column!r}")
+            return table_of_lines(value, f"hierarchy of {column!r}")
         case "order":
             return _order(value, entry.get("values"))
         case _:

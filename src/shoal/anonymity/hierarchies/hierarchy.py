@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.anonymity.hierarchies import automatic, listed
-from shoal.anonymity.hierarchies.rules import TOP, Dates, Flat, Intervals, Mask, Rule, SortedGroups, wrong
+from shoal.anonymity.hierarchies.rules import TOP, Dates, Flat, Intervals, Mask, Rule, SortedGroups, Table, wrong
 from shoal.anonymity.hierarchies.values import text_of
 from shoal.exact import as_fraction
 
@@ -36,9 +36,9 @@ class Hierarchy:
     # how one is made
 
     @classmethod
-    def read(cls, path: str | Path) -> Hierarchy:
-        """A file with a line for each value: `value;level 1;…;*`."""
-        return cls(listed.read_table(Path(path)))
+    def read(cls, path: str | Path, column: str | None = None) -> Hierarchy:
+        """A file with a line for each value: `value;level 1;…;*`; the column is for messages."""
+        return cls(listed.read_table(Path(path), column))
 
     @classmethod
     def intervals(
@@ -78,14 +78,14 @@ class Hierarchy:
         return cls(automatic.rule_for(column), automatic=True)
 
     @classmethod
-    def of(cls, given: Hierarchy | Mapping[str, Any] | str | Path) -> Hierarchy:
+    def of(cls, given: Hierarchy | Mapping[str, Any] | str | Path, column: str | None = None) -> Hierarchy:
         """A hierarchy from whatever may be given for one: itself, nested groups, or a file."""
         if isinstance(given, Hierarchy):
             return given
         if isinstance(given, Mapping):
             return cls.groups(given)
         if isinstance(given, (str, Path)):
-            return cls.read(given)
+            return cls.read(given, column)
         raise wrong("A hierarchy is a Hierarchy, a dict of groups, or the path of a file.")
 
     @classmethod
@@ -117,7 +117,7 @@ class Hierarchy:
     def label(self, value: Any, level: int, kind: Kind | None = None) -> str | None:
         """What a value becomes at a level; NULL stays NULL up to the top."""
         if level >= self.levels - 1:
-            return TOP
+            return self.rule.top if isinstance(self.rule, Table) else TOP
         if value is None or level <= 0:
             return text_of(value)
         return self.rule.label(value, level, kind or _kind_of_value(value))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.anonymity.hierarchies.rules import TOP, wrong
+from shoal.anonymity.hierarchies.rules import wrong
 from shoal.anonymity.hierarchies.values import Kind, text_of
 
 if TYPE_CHECKING:
@@ -69,8 +69,9 @@ def ladder_of(column: str, hierarchy: Hierarchy, values: pa.Array, kind: Kind, o
     for level in range(hierarchy.levels):
         numbers, names = _numbered(_labels(column, hierarchy, members, level, kind))
         below = np.bincount(numbers[is_leaf], minlength=len(names)).astype(np.int64)
-        if TOP in names and level > 0:
-            below[names.index(TOP)] = len(leaves)
+        top = hierarchy.label(None, hierarchy.levels)
+        if top in names and level > 0:
+            below[names.index(top)] = len(leaves)  # a label of everything covers everything, also on a lower level
         maps.append(numbers)
         labels.append(tuple(names))
         under.append(np.maximum(below, 1))

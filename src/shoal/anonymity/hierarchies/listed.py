@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DELIMITERS = ";,\t"
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path, column: str | None = None) -> Table:
     """A file, one line a value: `value;level 1;…;*`; its delimiter is found out from its first line."""
     try:
         content = path.read_text(encoding="utf-8-sig")
@@ -28,7 +28,8 @@ def read_table(path: Path) -> Table:
     first = content.split("\n", 1)[0]
     delimiter = max(DELIMITERS, key=first.count)
     lines = [line for line in csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=False) if line]
-    return table_of_lines(lines, f"hierarchy {path.name!r}")
+    of_column = "" if column is None else f"of {column!r} "
+    return table_of_lines(lines, f"hierarchy {of_column}in {path.name!r}")
 
 
 def table_of_lines(lines: Sequence[Sequence[str]], what: str) -> Table:
@@ -42,9 +43,10 @@ def table_of_lines(lines: Sequence[Sequence[str]], what: str) -> Table:
         if line[0] in seen:
             raise wrong(f"Line {number} of the {what} repeats a value.", hint="Each value has one line.")
         seen.add(line[0])
-    kept = width - 1 if width > 1 and all(line[-1] == lines[0][-1] for line in lines) else width
     _check_nested(lines, what)
-    return Table(tuple(tuple(line[: max(kept, 1)]) for line in lines))
+    if width > 1 and all(line[-1] == lines[0][-1] for line in lines):
+        return Table(tuple(tuple(line[:-1]) for line in lines), lines[0][-1])
+    return Table(tuple(tuple(line) for line in lines))
 
 
 def _check_nested(lines: Sequence[Sequence[str]], what: str) -> None:

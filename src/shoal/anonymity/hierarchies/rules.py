@@ -209,9 +209,10 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Labels listed for each value, from a file, from groups or from an order; the top is left out."""
+    """Labels listed for each value, from a file, from groups or from an order, and the label of everything."""
 
     lines: tuple[tuple[str, ...], ...]
+    top: str = TOP
     labels: dict[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -235,7 +236,7 @@ class Table:
 
     def to_dict(self) -> dict[str, object]:
         """The lines themselves."""
-        return {"lines": [list(line) for line in self.lines]}
+        return {"lines": [[*line, self.top] for line in self.lines]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,5 +30,5 @@ def _distance(column: Column, asked: Any) -> Distance:
         return Equal()
     if asked == "ordered":
         return Ordered()
-    ladder = ladder_of(column.name, Hierarchy.of(asked), column.values, column.kind)
-    return Tree(ladder.maps)
+    ladder = ladder_of(column.name, Hierarchy.of(asked, column.name), column.values, column.kind)
+    return Tree(tuple(labels[: len(column.values)] for labels in ladder.maps))

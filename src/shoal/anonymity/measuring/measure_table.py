@@ -145,7 +145,7 @@ def measured(
         part, count, counts = population_classes(own, codes, sizes, people)
     found = classes_of(tuples, part, count, counts, sampling)
     warnings = _warnings(found.owners, found.population, rows)
-    extra = {name: _unique_with(rows, roles, name) for name in roles.keep}
+    extra = {name: _unique_with(rows, roles, name) for name in (*roles.sensitive, *roles.keep)}
     unit = "rows" if rows.owner is None else "owners"
     return Measurement(tuples, found, distances, suppressed, threshold, unit, warnings, extra)
 
@@ -157,6 +157,8 @@ def _warnings(owners: NDArray[np.int64], population: NDArray[np.int64] | None, r
             f"{int((owners > population).sum()):,} classes have more owners here than in the population: it does not "
             "contain the table, and presence has no meaning."
         )
+    if rows.ownerless:
+        found.append(f"{rows.ownerless:,} rows have no owner (NULL): together they count as one owner.")
     if not rows.total:
         found.append("The table has no rows.")
     return tuple(found)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from shoal.anonymity.measuring import diversity
 from shoal.anonymity.measuring.definitions import Closeness
 from shoal.anonymity.measuring.demands import Ground, demands_from
-from shoal.anonymity.measuring.reidentification import Risk, risk_of
+from shoal.anonymity.measuring.reidentification import Risk, probability_below, risk_of
 from shoal.anonymity.measuring.tuples import distinct_rows
 from shoal.anonymity.measuring.verdicts import Finding, Verdict
 from shoal.anonymity.reports.limits import not_protected
@@ -181,6 +181,10 @@ class Measurement:
         """The same, estimated from the sampling fraction."""
         return None if self.found.sampling is None else self.k / self.found.sampling
 
+    def chance_below(self, k: int) -> float | None:
+        """How likely the smallest class has fewer than k owners in the population, by the sampling fraction."""
+        return None if self.found.sampling is None else probability_below(k, self.k, self.found.sampling)
+
     @cached_property
     def presence(self) -> tuple[float, float] | None:
         """The least and the largest share of a class's population that is in the table."""
@@ -252,7 +256,10 @@ class Measurement:
         names = [", ".join(name for name, mask in broken.items() if mask[at]) for at in order.tolist()]
         return pa.table(
             [*columns.values(), self.found.owners[order], self.found.rows[order], pa.array(names, pa.string())],
-            names=[*columns, "owners", "rows", "breaks"],
+            names=[
+                *columns,
+                *(name if name not in columns else f"{name} of the class" for name in ("owners", "rows", "breaks")),
+            ],
         )
 
     def check(self, **asked: Any) -> Verdict:
@@ -268,7 +275,8 @@ class Measurement:
             fails = True
         sentence = f"{demand.sentence[0].upper()}{demand.sentence[1:]}"
         if fails:
-            sentence += f": broken by {share.classes:,} classes with {share.owners:,} {self.unit}"
+            classes = "1 class" if share.classes == 1 else f"{share.classes:,} classes"
+            sentence += f": broken by {classes} with {share.owners:,} {self.unit}"
             sentence += (
                 f", and {self.found.absent:,} classes of the population are missing" if not share.classes else ""
             )
@@ -309,15 +317,14 @@ class Measurement:
             "k_map_estimate": self.k_map_estimate,
             "presence": None if self.presence is None else list(self.presence),
             "sizes": [list(pair) for pair in self.sizes.items()],
-            "unique": self._counted(self.unique),
-            "population_unique": None if self.population_unique is None else self._counted(self.population_unique),
+            "unique": self.unique / max(self.owners, 1),
+            "population_unique": None
+            if self.population_unique is None
+            else self.population_unique / max(self.owners, 1),
             "sensitive": {name: column.to_dict() for name, column in self.sensitive.items()},
             "risk": self.risk.to_dict(),
             "not_protected": [limit.to_dict() for limit in self.not_protected],
         }
-
-    def _counted(self, owners: int) -> dict[str, float]:
-        return {"owners": owners, "share": owners / max(self.owners, 1)}
 
     def to_html(self, path: str | Path | None = None, *, show_values: bool = False, k: int = 5) -> str:
         """A page that needs nothing but a browser; written to the path if one is given."""

@@ -116,6 +116,8 @@ def probability_below(k: int, owners: int, sampling: float) -> float:
     >>> round(probability_below(10, 1, 0.1), 6)
     0.61258
     """
-    return math.fsum(
-        math.comb(extra + owners - 1, extra) * sampling**owners * (1 - sampling) ** extra for extra in range(k - owners)
-    )
+    if sampling >= 1.0:
+        return 1.0 if owners < k else 0.0
+    fixed, rest = owners * math.log(sampling) - math.lgamma(owners), math.log1p(-sampling)
+    logs = (math.lgamma(n + owners) - math.lgamma(n + 1) + n * rest + fixed for n in range(k - owners))
+    return min(math.fsum(math.exp(log) for log in logs), 1.0)

@@ -60,6 +60,7 @@ class Rows:
     owner: Integers | None
     count: Integers
     left_out: tuple[str, ...]
+    ownerless: int = 0  # rows whose owner is NULL; together they count as one owner
 
     @property
     def total(self) -> int:
@@ -72,7 +73,7 @@ class Rows:
             name: Column(name, column.kind, column.values, column.codes[kept]) for name, column in self.columns.items()
         }
         owner = None if self.owner is None else self.owner[kept]
-        return Rows(self.table, columns, owner, self.count[kept], self.left_out)
+        return Rows(self.table, columns, owner, self.count[kept], self.left_out, self.ownerless)
 
 
 def read_rows(
@@ -196,9 +197,12 @@ def coded_rows(
 ) -> Rows:
     """Combinations as Arrow columns (their count last) → codes; `places` says which column a name means."""
     coded = {name: _column(name, combinations.column(place)) for name, place in places.items()}
-    numbers = None if owner is None else _distinct(combinations.column(owner))[1]
     count = np.asarray(combinations.column(combinations.num_columns - 1).to_numpy(), dtype=np.int64)
-    return Rows(table, coded, numbers, count, left_out)
+    if owner is None:
+        return Rows(table, coded, None, count, left_out)
+    whose = combinations.column(owner)
+    nobody = int(count[np.asarray(whose.is_null().to_numpy(), dtype=bool)].sum())
+    return Rows(table, coded, _distinct(whose)[1], count, left_out, nobody)
 
 
 def _column(name: str, column: pa.ChunkedArray) -> Column:

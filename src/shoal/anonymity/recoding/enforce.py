@@ -81,6 +81,8 @@ def enforce(
         raise usage(f"recoding is one of {', '.join(RECODINGS)}.")
     if quality not in QUALITIES:
         raise usage(f"quality is one of {', '.join(QUALITIES)}.")
+    if recoding == "local" and (quality != "loss" or time_limit is not None):
+        raise usage("Local recoding has no search: quality and time_limit do nothing there.", hint="Leave them out.")
     if keep_owner and owner is None:
         raise usage("keep_owner needs an owner.", hint="Give owner= (--owner).")
     if time_limit is not None:

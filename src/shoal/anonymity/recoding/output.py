@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,13 +113,12 @@ def write_table(table: pa.Table, path: str | Path) -> None:
     """Write a table beside its place and move it there whole."""
     target = check_ending(path)
     try:
-        handle, beside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        os.close(handle)
+        beside = target.with_name(f".{target.name}.{SYSTEM.bytes(8).hex()}")
         try:
-            _write(table, Path(beside), csv=target.suffix.lower() == ".csv")
-            Path(beside).replace(target)
+            _write(table, beside, csv=target.suffix.lower() == ".csv")
+            beside.replace(target)
         except BaseException:
-            Path(beside).unlink(missing_ok=True)
+            beside.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise ShoalError(
