@@ -5,7 +5,6 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -14,18 +13,13 @@ from shoal import datasets
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """The demo as a newcomer sees it through a pipe, and how long it took."""
+    """The demo as a newcomer sees it through a pipe."""
     place = tmp_path_factory.mktemp("newcomer")
-    start = time.perf_counter()
     plain = {name: value for name, value in os.environ.items() if name != "SHOAL_PROGRAM"}
     done = subprocess.run(
         [sys.executable, "-m", "shoal", "demo"], cwd=place, env=plain, capture_output=True, text=True, check=True
     )
-    return place, done.stdout, time.perf_counter() - start
-
-
-def test_the_demo_takes_less_than_30_seconds(told):
-    assert told[2] < 30
+    return place, done.stdout
 
 
 def test_the_demo_withholds_the_singled_out_site(told):

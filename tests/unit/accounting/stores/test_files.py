@@ -5,7 +5,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import time
 from fractions import Fraction
 
 import pytest
@@ -50,11 +49,9 @@ def edit(path, *statements):
 
 
 def assert_found_out(call, *args, **options):
-    started = time.monotonic()
     with pytest.raises(ShoalError) as caught:
         call(*args, **options)
     assert caught.value.code == "E_LEDGER"
-    assert time.monotonic() - started < 30
     assert "sqlite" not in str(caught.value).lower()
     return caught.value
 
