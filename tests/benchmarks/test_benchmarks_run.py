@@ -142,6 +142,7 @@ def test_anonymity_checks_numbers_and_says_which_are_wrong(tmp_path):
     assert all(line["seconds"] > 0 for line in found["speed"])
 
 
+@pytest.mark.slow
 def test_the_local_model_is_measured_and_drawn(tmp_path):
     words = ("--no-peers", "--reports", 300, "--values", 16, "--pictures", "--folder", tmp_path / "figures")
     shown = run("local", *words, "--results", tmp_path / "results")

@@ -82,7 +82,7 @@ def test_a_longer_list_keeps_its_epsilon_by_its_weights():
 
 
 @pytest.mark.parametrize("oracle", ["subset", "projective", "unary"])
-@pytest.mark.parametrize(("count", "epsilon"), [(3, 1), (5, 0.5), (9, 0.7), (13, 2)])
+@pytest.mark.parametrize(("count", "epsilon"), [(3, 1), (5, 0.5), (9, 0.7)])
 def test_p_and_q_are_what_counting_gives(oracle, count, epsilon):
     question = local.choice(range(count), epsilon=epsilon, oracle=oracle)
     supports = supported_sets(question)
