@@ -211,7 +211,7 @@ class Session:
             return Rows(pa.table({"explanation": str(self._policy_explanation(plan)).splitlines()}))
         select = plan.select
         check_columns(self._engine, select.table, select.rule.domain, select.owner)
-        answer = execute_policy(plan, self._engine, self._charged_ledger, self._user, self._deadline())
+        answer = execute_policy(plan, self._engine, self._ledger, self._user, self._deadline())
         if self._charged_ledger is None:
             before = self._spent_by_promise.get(select.rule.name, Fraction(0))
             self._spent_by_promise[select.rule.name] = before + plan.epsilon

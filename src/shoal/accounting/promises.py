@@ -112,11 +112,11 @@ def cost_of(ledger: Promise, entry: Promise, asked: Loss, of_the_release: Loss |
 
 
 def _of_a_policy(ledger: Promise, entry: Promise, asked: Loss, of_the_release: Loss | None) -> Loss:
+    if of_the_release is not None:
+        return of_the_release
     if entry == ledger:
         return asked
-    if of_the_release is None:
-        raise _infinite("a release under this policy is not bounded under what the ledger promises")
-    return of_the_release
+    raise _infinite("a release under this policy is not bounded under what the ledger promises")
 
 
 def _delta_of_a_group(asked: Loss, times: int) -> Fraction:

@@ -102,7 +102,7 @@ def check_format(chosen: Format | None, output: Path | None, *, json: bool) -> N
 @contextmanager
 def charged(epsilon: float) -> Iterator[None]:
     """An answer that cannot be written is paid for all the same, and that is said."""
-    paid = f" The query stays charged: epsilon {epsilon:g}." if epsilon else ""
+    paid = f" The query stays charged: epsilon {float(epsilon):g}." if epsilon else ""
     try:
         yield
     except BrokenPipeError:

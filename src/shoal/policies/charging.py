@@ -81,7 +81,9 @@ def uses_known_totals(ledger: Ledger | None, rule: Policy) -> bool:
 
 
 def loss_on(ledger: Ledger, plan: Charged, owner: str | None) -> Loss:
-    """The cost of a release under the promise of this ledger."""
+    """The cost of a release under the promise of this ledger; one without a budget notes what was asked, and adds nothing."""
+    if ledger.budget is None:
+        return Loss(Fraction(0), Fraction(0))
     about = policy_of(ledger)
     if about is None:
         cost = plan.owner_loss if owner is not None else math.inf

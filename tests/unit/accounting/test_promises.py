@@ -35,6 +35,7 @@ def test_a_policy_without_a_bound_under_the_ledgers_promise_is_refused(ledger, e
 
 def test_on_a_ledger_of_the_same_policy():
     assert cost_of(POLICY, POLICY, ASKED) is ASKED
+    assert cost_of(POLICY, POLICY, ASKED, Loss(Fraction(3), Fraction(0))).epsilon == 3
     assert cost_of(POLICY, OTHER, ASKED, Loss(Fraction(3), Fraction(0))).epsilon == 3
 
 

@@ -420,3 +420,23 @@ def test_the_owner_level_loss_of_an_exact_answer_is_infinite(session):
     assert session.explain(query("COUNT(*) FROM people")).to_dict()["owner_level_epsilon"] == math.inf
     assert session.explain(query("SUM(age) FROM people", epsilon=1)).to_dict()["owner_level_epsilon"] == 20
     assert session.explain(query("SUM(age) FROM people"), epsilon=Fraction(1)).to_dict()["owner_level_epsilon"] == 20
+
+
+@pytest.mark.parametrize("budget", [None, (5, 0)])
+def test_a_query_that_fails_under_a_policy_suspends_its_user_with_or_without_a_budget(budget, monkeypatch):
+    def fails(*_, **__):
+        raise MemoryError
+
+    sql = query("SUM(age) AS s FROM people", policy="everything", epsilon=1 / 1024)
+    catalog = CATALOG | {"defaults": {"min_epsilon_per_query": 1e-6}}
+    with shoal.connect(TABLES, catalog, budget=budget) as opened:
+        opened.query(sql)
+        monkeypatch.setattr("shoal.release.policy_clause.run.read_records", fails)
+        codes = []
+        for _ in range(3):
+            with pytest.raises(ShoalError) as refused:
+                opened.query(sql)
+            codes.append(refused.value.code)
+        assert codes == ["E_EXECUTION", "E_SUSPENDED", "E_SUSPENDED"]
+        assert [entry.state for entry in opened.ledger.entries()] == ["answered", "failed"]
+        assert (opened.spent[0] == 0) == (budget is None)
