@@ -204,3 +204,9 @@ def test_a_damaged_file_is_named_with_its_column(tmp_path):
     (tmp_path / "a.csv").write_text("x;*\nx;*\n", encoding="utf-8")
     with pytest.raises(ShoalError, match=r"Line 2 of the hierarchy of 'a' in 'a\.csv'"):
         anonymity.enforce(pa.table({"a": ["x", "x"]}), "a", k=2, hierarchies=tmp_path)
+
+
+def test_intervals_with_both_limits_list_the_whole_numbers_between(tmp_path):
+    Hierarchy.intervals([5, 10], low=30, high=40).write(tmp_path / "age.csv")
+    lines = (tmp_path / "age.csv").read_text(encoding="utf-8").splitlines()
+    assert (len(lines), lines[4]) == (10, "34;[30, 34];[30, 39];*")

@@ -183,6 +183,30 @@ def test_what_one_release_suppressed_shows_in_the_other():
     assert (found.rows, found.k) == (3, 1)
 
 
+def test_numbers_that_are_none_are_values_of_their_own():
+    table = pa.table({"x": [1.5, float("nan"), float("nan"), 2.5, None, None, float("inf"), float("inf")]})
+    for recoding in ("global", "local"):
+        made = anonymity.enforce(table, "x", k=2, recoding=recoding)
+        assert made.after.k >= 2
+        again = anonymity.apply(table, made.transformation)
+        assert again.to_arrow().equals(made.to_arrow())
+
+
+def test_frames_of_other_libraries_are_read_and_returned():
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    for frame in (pd.DataFrame({"a": [1, 1, 2]}), pl.DataFrame({"a": [1, 1, 2]}), pl.LazyFrame({"a": [1, 1, 2]})):
+        made = anonymity.enforce(frame, "a", k=2, suppress=0.4, hierarchies={"a": Hierarchy.flat()})
+        assert made.to_pandas()["a"].tolist() == made.to_polars()["a"].to_list() == [1, 1]
+
+
+def test_more_recodings_than_fit_into_memory_end_with_a_gap():
+    columns = {f"c{n}": [(row * (2 * n + 3)) % (11 + n) for row in range(300)] for n in range(14)}
+    made = anonymity.enforce(pa.table(columns), list(columns), k=3, suppress=0.2, time_limit=0.5)
+    assert made.lattice > 20_000_000
+    assert made.after.k >= 3
+    assert 0 <= made.bound <= made.loss
+
+
 # refusals
 
 

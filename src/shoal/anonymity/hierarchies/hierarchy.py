@@ -124,15 +124,14 @@ class Hierarchy:
 
     def write(self, path: str | Path) -> None:
         """The leaves with their labels, as a file that `read` takes."""
-        lines = [[str(leaf), *(str(self.label(leaf, level, "text")) for level in range(1, self.levels))]
-                 for leaf in self.leaves if leaf is not None]  # fmt: skip
-        listed.write_table(Path(path), lines)
-
-    def write_for(self, path: str | Path, values: Sequence[Any], kind: Kind) -> None:
-        """The values of a column with their labels, as a file."""
-        lines = [[str(text_of(value)), *(str(self.label(value, level, kind)) for level in range(1, self.levels))]
-                 for value in values if value is not None]  # fmt: skip
-        listed.write_table(Path(path), lines)
+        listed.write_table(
+            Path(path),
+            [
+                [leaf, *(str(self.label(leaf, level)) for level in range(1, self.levels))]
+                for leaf in self.leaves
+                if leaf is not None
+            ],
+        )
 
     def to_dict(self) -> dict[str, object]:
         """As a transformation stores it."""

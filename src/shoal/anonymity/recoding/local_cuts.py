@@ -49,16 +49,19 @@ class LocalColumn:
     def _between(self, text: str | None, keys: list[Any] | None) -> int:
         if keys is None or text is None:
             return OUTSIDE
-        try:
-            return 2 * bisect_left(keys, _key(self.kind, text)) - 1
-        except ValueError:
-            return OUTSIDE
+        return 2 * bisect_left(keys, _key(self.kind, text)) - 1
 
 
 def _key(kind: str, text: str | None) -> tuple[Any, ...]:
+    """The order of `spans`: NULL, then by value, then what is on no line, as NaN."""
     if text is None:
         return (0, 0)
-    return (1, text) if kind == "date" else (1, as_fraction(text))
+    if kind == "date":
+        return (1, text)
+    try:
+        return (1, as_fraction(text))
+    except ValueError:
+        return (2, text)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
