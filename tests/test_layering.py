@@ -55,7 +55,7 @@ SIDE_TOOLS_MAY_USE = {*LAYERS[0], *LAYERS[1], "catalog", "engines"}
 THE_ROAD = {name for layer in LAYERS[:-1] for name in layer}
 SIDE_TOOLS_MAY_ALSO_USE = {
     # The instruments that are turned on our own queries walk the road itself.
-    "audit.suite": THE_ROAD | {"datasets", "local"},
+    "audit.suite": THE_ROAD | {"datasets", "local", "policy"},
     # Attacks also turn on the releases of two side tools.
     "audit.attacks": THE_ROAD | {"anonymity", "datasets", "risk"},
     # A path between two definitions names the conversions that can be executed.

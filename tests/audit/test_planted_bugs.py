@@ -5,6 +5,7 @@ from pathlib import Path
 
 import planted_local  # noqa: F401 - enters its bugs into the catalogue
 import planted_noise  # noqa: F401 - same
+import planted_policies  # noqa: F401 - same
 import planted_rows  # noqa: F401 - same
 import planted_sketches  # noqa: F401 - same
 import pytest

@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from shoal.audit.suite import exact_checks, queries, surveys
+from shoal.audit.suite import exact_checks, policies, queries, surveys
 from shoal.audit.suite.replay import replay
 from shoal.audit.suite.sampled_query import SampledQuery
 from shoal.audit.suite.samplers import SAMPLERS
@@ -23,6 +23,7 @@ from shoal.audit.tester.check import check
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from shoal.audit.suite.policies import PolicyRelease
     from shoal.audit.suite.queries import PrivateQuery
     from shoal.audit.suite.samplers import Sampler
     from shoal.audit.suite.surveys import Randomiser
@@ -124,6 +125,10 @@ def _all_checks() -> Iterator[Check]:
         yield from (Check("local", randomiser.name, "sampled", e, _answered(randomiser)) for e in EPSILONS)
     for name, law in surveys.EXACT:
         yield from (Check("local", name, "exact", e, _computed(law)) for e in EPSILONS)
+    for release in policies.RELEASES:
+        yield from (Check("policies", release.name, "sampled", e, _under_policy(release)) for e in EPSILONS)
+    for name, law in policies.EXACT:
+        yield from (Check("policies", name, "exact", e, _computed(law)) for e in EPSILONS)
     for name, family, law in exact_checks.LAWS:
         yield from (Check(family, name, "exact", e, _computed(law)) for e in EPSILONS)
 
@@ -223,6 +228,21 @@ def _asked(query: PrivateQuery) -> Callable[[float, int, float], _Found]:
         return _of_verdict(verdict)
 
     return run_query
+
+
+def _under_policy(release: PolicyRelease) -> Callable[[float, int, float], _Found]:
+    def run_release(epsilon: float, samples: int, confidence: float) -> _Found:
+        verdict = check(
+            release.mechanism(epsilon),
+            epsilon,
+            inputs=release.inputs(),
+            search=False,
+            samples=max(samples // 4, FEWEST_SAMPLES),
+            confidence=confidence,
+        )
+        return _of_verdict(verdict)
+
+    return run_release
 
 
 def _of_verdict(verdict: Verdict) -> _Found:
