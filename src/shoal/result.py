@@ -105,7 +105,6 @@ class Rows:
 class Result(Rows):
     """The answer of one statement: rows, what they cost, and how far the noise may have moved each number."""
 
-    epsilon: float | Fraction
     promise: str = OWNER_LEVEL
     """What the answer promises the people behind it."""
 
@@ -193,7 +192,7 @@ class Result(Rows):
     @property
     def cost(self) -> str:
         """What the answer cost, in words; nothing where no private table was read."""
-        return f"cost: ε = {float(self.epsilon):g}, δ = {self.delta:g}" if self._plan.selects else ""
+        return f"cost: ε = {self.epsilon:g}, δ = {self.delta:g}" if self._plan.selects else ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -242,7 +241,8 @@ class PolicyResult(Result):
         self._answer = answer
         self._level = level
         self.promise = promise
-        self.epsilon = epsilon
+        self.epsilon = float(epsilon)
+        self.exact_epsilon = epsilon
         self.delta = 0.0
         self.safe = True
         self.notes = ()
@@ -270,7 +270,7 @@ class PolicyResult(Result):
     @property
     def cost(self) -> str:
         """What the answer cost under its policy."""
-        return f"cost: ε = {float(self.epsilon):g} under the policy"
+        return f"cost: ε = {self.epsilon:g} under the policy"
 
     def _text(self, cells: list[list[str]], level: float) -> str:
         return f"{self.promise}\n{super()._text(cells, level)}"
