@@ -59,6 +59,12 @@ def test_a_value_is_found_among_values_of_another_numeric_type(kind):
     assert (found, missing) == ([{"n": 250}], [{"n": 750}])
 
 
+@pytest.mark.parametrize("type_", ["DATE", "TIMESTAMP", "TIME", "BIGINT", "DOUBLE", "BOOLEAN", "DECIMAL(9, 2)"])
+def test_a_missing_text_casts_to_a_missing_value(type_):
+    session = shoal.connect(nasty_data.built(*nasty_data.ordinary()), catalog=nasty_data.CATALOG)
+    session.query(PRIVATE + f"COUNT(*) FROM visits WHERE CAST(CAST(NULL AS VARCHAR) AS {type_}) IS NULL")
+
+
 # ---- raw columns above a release ----------------------------------------------------------------------------------
 
 PARTS = ["day", "month", "year", "hour", "minute", "second", "week", "quarter", "dow", "isoweek", "days"]

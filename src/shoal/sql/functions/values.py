@@ -207,8 +207,8 @@ def resolve_cast(value: Expression, target: Type, position: Position) -> Express
         and source.kind is Kind.TEXT
         and target.kind in {Kind.DATE, Kind.TIMESTAMP, Kind.TIME}
     ):
-        parsed = parsed_temporal(value.value, target.kind)
-        if parsed is not None:
+        parsed = None if value.value is None else parsed_temporal(value.value, target.kind)
+        if parsed is not None or value.value is None:
             return Literal(parsed, target.plain(), position)
     if target.kind not in _CASTS.get(source.kind, set()):
         allowed = ", ".join(sorted(kind.value for kind in _CASTS.get(source.kind, set()))) or "nothing"
