@@ -1,7 +1,6 @@
 """Allowances: limits inside a ledger's budget, for a user, a group or everyone, per period or for ever.
 
->>> from shoal.params import Budget
->>> Allowance("user:ann", "week", Budget(Fraction(1), Fraction(0))).account_at("2026-10-05T12:00:00Z")
+>>> Allowance("user:ann", "week").account_at("2026-10-05T12:00:00Z")
 'week 2026-W41 user:ann'
 """
 
