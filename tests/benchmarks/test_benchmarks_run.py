@@ -119,7 +119,8 @@ def test_knowledge_tells_every_speed_beside_its_goal(tmp_path):
     assert all(line["measured"] > 0 and name in shown for name, line in lines.items())
 
 
-def test_anonymity_checks_numbers_and_says_which_are_wrong(tmp_path):
+@pytest.mark.slow
+def test_anonymity_times_its_jobs_on_a_made_up_census(tmp_path):
     sys.path.insert(0, str(ROOT / "tests" / "unit" / "anonymity"))
     import look_alike
 

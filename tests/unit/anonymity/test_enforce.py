@@ -115,7 +115,8 @@ def check_against_brute_force(rows, people, asked, suppress, *, owned, distance=
     assert found.to_arrow().num_rows == len(rows) - found.suppressed
 
 
-@settings(deadline=None, max_examples=250)
+@pytest.mark.slow
+@settings(deadline=None, max_examples=200)
 @given(
     rows=tables(),
     asked=demands(),
@@ -167,6 +168,7 @@ def test_other_qualities_find_their_best_too(rows, asked, quality):
     assert found.quality[quality] == pytest.approx(min(scores))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @given(rows=tables(most=30), asked=demands(), owned=st.booleans(), seed=st.randoms(use_true_random=False))
 def test_local_recoding_keeps_its_demands_covers_every_value_and_ignores_the_order_of_rows(rows, asked, owned, seed):
