@@ -69,6 +69,7 @@ class Table:
     max_rows_per_owner_and_group: int | None = None
     columns: Mapping[str, ColumnFacts] = field(default_factory=dict)
     policies: Mapping[str, TablePolicy] = field(default_factory=dict)
+    trusted_view: bool = False
 
     @property
     def public(self) -> bool:
@@ -175,9 +176,11 @@ def _known_keys(what: str, data: Any, known: set[str]) -> None:
 
 def _read_table(name: str, raw: Any) -> Table:
     where = f"table {name!r}"
-    known = {"owner", "owner_kind", "public", "view", "columns", "max_rows_per_owner_and_group", "policies"}
-    _known_keys(f"In the catalog, {where}", raw, known)
-    owner, public = raw.get("owner"), raw.get("public", False)
+    known = {"owner", "owner_kind", "public", "view", "trusted_view", "columns", "max_rows_per_owner_and_group"}
+    _known_keys(f"In the catalog, {where}", raw, known | {"policies"})
+    owner, public, trusted = raw.get("owner"), raw.get("public", False), raw.get("trusted_view", False)
+    if not isinstance(trusted, bool):
+        raise _wrong(f"In the catalog, {where}: trusted_view is true or false.")
     if not isinstance(public, bool) or (owner is not None and not (isinstance(owner, str) and owner)):
         raise _wrong(f"In the catalog, {where}: owner is the name of a column, public is true or false.")
     if (owner is None) != public:
@@ -197,7 +200,7 @@ def _read_table(name: str, raw: Any) -> Table:
     for column, facts in described.items():
         columns[fold(column)] = _read_column(f"column {column!r} of {where}", facts)
     policies = _read_policies(where, raw.get("policies", {}), owner)
-    return Table(name, owner, kind or (fold(owner) if owner else None), view, rows, columns, policies)
+    return Table(name, owner, kind or (fold(owner) if owner else None), view, rows, columns, policies, trusted)
 
 
 def _read_policies(where: str, raw: Any, owner: str | None) -> dict[str, TablePolicy]:

@@ -29,9 +29,11 @@ def frozen_schemas(engine: Engine, catalog: Catalog) -> tuple[dict[str, Schema],
     schemas: dict[str, Schema] = {}
     for key, table in catalog.tables.items():
         if table.view is not None:
-            columns = engine.add_view(table.name, table.view)
+            columns = engine.add_view(table.name, table.view, trusted=table.public or table.trusted_view)
         elif key in found:
             columns = found[key]
+            if not (table.public or table.trusted_view):
+                engine.refuse_fragile_view(table.name)
         elif not found:
             schemas[key] = _from_facts(table)
             continue

@@ -350,7 +350,8 @@ def windows_over_all_owners(patch):
 # ---- errors ------------------------------------------------------------------------------------------------------
 
 WORDS = {"words": pa.table({"uid": [1, 2, 3], "word": ["4", "5", "secret"]})}
-STRICT = {"tables": {"strict": {"owner": "uid", "view": "SELECT uid, CAST(word AS INTEGER) AS x FROM words"}}}
+STRICT_VIEW = "SELECT uid, CAST(word AS INTEGER) AS x FROM words"
+STRICT = {"tables": {"strict": {"owner": "uid", "view": STRICT_VIEW, "trusted_view": True}}}
 STRICT_QUERY = private("SUM(x, contribution_bounds_per_group => (0, 9)) AS total", source="strict", **WHOLE)
 
 

@@ -135,3 +135,69 @@ def test_whole_numbers_stored_as_reals_can_be_owners():
     session = shoal.connect(people, catalog=catalog)
     assert owners(session) == 3
     assert owners(session, "uid = 7") == 1
+
+
+# ---- views ---------------------------------------------------------------------------------------------------------
+
+RAW = pa.table(
+    {"uid": list(range(50)), "amount": [*map(str, range(49)), "many"], "n": [2**62] * 50, "day": ["2026-01-02"] * 50}
+)
+FRAGILE = {
+    "a cast": "SELECT uid, CAST(amount AS INTEGER) AS x FROM raw",
+    "a cast of another spelling": "SELECT uid, amount::DATE AS x FROM raw",
+    "a cast in a filter": "SELECT uid FROM raw WHERE amount::INTEGER > 3",
+    "a comparison that casts": "SELECT uid FROM raw WHERE amount > 3",
+    "a sum that overflows": "SELECT uid, n + n AS x FROM raw",
+    "a function that refuses values": "SELECT uid, strptime(day, '%Y-%m-%d') AS x FROM raw",
+    "a pattern from the data": "SELECT uid, regexp_matches(day, amount) AS x FROM raw",
+    "an error on purpose": "SELECT uid, CASE WHEN amount = 'many' THEN error('x') ELSE 1 END AS x FROM raw",
+    "a value with several rows": "SELECT uid, (SELECT n FROM raw r WHERE r.uid >= raw.uid) AS x FROM raw",
+    "files": "SELECT uid, r.* FROM raw, read_csv('/nowhere.csv') r",
+    "a with table": "WITH c AS (SELECT uid, CAST(amount AS INTEGER) AS x FROM raw) SELECT * FROM c",
+}
+TOTAL = {
+    "a try-cast": "SELECT uid, TRY_CAST(amount AS INTEGER) AS x FROM raw",
+    "a join and a filter": "SELECT a.uid, b.day FROM raw a JOIN raw b ON a.uid = b.uid WHERE a.day <> 'x'",
+    "texts": "SELECT uid, lower(trim(day)) || '!' AS x, left(amount, 2) AS y FROM raw",
+    "reals": "SELECT uid, CAST(n AS DOUBLE) * 0.5 AS x FROM raw",
+    "a choice": "SELECT uid, CASE WHEN amount = 'many' THEN NULL ELSE day END AS x FROM raw",
+    "one row of each owner": "SELECT uid, max(n) AS n, count(*) AS c FROM raw GROUP BY uid",
+}
+
+
+def viewing(sql, **options):
+    catalog = {"tables": {"people": {"owner": "uid", "view": sql, **options}}}
+    return shoal.connect({"raw": RAW}, catalog=catalog)
+
+
+@pytest.mark.parametrize("name", FRAGILE)
+def test_a_view_that_can_fail_on_single_rows_is_refused(name):
+    with pytest.raises(shoal.ShoalError) as refused:
+        viewing(FRAGILE[name])
+    assert refused.value.code == "E_CATALOG"
+
+
+@pytest.mark.parametrize("name", TOTAL)
+def test_a_view_that_cannot_fail_is_opened(name):
+    with viewing(TOTAL[name]) as session:
+        assert owners(session) == 50
+
+
+def test_a_custodian_may_vouch_for_a_view_and_the_explanation_says_so():
+    with viewing(FRAGILE["a sum that overflows"], trusted_view=True) as session:
+        explained = str(session.explain(f"{CLAUSE} COUNT(DISTINCT uid) FROM people"))
+    assert "trusted by the catalog" in explained
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_a_view_of_the_database_itself_is_looked_at_too(above):
+    connection = duckdb.connect()
+    connection.register("incoming", RAW)
+    connection.execute("CREATE TABLE raw AS FROM incoming")
+    connection.execute("CREATE VIEW fragile AS SELECT uid, CAST(amount AS INTEGER) AS x FROM raw")
+    connection.execute("CREATE VIEW above AS SELECT uid, x FROM main.fragile")
+    table = "above" if above else "fragile"
+    with pytest.raises(shoal.ShoalError) as refused:
+        shoal.connect(connection, catalog={"tables": {table: {"owner": "uid"}}})
+    assert refused.value.code == "E_CATALOG"
+    shoal.connect(connection, catalog={"tables": {table: {"owner": "uid", "trusted_view": True}}})

@@ -42,8 +42,14 @@ class Engine(Protocol):
     def tables(self) -> dict[str, list[tuple[str, str]]]:
         """Every table that can be reached: name → (column, type in the engine's words), in order."""
 
-    def add_view(self, name: str, sql: str) -> list[tuple[str, str]]:
-        """Registers the custodian's SQL under a name of the catalog and tells its columns."""
+    def add_view(self, name: str, sql: str, *, trusted: bool = True) -> list[tuple[str, str]]:
+        """Registers the custodian's SQL under a name of the catalog and tells its columns.
+
+        E_CATALOG where it could fail on single rows, unless it is trusted.
+        """
+
+    def refuse_fragile_view(self, name: str) -> None:
+        """E_CATALOG where a table of the source is a view that could fail on single rows."""
 
     def row_counts(self, names: list[str]) -> dict[str, int]:
         """How many rows public tables have (asked when a session opens, of public tables only)."""

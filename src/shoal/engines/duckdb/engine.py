@@ -19,6 +19,7 @@ from shoal.catalog import fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.prepare import Reading
 from shoal.engines.duckdb.sound_files import refuse_changed
+from shoal.engines.duckdb.views import refuse_fragile, stored_views
 from shoal.engines.group_keys import match_groups
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.rows import makes_long_texts, rows_statement
@@ -240,7 +241,7 @@ class DuckDBEngine:
         """Every table and view of the connection."""
         return dict(self._schemas)
 
-    def add_view(self, view: str, sql: str) -> list[tuple[str, str]]:
+    def add_view(self, view: str, sql: str, *, trusted: bool = True) -> list[tuple[str, str]]:
         """The custodian's SQL as a subquery: trusted text, parsed so that it stays one relation."""
         try:
             tree = sqlglot.parse_one(sql, dialect="duckdb")
@@ -251,9 +252,24 @@ class DuckDBEngine:
             raise ShoalError(
                 "E_CATALOG", f"The view of table {view!r} in the catalog is not a query this database can run."
             ) from None
+        if not trusted:
+            refuse_fragile(view, tree, self._schemas, self._stored_views(), LOCKDOWN)
         self._sources[fold(view)] = exp.Subquery(this=tree, alias=exp.TableAlias(this=name(view)))
         self._schemas[fold(view)] = columns
         return columns
+
+    def refuse_fragile_view(self, view: str) -> None:
+        """E_CATALOG where a table of the source is a view that could fail on single rows."""
+        stored = self._stored_views()
+        if fold(view) in stored:
+            refuse_fragile(view, stored[fold(view)], self._schemas, stored, LOCKDOWN)
+
+    def _stored_views(self) -> dict[str, exp.Expr]:
+        """Views that somebody else wrote; those over files are ours, and total."""
+        if self._files or self._frames:
+            return {}
+        with self._lock:
+            return stored_views(self._connection)
 
     def row_counts(self, names: list[str]) -> dict[str, int]:
         """Sizes of public tables."""

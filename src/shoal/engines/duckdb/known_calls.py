@@ -98,6 +98,14 @@ FUNCTIONS: frozenset[tuple[str, tuple[str, ...]]] = frozenset(
 )
 """(name, types of the arguments) of scalar functions."""
 
+_GUARDED_BY_FORMS = frozenset(
+    {"+", "-", "*", "//", "%", "<<", "abs", "repeat", "lpad", "rpad", "make_timestamp", "to_days"}
+)
+FUNCTIONS_OF_VIEWS = frozenset(
+    (name, types) for name, types in FUNCTIONS if name not in _GUARDED_BY_FORMS or set(types) == {"DOUBLE"}
+)
+"""Those that need no form around them: a view is written by a custodian."""
+
 OF_ONE_TYPE = {"greatest": frozenset(_OF_ANY_ORDER), "least": frozenset(_OF_ANY_ORDER)}
 """Functions of any number of arguments that have one of these types, all the same."""
 

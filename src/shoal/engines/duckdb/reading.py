@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     Json = dict[str, Any]
+    Calls = frozenset[tuple[str, tuple[str, ...]]]
 
 READ = "SELECT json_serialize_plan(?, skip_null := true, skip_empty := true, skip_default := true, optimize := false)"
 _COMPARISONS = frozenset({"=", "!=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
@@ -176,14 +177,16 @@ def _arguments(expression: Json) -> tuple[str, ...]:
     return tuple(argument["id"] for argument in expression.get("arguments", ()))
 
 
-def _check_function(expression: Json) -> None:
+def _check_function(expression: Json, functions: Calls = FUNCTIONS) -> None:
     name = _name_of(expression)
     if name == "__cast":
         return _check_cast(expression)
     children, types = expression.get("children", []), _arguments(expression)
     if name in _COMPARISONS:
         return _check_alike(children, "a comparison")
-    if name == BINDING or (name, types) in FUNCTIONS or (name == "-" and _is_constant(children)):
+    if name.startswith("regexp_") and children[1]["expression_class"] != "BOUND_CONSTANT":
+        raise surprise("a pattern that is no constant")
+    if name == BINDING or (name, types) in functions or (name == "-" and _is_constant(children)):
         return None
     if name in OF_ONE_TYPE and set(types) <= OF_ONE_TYPE[name]:
         return _check_alike(children, name)
@@ -242,7 +245,6 @@ def _check_comparison(expression: Json) -> None:
 
 
 _CHECKS: dict[str, Callable[[Json], None]] = {
-    "BOUND_FUNCTION": _check_function,
     "BOUND_OPERATOR": _check_operator,
     "BOUND_CASE": _check_case,
     "BOUND_AGGREGATE": _check_aggregate,
@@ -263,6 +265,8 @@ def _check_relation(operator: Json) -> None:
         raise surprise(kind)
     if kind == "LOGICAL_GET" and operator["qname"]["path"][-1] != "seq_scan":
         raise surprise("rows that come from no table")
+    if operator.get("join_type") == "SINGLE":
+        raise surprise("a value that may have two rows")
     for condition in operator.get("conditions", ()):
         if (
             "left" in condition and "right" in condition
@@ -289,7 +293,7 @@ def _is_row_guard(expression: Json) -> bool:
     return bool(failure["expression_class"] == "BOUND_FUNCTION" and failure["qname"]["path"][-1] == "error")
 
 
-def check_plan(plan: Any) -> None:
+def check_plan(plan: Any, functions: Calls = FUNCTIONS) -> None:
     """Looks at every operator and every expression of a bound plan; InternalError at the first surprise."""
     stack = [plan]
     while stack:
@@ -305,9 +309,12 @@ def check_plan(plan: Any) -> None:
         if class_ in _LEAVES:
             continue
         if class_ is not None:
-            if class_ not in _CHECKS:
+            if class_ == "BOUND_FUNCTION":
+                _check_function(part, functions)
+            elif class_ not in _CHECKS:
                 raise surprise(class_)
-            _CHECKS[class_](part)
+            else:
+                _CHECKS[class_](part)
         elif str(part.get("type", "")).startswith("LOGICAL_"):
             _check_relation(part)
             guarded = _without_single_row_guard(part)
@@ -351,7 +358,7 @@ class Reader:
             return "VARCHAR"
         return type_
 
-    def check(self, statement: str) -> list[Named]:
+    def check(self, statement: str, functions: Calls = FUNCTIONS) -> list[Named]:
         """Binds one statement and reads what the engine has made of it: the types of its columns, as far as it is a SELECT.
 
         InternalError where that is a surprise.
@@ -367,7 +374,7 @@ class Reader:
         if len(plan.get("plans", ())) != 1:
             raise surprise("more than one part, or none")
         (only,) = plan["plans"]
-        check_plan(only)
+        check_plan(only, functions)
         return [type_of(expression) for expression in only.get("expressions", ())]
 
 

@@ -11,6 +11,7 @@ from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, Column, Expression, Literal, Order
 from shoal.plan.releases import AggregateCall, Options, PrivateSelect
+from shoal.plan.traverse import all_nodes
 from shoal.plan.types import NULL, TEXT, Kind
 from shoal.sql.binding.after_grouping import GroupedBinder, KeyResolver, output_name, select_items
 from shoal.sql.binding.conditions import holds_owner
@@ -233,9 +234,17 @@ class PrivateBinder:
     def _select(self, keys: dict[Expression, Field]) -> PrivateSelect:
         pairs = tuple((f, v) for v, f in keys.items())
         node, groups, note = self._public_groups(pairs)
-        notes = (*self._idle_options(keys), *dict.fromkeys(self._aggregates.notes))
+        notes = (*self._idle_options(keys), *dict.fromkeys(self._aggregates.notes), *self._trusted_views(node))
         return PrivateSelect(
             node, pairs, tuple(self._calls.values()), self._options, groups, note, notes, position_of(self._tree)
+        )
+
+    def _trusted_views(self, node: Node) -> tuple[str, ...]:
+        """What to say of views that the engine may fail on, where the custodian vouches for them."""
+        tables = (self._context.catalog.table(part.table) for part in all_nodes(node) if isinstance(part, nodes.Scan))
+        names = dict.fromkeys(table.name for table in tables if table is not None and table.trusted_view)
+        return tuple(
+            f"The view of {name} could fail on single rows, and is trusted by the catalog not to." for name in names
         )
 
     def _idle_options(self, keys: dict[Expression, Field]) -> tuple[str, ...]:
