@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import duckdb
 import nasty_data
+import pyarrow as pa
 import pytest
 from corpus import PRIVATE
 
@@ -153,6 +154,16 @@ def test_what_bounds_and_sums_is_read_once_for_all_queries_that_are_alike(sessio
         + "region, SUM(income, contribution_bounds_per_group => (0, 9e5)) FROM customers WHERE age < 40 GROUP BY region"
     )
     assert len(read) - first == 2  # the rows, and the statement over released rows
+
+
+def test_names_of_tables_and_columns_are_only_names():
+    named = ["rows_", "released_0", "s0_", 'a"b', "select", "v"]
+    odd = ["uid", 'x"; DROP TABLE t; --', "owner_", "a0", "n_"]
+    tables = {name: pa.table({column: [1, 2, 3] for column in odd}) for name in named}
+    session = shoal.connect(tables, catalog={"tables": {name: {"owner": "uid"} for name in named}})
+    for name in named:
+        quoted = '"' + name.replace('"', '""') + '"'
+        session.query(PRIVATE + f'"owner_", SUM("a0"), COUNT(DISTINCT "n_") FROM {quoted} GROUP BY "owner_"')
 
 
 # ---- a connection that was handed in -------------------------------------------------------------------------------

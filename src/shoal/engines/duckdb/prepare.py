@@ -99,7 +99,9 @@ class Reading:
         if plan in self._plans:
             return
         asked, reader = asked_of(plan), self._ready(schemas)
-        tables: dict[str, exp.Expr] = {table: exp.Table(this=name(table)) for table in schemas}
+        tables: dict[str, exp.Expr] = {
+            table: exp.Table(this=name(table), db=name("main"), catalog=name("temp")) for table in schemas
+        }
         for query in asked.totals:
             _check_numbers(query)
             self._check_shape(shape_of(query), reader, render)
