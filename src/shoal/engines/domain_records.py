@@ -9,7 +9,7 @@ would jump when the content moves.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,6 @@ from shoal.errors import ShoalError
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from shoal.engines.base import Engine
@@ -148,16 +146,28 @@ def _rounded_down(column: pa.Array, low: int, high: int) -> NDArray[np.int64]:
 
 
 def sampled_rows(owners: pa.ChunkedArray, rows_per_owner: int, entropy: Entropy) -> NDArray[np.int64]:
-    """At most so many rows of every owner, each set of rows of an owner equally likely."""
-    code = np.concatenate(list(_codes(owners)) or [np.zeros(0, dtype=np.int64)])
-    shuffled = entropy.permutation(len(code))
+    """At most so many rows of every owner, each set of rows of an owner equally likely; owners with few keep all of theirs."""
+    code = _codes(owners)
+    many = (np.bincount(code) > rows_per_owner)[code] if len(code) else np.zeros(0, dtype=bool)
+    drawn_from = np.flatnonzero(many)
+    if not len(drawn_from):
+        return np.arange(len(code), dtype=np.int64)
+    shuffled = drawn_from[entropy.permutation(len(drawn_from))]
     order = shuffled[np.argsort(code[shuffled], kind="stable")]
     by_owner = code[order]
     starts = np.flatnonzero(np.diff(by_owner, prepend=-1))
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
-    return order[rank < rows_per_owner]
+    return np.concatenate([np.flatnonzero(~many), order[rank < rows_per_owner]])
 
 
-def _codes(owners: pa.ChunkedArray) -> Iterator[NDArray[Any]]:
-    for chunk in owners.dictionary_encode().unify_dictionaries().chunks:
-        yield np.asarray(chunk.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+def _codes(owners: pa.ChunkedArray) -> NDArray[np.int64]:
+    """A number for every owner; whole numbers that lie close together are numbers already."""
+    if pa.types.is_integer(owners.type) and len(owners):
+        numbers = owners.to_numpy()
+        low, high = int(numbers.min()), int(numbers.max())
+        if high - low <= 4 * len(numbers):
+            wide = numbers if numbers.dtype == np.uint64 else numbers.astype(np.int64)
+            return np.asarray(wide - wide.dtype.type(low), dtype=np.int64)
+    chunks = owners.dictionary_encode().unify_dictionaries().chunks
+    parts = [np.asarray(chunk.indices.to_numpy(zero_copy_only=False), dtype=np.int64) for chunk in chunks]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
