@@ -64,7 +64,7 @@ def execute(
         return _public(plan, engine, Deadline(seconds))
     deadline = Deadline(seconds)
     with ExitStack() as open_until_the_end:
-        taken = _opened(engine, deadline, open_until_the_end)
+        taken = snapshot_of(engine, deadline, open_until_the_end)
         prepare(plan, taken)
         reservation = ledger.reserve(charge_of(plan), user=user, description=plan.sql)
         finished = _run_or_none(plan, taken, entropy, reservation, deadline)
@@ -80,7 +80,7 @@ def execute(
         )
 
 
-def _opened(engine: Engine, deadline: Deadline, stack: ExitStack) -> Engine:
+def snapshot_of(engine: Engine, deadline: Deadline, stack: ExitStack) -> Engine:
     """The engine for this query. What fails here has read nothing, and costs nothing."""
     with suppress(EngineFailure):
         return stack.enter_context(engine.snapshot(deadline))

@@ -241,7 +241,7 @@ def _quantiles(
     size = rule.domain.attribute(name).size
     if select.where is None:
         return Quantiles(plan, 0, size - 1, filtered=False)
-    kept = _kept_range(values, name)
+    kept = _kept_range(select, values, name)
     if kept is not None:
         return Quantiles(plan, *kept, filtered=False)
     crossed = rule.steps(values.names, _counts_of(values.passes), sampled=True)
@@ -259,11 +259,17 @@ def _counts_of(there: NDArray[np.bool_]) -> OneHot:
     return OneHot(np.where(there, 0, -1), np.ones(len(there), dtype=np.int64), 1)
 
 
-def _kept_range(values: DomainValues, name: str) -> tuple[int, int] | None:
+def _kept_range(select: PolicySelect, values: DomainValues, name: str) -> tuple[int, int] | None:
     """First and last position, where WHERE is one range of this attribute alone."""
-    if values.names != (name,):
+    if name not in values.names:
         return None
-    inside = np.flatnonzero(values.passes)
+    seen = select.rule.domain.projected(values.names)
+    by_attribute = np.moveaxis(values.passes.reshape(seen.shape), seen.axis(name), 0).reshape(
+        seen.attribute(name).size, -1
+    )
+    if not (by_attribute == by_attribute[:, :1]).all():
+        return None
+    inside = np.flatnonzero(by_attribute[:, 0])
     if not len(inside) or len(inside) != inside[-1] - inside[0] + 1:
         return None
     return int(inside[0]), int(inside[-1])

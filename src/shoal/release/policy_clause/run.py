@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from shoal.plan.expressions import Column as ColumnOf
 from shoal.plan.nodes import Field
 from shoal.plan.types import DOUBLE, RELEASED_LIST, Kind
 from shoal.policies import answers, charging
+from shoal.release.execute import snapshot_of
 from shoal.release.postprocess import evaluated, is_ordered, typed
 from shoal.release.stored_rows import arrow_type, distinct_names
 
@@ -49,14 +51,16 @@ def execute_policy(
 ) -> PolicyAnswer:
     """Runs a plan once. A failure after the charge stays charged and says one thing only."""
     select = plan.select
+    with ExitStack() as open_until_the_end:
+        taken = snapshot_of(engine, deadline, open_until_the_end)
 
-    def run() -> PolicyAnswer:
-        rows = select.rows_per_owner
-        records = read_records(engine, select.table, select.rule.domain, select.owner, rows, entropy)
-        deadline.check()
-        return finish(plan, stored_rows(plan, records, entropy), deadline, entropy)
+        def run() -> PolicyAnswer:
+            rows = select.rows_per_owner
+            records = read_records(taken, select.table, select.rule.domain, select.owner, rows, entropy)
+            deadline.check()
+            return finish(plan, stored_rows(plan, records, entropy), deadline, entropy)
 
-    answer = charging.charged_run(ledger, plan, select.owner, user, select.sql, run)
+        answer = charging.charged_run(ledger, plan, select.owner, user, select.sql, run)
     if not isinstance(answer, PolicyAnswer):
         raise InternalError("a policy's query has no answer")
     return answer

@@ -121,6 +121,12 @@ def test_quantiles_of_one_attribute_share_one_release(session):
     assert len(asked["q"][0]) == 5
 
 
+def test_a_range_of_the_attribute_stays_one_beside_other_attributes(session):
+    text = "MEDIAN(age) AS m, SUM(IF(ward = 'A', 1, 0)) AS a FROM people WHERE age >= 18"
+    age = TABLES["people"]["age"].to_numpy()
+    assert session.query(query(text))["m"][0] == pytest.approx(np.median(age[age >= 18]), abs=0.51)
+
+
 def test_what_no_secret_pair_changes_is_exact_and_free(session):
     found = session.query(query("ward, COUNT(*) AS n FROM people GROUP BY ward ORDER BY ward", epsilon=0.001))
     assert found["n"] == [TABLES["people"]["ward"].to_pylist().count(ward) for ward in "ABC"]
