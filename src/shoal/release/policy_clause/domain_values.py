@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -158,21 +157,30 @@ def _canonical(column: pa.Array) -> pa.Array:
 
 def on_grid(column: Any, kind: Kind) -> Values:
     """Values as whole steps: whole numbers by ones, decimals by their last place, doubles by a power of two."""
-    listed = column.to_pylist()
-    present = np.array([value is not None and _finite(value) for value in listed], dtype=bool)
-    kept = [value if there else 0 for value, there in zip(listed, present, strict=True)]
-    if kind is Kind.DECIMAL:
-        grid = Fraction(1, 10 ** max((-Decimal(value).as_tuple().exponent for value in kept), default=0))  # type: ignore[operator]
-    elif kind is Kind.DOUBLE:
-        largest = max((abs(value) for value in kept), default=0)
-        grid = power_of_two_below(Fraction(largest) / 2**GRID_BITS) if largest else Fraction(1)
-    else:
-        grid = Fraction(1)
-    steps = [round(Fraction(value) / grid) for value in kept] if grid != 1 else [int(value) for value in kept]
+    if pa.types.is_integer(column.type):
+        present = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+        return Values(whole_steps(column.fill_null(0).to_pylist()), present, Fraction(1))
+    return _doubles(column) if kind is Kind.DOUBLE else _decimals(column)
+
+
+def _doubles(column: Any) -> Values:
+    """Scaling by a power of two is exact, so that rounding is the only step that changes a value."""
+    numbers = np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    present = np.isfinite(numbers)
+    numbers = np.where(present, numbers, 0.0)
+    largest = float(np.max(np.abs(numbers), initial=0.0))
+    if largest and not 1e-200 < largest < 1e200:
+        raise ShoalError("E_LIMITS", "Values of the query are too large or too small.", hint="Use another unit.")
+    grid = power_of_two_below(Fraction(largest) / 2**GRID_BITS) if largest else Fraction(1)
+    return Values(np.rint(numbers / float(grid)).astype(np.int64), present, grid)
+
+
+def _decimals(column: Any) -> Values:
+    listed = [None if value is None else Fraction(value) for value in column.to_pylist()]
+    present = np.array([value is not None for value in listed], dtype=bool)
+    kept = [value if value is not None else Fraction(0) for value in listed]
+    grid = Fraction(1, math.lcm(*{value.denominator for value in kept}))
+    steps = [int(value / grid) for value in kept]
     if max((abs(step) for step in steps), default=0) >= 1 << 120:
         raise ShoalError("E_LIMITS", "Values of the query are too large for exact sums.", hint="Use another unit.")
     return Values(whole_steps(steps), present, grid)
-
-
-def _finite(value: object) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
