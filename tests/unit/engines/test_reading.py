@@ -60,7 +60,15 @@ def read(reader, expressions):
     """Several expressions, as the compiler writes them."""
     compiler = Compiler({})
     items = [aliased(compiler.expression(e), f"x{i}") for i, e in enumerate(expressions)]
-    reader.check(render(select(items, exp.Table(this=exp.to_identifier("r")))))
+    found = reader.check(render(select(items, exp.Table(this=exp.to_identifier("r")))))
+    for expression, (name, *sizes) in zip(expressions, found, strict=True):
+        type_ = expression.type
+        if type_.kind is Kind.INTEGER:
+            assert BITS.get(name, 99) <= 64, (name, expression)
+        elif type_.kind is Kind.DECIMAL:
+            assert (name, *sizes) == ("DECIMAL", type_.precision, type_.scale), expression
+        elif type_.kind is not Kind.NULL:
+            assert name == functions.engine_type(type_), expression
 
 
 # ---- what must pass ------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ depends on the order of rows: a real is put on a grid of 2⁻³⁰ in its row, s
 
 _WINDOWS = """\
 Windows are partitioned by the owner and need an ORDER BY; ties are broken by all columns. Offsets and counts are constants.
-The aggregates above may be windows too.
+The aggregates above may be windows too; with a frame (ROWS, RANGE, GROUPS) they need an ORDER BY as well.
 """
 
 

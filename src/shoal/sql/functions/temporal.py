@@ -178,8 +178,13 @@ def _part_form(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
     if name in weeks.WEEKS:
         return weeks.number_in_year(name, guarded)
     if name == weeks.FROM_ONE:
-        return builtin("+", builtin("date_part", text("dayofweek"), guarded), number(1))
-    return builtin("date_part", part, guarded)
+        return builtin("+", _whole_part(text("dayofweek"), guarded), number(1))
+    return _whole_part(part, guarded)
+
+
+def _whole_part(part: exp.Expr, time: exp.Expr) -> exp.Expr:
+    """The engine takes a part of a constant for a double."""
+    return try_cast(builtin("date_part", part, time), "BIGINT")
 
 
 def _date(value: exp.Expr, type_: Type) -> exp.Expr:

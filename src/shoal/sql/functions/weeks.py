@@ -59,9 +59,10 @@ def number_in_year(week: str, day: exp.Expr) -> exp.Expr:
     """⌊(day of the year + 6 - days since the week began) / 7⌋: 0 before the first day that begins a week."""
 
     def weeks(v: exp.Expr) -> exp.Expr:
-        weekday = builtin("date_part", text("dayofweek"), v)
+        weekday = try_cast(builtin("date_part", text("dayofweek"), v), "BIGINT")
         since = builtin("%", builtin("+", weekday, number(7 - WEEKS[week])), number(7))
-        counted = builtin("+", builtin("date_part", text("dayofyear"), v.copy()), number(6))
+        in_year = try_cast(builtin("date_part", text("dayofyear"), v.copy()), "BIGINT")
+        counted = builtin("+", in_year, number(6))
         return builtin("//", builtin("-", counted, since), number(7))
 
     return let(day, weeks)
