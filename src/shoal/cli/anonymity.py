@@ -227,6 +227,7 @@ def hierarchy(
     complete: Annotated[
         Path | None, typer.Option(help="A hierarchy to which values that it lacks are added, under *.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Write the hierarchy of a column as a file to look at and to edit.
 
@@ -243,7 +244,10 @@ def hierarchy(
         "complete": complete,
     }
     written = write_hierarchy(source, column, table, {key: value for key, value in rule.items() if value}, output)
-    typer.echo(f"{written:,} values are in {output}.", err=True)
+    if json:
+        write_json({"values": written, "file": str(output)})
+    else:
+        typer.echo(f"{written:,} values are in {output}.", err=True)
 
 
 @app.command()

@@ -22,6 +22,8 @@ from shoal.cli.budget import budget
 from shoal.cli.demo import demo
 from shoal.cli.explain import explain
 from shoal.cli.init import init
+from shoal.cli.lookup.functions import functions
+from shoal.cli.lookup.help import help_
 from shoal.cli.output import as_json, reason_of
 from shoal.cli.query import query
 from shoal.cli.theory import definitions
@@ -41,8 +43,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, query, explain, budget, init, audit, meaning, compose, convert, group, subsample):
+for verb in (demo, query, explain, budget, init, audit, meaning, compose, convert, group, subsample, functions):
     app.command()(verb)
+app.command("help")(help_)
 for verbs in (risk.app, anonymity.app, knowledge.app, local.app, policy.app, attack.app, definitions.app):
     app.add_typer(verbs)
 

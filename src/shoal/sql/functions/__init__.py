@@ -107,7 +107,7 @@ def resolve(name: str, arguments: Sequence[Expression], position: Position = Non
     >>> from shoal.plan.expressions import Literal
     >>> from shoal.plan.types import INTEGER
     >>> resolve("ADD", [Literal(1, INTEGER), Literal(2, INTEGER)])
-    Literal(value=3, type=Type(kind=<Kind.INTEGER: 'integer'>, precision=0, scale=0, storage=''), place=None)
+    Literal(value=3, type=Type(kind=<Kind.INTEGER: 'integer'>, precision=0, scale=0, storage=''), position=None)
     """
     check_known(name, position)
     function = _BY_NAME[name.lower()]
