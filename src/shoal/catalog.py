@@ -16,6 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shoal import params
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
 
@@ -111,7 +112,7 @@ class Defaults:
             return self.delta
         if self.population is None:
             return None
-        return min(Fraction(1, 10**6), Fraction(1, 100 * self.population))
+        return params.default_delta(self.population)
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,11 +193,6 @@ class Bounds:
         """max(|lower|, |upper|): what one owner can add to a sum, or take from it."""
         return max(abs(self.lower), abs(self.upper))
 
-    @property
-    def midpoint(self) -> Fraction:
-        """(lower + upper) / 2."""
-        return (self.lower + self.upper) / 2
-
 
 _CAREFUL = "Epsilon 1 and delta 1e-6 make a careful budget."
 

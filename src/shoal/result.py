@@ -108,15 +108,12 @@ class Result(Rows):
     promise: str = OWNER_LEVEL
     """What the answer promises the people behind it."""
 
-    def __init__(
-        self, plan: StatementPlan, finished: Answer, epsilon: float, delta: float, *, safe: bool = True
-    ) -> None:
+    def __init__(self, plan: StatementPlan, finished: Answer, epsilon: float, delta: float) -> None:
         super().__init__(finished.table.replace_schema_metadata({PROMISE_KEY: self.promise}))
         self._plan = plan
         self._finished = finished
         self.epsilon = epsilon
         self.delta = delta
-        self.safe = safe
         self.notes: tuple[str, ...] = finished.notes
 
     @property
@@ -197,8 +194,8 @@ class Result(Rows):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Why this answer should not be shown around, if there is a reason."""
-        unsafe = None if self.safe else "UNSAFE: drawn from a seed, for tests only."
-        return tuple(text for text in (unsafe, params.warning_about(self.epsilon)) if text is not None)
+        warning = params.warning_about(self.epsilon)
+        return () if warning is None else (warning,)
 
     def to_text(self, level: float | None = None) -> str:
         """Every row in full with error bars at this level, what it cost and the notes; printing stops after forty rows."""
@@ -244,7 +241,6 @@ class PolicyResult(Result):
         self.epsilon = float(epsilon)
         self.exact_epsilon = epsilon
         self.delta = 0.0
-        self.safe = True
         self.notes = ()
 
     @property

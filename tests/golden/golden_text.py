@@ -28,7 +28,8 @@ from shoal.rewrite.bound_contributions import bound_contributions
 from shoal.rewrite.check_ownership import check_ownership
 from shoal.rewrite.infer_bounds import infer_bounds
 from shoal.rewrite.select_groups import select_groups
-from shoal.sql.binding.statement import bind
+from shoal.sql.binding.context import Context
+from shoal.sql.binding.statement import bind_in
 from shoal.sql.functions import type_of
 from shoal.sql.parse import parse
 
@@ -101,7 +102,7 @@ def outcome(name_of_pass: str, sql: str) -> list[str]:
 
 
 def _bound(sql: str) -> Any:
-    return bind(parse(sql), CATALOG, SCHEMAS)
+    return bind_in(Context(CATALOG, SCHEMAS), parse(sql))
 
 
 def _drafts(sql: str, *passes: Any) -> list[Any]:

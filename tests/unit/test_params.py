@@ -96,7 +96,7 @@ def test_bounds_of_wrong_kind_or_size_are_refused_on_either_side(bad):
 
 def test_bounds_keep_their_order_and_may_touch():
     assert refusal(params.bounds, 5, 0).code == "E_BOUNDS_INVALID"
-    assert params.bounds(3, 3).midpoint == 3
+    assert params.bounds(3, 3).lower == params.bounds(3, 3).upper == 3
     assert params.bounds(-7, 5).magnitude == 7
 
 

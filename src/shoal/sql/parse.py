@@ -14,7 +14,6 @@ Verdicts come in a fixed order: size, kind of statement, number of statements, l
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -31,10 +30,9 @@ from shoal.sql.grammar.syntax import (
     privacy_clause,
 )
 from shoal.sql.grammar.tokens import MAX_TREE_DEPTH, Kind, Source, check_size, first_word, refuse, tokenize, too_tall
+from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sqlglot import exp
 
 __all__ = [
@@ -70,9 +68,11 @@ def parse(sql: str) -> Statement:
     try:
         check_size(sql)
         _check_statement(sql)
-        return _in_its_own_thread(lambda: _parse(sql))
+        return on_its_own_stack(lambda: _parse(sql))
     except ShoalError as error:
         raise error.located(sql) from None
+    except RecursionError:
+        raise ShoalError("E_LIMITS", "The query nests too deeply.", hint="Name the inner parts with WITH.") from None
 
 
 def source_text(node: exp.Expr, sql: str) -> str:
@@ -116,29 +116,6 @@ def _check_single(source: Source) -> None:
         semicolon = semicolon or token.key == ";"
     if len(source.tokens) == 1 or source.tokens[0].key == ";":
         refuse(source.sql, 0, "E_PARSE", "The query is empty.", "A query begins with SELECT or WITH.")
-
-
-def _in_its_own_thread(work: Callable[[], Statement]) -> Statement:
-    """Run with a stack of its own: how deep the caller stands in its own calls changes no verdict."""
-    outcome: list[Statement | BaseException] = []
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except RecursionError:
-            outcome.append(
-                ShoalError("E_LIMITS", "The query nests too deeply.", hint="Name the inner parts with WITH.")
-            )
-        except BaseException as error:  # noqa: BLE001 - raised again where the caller is
-            outcome.append(error)
-
-    thread = threading.Thread(target=run, name="shoal-parse")
-    thread.start()
-    thread.join()
-    result = outcome[0]
-    if isinstance(result, BaseException):
-        raise result
-    return result
 
 
 def _depth(tree: exp.Expr) -> int:

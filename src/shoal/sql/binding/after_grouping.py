@@ -150,7 +150,6 @@ class GroupedBinder(ExpressionBinder):
         self._aggregate = aggregate
         self._raw = raw
         self.aliases: dict[str, Expression] = {}
-        self.ordinals: list[Expression] = []
         self.prefers_aliases = False
 
     def bind(self, node: exp.Expr) -> Expression:

@@ -17,8 +17,7 @@ from shoal.sql.parse import position_of
 
 if TYPE_CHECKING:
     from shoal.plan.nodes import Node
-    from shoal.sql.binding.context import CommonTable, Context
-    from shoal.sql.binding.scope import Scope
+    from shoal.sql.binding.context import CommonTable, Context, Scope
     from shoal.sql.binding.statement import Binder
 
 

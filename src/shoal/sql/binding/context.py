@@ -1,14 +1,20 @@
-"""What binding one statement remembers: the catalog, symbols, WITH tables, and the private SELECTs met so far."""
+"""What a statement is bound in: names in sight, the symbols they stand for, and what all its parts share."""
 
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING
 
+from shoal.catalog import fold
 from shoal.errors import ShoalError
-from shoal.sql.binding.scope import Symbols
+from shoal.plan.expressions import Column, Expression, Position
+from shoal.plan.known_bounds import KnownBounds
+from shoal.plan.nodes import Field
+from shoal.plan.types import RELEASED_LIST, Kind, Type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,6 +24,124 @@ if TYPE_CHECKING:
     from shoal.plan.nodes import Node
     from shoal.plan.releases import PrivateSelect
     from shoal.plan.types import Type
+
+
+class Symbols:
+    """Fresh symbols for one statement, where each column came from in the catalog, and what is publicly known of it."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self.origins: dict[str, tuple[str, str]] = {}
+        self.known_bounds = KnownBounds()
+
+    def field(self, name: str, type_: Type, value: Expression | None = None) -> Field:
+        """A new field; a bare copy of a column keeps its origin in the catalog, any value what is known of its bounds."""
+        symbol = f"c{next(self._numbers)}"
+        if isinstance(value, Column) and value.symbol in self.origins:
+            self.origins[symbol] = self.origins[value.symbol]
+        if value is not None and (known := self.known_bounds.of(value)) is not None:
+            self.known_bounds.columns[symbol] = known
+        return Field(name, symbol, type_)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A name in FROM and the fields it offers."""
+
+    alias: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(slots=True)
+class Scope:
+    """The relations of one FROM; `merged` are the columns of USING and NATURAL, which have no single side."""
+
+    relations: list[Relation] = field(default_factory=list)
+    merged: dict[str, Expression] = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)
+    parent: Scope | None = None
+
+    def add(self, relation: Relation) -> None:
+        """Brings a relation into sight; two of one name would make every reference ambiguous."""
+        if relation.alias and any(fold(r.alias) == fold(relation.alias) for r in self.relations):
+            raise ShoalError(
+                "E_UNKNOWN_TABLE",
+                f"Two relations of this FROM are called {relation.alias!r}.",
+                hint="Give one of them another name: FROM visits AS a JOIN visits AS b …",
+            )
+        self.relations.append(relation)
+
+    def visible(self) -> Iterator[tuple[str, Field]]:
+        """All columns a star stands for, in order, each once."""
+        for relation in self.relations:
+            for f in relation.fields:
+                if f.name and f.symbol not in self.hidden:
+                    yield relation.alias, f
+
+    def resolve(self, table: str | None, name: str, position: Position) -> Expression:
+        """The column of that name; unknown, ambiguous and unusable ones are refused."""
+        found = self._find(table, name)
+        if not found and self.parent is not None:
+            return self.parent.resolve(table, name, position)
+        if not found:
+            raise self._unknown(table, name, position)
+        if len(found) > 1:
+            raise ShoalError(
+                "E_UNKNOWN_COLUMN",
+                f"The column name {name!r} is ambiguous here.",
+                hint=f"Say which one: {', '.join(sorted({r.alias + '.' + name for r in self.relations if r.alias}))}.",
+                position=position,
+            )
+        expression = found[0]
+        if expression.type == RELEASED_LIST:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                f"The column {name!r} is a released list, which a query can show and not compute with.",
+                hint="Name it alone in the SELECT list; for single numbers ask for PERCENTILE_CONT(x, 0.25) and so on.",
+                position=position,
+            )
+        if expression.type.kind is Kind.UNSUPPORTED:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                f"The column {name!r} has a type that private queries cannot use.",
+                hint="Numbers, text, booleans, dates and timestamps can be used; the catalog can offer a view that casts.",
+                position=position,
+            )
+        return expression
+
+    def released_list(self, table: str | None, name: str) -> Column | None:
+        """The one list of that name that a private SELECT has released."""
+        found = self._find(table, name)
+        only = found[0] if len(found) == 1 else None
+        return only if isinstance(only, Column) and only.type == RELEASED_LIST else None
+
+    def _find(self, table: str | None, name: str) -> list[Expression]:
+        if table is None and fold(name) in self.merged:
+            return [self.merged[fold(name)]]
+        found: list[Expression] = []
+        for relation in self.relations:
+            if table is not None and fold(relation.alias) != fold(table):
+                continue
+            found.extend(Column(f.symbol, f.type) for f in relation.fields if f.name and fold(f.name) == fold(name))
+        return found
+
+    def _unknown(self, table: str | None, name: str, position: Position) -> ShoalError:
+        if table is not None and not any(fold(r.alias) == fold(table) for r in self.relations):
+            known = ", ".join(sorted(r.alias for r in self.relations if r.alias))
+            return ShoalError(
+                "E_UNKNOWN_TABLE", f"Nothing is called {table!r} here.", hint=f"In sight: {known}.", position=position
+            )
+        names = sorted({f.name for r in self.relations for f in r.fields if f.name})
+        close = difflib.get_close_matches(name, names, n=1)
+        nearest = f"Did you mean {close[0]!r}? " if close else ""
+        listed = ", ".join(names[:30]) + (" …" if len(names) > 30 else "")
+        return ShoalError(
+            "E_UNKNOWN_COLUMN",
+            f"There is no column {name!r} here.",
+            hint=f"{nearest}Columns in sight: {listed}.",
+            position=position,
+        )
+
 
 MAX_RELATIONS = 300
 """SELECTs and tables of one statement, each use of a WITH table counted with all that lies under it."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shoal.plan.nodes import Field, Node
-    from shoal.sql.binding.scope import Scope
+    from shoal.sql.binding.context import Scope
     from shoal.sql.parse import FunctionCall
 
 _BINARY: dict[type[exp.Expr], str] = {

@@ -10,8 +10,8 @@ from shoal.catalog import fold
 from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import Column, Expression, Order
+from shoal.sql.binding.context import Relation, Scope
 from shoal.sql.binding.expressions import ExpressionBinder
-from shoal.sql.binding.scope import Relation, Scope
 from shoal.sql.parse import position_of
 
 if TYPE_CHECKING:

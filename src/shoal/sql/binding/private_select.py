@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shoal.plan.nodes import Field, Node
-    from shoal.sql.binding.context import CommonTable
-    from shoal.sql.binding.scope import Scope
+    from shoal.sql.binding.context import CommonTable, Scope
     from shoal.sql.binding.statement import Binder
     from shoal.sql.parse import Constant, FunctionCall
 

@@ -27,8 +27,7 @@ from shoal.sql.parse import position_of
 
 if TYPE_CHECKING:
     from shoal.plan.nodes import Field, Node, RowAggregate
-    from shoal.sql.binding.context import CommonTable
-    from shoal.sql.binding.scope import Scope
+    from shoal.sql.binding.context import CommonTable, Scope
     from shoal.sql.binding.statement import Binder
     from shoal.sql.parse import FunctionCall
 

@@ -11,30 +11,31 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from shoal.catalog import Catalog, fold
+from shoal.catalog import fold
 from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import (
     Column,
     Expression,
 )
+from shoal.plan.lineage import is_copy, lineage, owner_names
 from shoal.plan.traverse import is_owned
 from shoal.plan.types import Kind, Type, common_type
 from shoal.sql import functions
+from shoal.sql.binding.after_grouping import KeyResolver, is_grouped, output_name, refuse_distinct_on, select_items
 from shoal.sql.binding.conditions import holds_owner, owner_not_in_place
-from shoal.sql.binding.context import CommonTable, Context
-from shoal.sql.binding.default_clause import aggregates_several_owners, distinct_as_groups, tables_read
+from shoal.sql.binding.context import CommonTable, Context, Relation, Scope
+from shoal.sql.binding.expressions import ExpressionBinder
 from shoal.sql.binding.from_clause import FromBinder
 from shoal.sql.binding.options import default_options, read_options
 from shoal.sql.binding.order_limit import with_tail
 from shoal.sql.binding.private_select import bind_private_select
 from shoal.sql.binding.row_select import RowsBinder
-from shoal.sql.binding.scope import Relation, Scope
 from shoal.sql.binding.where_clause import WhereBinder
 from shoal.sql.parse import Statement, position_of, privacy_clause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from shoal.plan.nodes import Node
     from shoal.plan.releases import PrivateSelect
@@ -50,11 +51,6 @@ class BoundStatement:
     root: Node
     selects: tuple[PrivateSelect, ...]
     output: tuple[str, ...]
-
-
-def bind(statement: Statement, catalog: Catalog, schemas: Mapping[str, tuple[tuple[str, Type], ...]]) -> BoundStatement:
-    """The whole statement, bound; what only ownership can judge is judged later."""
-    return bind_in(Context(catalog, schemas), statement)
 
 
 def bind_in(context: Context, statement: Statement) -> BoundStatement:
@@ -290,3 +286,60 @@ def no_clause(position: tuple[int, int] | None) -> ShoalError:
         hint="Write SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) … or set defaults in the catalog.",
         position=position,
     )
+
+
+# ---- plain SQL: where the default clause is meant ------------------------------------------------------------------
+
+
+def aggregates_several_owners(tree: exp.Select, node: Node, scope: Scope) -> bool:
+    """Whether a SELECT over private rows aggregates them across owners, and shows nothing that bears the owner's name."""
+    if not is_grouped(tree):
+        return False
+    items = select_items(tree.expressions)
+    shown = {fold(output_name(alias, value, index)) for index, (alias, value) in enumerate(items)}
+    clause = tree.args.get("group")
+    keys = clause.expressions if clause is not None else []
+    # A binder without subqueries: looking at a key must not draw, and charge, a private SELECT inside it.
+    resolver, owners = KeyResolver(items, ExpressionBinder(scope)), lineage(node)
+    return not shown & owner_names(node) and not any(_is_owner(resolver, key, owners) for key in keys)
+
+
+def _is_owner(resolver: KeyResolver, key: exp.Expr, owners: frozenset[str]) -> bool:
+    try:
+        return is_copy(resolver.resolve(key), owners)
+    except ShoalError:
+        return False
+
+
+def tables_read(tree: exp.Expr) -> frozenset[str]:
+    """Names that a query reads, those that its WITH tables read included unless nothing reads these."""
+    names = frozenset(name for key, part in tree.args.items() if key != "with_" for name in _names(part))
+    for table in reversed(tree.args["with_"].expressions):
+        if fold(table.alias) in names:
+            names |= _names(table.this)
+    return names
+
+
+def _names(part: object) -> frozenset[str]:
+    parts = part if isinstance(part, list) else [part]
+    found = (table for p in parts if isinstance(p, exp.Expr) for table in p.find_all(exp.Table))
+    return frozenset(fold(table.name) for table in found)
+
+
+def distinct_as_groups(tree: exp.Select) -> exp.Select:
+    """SELECT DISTINCT a, b is SELECT a, b … GROUP BY a, b."""
+    if tree.args.get("distinct") is None or any(item.is_star for item in tree.expressions):
+        return tree
+    refuse_distinct_on(tree)
+    if is_grouped(tree):
+        raise ShoalError(
+            "E_UNSUPPORTED",
+            "A private SELECT takes no DISTINCT.",
+            hint="The groups of a private SELECT are distinct already; remove DISTINCT.",
+            position=position_of(tree),
+        )
+    grouped = tree.copy()
+    grouped.set("distinct", None)
+    places = [exp.Literal.number(position) for position in range(1, len(tree.expressions) + 1)]
+    grouped.set("group", exp.Group(expressions=places))
+    return grouped

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from shoal.plan.expressions import Expression
     from shoal.plan.types import Type
     from shoal.policies.domain import Domain
+    from shoal.sql.binding.context import Symbols
     from shoal.sql.binding.expressions import ExpressionBinder
-    from shoal.sql.binding.scope import Symbols
     from shoal.sql.parse import FunctionCall
 
 NAMES = ("COUNT", "SUM", "AVG", "MEDIAN", "PERCENTILE_CONT", "PERCENTILE_DISC", "APPROX_QUANTILES")
