@@ -7,6 +7,7 @@ the clock has four times as long and catches what waits without working.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -56,6 +57,10 @@ class _Watch:
     """One thread for all running queries; it ends when there are none."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begins anew: a forked child has neither the thread nor the queries, and its lock may be held by nobody."""
         self._lock = threading.Lock()
         self._watched: list[tuple[Deadline, Callable[[], None]]] = []
         self._thread: threading.Thread | None = None
@@ -94,3 +99,5 @@ class _Watch:
 
 
 _WATCH = _Watch()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_WATCH.forget)

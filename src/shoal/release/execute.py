@@ -67,17 +67,17 @@ def execute(
         taken = snapshot_of(engine, deadline, open_until_the_end)
         prepare(plan, taken)
         reservation = ledger.reserve(charge_of(plan), user=user, description=plan.sql)
-        finished = _run_or_none(plan, taken, entropy, reservation, deadline)
-        if finished is not None:
-            reservation.commit()
-            return finished
-        # Raised out here, so that the error has no context in which an engine speaks.
-        reservation.fail()
-        raise ShoalError(
-            "E_EXECUTION",
-            "The query could not be finished. It stays charged, because data may have been read.",
-            hint="Details are withheld because they could reveal data. Ask the data custodian.",
-        )
+        finished = _run_or_none(plan, taken, entropy, reservation, deadline, open_until_the_end.pop_all())
+    if finished is not None:
+        reservation.commit()
+        return finished
+    # Raised out here, so that the error has no context in which an engine speaks.
+    reservation.fail()
+    raise ShoalError(
+        "E_EXECUTION",
+        "The query could not be finished. It stays charged, because data may have been read.",
+        hint="Details are withheld because they could reveal data. Ask the data custodian.",
+    )
 
 
 def snapshot_of(engine: Engine, deadline: Deadline, stack: ExitStack) -> Engine:
@@ -114,11 +114,20 @@ def _asked(plan: StatementPlan) -> Asked:
 
 
 def _run_or_none(
-    plan: StatementPlan, engine: Engine, entropy: Entropy, reservation: Reservation, deadline: Deadline
+    plan: StatementPlan,
+    engine: Engine,
+    entropy: Entropy,
+    reservation: Reservation,
+    deadline: Deadline,
+    opened: ExitStack,
 ) -> Answer | None:
-    """The answer, or None whatever went wrong: it could depend on the data, and none of it may be told."""
+    """The answer, or None whatever went wrong: it could depend on the data, and none of it may be told.
+
+    What was opened is closed in here: after an answer is settled, nothing is left that could fail.
+    """
     try:
-        return _run(plan, engine, entropy, deadline)
+        with opened:
+            return _run(plan, engine, entropy, deadline)
     except Exception:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
         return None
     except BaseException:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from shoal.engines.base import EngineFailure
-from shoal.engines.duckdb.engine import LOCKDOWN, render
+from shoal.engines.duckdb.engine import LOCKDOWN, failure_of, render
 from shoal.engines.statements.relations import Compiler
 from shoal.errors import InternalError
 from shoal.mechanisms.entropy import SYSTEM, Entropy
@@ -297,7 +296,7 @@ def _run(query: str, tables: dict[str, pa.Table], deadline: Deadline) -> pa.Tabl
             for statement in LOCKDOWN:
                 connection.execute(statement)
             return connection.sql(query).to_arrow_table()
-    except duckdb.Error:
-        raise EngineFailure from None
+    except (duckdb.Error, RuntimeError) as error:
+        raise failure_of(error) from None
     finally:
         connection.close()

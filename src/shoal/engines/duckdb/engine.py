@@ -19,7 +19,7 @@ from shoal.catalog import fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.prepare import Reading
 from shoal.engines.duckdb.sound_files import refuse_changed
-from shoal.engines.duckdb.views import refuse_fragile, stored_views
+from shoal.engines.duckdb.views import Stored, refuse_fragile
 from shoal.engines.group_keys import match_groups
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.rows import makes_long_texts, rows_statement
@@ -38,6 +38,7 @@ from shoal.errors import ShoalError
 from shoal.plan.totals import ExactTotals, LeafCounts
 from shoal.plan.types import Kind
 from shoal.sql import functions
+from shoal.sql.functions import type_of
 from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
@@ -65,12 +66,15 @@ LOCKDOWN = (
 
 USUAL = {
     "ieee_floating_point_ops": "true",  # else EXP(1000) is an error, on the rows where it is too large
+    "arrow_lossless_conversion": "false",  # else wide integers arrive as bytes, where some owner's number needs them
     "dialect_compatibility_mode": "none",
     "legacy_disable_null_type": "false",
     "warnings_as_errors": "false",
 }
 """Settings that change how statements are read or computed, and what they must be."""
 
+CTRL_C = "Query interrupted"
+"""A deadline's interrupt is another kind of error."""
 BATCH_ROWS = 1 << 17
 BATCH_ROWS_OF_LONG_TEXTS = 1 << 11
 UNITS = {"KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
@@ -142,6 +146,7 @@ class DuckDBEngine:
         self._most_owned: dict[str, int] = {}
         self._sources: dict[str, exp.Expr] = {}
         self._schemas: dict[str, list[tuple[str, str]]] = {}
+        self._places: dict[str, tuple[str, str]] = {}
         self._reading = Reading(LOCKDOWN)
         if ours:
             for statement in LOCKDOWN:
@@ -230,9 +235,8 @@ class DuckDBEngine:
             "SELECT system.main.current_database(), system.main.current_schema()"
         ).fetchall()[0]
         ranked = sorted(rows, key=lambda row: 0 if row[:2] == current else 1 if row[0] == "temp" else 2)
-        places: dict[str, tuple[str, str]] = {}
         for database, schema, table, stored, data_type in ranked:
-            place = places.setdefault(fold(table), (database, schema))
+            place = self._places.setdefault(fold(table), (database, schema))
             if place == (database, schema):
                 self._schemas.setdefault(fold(table), []).append((stored, data_type))
                 self._sources[fold(table)] = exp.Table(this=name(table), db=name(schema), catalog=name(database))
@@ -253,23 +257,44 @@ class DuckDBEngine:
                 "E_CATALOG", f"The view of table {view!r} in the catalog is not a query this database can run."
             ) from None
         if not trusted:
-            refuse_fragile(view, tree, self._schemas, self._stored_views(), LOCKDOWN)
+            self._refuse_fragile(view, tree, self._stored())
         self._sources[fold(view)] = exp.Subquery(this=tree, alias=exp.TableAlias(this=name(view)))
         self._schemas[fold(view)] = columns
         return columns
 
     def refuse_fragile_view(self, view: str) -> None:
-        """E_CATALOG where a table of the source is a view that could fail on single rows."""
-        stored = self._stored_views()
-        if fold(view) in stored:
-            refuse_fragile(view, stored[fold(view)], self._schemas, stored, LOCKDOWN)
+        """E_CATALOG where reading a table of the source computes something that could fail on single rows."""
+        stored = self._stored()
+        if stored.computes(fold(view)):
+            self._refuse_fragile(view, exp.select("*").from_(exp.Table(this=name(fold(view)))), stored)
 
-    def _stored_views(self) -> dict[str, exp.Expr]:
-        """Views that somebody else wrote; those over files are ours, and total."""
+    def _refuse_fragile(self, view: str, tree: exp.Expr, stored: Stored) -> None:
+        refuse_fragile(view, tree, self._schemas, stored, LOCKDOWN)
+        for frame in sorted(stored.frames_under(tree)):
+            self._refuse_unreadable_frame(frame)
+
+    def _refuse_unreadable_frame(self, frame: str) -> None:
+        """E_SOURCE for a registered data frame with a value of another type than the rest: its scan fails on that one."""
+        known = [stored for stored, type_ in self._schemas[frame] if type_of(type_).kind is not Kind.UNSUPPORTED]
+        try:
+            for _ in self.columns(frame, known):
+                pass
+        except EngineFailure:
+            pass
+        else:
+            return
+        raise ShoalError(
+            "E_SOURCE",
+            f"The data frame {frame!r} that was registered holds values that cannot be read as its columns' types.",
+            hint="Give every column one type, or hand the frame in as {name: frame}.",
+        )
+
+    def _stored(self) -> Stored:
+        """What somebody else wrote; views over files are ours, and total."""
         if self._files or self._frames:
-            return {}
+            return Stored()
         with self._lock:
-            return stored_views(self._connection)
+            return Stored.of(self._connection, self._places)
 
     def row_counts(self, names: list[str]) -> dict[str, int]:
         """Sizes of public tables."""
@@ -387,8 +412,8 @@ class DuckDBEngine:
                 )
                 yield pa.RecordBatch.from_pylist([], reader.schema)
                 yield from reader
-        except Exception:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
-            raise EngineFailure from None
+        except Exception as error:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
+            raise failure_of(error) from None
 
     def _check_deadline(self) -> None:
         if self._deadline is not None:
@@ -406,8 +431,8 @@ class DuckDBEngine:
             with self._lock:
                 self._check_deadline()
                 return self._connection.sql(render(tree, qualify_operators=not self._ours)).to_arrow_table()
-        except Exception:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
-            raise EngineFailure from None
+        except Exception as error:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
+            raise failure_of(error) from None
 
     def _measured(self, query: TotalsQuery, statements: Statements) -> ExactTotals:
         key_names = [f"k{i}" for i in range(len(query.keys))]
@@ -444,6 +469,11 @@ class DuckDBEngine:
             else:
                 histograms.append(dict(zip(bins.tolist(), counts.tolist(), strict=True)))
         return ExactTotals(groups if key_names else groups.select([]), owners, tuple(values), tuple(histograms))
+
+
+def failure_of(error: Exception) -> BaseException:
+    """What is told of an error: Ctrl+C, which the engine turns into an error of its own, is Ctrl+C; else that it failed."""
+    return KeyboardInterrupt() if type(error) is RuntimeError and str(error) == CTRL_C else EngineFailure()
 
 
 def _as_bytes(value: exp.Expr, data_type: str) -> exp.Expr:

@@ -25,6 +25,8 @@ Stamp = tuple[int, int]
 """Size and time of change in nanoseconds."""
 
 MOST_REMEMBERED = 10_000
+TEXTS = frozenset({"VARCHAR", "JSON"})
+"""Stored types that are texts: JSON is one by another name."""
 
 
 def stamp(path: Path) -> Stamp:
@@ -62,10 +64,11 @@ def refuse_broken_texts(connection: duckdb.DuckDBPyConnection, paths: list[Path]
         columns = _texts(connection, path)
         try:
             # Lengths of texts alone would come from the file's own index, and decode nothing.
-            lengths = ", ".join(f"max(octet_length({quoted(name)}::BLOB))" for name in columns)
             if columns:
-                connection.execute(f"SELECT {lengths} FROM read_parquet({text(str(path.resolve()))})").fetchall()
-        except duckdb.Error:
+                connection.execute(
+                    f"SELECT {', '.join(columns)} FROM read_parquet({text(str(path.resolve()))})"
+                ).fetchall()
+        except (duckdb.Error, UnicodeDecodeError):  # the engine may quote the broken text
             raise ShoalError(
                 "E_SOURCE",
                 f"The file {str(path)!r} holds text that is not UTF-8, or is damaged.",
@@ -76,8 +79,10 @@ def refuse_broken_texts(connection: duckdb.DuckDBPyConnection, paths: list[Path]
 
 
 def _texts(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
+    """Aggregates that decode every value of the columns whose reader can refuse one: texts, and decimals kept as bytes."""
     described = connection.execute(f"DESCRIBE SELECT * FROM read_parquet({text(str(path.resolve()))})").fetchall()
-    return [name for name, type_, *_ in described if type_ == "VARCHAR"]
+    texts = [f"max(octet_length({quoted(name)}::VARCHAR::BLOB))" for name, type_, *_ in described if type_ in TEXTS]
+    return texts + [f"max(hash({quoted(name)}))" for name, type_, *_ in described if type_.startswith("DECIMAL")]
 
 
 class _Remembered:
@@ -85,7 +90,7 @@ class _Remembered:
 
     def __init__(self) -> None:
         folder = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        self._file = Path(folder) / "shoal" / "sound-files.json"
+        self._file = Path(folder) / "shoal" / "sound-files-2.json"
         self._known: dict[str, list[int]] = {}
         self._changed = False
         with suppress(OSError, ValueError):

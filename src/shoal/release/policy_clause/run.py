@@ -56,9 +56,10 @@ def execute_policy(
 
         def run() -> PolicyAnswer:
             rows = select.rows_per_owner
-            records = read_records(taken, select.table, select.rule.domain, select.owner, rows, entropy)
-            deadline.check()
-            return finish(plan, stored_rows(plan, records, entropy), deadline, entropy)
+            with open_until_the_end.pop_all():  # closed before the answer is settled, so that nothing fails later
+                records = read_records(taken, select.table, select.rule.domain, select.owner, rows, entropy)
+                deadline.check()
+                return finish(plan, stored_rows(plan, records, entropy), deadline, entropy)
 
         answer = charging.charged_run(ledger, plan, select.owner, user, select.sql, run)
     if not isinstance(answer, PolicyAnswer):

@@ -1,0 +1,238 @@
+"""Stored values that a scan or an export refuses: told when a session opens, or read without a failure, never after the charge."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import shoal
+from shoal.engines.deadline import Deadline
+from shoal.engines.duckdb.engine import DuckDBEngine
+
+ASKED = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) "
+CATALOG = {"tables": {"t": {"owner": "uid"}}}
+ROWS = 3_000
+VICTIM = 7
+
+
+@pytest.fixture(autouse=True)
+def _no_memory_of_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def refusal(source, catalog=CATALOG):
+    with pytest.raises(shoal.ShoalError) as refused:
+        shoal.connect(source, catalog)
+    return refused.value.code
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_json_that_is_not_utf8_is_told_when_the_file_is_opened(tmp_path):
+    letters = bytearray(b"1" * ROWS)
+    letters[VICTIM] = 0xFF
+    offsets = pa.py_buffer(np.arange(ROWS + 1, dtype=np.int32).tobytes())
+    texts = pa.StringArray.from_buffers(ROWS, offsets, pa.py_buffer(bytes(letters)))
+    column = pa.ExtensionArray.from_storage(pa.json_(), texts)
+    pq.write_table(pa.table({"uid": np.arange(ROWS), "v": column}), tmp_path / "t.parquet", row_group_size=1_000)
+    assert refusal(tmp_path / "t.parquet") == "E_SOURCE"
+
+
+def test_sound_json_and_decimals_are_opened(tmp_path):
+    column = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a": 1}', None]))
+    table = pa.table({"uid": [1, 2], "v": column, "d": pa.array([1, None], pa.decimal128(38, 3))})
+    pq.write_table(table, tmp_path / "t.parquet")
+    with shoal.connect(tmp_path / "t.parquet", CATALOG) as session:
+        assert len(session.query(ASKED + "COUNT(v) AS n, COUNT(d) AS m FROM t")) == 1
+
+
+# ---- what a database computes when a table is read -----------------------------------------------------------------
+
+
+def with_generated_column(connection, value, type_="INTEGER"):
+    connection.execute(f"CREATE TABLE t (uid INTEGER, a VARCHAR, b {type_} GENERATED ALWAYS AS ({value}) VIRTUAL)")
+    connection.execute("INSERT INTO t SELECT i, i::VARCHAR FROM range(100) r(i)")
+    connection.execute(f"UPDATE t SET a = 'bad' WHERE uid = {VICTIM}")
+
+
+@pytest.mark.parametrize(("value", "type_"), [("CAST(a AS INTEGER)", "INTEGER"), ("a", "SMALLINT")])
+def test_a_generated_column_that_fails_on_one_row_is_refused(tmp_path, value, type_):
+    with duckdb.connect(tmp_path / "d.duckdb") as connection:
+        with_generated_column(connection, value, type_)
+    assert refusal(tmp_path / "d.duckdb") == "E_CATALOG"
+
+
+@pytest.mark.parametrize("under", ["CREATE VIEW v AS SELECT uid, b FROM t", "CREATE VIEW v AS FROM t"])
+def test_a_view_over_such_a_column_is_refused(under):
+    connection = duckdb.connect()
+    with_generated_column(connection, "CAST(a AS INTEGER)")
+    connection.execute(under)
+    assert refusal(connection, {"tables": {"v": {"owner": "uid"}}}) == "E_CATALOG"
+    catalog = {"tables": {"w": {"owner": "uid", "view": "SELECT uid, b FROM t"}}}
+    assert refusal(connection, catalog) == "E_CATALOG"
+
+
+def test_a_generated_column_that_has_a_value_for_every_row_is_read():
+    connection = duckdb.connect()
+    with_generated_column(connection, "TRY_CAST(a AS INTEGER)")
+    session = shoal.connect(connection, CATALOG)
+    assert len(session.query(ASKED + f"COUNT(b) AS n FROM t WHERE uid = {VICTIM}")) == 1
+
+
+def test_a_harmless_view_of_the_same_name_elsewhere_hides_nothing():
+    connection = duckdb.connect()
+    connection.execute("CREATE SCHEMA other")
+    connection.execute("CREATE TABLE raw AS SELECT i AS uid, i::VARCHAR AS a FROM range(100) r(i)")
+    connection.execute("CREATE VIEW t AS SELECT uid, CAST(a AS INTEGER) AS b FROM raw")
+    connection.execute("CREATE VIEW other.t AS SELECT uid, a AS b FROM main.raw")
+    assert refusal(connection) == "E_CATALOG"
+
+
+# ---- connections that were handed in -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("view", ["", "CREATE TEMP VIEW v AS SELECT uid, v FROM t"])
+def test_a_registered_frame_with_one_value_of_another_type_is_refused(view):
+    pandas = pytest.importorskip("pandas")
+    connection = duckdb.connect()
+    connection.register("t", pandas.DataFrame({"uid": range(ROWS), "v": [1] * (ROWS - 1) + ["x"]}))
+    connection.execute(view or "SELECT 1").fetchall()
+    assert refusal(connection, {"tables": {"v" if view else "t": {"owner": "uid"}}}) == "E_SOURCE"
+
+
+def test_a_registered_frame_of_one_type_is_read():
+    pandas = pytest.importorskip("pandas")
+    connection = duckdb.connect()
+    connection.register("t", pandas.DataFrame({"uid": range(ROWS), "v": ["a"] * ROWS}))
+    assert len(shoal.connect(connection, CATALOG).query(ASKED + "COUNT(v) AS n FROM t")) == 1
+
+
+def test_a_connection_that_hands_out_wide_integers_as_bytes_is_refused():
+    # One number that needs more than 64 bits takes the wide road: such a connection failed for its owner alone.
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT i AS uid FROM range(100) r(i)")
+    connection.execute("SET arrow_lossless_conversion = true")
+    assert refusal(connection) == "E_SOURCE"
+
+
+# ---- policies --------------------------------------------------------------------------------------------------------
+
+
+def under_policy(type_, value):
+    """Sum and count with the victim's value, at hardly any noise; everybody else has 0."""
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE t (uid INTEGER, a {type_})")
+    connection.execute("INSERT INTO t SELECT i, 0 FROM range(100, 200) r(i)")
+    connection.execute(f"INSERT INTO t VALUES ({VICTIM}, {value})")
+    policy = {"domain": {"a": [-50, 100]}, "secret": {"distance": {"a": 5}}}
+    session = shoal.connect(connection, {"tables": {"t": {"owner": "uid", "policies": {"p": policy}}}})
+    sql = "SELECT WITH POLICY OPTIONS(policy = 'p', epsilon = 1000000) SUM(a) AS s, COUNT(*) AS n FROM t"
+    return tuple(session.query(sql).to_dicts()[0].values())
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "total"),
+    [
+        ("DECIMAL(3,1)", "-99.5", -50),
+        ("DECIMAL(3,1)", "-0.5", -1),
+        ("DECIMAL(3,1)", "99.9", 99),
+        ("DECIMAL(38,10)", "-9999999999999999999999999999.5", -50),
+        ("DECIMAL(38,38)", "-0.5", -1),
+        ("HUGEINT", "-170141183460469231731687303715884105727", -50),
+        ("HUGEINT", "170141183460469231731687303715884105727", 100),
+    ],
+)
+def test_a_number_that_outgrows_its_type_when_rounded_down_is_clamped(type_, value, total):
+    assert under_policy(type_, value) == (total, 101)
+
+
+def test_numbers_that_would_turn_around_are_no_attribute():
+    with pytest.raises(shoal.ShoalError) as refused:
+        under_policy("UHUGEINT", "340282366920938463463374607431768211455")
+    assert refused.value.code == "E_USAGE"
+
+
+# ---- how a charged run ends ------------------------------------------------------------------------------------------
+
+
+def people(rows=200):
+    return pa.table({"uid": np.arange(rows), "a": np.arange(rows) % 90})
+
+
+POLICY = {"domain": {"a": [0, 100]}, "secret": {"distance": {"a": 5}}}
+QUERIES = [
+    ASKED + "COUNT(*) AS n FROM t",
+    "SELECT WITH POLICY OPTIONS(policy = 'p', epsilon = 1) COUNT(*) AS n FROM t WHERE a > 3",
+]
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_a_snapshot_that_cannot_be_closed_is_a_failure_like_any_other(sql, monkeypatch):
+    session = shoal.connect({"t": people()}, {"tables": {"t": {"owner": "uid", "policies": {"p": POLICY}}}})
+    whole = DuckDBEngine._opened
+
+    def failing(self):
+        from contextlib import contextmanager
+
+        @contextmanager
+        def opened():
+            with whole(self) as cursor:
+                yield cursor
+            raise OSError("the disk with the victim's rows is full")
+
+        return opened()
+
+    monkeypatch.setattr(DuckDBEngine, "_opened", failing)
+    with pytest.raises(shoal.ShoalError) as first:
+        session.query(sql)
+    assert first.value.code == "E_EXECUTION"
+    assert "victim" not in str(first.value)
+    monkeypatch.undo()
+    with pytest.raises(shoal.ShoalError) as second:
+        session.query(sql)
+    assert second.value.code == "E_SUSPENDED"
+
+
+def test_ctrl_c_during_a_statement_is_ctrl_c_and_suspends_nobody(monkeypatch):
+    session = shoal.connect({"t": people()}, CATALOG)
+    once = iter([True])
+    whole = DuckDBEngine._table
+
+    def slow(self, tree):
+        if next(once, False):
+            threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            tree = duckdb_sql("SELECT max(hash(a.range * b.range)) AS m FROM range(10000000) a, range(100) b")
+        return whole(self, tree)
+
+    monkeypatch.setattr(DuckDBEngine, "_table", slow)
+    with pytest.raises(KeyboardInterrupt):
+        session.query(ASKED + "COUNT(*) AS n FROM t")
+    assert len(session.query(ASKED + "COUNT(*) AS n FROM t")) == 1
+
+
+def duckdb_sql(text):
+    import sqlglot
+
+    return sqlglot.parse_one(text, dialect="duckdb")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_watches_its_own_queries():
+    from shoal.engines import deadline
+
+    with Deadline(60).stops(lambda: None), deadline._WATCH._lock:
+        child = os.fork()
+        if not child:  # the lock is held by a thread that the child does not have
+            signal.alarm(10)
+            with Deadline(60).stops(lambda: None):
+                os._exit(0 if len(deadline._WATCH._watched) == 1 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
