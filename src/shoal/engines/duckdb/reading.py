@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     Calls = frozenset[tuple[str, tuple[str, ...]]]
 
 READ = "SELECT json_serialize_plan(?, skip_null := true, skip_empty := true, skip_default := true, optimize := false)"
+_NO_NUMBER = '"value":NAN'
+"""How the engine writes a constant NaN, which is no JSON. Inside a text its quotes would have backslashes."""
 _COMPARISONS = frozenset({"=", "!=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
 _TRUTH = ("BOOLEAN",)
 _LEAVES = frozenset({"BOUND_REF", "BOUND_CONSTANT", "BOUND_COLUMN_REF", "BOUND_LAMBDA_REF"})
@@ -368,7 +370,7 @@ class Reader:
                 written = self._connection.execute(READ, [statement]).fetchall()[0][0]
             except duckdb.Error:
                 raise surprise("an error") from None
-        plan = json.loads(written)
+        plan = json.loads(written.replace(_NO_NUMBER, '"value":NaN'))
         if plan.get("error"):
             raise surprise(f"an error of kind {plan.get('error_type', 'unknown')}")
         if len(plan.get("plans", ())) != 1:

@@ -217,8 +217,13 @@ class Compiler:
             case ex.ExistsRelation():
                 return exp.Exists(this=self.relation(expression.relation))
             case ex.ScalarRelation():
-                return exp.Subquery(this=self.relation(expression.relation).limit(1, copy=False))
+                return self._only_value(expression.relation)
         raise InternalError("an expression without SQL")
+
+    def _only_value(self, node: Node) -> exp.Subquery:
+        """The value of the one row, as the largest of one: so the engine adds no check of its own that could fail."""
+        limited = self.subquery(self.relation(node).limit(1, copy=False))
+        return exp.Subquery(this=select([functions.builtin("max", column(node.fields[0].symbol))], limited))
 
     def _bare(self, node: Node) -> exp.Subquery:
         return exp.Subquery(this=self.relation(node))

@@ -120,7 +120,8 @@ class ExpressionBinder:
                 hint="Compare it with something: x <> 0, name = 'a'.",
                 position=position_of(node),
             )
-        return bound
+        # What has no type but NULL's is NULL, however it is written; the engine would give it some type of its own.
+        return bound if bound.type.kind is Kind.BOOLEAN else Literal(None, NULL, position_of(node))
 
     def _bind(self, node: exp.Expr) -> Expression:
         position = position_of(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -158,6 +159,7 @@ class RowsBinder:
             node = nodes.Filter(node, condition, position=position_of(self._tree))
         if self._tree.args.get("distinct") is not None:
             node = nodes.Distinct(self._binder.project(node, outputs), position=position_of(self._tree))
+            order = [self._shown(item, outputs, node.fields) for item in order]
             outputs = []
         return with_tail(self._binder, self._tree, node, outputs, self._scope, self._tables, bound_order=order)
 
@@ -167,6 +169,18 @@ class RowsBinder:
             return []
         grouped.prefers_aliases = True
         return [ordered(grouped, item, outputs) for item in clause.expressions]
+
+    def _shown(self, order: Order, outputs: list[tuple[str, Expression]], fields: tuple[Field, ...]) -> Order:
+        """Behind DISTINCT nothing is in sight but what it shows."""
+        for field, (_, value) in zip(fields, outputs, strict=True):
+            if value == order.value:
+                return replace(order, value=Column(field.symbol, field.type))
+        raise ShoalError(
+            "E_UNSUPPORTED",
+            "Beside DISTINCT, ORDER BY takes what the SELECT list shows.",
+            hint="Add it to the SELECT list, or leave out DISTINCT.",
+            position=position_of(self._tree.args["order"]),
+        )
 
     def _aggregate(self, call: FunctionCall) -> Expression:
         """An exact aggregate, order-independent by construction."""

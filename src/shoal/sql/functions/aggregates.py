@@ -98,8 +98,21 @@ def _count(arguments: list[exp.Expr], _: Sequence[Type], placed: Placed, distinc
     return placed(_aggregate("count", *arguments, distinct=distinct) if arguments else builtin("count_star"))
 
 
-def _count_if(arguments: list[exp.Expr], _: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expr:
-    return placed(_aggregate("count", when(arguments[0], number(1)), distinct=distinct))
+def _condition(value: exp.Expr, type_: Type) -> exp.Expr:
+    """What has no type but NULL's gets one here: the engine would take it for an integer."""
+    return forms.cast(exp.Null(), "BOOLEAN") if type_.kind is Kind.NULL else value
+
+
+def _count_if(arguments: list[exp.Expr], types: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expr:
+    condition = _condition(arguments[0], types[0])
+    return placed(_aggregate("count", when(condition, number(1)), distinct=distinct))
+
+
+def _of_truths(name: str) -> Callable[..., exp.Expr]:
+    def form(arguments: list[exp.Expr], types: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expr:
+        return placed(_aggregate(name, _condition(arguments[0], types[0]), distinct=distinct))
+
+    return form
 
 
 def _median(arguments: list[exp.Expr], _: Sequence[Type], placed: Placed, distinct: bool) -> exp.Expr:
@@ -163,9 +176,11 @@ _PLAIN = (
     OwnerAggregate("max", "MAX(x)", "The largest value.", _same_type, _plain("max")),
     OwnerAggregate("median", "MEDIAN(x)", "The middle value.", _numeric(lambda _: DOUBLE), _median),
     OwnerAggregate(
-        "bool_and", "BOOL_AND(p)", "Whether p holds in every row.", _of_condition(BOOLEAN), _plain("bool_and")
+        "bool_and", "BOOL_AND(p)", "Whether p holds in every row.", _of_condition(BOOLEAN), _of_truths("bool_and")
     ),
-    OwnerAggregate("bool_or", "BOOL_OR(p)", "Whether p holds in some row.", _of_condition(BOOLEAN), _plain("bool_or")),
+    OwnerAggregate(
+        "bool_or", "BOOL_OR(p)", "Whether p holds in some row.", _of_condition(BOOLEAN), _of_truths("bool_or")
+    ),
     OwnerAggregate("bit_and", "BIT_AND(x)", "All bits set in every row.", _integer_only, _plain("bit_and")),
     OwnerAggregate("bit_or", "BIT_OR(x)", "All bits set in some row.", _integer_only, _plain("bit_or")),
     OwnerAggregate("bit_xor", "BIT_XOR(x)", "Bits set in an odd number of rows.", _integer_only, _plain("bit_xor")),
