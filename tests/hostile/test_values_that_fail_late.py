@@ -54,6 +54,49 @@ def test_sound_json_and_decimals_are_opened(tmp_path):
         assert len(session.query(ASKED + "COUNT(v) AS n, COUNT(d) AS m FROM t")) == 1
 
 
+FAR_DAY = pa.array(np.where(np.arange(ROWS) == VICTIM, 2**31 - 100, 5).astype(np.int32), pa.date32())
+FAR_INSTANT = pa.array(np.where(np.arange(ROWS) == VICTIM, 2**60, 5), pa.timestamp("us"))
+LARGE = pa.array(np.where(np.arange(ROWS) == VICTIM, 2**63 - 1, 5))
+
+
+def write_parts(folder, *columns):
+    (folder / "t").mkdir()
+    for number, column in enumerate(columns):
+        table = pa.table({"uid": np.arange(len(column)), "v": column})
+        pq.write_table(table, folder / "t" / f"{number}.parquet", row_group_size=1_000)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (FAR_DAY, pa.timestamp("us")),
+        (FAR_DAY, pa.timestamp("ns")),
+        (FAR_INSTANT, pa.timestamp("ns")),
+        (LARGE, pa.decimal128(38, 30)),
+        (pa.array([3_600_000_000], pa.time64("us")), pa.timestamp("us")),
+    ],
+)
+def test_files_whose_types_meet_in_a_narrower_one_are_refused(tmp_path, one, other):
+    assert refusal(write_parts(tmp_path, one, pa.nulls(3, other))) == "E_SOURCE"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (pa.array([1, 2], pa.int8()), pa.int64()),
+        (LARGE, pa.float64()),
+        (LARGE, pa.string()),
+        (pa.array([1, 2], pa.int16()), pa.float32()),
+        (pa.array([1, 2], pa.decimal128(5, 2)), pa.decimal128(12, 3)),
+        (pa.array([[1], None]), pa.string()),
+    ],
+)
+def test_files_whose_types_meet_in_a_wider_one_are_read(tmp_path, one, other):
+    with shoal.connect(write_parts(tmp_path, one, pa.nulls(3, other)), CATALOG) as session:
+        assert len(session.query(ASKED + "COUNT(*) AS n FROM t")) == 1
+
+
 # ---- what a database computes when a table is read -----------------------------------------------------------------
 
 
@@ -235,4 +278,20 @@ def test_a_forked_child_watches_its_own_queries():
             signal.alarm(10)
             with Deadline(60).stops(lambda: None):
                 os._exit(0 if len(deadline._WATCH._watched) == 1 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_session_asked_by_a_forked_child_refuses_and_does_not_die():
+    session = shoal.connect({"t": people()}, CATALOG)
+    session.query(QUERIES[0])
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        try:
+            session.query(QUERIES[0])
+        except shoal.ShoalError as error:
+            os._exit(0 if error.code == "E_SOURCE" and session.spent == (1.0, 0.0) else 2)
+        os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -101,7 +101,7 @@ def _open_files(files: dict[str, list[Path]]) -> Engine:
     import duckdb
 
     from shoal.engines.duckdb.engine import DuckDBEngine
-    from shoal.engines.duckdb.sound_files import refuse_broken_texts, stamps
+    from shoal.engines.duckdb.sound_files import refuse_broken_texts, refuse_narrowing, stamps
 
     connection = duckdb.connect(":memory:")
     folders = sorted({str(p.resolve().parent) for parts in files.values() for p in parts})
@@ -116,6 +116,7 @@ def _open_files(files: dict[str, list[Path]]) -> Engine:
 
             refuse_unreadable(path)
         if SUFFIXES[parts[0].suffix.lower()] == "parquet":
+            refuse_narrowing(connection, table, parts)
             refuse_broken_texts(connection, parts)
     listed = ", ".join(text(f) for f in folders)
     connection.execute(f"SET allowed_directories = [{listed}]")

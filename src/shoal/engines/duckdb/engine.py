@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import closing, contextmanager, suppress
 from copy import copy
@@ -141,6 +142,7 @@ class DuckDBEngine:
         self._frames = dict(frames or {})
         self._files = dict(files or {})
         self._ours = ours
+        self._process = os.getpid()
         self._lock = threading.RLock()
         self._deadline: Deadline | None = None
         self._most_owned: dict[str, int] = {}
@@ -175,6 +177,7 @@ class DuckDBEngine:
     @contextmanager
     def snapshot(self, deadline: Deadline) -> Iterator[DuckDBEngine]:
         """This engine for one query: all its statements see the same data, and end with the deadline."""
+        self._refuse_other_process()
         refuse_changed(self._files)
         taken = copy(self)
         taken._deadline = deadline  # noqa: SLF001 - a copy of ourselves
@@ -186,6 +189,15 @@ class DuckDBEngine:
         with self._opened() as cursor, deadline.stops(cursor.interrupt):
             taken._connection, taken._lock = cursor, threading.RLock()  # noqa: SLF001 - same
             yield taken
+
+    def _refuse_other_process(self) -> None:
+        """A forked child has the database without its threads: the first statement would end the process."""
+        if os.getpid() != self._process:
+            raise ShoalError(
+                "E_SOURCE",
+                "The session was opened by another process. Nothing was charged.",
+                hint="Open a session in every process, after the fork.",
+            )
 
     @contextmanager
     def _opened(self) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -13,13 +13,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shoal.catalog import fold
 from shoal.engines.duckdb.csv_files import quoted, text
+from shoal.engines.duckdb.reading import always_casts
 from shoal.errors import ShoalError
+from shoal.plan.types import Kind
+from shoal.sql.functions import type_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import duckdb
+
+    from shoal.engines.duckdb.reading import Named
 
 Stamp = tuple[int, int]
 """Size and time of change in nanoseconds."""
@@ -80,9 +86,45 @@ def refuse_broken_texts(connection: duckdb.DuckDBPyConnection, paths: list[Path]
 
 def _texts(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
     """Aggregates that decode every value of the columns whose reader can refuse one: texts, and decimals kept as bytes."""
-    described = connection.execute(f"DESCRIBE SELECT * FROM read_parquet({text(str(path.resolve()))})").fetchall()
-    texts = [f"max(octet_length({quoted(name)}::VARCHAR::BLOB))" for name, type_, *_ in described if type_ in TEXTS]
-    return texts + [f"max(hash({quoted(name)}))" for name, type_, *_ in described if type_.startswith("DECIMAL")]
+    described = _described(connection, [path])
+    texts = [f"max(octet_length({quoted(name)}::VARCHAR::BLOB))" for name, type_ in described if type_ in TEXTS]
+    return texts + [f"max(hash({quoted(name)}))" for name, type_ in described if type_.startswith("DECIMAL")]
+
+
+def _described(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> list[tuple[str, str]]:
+    listed = ", ".join(text(str(path.resolve())) for path in paths)
+    rows = connection.execute(f"DESCRIBE SELECT * FROM read_parquet([{listed}], union_by_name = true)").fetchall()
+    return [(name, type_) for name, type_, *_ in rows]
+
+
+def refuse_narrowing(connection: duckdb.DuckDBPyConnection, table: str, paths: list[Path]) -> None:
+    """E_SOURCE where a column has another type in some file, and a value there may have none in the type of them all.
+
+    A date far away is no timestamp: the reader would fail when it reaches that row, and not before.
+    """
+    together = {fold(name): type_ for name, type_ in _described(connection, paths)} if len(paths) > 1 else {}
+    for path in paths if together else ():
+        for name, type_ in _described(connection, [path]):
+            if not _always_becomes(type_, together[fold(name)]):
+                raise ShoalError(
+                    "E_SOURCE",
+                    f"The files of the table {table!r} do not fit together: {name!r} is {type_} in {path.name!r}, "
+                    f"and {together[fold(name)]} in all.",
+                    hint="The same column must be of the same type in all of them.",
+                )
+
+
+def _always_becomes(stored: str, wanted: str) -> bool:
+    """Whether every value can be read as the other type; columns of a type that no query reads do not matter."""
+    if stored == wanted or type_of(wanted).kind is Kind.UNSUPPORTED:
+        return True
+    source, target = _named(stored), _named(wanted)
+    return always_casts(source, target) or (target[0] == "FLOAT" and always_casts(source, ("DOUBLE",)))
+
+
+def _named(type_: str) -> Named:
+    known = type_of(type_)
+    return ("DECIMAL", known.precision, known.scale) if type_.startswith("DECIMAL") else (type_,)
 
 
 class _Remembered:
