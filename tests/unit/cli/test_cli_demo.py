@@ -36,7 +36,7 @@ def test_the_demo_refuses_to_overspend(told):
 
 
 def test_the_three_commands_at_the_end_work(told):
-    place, story, _ = told
+    place, story = told
     commands = [line.strip() for line in story.splitlines() if line.strip().startswith("shoal ")][-3:]
     assert len(commands) == 3
     for command in commands:

@@ -308,6 +308,11 @@ def test_a_first_answer_costs_little_processor_time(processor_seconds):
 
 STOPPED = """
 import os, signal, sys
+
+# Tests that are started in the background, or by nohup, inherit signals that are ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 from shoal.cli.main import program
 from shoal.engines.duckdb.engine import DuckDBEngine
 
