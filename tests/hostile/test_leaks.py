@@ -84,11 +84,11 @@ def test_an_explanation_knows_no_data():
 
 def test_a_failure_after_data_was_read_is_charged_and_says_nothing():
     connection = duckdb.connect(":memory:")
-    connection.execute("CREATE TABLE t AS SELECT 1 AS uid, 'Zanzibar-hidden-key' AS g, 2.0 AS x")
-    session = shoal.connect(connection, catalog=CATALOG)
-    connection.execute("DROP TABLE t")
+    connection.execute("CREATE TABLE raw AS SELECT 1 AS uid, 'Zanzibar-hidden-key' AS g, 2.0 AS x")
+    fragile = {"owner": "uid", "view": "SELECT uid, CAST(g AS INTEGER) AS g FROM raw", "trusted_view": True}
+    session = shoal.connect(connection, catalog={"tables": {"t": fragile}})
     with pytest.raises(shoal.ShoalError) as failed:
-        session.query(PRIVATE + "COUNT(*) FROM t")
+        session.query(PRIVATE + "COUNT(g) FROM t")
     error = failed.value
     assert error.code == "E_EXECUTION"
     assert session.spent[0] == 1.0

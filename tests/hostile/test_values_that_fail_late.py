@@ -166,6 +166,32 @@ def test_a_connection_that_hands_out_wide_integers_as_bytes_is_refused():
     assert refusal(connection) == "E_SOURCE"
 
 
+CHANGES = {
+    "ALTER TABLE t ALTER x TYPE VARCHAR": "E_SOURCE",
+    "ALTER TABLE t DROP COLUMN x": "E_SOURCE",
+    "DROP TABLE t": "E_SOURCE",
+    "ALTER TABLE t RENAME TO z; CREATE VIEW t AS SELECT uid, CAST(x::VARCHAR AS BIGINT) AS x FROM z": "E_SOURCE",
+    "SET arrow_lossless_conversion = true": "E_SOURCE",
+    "INSERT INTO t VALUES (5, 5); CREATE TABLE another (n INTEGER)": "answered",
+}
+
+
+@pytest.mark.parametrize("temporary", ["", "TEMP"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_table_that_is_redefined_under_a_session_costs_nothing(change, temporary):
+    connection = duckdb.connect()
+    connection.execute(f"CREATE {temporary} TABLE t AS SELECT i AS uid, i AS x FROM range(100) r(i)")
+    session = shoal.connect(connection, CATALOG)
+    connection.execute(change).fetchall()
+    status = "answered"
+    try:
+        session.query(ASKED + "SUM(x, contribution_bounds_per_group => (0, 9)) AS s FROM t")
+    except shoal.ShoalError as error:
+        status = error.code
+    assert status == CHANGES[change]
+    assert session.spent[0] == (status == "answered")
+
+
 # ---- policies --------------------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from shoal.catalog import fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.prepare import Reading
 from shoal.engines.duckdb.sound_files import refuse_changed
-from shoal.engines.duckdb.views import Stored, refuse_fragile
+from shoal.engines.duckdb.views import Stored, definitions, refuse_fragile
 from shoal.engines.group_keys import match_groups
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.rows import makes_long_texts, rows_statement
@@ -161,6 +161,7 @@ class DuckDBEngine:
         self._refuse_collation()
         self._refuse_other_meanings()
         self._refresh()
+        self._definitions = frozenset() if ours else definitions(self._connection)
 
     def _has_temporary_tables(self) -> bool:
         """Whether the connection that was handed in has tables or views that no other connection sees."""
@@ -184,11 +185,29 @@ class DuckDBEngine:
         if self._shares_connection:
             with self._lock, deadline.stops(self._connection.interrupt):
                 taken._table(select([exp.Literal.number(1)]))  # noqa: SLF001 - fails while a result of the connection is unread
+                taken._refuse_redefined()  # noqa: SLF001 - same
                 yield taken
             return
         with self._opened() as cursor, deadline.stops(cursor.interrupt):
             taken._connection, taken._lock = cursor, threading.RLock()  # noqa: SLF001 - same
+            taken._refuse_redefined()  # noqa: SLF001 - same
             yield taken
+
+    def _refuse_redefined(self) -> None:
+        """E_SOURCE when a table, a view or a setting of a connection that was handed in is not what the session opened."""
+        if self._ours:
+            return
+        try:
+            same = self._definitions <= definitions(self._connection)
+            self._refuse_other_meanings()
+        except duckdb.Error:
+            raise EngineFailure from None
+        if not same:
+            raise ShoalError(
+                "E_SOURCE",
+                "Tables of the database were changed or dropped since the session was opened. Nothing was charged.",
+                hint="Open the session again.",
+            )
 
     def _refuse_other_process(self) -> None:
         """A forked child has the database without its threads: the first statement would end the process."""

@@ -73,6 +73,15 @@ def refuse_fragile(view: str, tree: exp.Expr, schemas: Schemas, stored: Stored, 
             ) from None
 
 
+def definitions(connection: duckdb.DuckDBPyConnection) -> frozenset[tuple[str, ...]]:
+    """How every table and view is defined: what was checked holds while this stays."""
+    rows = connection.sql(
+        "SELECT database_name, schema_name, table_name, sql FROM system.main.duckdb_tables() WHERE NOT internal UNION ALL "
+        "SELECT database_name, schema_name, view_name, sql FROM system.main.duckdb_views() WHERE NOT internal"
+    ).fetchall()
+    return frozenset(tuple(map(str, row)) for row in rows)
+
+
 def stored_views(connection: duckdb.DuckDBPyConnection, places: Places) -> dict[str, exp.Expr]:
     """The views of a database, by folded name; one that cannot be read is left out, and so cannot be bound either."""
     rows = connection.sql(
