@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from second_expressions import TYPES, lines
+from second_expressions import FLAWS, TYPES, lines
 
 PEOPLE = {
     "flag": "bool", "n": "int", "small": "int", "huge": "dec", "r": "double", "f": "double", "d": "dec", "w": "dec",
@@ -28,7 +28,7 @@ delta = 1e-3, group_selection_strategy = OPTIMAL
 delta = 1e-3, group_selection_strategy = LAPLACE_THRESHOLD
 delta = 1e-3, group_selection_strategy = 'GAUSSIAN_THRESHOLD'
 delta = 1e-3, min_privacy_units_per_group = 2
-delta = 1e-3, group_selection_epsilon = 0.25
+delta = 1e-3, group_selection_epsilon = 0.125
 delta = 1e-3, confidence_level = 0.9
 delta = 1e-3, noise = LAPLACE
 delta = 1e-3, noise = GAUSSIAN
@@ -36,10 +36,6 @@ delta = 1e-3, noise = AUTO
 delta = 1e-3, inferred_bounds = GLOBAL
 delta = 1e-3, inferred_bounds = PER_GROUP
 delta = 1e-3, privacy_unit_column = uid
-delta = 0.05, group_selection_strategy = PUBLIC_GROUPS
-delta = 0
-delta = 1e-6, max_group_contributed = 3
-policy = 'near'
 """)
 OLD_OPTIONS = ("delta = 1e-3", "delta = 1e-3, kappa = 2", "delta = 1e-3, k_threshold = 2, noise = LAPLACE")
 BOUNDS = "contribution_bounds_per_group => (0, 100)"
@@ -55,13 +51,11 @@ int COUNT(DISTINCT {{owner}})
 int COUNT(DISTINCT {{any}})
 int COUNT(DISTINCT {{any}}, max_contributions_per_group => 3, contribution_bounding_strategy => SAMPLING)
 int COUNT(DISTINCT {{any}}, contribution_bounding_strategy => AUTO)
-int COUNT(DISTINCT {{any}}, contribution_bounding_strategy => GREEDY)
 int APPROX_COUNT_DISTINCT({{any}}, max_contributions_per_group => 2)
 int SUM({{int}})
 double SUM({{num}}, {BOUNDS})
 double SUM({{double}}, {BOUNDS}) FILTER (WHERE {{bool}})
 int COUNT(*) FILTER (WHERE {{bool}})
-double SUM(DISTINCT {{num}})
 double AVG({{num}})
 double AVG({{num}}, {BOUNDS}, epsilon => 0.125)
 double MEAN({{num}}, {BOUNDS})
@@ -84,7 +78,6 @@ double MAX({{num}})
 list APPROX_BOUNDS({{num}})
 text SUM({{num}}, report_format => 'JSON')
 text AVG({{double}}, {BOUNDS}, report_format => 'JSON')
-double CORR({{num}}, {{num}})
 """)
 OLD_AGGREGATES = lines("""
 int ANON_COUNT(*)
@@ -143,10 +136,7 @@ any LAG({any}, 1, {any})
 any LEAD({any}, 2, {any})
 any LEAD({any})
 any FIRST_VALUE({any})
-any FIRST_VALUE({any} IGNORE NULLS)
 any LAST_VALUE({any})
-any LAST_VALUE({any} RESPECT NULLS)
-any FIRST_VALUE({any} RESPECT NULLS)
 any NTH_VALUE({any}, 2)
 """)
 FRAMES = lines("""
@@ -156,13 +146,13 @@ ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING
 ROWS UNBOUNDED PRECEDING
 RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
 RANGE UNBOUNDED PRECEDING
-GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW
+GROUPS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
 ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
 """)
 JOINS = ("JOIN", "INNER JOIN", "LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "RIGHT OUTER JOIN", "FULL JOIN",
          "FULL OUTER JOIN", "SEMI JOIN", "ANTI JOIN")  # fmt: skip
-SET_OPERATIONS = ("UNION", "UNION ALL", "UNION DISTINCT", "INTERSECT", "INTERSECT DISTINCT", "EXCEPT", "EXCEPT DISTINCT",
-                  "INTERSECT ALL", "EXCEPT ALL")  # fmt: skip
+SET_OPERATIONS = ("UNION", "UNION ALL", "UNION DISTINCT", "INTERSECT", "INTERSECT DISTINCT", "EXCEPT",
+                  "EXCEPT DISTINCT")  # fmt: skip
 ODD_SOURCES = lines("""
 people AS p ASOF JOIN places AS x ON p.day >= x.day
 people AS p POSITIONAL JOIN places AS x
@@ -184,7 +174,7 @@ places AS x LEFT JOIN people AS p ON x.n = p.n
 GROUPINGS = ("GROUP BY ALL", "GROUP BY ROLLUP (1)", "GROUP BY CUBE (1)", "GROUP BY GROUPING SETS ((1), ())")
 SHAPES = ("private",) * 8 + (
     "old", "plain", "plain", "around", "around", "around", "table", "table", "united", "united", "steered", "listed",
-    "listed", "values", "public", "public", "policy", "raw", "statement", "distinct",
+    "listed", "values", "public", "public", "old", "policy", "distinct",
 )  # fmt: skip
 TIED = lines("""
 EXISTS (SELECT 1 FROM {t} WHERE {o} = {u} AND {c})
@@ -193,7 +183,8 @@ NOT EXISTS (SELECT 1 FROM {t} WHERE {o} = {u} AND {c})
 {u} NOT IN (SELECT {o} FROM {t} WHERE {c})
 {u} = ANY (SELECT {o} FROM {t} WHERE {c})
 {u} <> ALL (SELECT {o} FROM {t} WHERE {c})
-NOT EXISTS (SELECT {o} FROM {t} WHERE {o} = {u} GROUP BY {o} HAVING COUNT(*) > 2)
+EXISTS (SELECT 1 FROM places AS pub WHERE pub.n = {i})
+{i} IN (SELECT pub.n FROM places AS pub WHERE pub.r < {i})
 """)
 WITH_PUBLIC = lines("""
 {l} JOIN places AS {a} ON {c}
@@ -218,7 +209,7 @@ e, SUM(r) FROM people GROUP BY e
 """)
 SOURCES = ("table",) * 3 + (
     "narrowed", "narrowed", "aggregated", "aggregated", "windowed", "windowed", "qualified", "different", "set_operation",
-    "set_operation", "joined", "joined", "joined", "with_public", "with_public", "named", "named", "odd", "written_table",
+    "set_operation", "joined", "joined", "joined", "with_public", "with_public", "named", "named", "written_table",
     "nested", "self_joined",
 )  # fmt: skip
 STATEMENTS = lines("""
@@ -228,7 +219,37 @@ SELECT n INTO t FROM people
 SELECT
 SELECT 'a\\b'
 PRAGMA version
+WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT n FROM t
 SELECT /*+ hint */ 1
 SELECT COUNT(*) FROM nothing
 """)
 """What is no query, or is two."""
+BAD_OPTIONS = lines("""
+delta = 0.05, group_selection_strategy = PUBLIC_GROUPS
+delta = 0
+delta = 1e-6, max_group_contributed = 3
+policy = 'near'
+""")
+BAD_AGGREGATES = lines("""
+int COUNT(DISTINCT {any}, contribution_bounding_strategy => GREEDY)
+double SUM(DISTINCT {num})
+double CORR({num}, {num})
+""")
+BAD_RANKED = lines("""
+any FIRST_VALUE({any} IGNORE NULLS)
+any LAST_VALUE({any} RESPECT NULLS)
+any FIRST_VALUE({any} RESPECT NULLS)
+""")
+SPOILED = (
+    *(("expression", card) for card in FLAWS),
+    *(("options", card) for card in BAD_OPTIONS),
+    *(("private", card) for card in BAD_AGGREGATES),
+    *(("ranked", card) for card in BAD_RANKED),
+    *(("odd", card) for card in ODD_SOURCES),
+    *(("grouping", card) for card in GROUPINGS),
+    *(("set_operation", card) for card in ("INTERSECT ALL", "EXCEPT ALL")),
+    *(("statement", card) for card in STATEMENTS),
+    *(("raw", "") for _ in range(3)),
+    *(("mixed", "") for _ in range(4)),
+)
+"""What one statement in four has: something that the reference names and refuses, or types that do not meet."""

@@ -169,6 +169,8 @@ CAST({num} AS {INTEGER})
 CAST({text} AS {INTEGER})
 TRY_CAST({bool} AS {INTEGER})
 SAFE_CAST({text} AS INT64)
+CAST({num} AS HUGEINT)
+CAST({dec} AS SMALLINT)
 {num}::BIGINT
 {text}::{INTEGER}""",
     "double": """
@@ -281,7 +283,6 @@ CAST({num} AS {STRING})
 CAST({when} AS VARCHAR)
 CAST({bool} AS STRING)
 CAST({time} AS TEXT)
-TRY_CAST({text} AS UUID)
 {num}::VARCHAR(20)""",
     "bool": """
 {any} = {any}
@@ -309,7 +310,7 @@ TRY_CAST({text} AS UUID)
 {when} = SOME (SELECT x.{times} FROM places AS x)
 {num} <> ALL (SELECT x.{numbers} FROM places AS x)
 {any} IN (SELECT x.{column} FROM places AS x UNION SELECT y.{column} FROM places AS y)
-EXISTS (SELECT 1 FROM places AS x WHERE x.{column} = {any})
+EXISTS (SELECT 1 FROM places AS x WHERE x.{column} IS NOT NULL)
 NOT EXISTS (SELECT * FROM places AS x WHERE x.{column} IS NULL)
 {bool} AND {bool}
 {bool} OR {bool}
@@ -396,11 +397,8 @@ TIMESTAMP_SECONDS({int})
 TO_TIMESTAMP({int})
 CAST({text} AS TIMESTAMP)
 CAST({date} AS DATETIME)
-{date}::TIMESTAMP
-{ts} AT TIME ZONE 'UTC'""",
+{date}::TIMESTAMP""",
     "time": """
-{time} + INTERVAL {N} {SHORT}
-{time} - INTERVAL {int} MINUTE
 CAST({ts} AS TIME)
 CAST({text} AS TIME)
 {ts}::TIME""",
@@ -436,6 +434,11 @@ NAMED = {
 
 REFUSED = """
 RANDOM()
+{time} + INTERVAL {N} {SHORT}
+{time} - INTERVAL {int} MINUTE
+TRY_CAST({text} AS UUID)
+{ts} AT TIME ZONE 'UTC'
+EXISTS (SELECT 1 FROM places AS x WHERE x.{column} = {any})
 UUID()
 GETENV('HOME')
 NEXTVAL('s')
@@ -459,9 +462,8 @@ def lines(text: str) -> tuple[str, ...]:
 
 FORMS = {kind: lines(WRITTEN[kind]) for kind in TYPES}
 LITERALS = {kind: lines(CONSTANTS[kind]) for kind in TYPES}
-DECK = (
-    tuple((kind, form) for kind in TYPES for form in (*FORMS[kind], *LITERALS[kind]))
-    + tuple((TYPES[place % len(TYPES)], form) for place, form in enumerate(lines(ALIKE) * 3))
-    + tuple(("int", form) for form in lines(REFUSED))
+DECK = tuple((kind, form) for kind in TYPES for form in (*FORMS[kind], *LITERALS[kind])) + tuple(
+    (TYPES[place % len(TYPES)], form) for place, form in enumerate(lines(ALIKE) * 3)
 )
 """Every form once, and those of every type with three types."""
+FLAWS = tuple(("int", form) for form in lines(REFUSED))

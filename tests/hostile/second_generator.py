@@ -9,13 +9,12 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from second_clauses import (
     AGGREGATES,
     EVENTS,
     FRAMES,
-    GROUPINGS,
     JOINS,
     ODD_SOURCES,
     OF_ONE_OWNER,
@@ -31,6 +30,7 @@ from second_clauses import (
     SET_OPERATIONS,
     SHAPES,
     SOURCES,
+    SPOILED,
     STATEMENTS,
     TIED,
     WITH_PUBLIC,
@@ -80,9 +80,24 @@ class SecondGenerator:
         self.joins = dealt(JOINS, seed, 1, 9)
         self.frames = dealt(FRAMES, seed, 1, 10)
         self.set_operations = dealt(SET_OPERATIONS, seed, 1, 11)
-        self.odd = dealt(ODD_SOURCES, seed, 1, 12)
+        self.odd: list[str] = []
+        self.grouping = ""
+        self.mixed = 0.0
+        if seed % 4 == 3:
+            self.spoil(*dealt(SPOILED, seed // 4, 1, 12)[0])
         self.with_tables: list[str] = []
         self.names = 0
+
+    def spoil(self, kind: str, card: Any) -> None:
+        """Puts a flaw where it will be read."""
+        self.shape = kind if kind in {"raw", "statement"} else "private"
+        hands = {"expression": self.expressions, "options": self.options, "private": self.private, "odd": self.odd}
+        hands |= {"ranked": self.ranked, "set_operation": self.set_operations, "statement": self.odd}
+        sources = {"ranked": "windowed", "odd": "odd", "set_operation": "set_operation"}
+        hands.get(kind, []).append(card)
+        self.sources.extend([sources[kind]] if kind in sources else [])
+        self.grouping = card if kind == "grouping" else ""
+        self.mixed = 0.3 if kind == "mixed" else 0.0
 
     # ---- words and names -------------------------------------------------------------------------------------------
 
@@ -139,7 +154,7 @@ class SecondGenerator:
         if hole in publics:
             return self.one(PUBLIC_BY_TYPE[self.one(publics[hole])])
         kind = same if hole == "any" else self.one(ONE_OF.get(hole, (hole,)))
-        if self.chance(0.01):
+        if self.chance(self.mixed):
             kind = self.one(TYPES)
         text = self.expression(kind, scope, depth)
         return text if re.fullmatch(r"[\w.]+|\w+\([^()]*\)|'[^']*'", text) else f"({text})"
@@ -176,7 +191,9 @@ class SecondGenerator:
     def tied(self, scope: Scope) -> str:
         other = self.table()
         form = self.one(TIED)
-        return form.format(t=other.text, o=other.owner, u=scope.owner, c=self.condition(other))
+        return form.format(
+            t=other.text, o=other.owner, u=scope.owner, c=self.condition(other), i=self.column("int", scope)
+        )
 
     def narrowed_rows(self, depth: int, distinct: str = "") -> Scope:
         """SELECT of expressions and of columns as they are."""
@@ -229,7 +246,7 @@ class SecondGenerator:
 
     def window(self, scope: Scope, owner: str) -> tuple[str, str, str]:
         """The type, the call and the window."""
-        ranked = self.chance(0.7)
+        ranked = len(self.ranked) > 1 or self.chance(0.7)
         kind, call = self.aggregate(
             self.take(self.ranked, RANKED) if ranked else self.take(self.inner, OF_ONE_OWNER), scope
         )
@@ -269,7 +286,7 @@ class SecondGenerator:
         kinds = [self.one(TYPES) for _ in range(self.draw.randint(0, 2))]
         operands = [self.operand(kinds, depth)]
         for _ in range(self.draw.choice((1, 1, 2))):
-            operands += [self.take(self.set_operations, SET_OPERATIONS[:-2]), self.operand(kinds, depth)]
+            operands += [self.take(self.set_operations, SET_OPERATIONS), self.operand(kinds, depth)]
         alias = self.name("u")
         columns = tuple((f"{alias}.c{place}", kind) for place, kind in enumerate(kinds))
         named = ", ".join(["uid", *(f"c{place}" for place in range(len(kinds)))])
@@ -365,7 +382,7 @@ class SecondGenerator:
     def private_select(self, clause: str | None = None, scope: Scope | None = None, keys: int | None = None) -> Scope:
         """Keys and aggregates, with their types; perhaps HAVING."""
         rows = scope or self.source()
-        wanted = keys if keys is not None else self.draw.choice((0, 0, 1, 1, 2))
+        wanted = keys if keys is not None else 1 if self.grouping else self.draw.choice((0, 0, 1, 1, 2))
         made = [(*self.any_expression(rows, self.draw.randint(0, 1)), self.name("k")) for _ in range(wanted)]
         cards = [self.take(self.private, AGGREGATES)] + [self.one(AGGREGATES[:16])] * self.draw.randint(0, 1)
         counted = [(*self.aggregate(card, rows), self.name("a")) for card in cards]
@@ -388,8 +405,7 @@ class SecondGenerator:
         text = f"SELECT {clause}{', '.join(listed)} FROM {rows.text}{self.where(rows)}"
         if keys:
             places = [self.one((expr, name, str(i + 1))) for i, (_, expr, name) in enumerate(keys)]
-            odd = self.chance(0.04)
-            text += f" {self.one(GROUPINGS)}" if odd else f" GROUP BY {', '.join(places)}"
+            text += f" {self.grouping}" if self.grouping else f" GROUP BY {', '.join(places)}"
         if keys and self.chance(0.3):
             text += f" HAVING {self.one((counted[0][2], counted[0][1]))} {self.one(('> 1', 'IS NOT NULL', '<> 0'))}"
         return Scope(text, tuple((name, kind) for kind, _, name in (*keys, *counted)))
@@ -554,7 +570,7 @@ class SecondGenerator:
 
     def statement_statement(self) -> str:
         """What is no query, or is two."""
-        return self.one(STATEMENTS)
+        return self.take(self.odd, STATEMENTS)
 
 
 def statement(seed: int) -> str:
