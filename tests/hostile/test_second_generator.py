@@ -106,6 +106,7 @@ FINDS = (
     "WITH r AS (SELECT n AS k, COUNT(*) AS c FROM events GROUP BY n) SELECT DISTINCT k, c FROM r GROUP BY k, c ORDER BY c, 1",
     "SELECT COUNT(*) FROM events WHERE uid NOT IN (SELECT uid FROM people WHERE (SELECT flag FROM places ORDER BY n LIMIT 1))",
     "SELECT COUNT(*) FROM events WHERE CASE WHEN ok THEN NULL END",
+    "SELECT COUNT(*) FROM events WHERE (price IS DISTINCT FROM price) IN (SELECT flag FROM places)",
     "SELECT COUNT(*) FROM events AS v JOIN places AS x ON IF(v.ok, NULL)",
     "SELECT COUNT(*) FROM (SELECT uid, BOOL_AND(IF(ok, NULL)) AS b FROM events GROUP BY uid) WHERE b",
     "SELECT COUNT(*) FROM (SELECT uid, COUNT_IF(IF(ok, NULL)) OVER (PARTITION BY uid) AS c FROM events) WHERE c > 1",

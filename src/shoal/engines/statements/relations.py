@@ -213,7 +213,9 @@ class Compiler:
             case ex.WindowCall():
                 return self._window(expression)
             case ex.InRelation():
-                return exp.In(this=self.expression(expression.value), query=self._bare(expression.relation))
+                value = self.expression(expression.value)
+                enclosed = value if isinstance(value, (exp.Column, exp.Literal)) else exp.Paren(this=value)
+                return exp.In(this=enclosed, query=self._bare(expression.relation))
             case ex.ExistsRelation():
                 return exp.Exists(this=self.relation(expression.relation))
             case ex.ScalarRelation():
