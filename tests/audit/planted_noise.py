@@ -36,7 +36,7 @@ from shoal.mechanisms.sampling.inversion import enclose_exp
 from shoal.plan.aggregates import Average
 from shoal.plan.measures import OwnerSum, RowMoment
 from shoal.release import bounds_per_group, execute, noisy
-from shoal.rewrite import assign_mechanisms, bound_contributions, pipeline
+from shoal.rewrite import assign_mechanisms, bound_contributions
 
 LAPLACE = "epsilon=1, delta=0.01, max_groups_contributed=2, noise=LAPLACE"
 THRESHOLD = f"{LAPLACE}, group_selection_strategy=LAPLACE_THRESHOLD"
@@ -176,7 +176,6 @@ def noise_for_one_group(patch):
 )
 def noise_for_one_group_unchecked(patch):
     patch.setattr(bound_contributions, "coordinates_of", lambda *_: 1)
-    patch.setattr(pipeline, "coordinates_of", lambda *_: 1)
 
 
 BOUNDS_OF_EACH = private(
@@ -202,7 +201,6 @@ def bins_of_one_group(patch):
 )
 def bins_of_one_group_unchecked(patch):
     patch.setattr(assign_mechanisms, "bins_shift", lambda *_: Shift(1))
-    patch.setattr(pipeline, "bins_shift", lambda *_: Shift(1))
 
 
 @planted(

@@ -370,9 +370,9 @@ def the_message_of_the_database(patch):
         def __init__(self):
             super().__init__(str(sys.exception()))
 
-    def open_hearted(plan, engine_, ledger, user):
+    def open_hearted(plan, engine_, ledger, user, **_):
         reservation = ledger.reserve(execute.charge_of(plan), user=user, description=plan.sql)
-        finished = execute._run(plan, engine_, SYSTEM)
+        finished = execute._run(plan, engine_, SYSTEM, Deadline(60))
         reservation.commit()
         return finished
 
