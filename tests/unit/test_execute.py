@@ -171,9 +171,14 @@ def lemma_error(sigma: Fraction, variance: Fraction) -> float:
 
 
 def test_where_no_bin_stands_out_count_uses_one_and_other_cells_are_null_with_a_note(open_shop):
+    """An empty bin stands out by chance in 3 of 100 answers: six of them in a row do so once in 10⁹ runs."""
     table = pa.table({"uid": [1, 2], "x": [1.0, 2.0]})
-    session = open_shop({"tables": {"t": {"owner": "uid"}}}, {"t": table})
-    result = session.query(f"{CLAUSE}(epsilon = 0.01) COUNT(*) AS n, SUM(x) AS s, AVG(x) AS a, MEDIAN(x) AS m FROM t")
+    sql = f"{CLAUSE}(epsilon = 0.01) COUNT(*) AS n, SUM(x) AS s, AVG(x) AS a, MEDIAN(x) AS m FROM t"
+    for _ in range(6):
+        session = open_shop({"tables": {"t": {"owner": "uid"}}}, {"t": table})
+        result = session.query(sql)
+        if sum("no bound" in note for note in result.notes) == 4:
+            break
     (row,) = result.to_dicts()
     assert row["n"] is not None
     assert (row["s"], row["a"], row["m"]) == (None, None, None)
