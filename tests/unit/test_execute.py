@@ -192,11 +192,12 @@ def test_where_no_bin_stands_out_count_uses_one_and_other_cells_are_null_with_a_
 def test_bounds_that_are_found_hold_most_values_and_are_told(open_shop):
     table = pa.table({"uid": range(2000), "x": [float(i % 100 - 50) for i in range(2000)]})
     session = open_shop({"tables": {"t": {"owner": "uid"}}}, {"t": table})
-    result = session.query(f"{CLAUSE}(epsilon = 10) SUM(x) AS s FROM t")
-    assert any("[-64, 64]" in note for note in result.notes)
+    # An empty bin stands out by chance in one of a hundred answers: five of them in a row do so once in 10¹⁰ runs.
+    answers = [session.query(f"{CLAUSE}(epsilon = 10) SUM(x) AS s FROM t") for _ in range(5)]
+    assert any("[-64, 64]" in note for result in answers for note in result.notes)
     plan = session.plan(f"{CLAUSE}(epsilon = 10) SUM(x) AS s FROM t").selects[0]
-    found, _ = infer(plan, session._engine, fresh_sampling_key(), SYSTEM)
-    assert found == (bounds(-64, 64),)
+    found = [infer(plan, session._engine, fresh_sampling_key(), SYSTEM)[0] for _ in range(5)]
+    assert (bounds(-64, 64),) in found
 
 
 # ---- what enters ---------------------------------------------------------------------------------------------------
