@@ -79,7 +79,7 @@ def hunted(sessions, seeds):
 @pytest.mark.parametrize("start", range(0, ASKED_IN_CI, CHUNK))
 def test_neighbours_look_alike_to_statements_of_the_second_generator(sessions, start):
     statuses = hunted(sessions, range(start, start + CHUNK))
-    assert statuses.count("answered") > CHUNK // 8, "hardly anything is answered: the generator has drifted"
+    assert statuses.count("answered") > CHUNK // 5, "hardly anything is answered: the generator has drifted"
 
 
 def refusal_of(session, sql):

@@ -271,7 +271,7 @@ def test_a_snapshot_that_cannot_be_closed_is_a_failure_like_any_other(sql, monke
 
 
 def test_ctrl_c_during_a_statement_is_ctrl_c_and_suspends_nobody(monkeypatch):
-    __import__("signal").signal(2, __import__("signal").default_int_handler)  # a background start ignores it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a process started in the background ignores it
     session = shoal.connect({"t": people()}, CATALOG)
     once = iter([True])
     whole = DuckDBEngine._table

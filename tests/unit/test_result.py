@@ -381,7 +381,7 @@ def test_the_interval_of_a_sum_that_ends_at_64_bits_covers_the_sum_itself():
     with shoal.connect({"t": rows}, catalog={"tables": {"t": {"owner": "uid"}}}) as session:
         bounds = "contribution_bounds_per_group => (0, 9000000000000000000)"
         result = session.query(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1000) SUM(v, {bounds}) AS s FROM t")
-    (row,) = result.intervals().to_dicts()
+    (row,) = result.intervals(level=0.999999).to_dicts()  # the noise is real: at 95% one run in twenty would miss
     assert row["s"] == 2**63 - 1
     assert row["s_low"] < 27 * 10**20 < row["s_high"]
     assert row["s_high"] < 28 * 10**20
