@@ -15,9 +15,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(income, contribution_b
 -- A constant needs no noise
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(income, contribution_bounds_per_group => (0, 0)), COUNT(DISTINCT uid) FROM customers
 --> release 0: OwnerSum(argument=c5, is_integer=False) in [0, 0] + Laplace(scale 0, shift 0 × 1, grid 1)
---> release 1: OwnerCount() in no bounds + Laplace(scale 2, shift 1 × 1, grid 1)
+--> release 1: OwnerCount() in no bounds + Laplace(scale 1, shift 1 × 1, grid 1)
 --> groups: all
---> charge: epsilon 1/2 for Laplace(scale 2, shift 1 × 1, grid 1)
+--> charge: epsilon 1 for Laplace(scale 1, shift 1 × 1, grid 1)
 --> note: Laplace noise: Gaussian noise would need delta > 0
 
 -- AVG gives its sum more than its count

@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shoal.accounting.events import AdditiveNoise, Event, Selection
-    from shoal.rewrite.draft import Draft, Part
+    from shoal.rewrite.draft import Draft, Part, Unit
 
 LAPLACE_95, GAUSSIAN_95 = math.log(20), 1.96
 SLACK = 1 + 1e-6
+NEARLY_ALL = Fraction(99, 100)
 LARGER_SHARES = 4
 """How often the share of a selection is enlarged before it is given up; owners go by 1/ε, so that one step mostly does."""
 
@@ -113,7 +114,7 @@ class Budget:
         if own_selection and options.selection_epsilon is not None:
             fixed.append(options.selection_epsilon)
         left = options.epsilon - sum(fixed, Fraction(0))
-        open_units = sum(u.epsilon is None for u in draft.units)
+        open_units = sum(u.epsilon is None and unit_moves(draft, u) for u in draft.units)
         takers = open_units + int(own_selection and options.selection_epsilon is None)
         if left < 0 or (takers and left == 0):
             raise ShoalError(
@@ -221,6 +222,11 @@ def part_moves(part: Part) -> bool:
     return reach(part) > 0
 
 
+def unit_moves(draft: Draft, unit: Unit) -> bool:
+    """Whether an aggregate needs any of ε: one owner can change what it reads."""
+    return unit.histogram is not None or any(part_moves(draft.parts[index]) for index in unit.parts)
+
+
 def rules_of(draft: Draft) -> list[str]:
     """Selection rules to try."""
     if not draft.needs_selection:
@@ -237,31 +243,39 @@ def rules_of(draft: Draft) -> list[str]:
 
 
 def _laplace(part: Part, epsilon: Fraction) -> LaplaceNoise:
-    value_scale = part.coordinates * reach(part) / epsilon
-    on_grid = sized(part, value_scale) if value_scale else Sized(Shift(0, part.coordinates), Fraction(1))
+    if not part_moves(part):
+        return LaplaceNoise(Shift(0, part.coordinates), Fraction(0))
+    on_grid = sized(part, part.coordinates * reach(part) / epsilon)
     return LaplaceNoise(on_grid.shift, calibrate.laplace_scale(on_grid.shift, epsilon), on_grid.grid)
 
 
 def with_laplace(draft: Draft, budget: Budget, rule: str) -> Candidate:
     """Independent Laplace noise, each aggregate with its share of ε."""
-    parts: dict[int, LaplaceNoise] = {}
-    histograms: dict[int, LaplaceNoise] = {}
-    for unit, epsilon in zip(draft.units, budget.units, strict=True):
-        rest = epsilon
-        if unit.histogram is not None:
-            rest = epsilon / 2 if unit.parts else Fraction(0)
-            bins = bins_shift(draft.histograms[unit.histogram], draft.contribution)
-            histograms[unit.histogram] = LaplaceNoise(bins, calibrate.laplace_scale(bins, epsilon - rest))
-        live = [s if part_moves(draft.parts[i]) else Fraction(0) for i, s in zip(unit.parts, unit.shares, strict=True)]
-        total = sum(live) or Fraction(1)
-        for index, share in zip(unit.parts, live, strict=True):
-            parts[index] = _laplace(draft.parts[index], rest * share / total if share else rest)
-    noises = tuple(parts[i] for i in range(len(draft.parts)))
-    binned = tuple(histograms[i] for i in range(len(draft.histograms)))
+    of_parts, of_histograms = _laplace_shares(draft, budget)
+    noises = tuple(_laplace(part, epsilon) for part, epsilon in zip(draft.parts, of_parts, strict=True))
+    bins = [bins_shift(histogram, draft.contribution) for histogram in draft.histograms]
+    binned = tuple(
+        LaplaceNoise(shift, calibrate.laplace_scale(shift, epsilon))
+        for shift, epsilon in zip(bins, of_histograms, strict=True)
+    )
     charged: tuple[Event, ...] = tuple(n for n in (*binned, *noises) if n.shift.l1)
     selection, extra = _laplace_selection(draft, budget, rule, noises)
     shared = draft.shared_unit is not None and isinstance(selection, ThresholdSelection) and selection.released
     return Candidate(noises, binned, selection, shared, (*charged, *extra), _why(draft, budget, "LAPLACE"))
+
+
+def _laplace_shares(draft: Draft, budget: Budget) -> tuple[list[Fraction], list[Fraction]]:
+    """ε of every part and of every histogram: what several aggregates read is paid for by all of them."""
+    parts, histograms = [Fraction(0)] * len(draft.parts), [Fraction(0)] * len(draft.histograms)
+    for unit, epsilon in zip(draft.units, budget.units, strict=True):
+        live = [s if part_moves(draft.parts[i]) else Fraction(0) for i, s in zip(unit.parts, unit.shares, strict=True)]
+        rest = epsilon
+        if unit.histogram is not None:
+            rest = epsilon / 2 if any(live) else Fraction(0)
+            histograms[unit.histogram] += epsilon - rest
+        for index, share in zip(unit.parts, live, strict=True):
+            parts[index] += rest * share / (sum(live) or 1)
+    return parts, histograms
 
 
 def _count_shift(draft: Draft) -> Shift:
@@ -440,6 +454,21 @@ def finished(draft: Draft, chosen: Candidate, composition: str = "basic") -> Sel
         chosen.selection,
         shared,
         chosen.events,
-        (*draft.notes, chosen.why) if releases else draft.notes,
+        (*draft.notes, *([chosen.why] if releases else []), *_unused(draft, chosen)),
         composition,
     )
+
+
+def _unused(draft: Draft, chosen: Candidate) -> list[str]:
+    """What is charged and not used, and why: an ε that was fixed in the query stays with its aggregate."""
+    asked = draft.select.options.epsilon
+    used = sum((epsilon_of(event) for event in chosen.events), Fraction(0))
+    if used >= asked * NEARLY_ALL or not chosen.events:
+        return []
+    told = f"Only epsilon = {float(used):.3g} of the {float(asked):.3g} that is charged is used"
+    return [f"{told}: the epsilons fixed in the query leave the rest over"]
+
+
+def epsilon_of(event: Event) -> Fraction:
+    """The ε that an event is charged with; a threshold reads noise that is charged by itself."""
+    return Fraction(0) if isinstance(event, ThresholdSelection) else event.epsilon
