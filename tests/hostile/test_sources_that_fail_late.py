@@ -49,6 +49,15 @@ def test_a_text_that_is_not_utf8_is_told_when_the_file_is_opened(tmp_path):
     assert "UTF-8" in str(refused.value)
 
 
+def test_texts_of_any_language_and_with_backslashes_are_read(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    names = ["Antonín", "\\x", "C:\\temp", "日本", "", None]
+    pq.write_table(pa.table({"uid": list(range(6)), "name": names}), folder / "people.parquet")
+    with shoal.connect(folder, catalog=CATALOG) as session:
+        assert owners(session, "name = 'Antonín'") == 1
+
+
 def test_a_file_that_passed_is_remembered_until_it_changes(tmp_path, monkeypatch):
     folder = tmp_path / "data"
     folder.mkdir()

@@ -87,7 +87,7 @@ def refuse_broken_texts(connection: duckdb.DuckDBPyConnection, paths: list[Path]
 def _texts(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
     """Aggregates that decode every value of the columns whose reader can refuse one: texts, and decimals kept as bytes."""
     described = _described(connection, [path])
-    texts = [f"max(octet_length({quoted(name)}::VARCHAR::BLOB))" for name, type_ in described if type_ in TEXTS]
+    texts = [f"max(octet_length(encode({quoted(name)}::VARCHAR)))" for name, type_ in described if type_ in TEXTS]
     return texts + [f"max(hash({quoted(name)}))" for name, type_ in described if type_.startswith("DECIMAL")]
 
 
