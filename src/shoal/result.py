@@ -10,23 +10,16 @@ import pyarrow as pa
 
 from shoal import params
 from shoal.errors import ShoalError, missing_extra
-from shoal.plan.measures import Leaves
 from shoal.policies.answers import one_draw
+from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY, from_bytes, to_bytes
 from shoal.release.stored_rows import distinct_names, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from fractions import Fraction
 
-    from numpy.typing import NDArray
+    from shoal.release.answer_bytes import KeptAnswer
 
-    from shoal.plan.releases import StatementPlan
-    from shoal.release.policy_clause.run import PolicyAnswer
-    from shoal.release.postprocess import Answer, Source
-
-PROMISE_KEY = "shoal.promise"
-"""The key of the schema's metadata under which tables and files carry what was promised."""
-OWNER_LEVEL = "owner-level differential privacy"
+__all__ = ["OWNER_LEVEL", "PROMISE_KEY", "PolicyResult", "Result", "Rows"]
 MAX_SHOWN_ROWS = 40
 LONGEST_SHOWN = 200
 
@@ -108,19 +101,28 @@ class Result(Rows):
     promise: str = OWNER_LEVEL
     """What the answer promises the people behind it."""
 
-    def __init__(self, plan: StatementPlan, finished: Answer, epsilon: float, delta: float) -> None:
-        super().__init__(finished.table.replace_schema_metadata({PROMISE_KEY: self.promise}))
-        self._plan = plan
-        self._finished = finished
-        self.epsilon = epsilon
-        self.delta = delta
-        self.notes: tuple[str, ...] = finished.notes
+    def __init__(self, kept: KeptAnswer) -> None:
+        super().__init__(kept.table)
+        self._kept = kept
+        self.promise = kept.promise
+        self.epsilon = float(kept.epsilon)
+        self.delta = float(kept.delta)
+        self.notes: tuple[str, ...] = kept.notes
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Result:
+        """The answer that `to_bytes` wrote: the same rows and the same intervals at any level."""
+        kept = from_bytes(data)
+        return Result(kept) if kept.spreads is None else PolicyResult(kept)
+
+    def to_bytes(self) -> bytes:
+        """Everything that was released with the answer, to be stored or sent: rows, cost, notes, error bars at any level."""
+        return to_bytes(self._kept)
 
     @property
     def level(self) -> float:
         """The confidence level of the intervals shown by default."""
-        selects = self._plan.selects
-        return float(selects[0].select.options.confidence_level) if selects else 0.95
+        return float(self._kept.level)
 
     def intervals(self, level: float | None = None) -> Rows:
         """The same rows with <name>_low and <name>_high after every private aggregate.
@@ -144,39 +146,7 @@ class Result(Rows):
 
     def _interval(self, index: int, level: float) -> tuple[Any, Any] | None:
         """(low, high) of an output column that is a plain copy of private aggregates."""
-        sources = [s for s in self._finished.carried.get(index, ()) if self._has_intervals(s)]
-        if not sources:
-            return None
-        ends = tuple(np.full(len(self), None, dtype=object) for _ in range(2))
-        for source in sources:
-            self._fill(source, level, *ends)
-        # An outer join has rows without a number, and so without an interval.
-        missing = self._table.column(index).is_null().to_numpy(zero_copy_only=False)
-        for end in ends:
-            end[missing] = None
-        return ends[0], ends[1]
-
-    def _has_intervals(self, source: Source) -> bool:
-        column = self._plan.selects[source.select].columns[source.column]
-        return column.call.report is None and bool(column.releases)
-
-    def _fill(self, source: Source, level: float, low: NDArray[Any], high: NDArray[Any]) -> None:
-        """The intervals of one aggregate, in the rows that have its numbers."""
-        from dataclasses import replace
-
-        column = self._plan.selects[source.select].columns[source.column]
-        carried = [self._finished.components.column(s).to_numpy(zero_copy_only=False) for s in source.numbers]
-        own = ~np.isnan(carried[0].astype(np.float64))
-        numbers = [np.nan_to_num(each) for each in carried]
-        classes = numbers.pop() if len(numbers) > len(column.releases) else np.zeros(len(self))
-        for number, taken in enumerate(self._finished.released[source.select].readings):
-            here = np.flatnonzero(own & (classes == number))
-            readings = [
-                replace(taken[release], values=np.asarray(values)[here])
-                for release, values in zip(column.releases, numbers, strict=True)
-            ]
-            if not any(isinstance(reading.measure, Leaves) for reading in readings):
-                low[here], high[here] = column.call.aggregate.interval(readings, level)
+        return self._kept.bars.interval(index, self._table, level)
 
     def plot(self) -> Any:
         """A chart that fits the shape of the answer (extra: plot)."""
@@ -189,7 +159,7 @@ class Result(Rows):
     @property
     def cost(self) -> str:
         """What the answer cost, in words; nothing where no private table was read."""
-        return f"cost: ε = {self.epsilon:g}, δ = {self.delta:g}" if self._plan.selects else ""
+        return f"cost: ε = {self.epsilon:g}, δ = {self.delta:g}" if self._kept.private else ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -233,23 +203,12 @@ class Result(Rows):
 class PolicyResult(Result):
     """The answer of a SELECT WITH POLICY; whatever shows it says in its first line what is promised."""
 
-    def __init__(self, answer: PolicyAnswer, epsilon: Fraction, promise: str, level: float) -> None:
-        Rows.__init__(self, answer.table.replace_schema_metadata({PROMISE_KEY: promise}))
-        self._answer = answer
-        self._level = level
-        self.promise = promise
-        self.epsilon = float(epsilon)
-        self.exact_epsilon = epsilon
-        self.delta = 0.0
-        self.notes = ()
-
-    @property
-    def level(self) -> float:
-        """The confidence level of the intervals shown by default."""
-        return self._level
+    def __init__(self, kept: KeptAnswer) -> None:
+        super().__init__(kept)
+        self.exact_epsilon = kept.epsilon
 
     def _interval(self, index: int, level: float) -> tuple[Any, Any] | None:
-        found = self._answer.spreads.get(index)
+        found = (self._kept.spreads or {}).get(index)
         if found is None or all(width is None for width in found[2]):
             return None
         half = one_draw(found[0], level) * float(found[1])

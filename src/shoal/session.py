@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal import params
+from shoal.accounting.spending.asking import Request, Terms
 from shoal.catalog import Catalog, fold
 from shoal.errors import ShoalError
 from shoal.explain import Explanation, explain_plan
@@ -102,24 +103,30 @@ class Session:
 
     # ---- asking --------------------------------------------------------------------------------------------------
 
-    def query(self, sql: str, *, composition: str = "basic") -> Result | Rows:
+    def query(self, sql: str, *, composition: str = "basic", key: str | None = None) -> Result | Rows:
         """The private answer; `EXPLAIN PRIVACY …` gives the plan as text, free.
 
         `composition="pld"` composes the releases of each private SELECT numerically: the same (ε, δ) with less noise where
-        many Laplace releases share it (extra: accounting).
+        many Laplace releases share it (extra: accounting). With a `key` of your choice, sending the same query again gives
+        the same answer, charged once; another query under that key is E_IDEMPOTENCY.
         """
-        from shoal.release.execute import charge_of, execute
+        request = None
+        if key is not None:
+            request = Request.of(self._user or "", "", key, f"{composition}\n{sql}".encode(errors="surrogatepass"))
+        return self.query_under(sql, Terms(request=request), composition=composition)
+
+    def query_under(self, sql: str, terms: Terms, *, composition: str = "basic") -> Result | Rows:
+        """The answer, charged under keys and limits that a service sets."""
+        from shoal.release.execute import execute
 
         under_policy = self._under_policy(sql)
         if under_policy is not None:
-            return self._policy_query(*under_policy)
+            return self._policy_query(*under_policy, terms)
         plan, explain = self._planned(sql, composition=composition)
         if explain:
             return self._explained(plan)
         seconds = float(self._catalog.defaults.max_seconds_per_query)
-        finished = execute(plan, self._engine, self._ledger, self._user, seconds=seconds)
-        cost = charge_of(plan)
-        return Result(plan, finished, float(cost.epsilon), float(cost.delta))
+        return Result(execute(plan, self._engine, self._ledger, self._user, seconds=seconds, terms=terms))
 
     def _explained(self, plan: StatementPlan) -> Rows:
         import pyarrow as pa
@@ -201,7 +208,7 @@ class Session:
 
         return plan_policy(select, self._deadline(), public_n=public_n)
 
-    def _policy_query(self, plan: PolicyPlan, explain: bool) -> Result | Rows:
+    def _policy_query(self, plan: PolicyPlan, explain: bool, terms: Terms) -> Result | Rows:
         import pyarrow as pa
 
         from shoal.engines.domain_records import check_columns
@@ -211,11 +218,11 @@ class Session:
             return Rows(pa.table({"explanation": str(self._policy_explanation(plan)).splitlines()}))
         select = plan.select
         check_columns(self._engine, select.table, select.rule.domain, select.owner)
-        answer = execute_policy(plan, self._engine, self._ledger, self._user, self._deadline())
+        answer = execute_policy(plan, self._engine, self._ledger, self._user, self._deadline(), terms=terms)
         if self._charged_ledger is None:
             before = self._spent_by_promise.get(select.rule.name, Fraction(0))
             self._spent_by_promise[select.rule.name] = before + plan.epsilon
-        return PolicyResult(answer, plan.epsilon, plan.promise, float(select.level))
+        return PolicyResult(answer)
 
     def _policy_explanation(self, plan: PolicyPlan) -> Explanation:
         from shoal.release.policy_clause.explain import explain_policy

@@ -64,7 +64,8 @@ def test_no_trace_of_a_group_that_was_not_released_leaves_in_any_form(encoded):
 
 def test_exact_trees_are_gone_once_they_have_answered():
     result = opened(crowded()).query(PRIVATE + "MEDIAN(x, contribution_bounds_per_row => (0, 10)) AS m FROM t")
-    assert all(reading.forest is None for reading in result._finished.released[0].readings[0])
+    (copied,) = result._kept.bars.columns[0]
+    assert all(reading.forest is None for reading in copied.classes[0])
 
 
 def test_an_explanation_knows_no_data():

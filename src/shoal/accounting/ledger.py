@@ -322,6 +322,11 @@ class Ledger:
         with self._looking() as (transaction, head):
             return Pen(transaction, self._header, head).answer_of(checked_key(fingerprint))
 
+    def answer_of_charge(self, sequence: int) -> bytes:
+        """The bytes kept for one charge; E_GONE where none are."""
+        with self._looking() as (transaction, head):
+            return Pen(transaction, self._header, head).answer_of_charge(sequence)
+
     def entries(self) -> list[Entry]:
         """Every charge, oldest first."""
         with self._looking() as (transaction, _):

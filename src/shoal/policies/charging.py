@@ -21,11 +21,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from shoal.accounting.accountants import Loss
 from shoal.accounting.ledger import Ledger
 from shoal.accounting.promises import Promise
+from shoal.accounting.spending.asking import NO_TERMS
 from shoal.errors import ShoalError
 from shoal.policies.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from shoal.accounting.spending.asking import Terms
 
 
 class Charged(Protocol):
@@ -108,9 +111,19 @@ def _infinite(owner: str | None, about: Policy | None) -> ShoalError:
 
 
 def charged_run(
-    ledger: Ledger | None, plan: Charged, owner: str | None, user: str | None, text: str, run: Callable[[], Any]
+    ledger: Ledger | None,
+    plan: Charged,
+    owner: str | None,
+    user: str | None,
+    text: str,
+    run: Callable[[], Any],
+    terms: Terms = NO_TERMS,
+    written: Callable[[Any], bytes] | None = None,
 ) -> Any:
-    """Reserve → run → commit; a failure after the charge stays charged and says one thing only."""
+    """Reserve → run → commit; a failure after the charge stays charged and says one thing only.
+
+    With `written`, what is found is kept as bytes, and the bytes that are kept come back.
+    """
     reservation = None
     if ledger is not None:
         reservation = ledger.reserve(
@@ -119,9 +132,15 @@ def charged_run(
             description=text,
             promise=promise_of(plan.rule, plan.rows_per_owner),
             cost=loss_on(ledger, plan, owner),
+            fingerprint=terms.fingerprint,
+            request=terms.request,
+            accounts=terms.accounts,
+            resume=terms.resume,
         )
+        if reservation.answer is not None:
+            return reservation.answer
     try:
-        found = run()
+        found = run() if written is None else written(run())
     except Exception:  # noqa: BLE001 - what went wrong could depend on the data, and none of it may be told
         found = None
     except BaseException:
@@ -138,6 +157,7 @@ def charged_run(
             "The release could not be finished. A charge stays, because data may have been read.",
             hint="Details are withheld because they could reveal data. Ask the data custodian.",
         )
-    if reservation is not None:
-        reservation.commit()
-    return found
+    if reservation is None:
+        return found
+    kept = reservation.commit(None if written is None else found)
+    return found if written is None else kept

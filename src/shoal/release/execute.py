@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from shoal.accounting.spending.asking import NO_TERMS
 from shoal.engines.base import EngineFailure
 from shoal.engines.deadline import DEFAULT_SECONDS, Deadline
 from shoal.errors import InternalError, ShoalError
@@ -21,7 +22,9 @@ from shoal.plan import nodes
 from shoal.plan.aggregates import CountRows
 from shoal.plan.totals import MASK, LeafCounts, SamplingKey
 from shoal.plan.traverse import rebuilt, with_relations
+from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY, KeptAnswer, from_bytes, to_bytes
 from shoal.release.bounds_per_group import release_by_group
+from shoal.release.error_bars import error_bars
 from shoal.release.noisy import read_bounds, reading, selected
 from shoal.release.output_names import with_output_names
 from shoal.release.postprocess import Answer, finish, public_rows
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
     from shoal.accounting.accountants import Loss
     from shoal.accounting.ledger import Ledger, Reservation
+    from shoal.accounting.spending.asking import Terms
     from shoal.engines.base import Asked, Engine
     from shoal.params import Bounds
     from shoal.plan.expressions import Expression
@@ -58,19 +62,35 @@ def execute(
     user: str | None,
     entropy: Entropy = SYSTEM,
     seconds: float = DEFAULT_SECONDS,
-) -> Answer:
-    """Runs a plan once. A failure after the charge stays charged and says one thing only."""
+    terms: Terms = NO_TERMS,
+) -> KeptAnswer:
+    """Runs a plan once. A failure after the charge stays charged and says one thing only.
+
+    Under a key of `terms`, the answer is what the ledger keeps: what was released before comes back, and is free.
+    """
     if not plan.selects:
-        return _public(plan, engine, Deadline(seconds))
+        return kept_answer(plan, _public(plan, engine, Deadline(seconds)))
     deadline = Deadline(seconds)
     with ExitStack() as open_until_the_end:
         taken = snapshot_of(engine, deadline, open_until_the_end)
         prepare(plan, taken)
-        reservation = ledger.reserve(charge_of(plan), user=user, description=plan.sql)
-        finished = _run_or_none(plan, taken, entropy, reservation, deadline, open_until_the_end.pop_all())
-    if finished is not None:
-        reservation.commit()
-        return finished
+        reservation = ledger.reserve(
+            charge_of(plan),
+            user=user,
+            description=plan.sql,
+            fingerprint=terms.fingerprint,
+            request=terms.request,
+            accounts=terms.accounts,
+            resume=terms.resume,
+        )
+        if reservation.answer is not None:
+            return from_bytes(reservation.answer)
+        opened = open_until_the_end.pop_all()
+        found = _run_or_none(plan, taken, entropy, reservation, deadline, opened, keep=terms.keeps_answer)
+    if found is not None:
+        answer, written = found
+        kept = reservation.commit(written)
+        return answer if kept is None or kept == written else from_bytes(kept)
     # Raised out here, so that the error has no context in which an engine speaks.
     reservation.fail()
     raise ShoalError(
@@ -120,14 +140,17 @@ def _run_or_none(
     reservation: Reservation,
     deadline: Deadline,
     opened: ExitStack,
-) -> Answer | None:
+    *,
+    keep: bool,
+) -> tuple[KeptAnswer, bytes | None] | None:
     """The answer, or None whatever went wrong: it could depend on the data, and none of it may be told.
 
     What was opened is closed in here: after an answer is settled, nothing is left that could fail.
     """
     try:
         with opened:
-            return _run(plan, engine, entropy, deadline)
+            answer = kept_answer(plan, _run(plan, engine, entropy, deadline))
+        return answer, to_bytes(answer) if keep else None
     except Exception:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
         return None
     except BaseException:
@@ -140,6 +163,22 @@ def _run_or_none(
 def charge_of(plan: StatementPlan) -> Loss:
     """What the ledger is asked for: the ε that was asked, and δ where any mechanism uses it."""
     return replace(plan.loss, epsilon=plan.epsilon, delta=plan.delta if plan.loss.delta else Fraction(0))
+
+
+def kept_answer(plan: StatementPlan, finished: Answer) -> KeptAnswer:
+    """What is released of a finished query: rows, what they cost, and what error bars are computed from."""
+    cost = charge_of(plan)
+    level = plan.selects[0].select.options.confidence_level if plan.selects else Fraction(19, 20)
+    return KeptAnswer(
+        finished.table.replace_schema_metadata({PROMISE_KEY: OWNER_LEVEL}),
+        OWNER_LEVEL,
+        cost.epsilon,
+        cost.delta,
+        level,
+        bool(plan.selects),
+        finished.notes,
+        error_bars(plan, finished),
+    )
 
 
 def _public(plan: StatementPlan, engine: Engine, deadline: Deadline) -> Answer:

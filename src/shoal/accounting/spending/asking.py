@@ -35,6 +35,24 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """Under which keys and limits a query is charged; see `Ledger.reserve`. Under a key, the answer's bytes are kept."""
+
+    fingerprint: str | None = None
+    request: Request | None = None
+    accounts: tuple[Allowance, ...] = ()
+    resume: bool = False
+
+    @property
+    def keeps_answer(self) -> bool:
+        """Whether somebody may ask for the same answer again."""
+        return self.fingerprint is not None or self.request is not None
+
+
+NO_TERMS = Terms()
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """A charge that is asked for."""
 

@@ -255,6 +255,13 @@ class Pen:
                 return _checked_answer(self.transaction.answer(spend), end.row.answer_sha256)
         return None
 
+    def answer_of_charge(self, spend: int) -> bytes:
+        """The bytes kept for one charge; E_GONE where none are."""
+        end = self.transaction.end_of(spend)
+        if end is None:
+            raise no_longer_kept()
+        return self._stored(spend, end)
+
     def _stored(self, spend: int, end: PlacedRow) -> bytes:
         if not end.row.answer_sha256 or self._is_dropped(spend, end):
             raise no_longer_kept()

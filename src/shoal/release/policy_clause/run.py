@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from shoal.accounting.spending.asking import NO_TERMS
 from shoal.engines.domain_records import Records, read_records
 from shoal.errors import InternalError
 from shoal.mechanisms.entropy import SYSTEM, Entropy
@@ -19,6 +20,8 @@ from shoal.plan.expressions import Column as ColumnOf
 from shoal.plan.nodes import Field
 from shoal.plan.types import DOUBLE, RELEASED_LIST, Kind
 from shoal.policies import answers, charging
+from shoal.release.answer_bytes import PROMISE_KEY, KeptAnswer, from_bytes, to_bytes
+from shoal.release.error_bars import ErrorBars
 from shoal.release.execute import snapshot_of
 from shoal.release.postprocess import evaluated, is_ordered, typed
 from shoal.release.stored_rows import arrow_type, distinct_names
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shoal.accounting.ledger import Ledger
+    from shoal.accounting.spending.asking import Terms
     from shoal.engines.base import Engine
     from shoal.engines.deadline import Deadline
     from shoal.plan.nodes import Node
@@ -48,23 +52,42 @@ def execute_policy(
     user: str | None,
     deadline: Deadline,
     entropy: Entropy = SYSTEM,
-) -> PolicyAnswer:
+    terms: Terms = NO_TERMS,
+) -> KeptAnswer:
     """Runs a plan once. A failure after the charge stays charged and says one thing only."""
     select = plan.select
     with ExitStack() as open_until_the_end:
         taken = snapshot_of(engine, deadline, open_until_the_end)
 
-        def run() -> PolicyAnswer:
+        def run() -> KeptAnswer:
             rows = select.rows_per_owner
             with open_until_the_end.pop_all():  # closed before the answer is settled, so that nothing fails later
                 records = read_records(taken, select.table, select.rule.domain, select.owner, rows, entropy)
                 deadline.check()
-                return finish(plan, stored_rows(plan, records, entropy), deadline, entropy)
+                return kept_answer(plan, finish(plan, stored_rows(plan, records, entropy), deadline, entropy))
 
-        answer = charging.charged_run(ledger, plan, select.owner, user, select.sql, run)
-    if not isinstance(answer, PolicyAnswer):
+        written = to_bytes if terms.keeps_answer else None
+        answer = charging.charged_run(ledger, plan, select.owner, user, select.sql, run, terms, written)
+    if isinstance(answer, bytes):
+        return from_bytes(answer)
+    if not isinstance(answer, KeptAnswer):
         raise InternalError("a policy's query has no answer")
     return answer
+
+
+def kept_answer(plan: PolicyPlan, answer: PolicyAnswer) -> KeptAnswer:
+    """What is released: rows, what they cost under the policy, and how wide their noise is."""
+    return KeptAnswer(
+        answer.table.replace_schema_metadata({PROMISE_KEY: plan.promise}),
+        plan.promise,
+        plan.epsilon,
+        Fraction(0),
+        Fraction(plan.select.level),
+        private=True,
+        notes=(),
+        bars=ErrorBars(pa.table({}), {}),
+        spreads={i: (scale, grid, list(widths)) for i, (scale, grid, widths) in answer.spreads.items()},
+    )
 
 
 def stored_rows(plan: PolicyPlan, records: Records, entropy: Entropy = SYSTEM) -> pa.Table:

@@ -1,0 +1,244 @@
+"""An answer as bytes, and back: Arrow for the rows, JSON for the rest, from a list of fields; never pickle.
+
+    magic, length of the JSON (8 bytes, big end first), JSON, length of the rows, Arrow stream, length of the numbers, Arrow stream
+
+What is read back gives the same rows and the same error bars at any level, bit for bit. The reader is strict: an unknown
+field, class or type, a wrong length, a byte too many is E_USAGE.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.accounting.events import GaussianNoise, LaplaceNoise, Shift
+from shoal.errors import InternalError, ShoalError
+from shoal.params import Bounds
+from shoal.plan.aggregates import Aggregate, NoisyMeasure
+from shoal.plan.expressions import Literal
+from shoal.plan.measures import Measure, Steps
+from shoal.plan.types import Kind, Type
+from shoal.release.error_bars import NO_VALUES, CopiedAggregate, ErrorBars
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PROMISE_KEY = "shoal.promise"
+"""The key of the schema's metadata under which tables and files carry what was promised."""
+OWNER_LEVEL = "owner-level differential privacy"
+MAGIC = b"shoal answer 1\n"
+MEDIA_TYPE = "application/vnd.shoal.answer"
+_FIELDS = frozenset({"promise", "epsilon", "delta", "level", "private", "notes", "columns", "spreads"})
+_CLASSES = {
+    **{kind.__name__: kind for union in (Aggregate, Measure) for kind in get_args(union)},
+    **{kind.__name__: kind for kind in (LaplaceNoise, GaussianNoise, Shift, Bounds, Steps)},
+}
+"""What may be in the bytes: public parameters of a release."""
+_LEFT_OUT = {"neighbours"}
+
+Spread = tuple[Fraction, Fraction, list[float | None]]
+"""Of a column of a policy's answer: scale and grid of the noise, and its width in every row."""
+
+
+@dataclass(frozen=True)
+class KeptAnswer:
+    """Everything that is released with an answer."""
+
+    table: pa.Table
+    promise: str
+    epsilon: Fraction
+    delta: Fraction
+    level: Fraction
+    private: bool
+    notes: tuple[str, ...]
+    bars: ErrorBars
+    spreads: Mapping[int, Spread] | None = None
+    """Of an answer under a policy; such an answer has no other bars."""
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+def to_bytes(answer: KeptAnswer) -> bytes:
+    """The bytes of an answer; the same answer gives the same bytes."""
+    said = {
+        "promise": answer.promise,
+        "epsilon": str(answer.epsilon),
+        "delta": str(answer.delta),
+        "level": str(answer.level),
+        "private": answer.private,
+        "notes": list(answer.notes),
+        "columns": {str(i): [_copied(each) for each in found] for i, found in answer.bars.columns.items()},
+        "spreads": _spreads(answer.spreads),
+    }
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
+    parts = (text, _stream(answer.table), _stream(answer.bars.numbers))
+    return MAGIC + b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def _copied(source: CopiedAggregate) -> dict[str, Any]:
+    return {
+        "aggregate": _data(source.aggregate),
+        "numbers": list(source.numbers),
+        "classes": [[_taken(each) for each in taken] for taken in source.classes],
+    }
+
+
+def _taken(reading: NoisyMeasure) -> dict[str, Any]:
+    return {name: _data(getattr(reading, name)) for name in ("measure", "noise", "grid", "bounds", "steps")}
+
+
+def _spreads(spreads: Mapping[int, Spread] | None) -> Any:
+    if spreads is None:
+        return None
+    return {str(i): [str(scale), str(grid), list(widths)] for i, (scale, grid, widths) in spreads.items()}
+
+
+def _data(value: Any) -> Any:
+    """A public parameter as JSON: numbers, names, and objects of the classes listed above."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, Fraction):
+        return {"fraction": str(value)}
+    if isinstance(value, tuple):
+        return {"tuple": [_data(item) for item in value]}
+    if type(value).__name__ in _CLASSES and isinstance(value, _CLASSES[type(value).__name__]):
+        fields = {f.name: _field(value, f.name) for f in dataclasses.fields(value) if f.name not in _LEFT_OUT}
+        return {"class": type(value).__name__, "fields": fields}
+    raise InternalError(f"{type(value).__name__} is not part of an answer")
+
+
+def _field(value: Any, name: str) -> Any:
+    """A field of an object; of what an aggregate is about only the type is kept, which its intervals depend on."""
+    found = getattr(value, name)
+    if name == "argument":
+        return None if found is None else {"type": [found.type.kind.value, found.type.precision, found.type.scale]}
+    return _data(found)
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def from_bytes(data: bytes) -> KeptAnswer:
+    """The answer that was written; E_USAGE for anything else."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise ShoalError("E_USAGE", "An answer is read from bytes.")
+    try:
+        return _read(bytes(data))
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, ArithmeticError):
+        pass
+    except (pa.ArrowException, OSError, InternalError, ShoalError):
+        pass
+    raise ShoalError(
+        "E_USAGE",
+        "These are not the bytes of an answer.",
+        hint="Result.to_bytes makes them; a newer shoal may write what this one cannot read.",
+    )
+
+
+def _read(data: bytes) -> KeptAnswer:
+    _require(data.startswith(MAGIC))
+    parts, rest = [], memoryview(data)[len(MAGIC) :]
+    for _ in range(3):
+        size = int.from_bytes(rest[:8], "big")
+        _require(len(rest) >= 8 + size)
+        parts.append(bytes(rest[8 : 8 + size]))
+        rest = rest[8 + size :]
+    _require(not rest)
+    said, table, numbers = json.loads(parts[0]), _table(parts[1]), _table(parts[2])
+    _require(isinstance(said, dict) and said.keys() == _FIELDS)
+    _require(isinstance(said["promise"], str) and isinstance(said["private"], bool))
+    _require(isinstance(said["notes"], list) and all(isinstance(note, str) for note in said["notes"]))
+    columns = {int(i): tuple(map(_read_copied, found)) for i, found in said["columns"].items()}
+    _require(all(0 <= index < table.num_columns for index in columns))
+    _require(not numbers.num_columns or numbers.num_rows == table.num_rows)
+    bars = ErrorBars(numbers, columns)
+    answer = KeptAnswer(
+        table,
+        said["promise"],
+        _fraction(said["epsilon"]),
+        _fraction(said["delta"]),
+        _fraction(said["level"]),
+        said["private"],
+        tuple(said["notes"]),
+        bars,
+        _read_spreads(said["spreads"], table),
+    )
+    _require(answer.epsilon >= 0 and 0 <= answer.delta <= 1 and 0 < answer.level < 1)
+    for index in columns:
+        bars.interval(index, table, float(answer.level))
+    return answer
+
+
+def _require(condition: bool) -> None:
+    if not condition:
+        raise ValueError
+
+
+def _fraction(text: Any) -> Fraction:
+    _require(isinstance(text, str) and len(text) <= 10_000)
+    return Fraction(text)
+
+
+def _table(stream: bytes) -> pa.Table:
+    source = pa.BufferReader(stream)
+    table = pa.ipc.open_stream(source).read_all()
+    _require(source.tell() == len(stream))
+    table.validate(full=True)
+    return table
+
+
+def _read_copied(data: Any) -> CopiedAggregate:
+    _require(data.keys() == {"aggregate", "numbers", "classes"})
+    aggregate = _value(data["aggregate"])
+    _require(isinstance(aggregate, get_args(Aggregate)))
+    _require(all(isinstance(name, str) for name in data["numbers"]) and bool(data["numbers"]))
+    classes = tuple(tuple(map(_read_taken, taken)) for taken in data["classes"])
+    return CopiedAggregate(aggregate, tuple(data["numbers"]), classes)
+
+
+def _read_taken(data: Any) -> NoisyMeasure:
+    _require(data.keys() == {"measure", "noise", "grid", "bounds", "steps"})
+    measure, noise, grid, bounds, steps = (
+        _value(data[name]) for name in ("measure", "noise", "grid", "bounds", "steps")
+    )
+    _require(isinstance(measure, get_args(Measure)) and isinstance(noise, LaplaceNoise | GaussianNoise))
+    _require(isinstance(grid, Fraction) and isinstance(bounds, Bounds | None) and isinstance(steps, Steps | None))
+    return NoisyMeasure(measure, noise, grid, bounds, steps, np.array(NO_VALUES))
+
+
+def _value(data: Any) -> Any:
+    if data is None or isinstance(data, bool | int | str):
+        return data
+    if data.keys() == {"fraction"}:
+        return _fraction(data["fraction"])
+    if data.keys() == {"tuple"}:
+        return tuple(_value(item) for item in data["tuple"])
+    if data.keys() == {"type"}:
+        kind, precision, scale = data["type"]
+        return Literal(None, Type(Kind(kind), precision, scale))
+    _require(data.keys() == {"class", "fields"})
+    return _CLASSES[data["class"]](**{name: _value(found) for name, found in data["fields"].items()})
+
+
+def _read_spreads(data: Any, table: pa.Table) -> dict[int, Spread] | None:
+    if data is None:
+        return None
+    found = {int(i): (_fraction(s), _fraction(g), list(widths)) for i, (s, g, widths) in data.items()}
+    for index, (_, _, widths) in found.items():
+        _require(0 <= index < table.num_columns and len(widths) == table.num_rows)
+        _require(all(width is None or isinstance(width, int | float) for width in widths))
+    return found

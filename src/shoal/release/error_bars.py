@@ -1,0 +1,100 @@
+"""What error bars at any level are computed from: noisy numbers and public parameters, nothing else of a query.
+
+An answer carries this with it, in memory and in its bytes: no exact total, sampling key or tree is in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoal.plan.measures import Leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from shoal.plan.aggregates import Aggregate, NoisyMeasure
+    from shoal.plan.releases import Column, StatementPlan
+    from shoal.release.postprocess import Answer, Source
+
+Ends = tuple["NDArray[Any]", "NDArray[Any]"]
+NO_VALUES = np.zeros(0)
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedAggregate:
+    """A private aggregate that a column of the answer is a plain copy of.
+
+    `numbers` are the columns that carry what is behind it; `classes` says how each of them was taken: once for all groups,
+    or once for every class of groups whose bounds are the same (then the last of `numbers` is the number of the class).
+    """
+
+    aggregate: Aggregate
+    numbers: tuple[str, ...]
+    classes: tuple[tuple[NoisyMeasure, ...], ...]
+
+    def fill(self, carried: list[NDArray[Any]], level: float, low: NDArray[Any], high: NDArray[Any]) -> None:
+        """The intervals of this aggregate, in the rows that have its numbers."""
+        own = ~np.isnan(carried[0].astype(np.float64))
+        values = [np.nan_to_num(each) for each in carried]
+        releases = len(self.classes[0]) if self.classes else 0
+        class_of_row = values.pop() if len(values) > releases else np.zeros(len(own))
+        for number, taken in enumerate(self.classes):
+            here = np.flatnonzero(own & (class_of_row == number))
+            if not any(isinstance(each.measure, Leaves) for each in taken):
+                readings = [replace(t, values=np.asarray(v)[here]) for t, v in zip(taken, values, strict=True)]
+                low[here], high[here] = self.aggregate.interval(readings, level)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBars:
+    """The noisy numbers behind an answer, row by row, and which aggregates each of its columns copies."""
+
+    numbers: pa.Table
+    columns: Mapping[int, tuple[CopiedAggregate, ...]]
+
+    def interval(self, index: int, table: pa.Table, level: float) -> Ends | None:
+        """(low, high) of a column, None where it is no copy of a private aggregate."""
+        copied = self.columns.get(index, ())
+        if not copied:
+            return None
+        low, high = (np.full(table.num_rows, None, dtype=object) for _ in range(2))
+        for each in copied:
+            carried = [self.numbers.column(name).to_numpy(zero_copy_only=False) for name in each.numbers]
+            each.fill(carried, level, low, high)
+        # An outer join has rows without a number, and so without an interval.
+        missing = table.column(index).is_null().to_numpy(zero_copy_only=False)
+        low[missing] = high[missing] = None
+        return low, high
+
+
+def error_bars(plan: StatementPlan, finished: Answer) -> ErrorBars:
+    """Taken from a query that has just been answered."""
+    columns = {
+        index: copied
+        for index, sources in finished.carried.items()
+        if (copied := tuple(_copied(plan, finished, s) for s in sources if _has_intervals(_column(plan, s))))
+    }
+    return ErrorBars(finished.components, columns)
+
+
+def _column(plan: StatementPlan, source: Source) -> Column:
+    return plan.selects[source.select].columns[source.column]
+
+
+def _has_intervals(column: Column) -> bool:
+    return column.call.report is None and bool(column.releases)
+
+
+def _copied(plan: StatementPlan, finished: Answer, source: Source) -> CopiedAggregate:
+    column = _column(plan, source)
+    classes = tuple(
+        tuple(replace(taken[release], values=NO_VALUES, forest=None) for release in column.releases)
+        for taken in finished.released[source.select].readings
+    )
+    return CopiedAggregate(column.call.aggregate, source.numbers, classes)
