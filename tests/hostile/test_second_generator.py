@@ -109,6 +109,9 @@ FINDS = (
     "SELECT COUNT(*) FROM events WHERE (price IS DISTINCT FROM price) IN (SELECT flag FROM places)",
     "SELECT COUNT(*) FROM events AS v JOIN places AS x ON IF(v.ok, NULL)",
     "SELECT COUNT(*) FROM (SELECT uid, BOOL_AND(IF(ok, NULL)) AS b FROM events GROUP BY uid) WHERE b",
+    "WITH r AS (SELECT COUNT(*) AS c FROM events) SELECT MAX((SELECT MAX(kind) FROM places)) OVER () AS m FROM r",
+    "SELECT COUNT(*) FROM (SELECT uid, MIN((SELECT MAX(kind) FROM places) || kind) AS m FROM events GROUP BY uid) WHERE m > 'a'",
+    "SELECT COUNT(*) FROM (SELECT uid, MAX((SELECT MIN(kind) FROM places)) OVER (PARTITION BY uid) AS m FROM events) WHERE m > ''",
     "SELECT COUNT(*) FROM (SELECT uid, COUNT_IF(IF(ok, NULL)) OVER (PARTITION BY uid) AS c FROM events) WHERE c > 1",
 )
 """What the generator found: planning ended in E_INTERNAL, free of charge."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from shoal.engines.statements.lifted import lifted
 from shoal.errors import InternalError
 from shoal.plan import expressions as ex
 from shoal.plan import nodes
@@ -83,12 +84,11 @@ class Compiler:
             case nodes.Filter():
                 return self._from(node.input).where(self.expression(node.predicate), copy=False)
             case nodes.Project():
-                items = [aliased(self.expression(value), f.symbol) for f, value in node.items]
-                return select(items, self.subquery(self.relation(node.input)))
+                return self._project(lifted(node))
             case nodes.Join():
                 return self._join(node)
             case nodes.Aggregate():
-                return self._aggregate(node)
+                return self._aggregate(lifted(node))
             case nodes.Distinct():
                 return self._from(node.input).distinct(copy=False)
             case nodes.SetOperation():
@@ -151,6 +151,10 @@ class Compiler:
         side = {"inner": None, "left": "LEFT", "right": "RIGHT", "full": "FULL"}[node.kind]
         query.append("joins", exp.Join(this=right, on=condition, side=side, kind=None if side else "INNER"))
         return query
+
+    def _project(self, node: nodes.Project) -> exp.Select:
+        items = [aliased(self.expression(value), f.symbol) for f, value in node.items]
+        return select(items, self.subquery(self.relation(node.input)))
 
     def _aggregate(self, node: nodes.Aggregate) -> exp.Select:
         keys = [aliased(functions.key_form(self.expression(v), f.type), f.symbol) for f, v in node.keys]
