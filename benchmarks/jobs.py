@@ -258,7 +258,7 @@ def options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", nargs="+", default=names, choices=names, metavar="J", help=", ".join(names))
     parser.add_argument("--data", type=Path, default=visits.DATA, help="where the table is kept")
     parser.add_argument("--results", type=Path, default=FOLDER, help="where the JSON file goes")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/reference/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/results/benchmarks.md")
     parser.add_argument("--peak", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 

@@ -133,7 +133,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--runs", type=int, default=RUNS, help="of each query")
     parser.add_argument("--starts", type=int, default=STARTS, help="of each process")
     parser.add_argument("--results", type=Path, default=FOLDER, help="where the JSON file goes")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/reference/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/results/benchmarks.md")
     asked = parser.parse_args(argv)
     load = os.getloadavg()
     with tempfile.TemporaryDirectory() as place:

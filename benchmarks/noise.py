@@ -58,7 +58,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks noise", description=__doc__)
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--results", type=Path, default=FOLDER, help="where the JSON file goes")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/results/benchmarks.md")
     asked = parser.parse_args(argv)
     load = os.getloadavg()
     found = [rates(name, scale, asked.draws) for name in OURS for scale in SCALES]

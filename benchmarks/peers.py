@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ENVIRONMENT = visits.DATA / "peers-environment"
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "peers.md"
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "peers.md"
 SCRIPTS = Path(__file__).parent / "peer_jobs"
 TOP = 100
 PATIENCE = 900
@@ -82,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
     """Installs, runs, compares."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks peers", description=__doc__)
     parser.add_argument("--rows", type=int, default=500_000, help="rows of the table")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/peers.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/results/peers.md")
     parser.add_argument("--results", type=Path, default=FOLDER, help="where the JSON record goes")
     arguments = parser.parse_args(argv)
     load = os.getloadavg()[0]

@@ -82,7 +82,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--data", type=Path, default=visits.DATA, help="where the tables are kept")
     parser.add_argument("--results", type=Path, default=FOLDER, help="where the JSON file goes")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/results/benchmarks.md")
     asked = parser.parse_args(argv)
     load = os.getloadavg()
     found = [one for rows in asked.rows for one in costs(rows, asked.runs, asked.data)]

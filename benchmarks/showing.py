@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.records import machine, replace_between, versions
 
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "benchmarks.md"
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "benchmarks.md"
 
 
 def shown(lines: list[str], mark: str, load: tuple[float, ...], *, write: bool) -> None:

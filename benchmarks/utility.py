@@ -2,7 +2,7 @@
 
     python -m benchmarks utility [--write]
 
-Prints the table and writes benchmarks/results/utility-DATE.json; `--write` puts the table into docs/theory/utility.md.
+Prints the table and writes benchmarks/results/utility-DATE.json; `--write` puts the table into docs/results/utility.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shoal.session import Session, connect
 if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise
 
-PAGE = Path(__file__).parent.parent / "docs" / "theory" / "utility.md"
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "utility.md"
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
 AGGREGATES, GROUPS = (1, 3, 10), (1, 5, 50)
 UPPER, LEVEL = 100, 0.95
@@ -119,7 +119,7 @@ def main(argv: list[str]) -> int:
     """Prints the table, writes the record and, when asked, the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks utility", description=__doc__)
     parser.add_argument("--results", type=Path, default=FOLDER, help="where the JSON file goes")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/theory/utility.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/results/utility.md")
     asked = parser.parse_args(argv)
     found = comparisons()
     print("\n".join(table(found)))

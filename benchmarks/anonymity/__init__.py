@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--no-peers", action="store_true", help="measure shoal alone")
     parser.add_argument("--only", choices=("numbers", "speed"), help="one half of it")
     parser.add_argument("--times", type=int, default=100, help="the large table is the data so many times over")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/reference/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/results/benchmarks.md")
     parser.add_argument("--results", type=Path, default=FOLDER, help="where the JSON record goes")
     asked = parser.parse_args(argv)
     load = os.getloadavg()

@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--no-peers", action="store_true", help="measure shoal alone")
     parser.add_argument("--pictures", action="store_true", help="draw the figures of the tutorial")
     parser.add_argument("--folder", type=Path, default=pictures.FOLDER, help="where the pictures go")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/reference/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/results/benchmarks.md")
     parser.add_argument("--results", type=Path, default=FOLDER, help="where the JSON record goes")
     asked = parser.parse_args(argv)
     load = os.getloadavg()

@@ -84,7 +84,7 @@ def test_utility_compares_the_planner_with_the_even_split_as_its_page_does(tmp_p
     for row in found["rows"]:
         assert row["planned"]["width"] <= 1.0001 * row["even"]["width"]
         assert row["planned"]["owners"] <= row["even"]["owners"]
-    page = (ROOT / "docs" / "theory" / "utility.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "results" / "utility.md").read_text(encoding="utf-8")
     table = [line for line in shown.splitlines() if line.startswith("|")]
     assert "median error" in table[0]
     assert "\n".join(table) in page, "python -m benchmarks utility --write makes the page new"
@@ -99,7 +99,7 @@ def test_a_query_that_does_not_exist_is_refused_with_those_that_do(words, known)
 
 
 def test_every_benchmark_is_listed_on_the_page():
-    page = (ROOT / "docs" / "reference" / "benchmarks.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "results" / "benchmarks.md").read_text(encoding="utf-8")
     names = [line.split()[0] for line in run("--help").splitlines()[2:]]
     assert len(names) >= 13
     assert [name for name in names if f"\n| `{name}` |" not in page] == []

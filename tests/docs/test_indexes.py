@@ -19,7 +19,7 @@ def pages(folder, pattern):
     return {page.resolve() for page in folder.glob(pattern)} - {(folder / "README.md").resolve()}
 
 
-@pytest.mark.parametrize("folder", ["tutorial", "howto", "reference", "theory"])
+@pytest.mark.parametrize("folder", ["tutorial", "howto", "reference", "theory", "results"])
 def test_every_page_is_linked_from_the_index_of_all_pages(folder):
     missing = pages(DOCS / folder, "**/*.md") - linked_from(DOCS / "README.md")
     assert sorted(str(page.relative_to(DOCS)) for page in missing) == []
@@ -33,7 +33,7 @@ def test_every_decision_is_linked_from_the_index_of_decisions():
 
 def test_every_folder_of_pages_has_an_index():
     folders = {page.relative_to(DOCS).parts[0] for page in DOCS.glob("*/**/*.md")}
-    assert folders == {"tutorial", "howto", "reference", "theory", "decisions"}
+    assert folders == {"tutorial", "howto", "reference", "theory", "results", "decisions"}
 
 
 def test_a_title_of_a_decision_is_the_same_in_its_index():
