@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal import params
-from shoal.accounting.events import LaplaceNoise, OptimalSelection
+from shoal.accounting.events import LaplaceNoise
 from shoal.mechanisms import group_selection
 from shoal.mechanisms.calibrate import noise_quantile, noise_standard_deviation
 from shoal.plan import nodes
@@ -199,16 +199,11 @@ def _selection(select: SelectPlan) -> dict[str, Any]:
     if chosen is None:
         reason = select.select.groups_note or "without GROUP BY there is one group, and it always appears"
         return {"rule": "PUBLIC_GROUPS" if select.select.public_groups is not None else "NONE", "why": reason}
-    if isinstance(chosen, OptimalSelection):
-        rule, threshold = "OPTIMAL", None
-    else:
-        rule = "LAPLACE_THRESHOLD" if isinstance(chosen.noise, LaplaceNoise) else "GAUSSIAN_THRESHOLD"
-        threshold = chosen.threshold + chosen.min_owners - 1
     half = int(group_selection.half_point(chosen))
     return {
-        "rule": rule,
+        "rule": group_selection.rule_of(chosen).name,
         "why": f"{_why_this_rule(select)}; a group of {_many(half, 'owner')} has an even chance",
-        "threshold": threshold,
+        "threshold": group_selection.threshold(chosen),
         "owners_for_even_chance": half,
         "min_owners": chosen.min_owners,
         "uses_released_count": select.shared_count is not None,

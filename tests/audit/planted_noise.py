@@ -33,6 +33,8 @@ from shoal.mechanisms import calibrate, group_selection, noise, quantiles
 from shoal.mechanisms.entropy import seeded_entropy
 from shoal.mechanisms.sampling import samplers
 from shoal.mechanisms.sampling.inversion import enclose_exp
+from shoal.mechanisms.selection import keep_tables
+from shoal.mechanisms.selection.thresholds import LaplaceThreshold
 from shoal.plan.aggregates import Average
 from shoal.plan.measures import OwnerSum, RowMoment
 from shoal.release import bounds_per_group, execute, noisy
@@ -270,12 +272,12 @@ def _keeps_by_another_threshold():
     _keeps_by_another_threshold,
 )
 def a_generous_comparison(patch):
-    honest = group_selection._select_above_threshold
+    honest = LaplaceThreshold.draw
     patch.setattr(
-        group_selection,
-        "_select_above_threshold",
-        lambda selection, owners, entropy: honest(
-            replace(selection, threshold=selection.threshold - 1), owners, entropy
+        LaplaceThreshold,
+        "draw",
+        lambda self, selection, owners, entropy: honest(
+            self, replace(selection, threshold=selection.threshold - 1), owners, entropy
         ),
     )
 
@@ -332,7 +334,7 @@ SELECTION = OptimalSelection(Fraction(1), Fraction(1, 10**5), 4)
 
 def _keep_probabilities_break_their_promise():
     """π(n) ≤ e^{ε/κ}·π(n−1) + δ₁ with 1 − (1 − δ₁)^κ ≤ δ, and the mirror, in integers; e^{ε/κ} rounded up."""
-    table = group_selection.keep_probabilities(SELECTION)
+    table = keep_tables.keep_probabilities(SELECTION)
     whole = 1 << table.bits
     growth = Fraction(1 << 512, enclose_exp(SELECTION.epsilon / SELECTION.max_groups_per_owner, 512)[0])
     delta = calibrate.delta_per_group(SELECTION.delta, SELECTION.max_groups_per_owner) * whole
@@ -349,8 +351,8 @@ def _keep_probabilities_break_their_promise():
     _keep_probabilities_break_their_promise,
 )
 def a_selection_that_ignores_groups_per_owner(patch):
-    honest = group_selection.keep_probabilities
-    patch.setattr(group_selection, "keep_probabilities", lambda s: honest(replace(s, max_groups_per_owner=1)))
+    honest = keep_tables.keep_probabilities
+    patch.setattr(keep_tables, "keep_probabilities", lambda s: honest(replace(s, max_groups_per_owner=1)))
 
 
 @planted(
@@ -360,8 +362,8 @@ def a_selection_that_ignores_groups_per_owner(patch):
     _keep_probabilities_break_their_promise,
 )
 def a_selection_with_twice_the_delta(patch):
-    honest = group_selection.keep_probabilities
-    patch.setattr(group_selection, "keep_probabilities", lambda s: honest(replace(s, delta=2 * s.delta)))
+    honest = keep_tables.keep_probabilities
+    patch.setattr(keep_tables, "keep_probabilities", lambda s: honest(replace(s, delta=2 * s.delta)))
 
 
 def _gaussian_is_too_small():

@@ -461,7 +461,7 @@ def the_last_option_wins(patch):
 )
 def unknown_options_skipped(patch):
     def skipping(clause):
-        known = options.KNOWN[clause.kind]
+        known = options.known_names(clause.kind)
         return {name: value for name, value, _ in clause.options if name in known}
 
     patch.setattr(options, "_by_name", skipping)

@@ -24,6 +24,7 @@ from shoal.accounting.events import (
     LaplaceNoise,
     OptimalSelection,
     PolicyLaplace,
+    Selection,
     ThresholdSelection,
 )
 from shoal.accounting.neighbours import OWNER
@@ -124,10 +125,8 @@ def _event_loss(event: Event) -> Loss:
             return Loss(event.epsilon, Fraction(0), event.epsilon**2 / (2 * event.shift.coordinates), Fraction(0))
         case JointGaussian():
             return _joint_gaussian_loss(event)
-        case OptimalSelection():
-            return Loss(event.epsilon, event.delta, event.epsilon**2 / (2 * event.max_groups_per_owner), event.delta)
-        case ThresholdSelection():
-            return _threshold_loss(event)
+        case OptimalSelection() | ThresholdSelection():
+            return _selection_loss(event)
     raise InternalError("a plan holds an event that cannot be charged")
 
 
@@ -139,15 +138,11 @@ def _joint_gaussian_loss(event: JointGaussian) -> Loss:
     return Loss(event.epsilon, event.delta, sum((part.rho for part in event.parts), Fraction(0)), Fraction(0))
 
 
-def _threshold_loss(event: ThresholdSelection) -> Loss:
-    from shoal.mechanisms.calibrate import threshold_holds
+def _selection_loss(event: Selection) -> Loss:
+    """What the event's own rule says it costs, its claim checked."""
+    from shoal.mechanisms.group_selection import rule_of
 
-    shift = event.noise.shift
-    if shift.per_coordinate < 1 or shift.coordinates < event.max_groups_per_owner:
-        raise InternalError("the noise of a threshold does not cover one owner in all of its groups")
-    if not threshold_holds(event):
-        raise InternalError("a threshold is too low for the delta it claims")
-    return Loss(Fraction(0), event.delta, Fraction(0), event.delta)
+    return Loss(*rule_of(event).loss(event))
 
 
 def _require_one_promise(events: Iterable[Event]) -> None:

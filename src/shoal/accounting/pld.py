@@ -199,6 +199,8 @@ class _Composition:
 
 def _parts(events: Sequence[Event]) -> Counter[_Part]:
     """Every coordinate of noise and every decision, equal ones counted."""
+    from shoal.mechanisms.group_selection import rule_of
+
     parts: Counter[_Part] = Counter()
     for event in events:
         match event:
@@ -207,9 +209,10 @@ def _parts(events: Sequence[Event]) -> Counter[_Part]:
             case JointGaussian():
                 for noise in event.parts:
                     _add_noise(parts, noise)
-            case OptimalSelection():
-                if event.epsilon > 0:
-                    parts[_Response(event.epsilon / event.max_groups_per_owner)] += event.max_groups_per_owner
+            case OptimalSelection() | ThresholdSelection():
+                epsilon, copies = rule_of(event).responses(event) or (Fraction(0), 0)
+                if epsilon > 0:
+                    parts[_Response(epsilon)] += copies
     return parts
 
 

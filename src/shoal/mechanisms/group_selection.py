@@ -1,228 +1,54 @@
-"""Which groups may appear: keep probabilities as exact rationals, thresholds on noisy counts, and the draw itself.
+"""Which groups may appear: the table of rules, and what any selection can be asked, whichever rule made it.
 
+A new rule is one file in `selection/` and one row of `RULES`: OPTIONS, the planner, `explain` and the accountants look it up.
 n is a group's number of owners after bounding, less `min_owners` − 1; a group without such owners is never kept.
-
-**Optimal rule.** At ε₁ = ε/κ and δ₁ = 1 − (1−δ)^{1/κ}: π(0) = 0, π(n) = min(e^{ε₁}π(n−1) + δ₁, 1 − e^{−ε₁}(1 − π(n−1)
-− δ₁), 1). One owner moves the n of at most κ groups by one each. What must hold for the numbers really sampled, for
-all n ≥ 1:
-
-    (1) π(n) ≤ e^{ε₁}π(n−1) + δ₁                (2) 1 − π(n−1) ≤ e^{ε₁}(1 − π(n)) + δ₁
-    (3) π(n−1) ≤ e^{ε₁}π(n) + δ₁                (4) 1 − π(n) ≤ e^{ε₁}(1 − π(n−1)) + δ₁
-
-Then κ such decisions together are (κε₁, 1 − (1−δ₁)^κ)-private, and the latter is at most δ. See
-docs/theory/group-selection.md.
 """
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
-from dataclasses import dataclass
-from decimal import Decimal, localcontext
-from fractions import Fraction
-from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from shoal.accounting.events import OptimalSelection, Selection, ThresholdSelection
 from shoal.errors import InternalError
-from shoal.mechanisms.calibrate import delta_per_group, noise_tail
-from shoal.mechanisms.certified import ARITHMETIC
 from shoal.mechanisms.entropy import SYSTEM, Entropy
-from shoal.mechanisms.noise import draw_noise, saturate_int64
-from shoal.mechanisms.sampling.inversion import enclose_exp
-from shoal.mechanisms.sampling.samplers import bernoulli
+from shoal.mechanisms.selection.optimal import OptimalRule
+from shoal.mechanisms.selection.thresholds import GaussianThreshold, LaplaceThreshold
 
-LONGEST_TABLE = 1 << 14
-GUARD_BITS = 128
-MOST_OWNERS = 1 << 62
-SLACK = Fraction(1, 2**60)
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
+    from shoal.accounting.events import Selection
+    from shoal.mechanisms.selection.rule import Rule, SelectionDraw
 
-class KeepTable(Protocol):
-    """The chance π(n) = numerator(n)/2^bits that a group of n owners is kept, for every n ≥ 0."""
-
-    @property
-    def bits(self) -> int:
-        """The binary digits of every π(n)."""
-
-    @property
-    def sure_from(self) -> int:
-        """π(n) = 1 from this n on."""
-
-    def numerator(self, owners: int) -> int:
-        """π(owners)·2^bits, an integer."""
+RULES: dict[str, Rule] = {rule.name: rule for rule in (OptimalRule(), LaplaceThreshold(), GaussianThreshold())}
+"""In the order in which the planner tries them."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecursedTable:
-    """Every π(n) below 1, by the recursion with all roundings downward.
-
-    Proof. Let G = 2^bits, d = ⌊δ₁G⌋, E ≤ e^{ε₁} and e^{−ε₁} ≤ s ≤ 1. Each step takes p′ ≤ ⌊E·p⌋ + d, which is (1),
-    and p′ ≤ G − ⌈s·(G − p − d)⌉, which is (2). Both bounds are at least p (E ≥ 1, s ≤ 1, p an integer), so p′ ≥ p:
-    (3) and (4).
-    """
-
-    numerators: tuple[int, ...]
-    bits: int
-
-    @property
-    def sure_from(self) -> int:
-        """The first n with π(n) = 1."""
-        return len(self.numerators)
-
-    def numerator(self, owners: int) -> int:
-        """π(owners)·2^bits."""
-        return self.numerators[owners] if owners < len(self.numerators) else 1 << self.bits
-
-
-@dataclass(frozen=True, slots=True)
-class ClosedFormTable:
-    """π(n) where the recursion would be long (ε₁ < 1): the closed form at δ′ = (1 − 2⁻⁶⁰)δ₁, to within h = 2⁻⁶⁴δ₁.
-
-    Proof. The closed form π′ satisfies (1) to (4) at (ε₁, δ′). Then π(n) ≤ π′(n) + h ≤ e^{ε₁}π′(n−1) + δ′ + h ≤
-    e^{ε₁}π(n−1) + δ′ + (1 + e^{ε₁})h, and (1 + e^{ε₁})h ≤ 4h = 2⁻⁶²δ₁ ≤ δ₁ − δ′: (1). The others likewise. π(0) = 0,
-    and cutting to [0, 1] moves no value further from π′.
-    """
-
-    epsilon: Fraction
-    delta: Fraction
-    bits: int
-    digits: int
-    crossing: int
-    sure_from: int
-
-    def numerator(self, owners: int) -> int:
-        """π(owners)·2^bits, rounded to an integer between 0 and 2^bits."""
-        whole = 1 << self.bits
-        if owners <= 0:
-            return 0
-        if owners >= self.sure_from:
-            return whole
-        with localcontext(ARITHMETIC) as context:
-            context.prec = self.digits
-            return min(max(int(self._value(owners) * whole), 0), whole)
-
-    def _value(self, owners: int) -> Decimal:
-        """t(e^{nε} − 1), t = δ/(e^ε − 1), up to the crossing n₁; beyond it 1 + t − e^{−(n−n₁)ε}(1 + t − π(n₁))."""
-        epsilon = Decimal(self.epsilon.numerator) / Decimal(self.epsilon.denominator)
-        step = Decimal(self.delta.numerator) / Decimal(self.delta.denominator) / (epsilon.exp() - 1)
-        rising = step * ((min(owners, self.crossing) * epsilon).exp() - 1)
-        if owners <= self.crossing:
-            return rising
-        return 1 + step - (-(owners - self.crossing) * epsilon).exp() * (1 + step - rising)
-
-
-@lru_cache(maxsize=32)
-def keep_probabilities(selection: OptimalSelection) -> KeepTable:
-    """The table of the probabilities really sampled, as a function of n = owners − (min_owners − 1)."""
-    epsilon = selection.epsilon / selection.max_groups_per_owner
-    delta = delta_per_group(selection.delta, selection.max_groups_per_owner)
-    bits = GUARD_BITS + (delta.denominator // delta.numerator).bit_length()
-    if epsilon == 0:
-        return ClosedFormUniform(math.floor(delta * 2**bits), bits)
-    return _recurse(epsilon, delta, bits) or _closed_form(epsilon, delta, bits)
-
-
-@dataclass(frozen=True, slots=True)
-class ClosedFormUniform:
-    """ε = 0: π(n) = min(1, n·d/2^bits), d = ⌊δ₁·2^bits⌋; each step adds exactly d, so (1) to (4) hold at (0, δ₁)."""
-
-    step: int
-    bits: int
-
-    @property
-    def sure_from(self) -> int:
-        """The first n with π(n) = 1."""
-        return -(-(1 << self.bits) // self.step)
-
-    def numerator(self, owners: int) -> int:
-        """π(owners)·2^bits."""
-        return min(max(owners, 0) * self.step, 1 << self.bits)
-
-
-def _recurse(epsilon: Fraction, delta: Fraction, bits: int) -> RecursedTable | None:
-    """The recursion, or nothing when it would be too long; a huge ε is cut, which is only more careful."""
-    whole, step = 1 << bits, math.floor(delta * 2**bits)
-    capped = min(epsilon, Fraction(bits))
-    growth = (1 << (5 * bits)) // enclose_exp(capped, 4 * bits)[1]  # ≤ e^ε·2^bits
-    shrink = min(enclose_exp(capped, bits)[1], whole)  # ≥ e^{−ε}·2^bits
-    last, numerators = 0, [0]
-    while last < whole:
-        if len(numerators) > LONGEST_TABLE:
-            return None
-        grown, rest = ((growth * last) >> bits) + step, whole - last - step
-        kept = whole + ((-shrink * rest) >> bits) if rest > 0 else whole
-        last = grown if grown < kept else kept  # noqa: FURB136 - thousands of steps, and a call costs more than both products
-        numerators.append(last)
-    return RecursedTable(tuple(numerators[:-1]), bits)
-
-
-def _closed_form(epsilon: Fraction, delta: Fraction, bits: int) -> ClosedFormTable:
-    """n₁ = the first n with π′(n) ≥ (1 − δ′)/(1 + e^ε): there the second bound of the recursion takes over."""
-    if epsilon >= 1:
-        raise InternalError("the closed form is for small ε")
-    careful = delta * (1 - SLACK)
-    digits = 60 + (bits + (epsilon.denominator // epsilon.numerator).bit_length()) // 3
-    with localcontext(ARITHMETIC) as context:
-        context.prec = digits
-        rate = Decimal(epsilon.numerator) / Decimal(epsilon.denominator)
-        small = Decimal(careful.numerator) / Decimal(careful.denominator)
-        growth = rate.exp()
-        crossing = math.ceil((1 + (1 - small) * (growth - 1) / ((1 + growth) * small)).ln() / rate)
-        before = small * ((crossing * rate).exp() - 1) / (growth - 1)
-        beyond = math.ceil((1 + (growth - 1) / small * max(1 - before, Decimal(0))).ln() / rate)
-    return ClosedFormTable(epsilon, careful, bits, digits, crossing, crossing + beyond + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class SelectionDraw:
-    """Which groups appear; for a threshold rule also the noisy owners, to be released for kept groups only."""
-
-    kept: npt.NDArray[np.bool_]
-    noisy_owners: npt.NDArray[np.int64] | None
+def rule_of(selection: Selection) -> Rule:
+    """The rule that made a selection."""
+    found = next((rule for rule in RULES.values() if rule.made(selection)), None)
+    if found is None:
+        raise InternalError("a selection that no rule made")
+    return found
 
 
 def select(selection: Selection, owners: npt.NDArray[np.int64], entropy: Entropy = SYSTEM) -> SelectionDraw:
     """Decides for each group, given its owners after bounding, whether it appears; each decision has its own draw."""
-    if isinstance(selection, ThresholdSelection):
-        return _select_above_threshold(selection, owners, entropy)
-    table = keep_probabilities(selection)
-    counted = np.clip(owners - (selection.min_owners - 1), 0, min(table.sure_from, MOST_OWNERS))
-    distinct, which = np.unique(counted, return_inverse=True)
-    chances = [Fraction(table.numerator(int(n)), 1 << table.bits) for n in distinct]
-    return SelectionDraw(bernoulli(chances, which, entropy), None)
-
-
-def _select_above_threshold(
-    selection: ThresholdSelection, owners: npt.NDArray[np.int64], entropy: Entropy
-) -> SelectionDraw:
-    """Kept when owners + X ≥ threshold + min_owners − 1; no noise is drawn for groups below the minimum."""
-    kept, noisy = np.zeros(len(owners), dtype=bool), np.zeros(len(owners), dtype=np.int64)
-    eligible = np.flatnonzero(owners >= selection.min_owners)
-    counts = owners[eligible] + draw_noise(selection.noise, len(eligible), entropy)
-    kept[eligible] = np.asarray(counts >= selection.threshold + selection.min_owners - 1, dtype=bool)
-    noisy[eligible] = saturate_int64(counts)
-    return SelectionDraw(kept, noisy)
+    return rule_of(selection).draw(selection, owners, entropy)
 
 
 def keep_probability(selection: Selection, owners: int) -> float:
     """The chance that a group of so many owners is kept."""
     if owners < selection.min_owners:
         return 0.0
-    counted = owners - (selection.min_owners - 1)
-    if isinstance(selection, ThresholdSelection):
-        return float(noise_tail(selection.noise, selection.threshold - counted).upper)
-    table = keep_probabilities(selection)
-    return float(Fraction(table.numerator(counted), 1 << table.bits))
+    return rule_of(selection).keep_probability(selection, owners - (selection.min_owners - 1))
 
 
 def half_point(selection: Selection) -> int:
     """The smallest number of owners at which a group is at least as likely kept as not."""
-    if isinstance(selection, ThresholdSelection):
-        return max(selection.threshold, 1) + selection.min_owners - 1  # P[X ≥ 0] ≥ 1/2 > P[X ≥ 1]
-    table = keep_probabilities(selection)
-    half = 1 << (table.bits - 1)
-    return bisect_left(range(min(table.sure_from, MOST_OWNERS)), half, key=table.numerator) + selection.min_owners - 1
+    return rule_of(selection).half_point(selection) + selection.min_owners - 1
+
+
+def threshold(selection: Selection) -> int | None:
+    """The noisy number of owners from which on a group appears, where the rule has one."""
+    return rule_of(selection).threshold(selection)

@@ -19,12 +19,13 @@ from shoal.accounting.events import (
     GaussianNoise,
     JointGaussian,
     LaplaceNoise,
-    OptimalSelection,
     Shift,
     ThresholdSelection,
 )
 from shoal.errors import ShoalError
 from shoal.mechanisms import calibrate, group_selection
+from shoal.mechanisms.group_selection import RULES
+from shoal.mechanisms.selection import thresholds
 from shoal.plan.releases import Column, HistogramRelease, Release, SelectPlan
 from shoal.rewrite.bound_contributions import bins_shift
 from shoal.rewrite.select_groups import delta_of
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shoal.accounting.events import AdditiveNoise, Event, Selection
+    from shoal.mechanisms.selection.rule import Rule, SelectionApart
     from shoal.rewrite.draft import Draft, Part, Unit
 
 LAPLACE_95, GAUSSIAN_95 = math.log(20), 1.96
@@ -134,9 +136,9 @@ def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
     noise = _noise_asked(draft)
     moves = any(part_moves(p) for p in draft.parts) or draft.histograms or draft.needs_selection
     rules = rules_of(draft)
-    if "OPTIMAL" in rules and len(rules) > 1:
+    if RULES["OPTIMAL"] in rules:
         # No rule with the same (ε, δ) keeps any group with a higher chance than the optimal one.
-        rules.remove("LAPLACE_THRESHOLD")
+        rules = [rule for rule in rules if rule is RULES["OPTIMAL"] or joins_gaussian(rule)]
     found: list[Candidate] = []
     if noise != "GAUSSIAN" or not moves:
         found.append(with_laplace(draft, budget, rules[0]))
@@ -163,7 +165,8 @@ def _noise_asked(draft: Draft) -> str:
     options = draft.select.options
     if options.noise != "AUTO" or draft.shared_unit is None:
         return options.noise
-    return {"LAPLACE_THRESHOLD": "LAPLACE", "GAUSSIAN_THRESHOLD": "GAUSSIAN"}.get(options.strategy, "AUTO")
+    rule = RULES.get(options.strategy)
+    return rule.reads if rule is not None and rule.reads is not None else "AUTO"
 
 
 def _why(draft: Draft, budget: Budget, noise: str) -> str:
@@ -199,9 +202,9 @@ def _least_with_gaussian_count(draft: Draft, budget: Budget, even: Candidate) ->
     return Errors(even.widths(), owners - 2)
 
 
-def _least_beside(draft: Draft, budget: Budget, rule: str) -> Errors | None:
-    """About the errors of joint noise beside an optimal selection, rounded down."""
-    if rule != "OPTIMAL":
+def _least_beside(draft: Draft, budget: Budget, rule: Rule | None) -> Errors | None:
+    """About the errors of joint noise beside a selection of its own, rounded down."""
+    if rule is None or joins_gaussian(rule):
         return None
     delta = budget.delta / 2
     beside = _selection_beside(draft, budget, rule)
@@ -227,16 +230,19 @@ def unit_moves(draft: Draft, unit: Unit) -> bool:
     return unit.histogram is not None or any(part_moves(draft.parts[index]) for index in unit.parts)
 
 
-def rules_of(draft: Draft) -> list[str]:
-    """Selection rules to try."""
+def rules_of(draft: Draft) -> list[Rule | None]:
+    """Selection rules to try; None where nothing is selected."""
     if not draft.needs_selection:
-        return ["NONE"]
+        return [None]
     strategy = draft.select.options.strategy
     if strategy != "AUTO":
-        return [strategy]
-    if draft.shared_unit is not None:
-        return ["LAPLACE_THRESHOLD", "GAUSSIAN_THRESHOLD"]
-    return ["OPTIMAL", "LAPLACE_THRESHOLD", "GAUSSIAN_THRESHOLD"]
+        return [RULES[strategy]]
+    return [rule for rule in RULES.values() if draft.shared_unit is None or rule.reads is not None]
+
+
+def joins_gaussian(rule: Rule | None) -> bool:
+    """Whether the count that a rule reads can be one more part of a joint Gaussian release."""
+    return rule is not None and rule.reads == "GAUSSIAN"
 
 
 # ---- Laplace -----------------------------------------------------------------------------------------------------
@@ -249,7 +255,7 @@ def _laplace(part: Part, epsilon: Fraction) -> LaplaceNoise:
     return LaplaceNoise(on_grid.shift, calibrate.laplace_scale(on_grid.shift, epsilon), on_grid.grid)
 
 
-def with_laplace(draft: Draft, budget: Budget, rule: str) -> Candidate:
+def with_laplace(draft: Draft, budget: Budget, rule: Rule | None) -> Candidate:
     """Independent Laplace noise, each aggregate with its share of ε."""
     of_parts, of_histograms = _laplace_shares(draft, budget)
     noises = tuple(_laplace(part, epsilon) for part, epsilon in zip(draft.parts, of_parts, strict=True))
@@ -278,61 +284,35 @@ def _laplace_shares(draft: Draft, budget: Budget) -> tuple[list[Fraction], list[
     return parts, histograms
 
 
-def _count_shift(draft: Draft) -> Shift:
-    return Shift(1, draft.contribution.groups)
-
-
 def _laplace_selection(
-    draft: Draft, budget: Budget, rule: str, noises: tuple[LaplaceNoise, ...]
+    draft: Draft, budget: Budget, rule: Rule | None, noises: tuple[LaplaceNoise, ...]
 ) -> tuple[Selection | None, tuple[Event, ...]]:
-    if rule == "NONE":
+    if rule is None:
         return None, ()
-    kappa, k = draft.contribution.groups, draft.select.options.min_owners
-    if rule == "OPTIMAL":
-        selection = OptimalSelection(budget.selection, budget.delta, kappa, k)
-        return selection, (selection,)
-    if rule == "GAUSSIAN_THRESHOLD" and draft.shared_unit is None:
-        return _gaussian_count(draft, budget)
-    shared = draft.shared_unit is not None
-    if draft.shared_unit is not None:
-        noise = noises[draft.units[draft.shared_unit].parts[0]]
-    else:
-        noise = LaplaceNoise(_count_shift(draft), calibrate.laplace_scale(_count_shift(draft), budget.selection))
-    threshold = calibrate.threshold_for(noise, kappa, budget.delta)
-    selected = ThresholdSelection(noise, threshold, budget.delta, kappa, k, released=shared)
-    return selected, (selected,) if shared else (noise, selected)
-
-
-def _gaussian_count(draft: Draft, budget: Budget) -> tuple[Selection, tuple[Event, ...]]:
-    """A Gaussian threshold beside Laplace aggregates."""
-    kappa = draft.contribution.groups
-    shift = _count_shift(draft)
-    split = calibrate.gaussian_threshold_split([shift], [Fraction(1)], 0, kappa, budget.selection, budget.delta)
-    noise = GaussianNoise(shift, split.sigmas[0])
-    joint = JointGaussian((noise,), budget.selection, split.delta_noise)
-    selected = ThresholdSelection(noise, split.threshold, split.delta_threshold, kappa, draft.select.options.min_owners)
-    return selected, (joint, selected)
+    if draft.shared_unit is None:
+        apart = _selection_apart(draft, rule, budget.selection, budget.delta)
+        return apart.selection, apart.events
+    noise = noises[draft.units[draft.shared_unit].parts[0]]
+    selected = thresholds.on_released_count(
+        noise, draft.contribution.groups, draft.select.options.min_owners, budget.delta
+    )
+    return selected, (selected,)
 
 
 # ---- Gaussian ----------------------------------------------------------------------------------------------------
 
 
-def _with_gaussian(draft: Draft, budget: Budget, rule: str) -> Candidate:
+def _with_gaussian(draft: Draft, budget: Budget, rule: Rule | None) -> Candidate:
     """All noisy numbers of the SELECT as one jointly calibrated release."""
-    joint_selects = rule == "GAUSSIAN_THRESHOLD"
-    own_count = joint_selects and draft.shared_unit is None
-    apart = (
-        draft.needs_selection
-        and not joint_selects
-        and not (rule == "LAPLACE_THRESHOLD" and draft.shared_unit is not None)
-    )
-    beside = _selection_beside(draft, budget, rule) if apart else None
+    own_count = joins_gaussian(rule) and draft.shared_unit is None
+    apart = rule is not None and not joins_gaussian(rule) and draft.shared_unit is None
+    beside = _selection_beside(draft, budget, rule) if rule is not None and apart else None
     epsilon = budget.epsilon - beside.epsilon if beside is not None else budget.epsilon
     delta = budget.delta / 2 if apart else budget.delta
     weights = _weights(draft, budget, rule, epsilon, delta, own_count=own_count)
     shifts_of, grids = _gaussian_sizes(draft, weights, epsilon, delta)
     bins = [bins_shift(histogram, draft.contribution) for histogram in draft.histograms]
-    shifts = [*shifts_of, *bins, *([_count_shift(draft)] if own_count else [])]
+    shifts = [*shifts_of, *bins, *([thresholds.count_shift(draft.contribution.groups)] if own_count else [])]
     kappa, k = draft.contribution.groups, draft.select.options.min_owners
     count = len(shifts) - 1 if own_count else _shared_part(draft)
     if draft.needs_selection and not apart:
@@ -368,12 +348,12 @@ def _shared_part(draft: Draft) -> int | None:
 
 
 def _weights(
-    draft: Draft, budget: Budget, rule: str, epsilon: Fraction, delta: Fraction, *, own_count: bool
+    draft: Draft, budget: Budget, rule: Rule | None, epsilon: Fraction, delta: Fraction, *, own_count: bool
 ) -> list[Fraction]:
     """Shares of the squared norm: by the aggregates' own ε squared, or leaning towards what an even split would give."""
     if not budget.is_even:
         return weights_by_epsilon(draft, budget.units, budget.selection if own_count else None)
-    split = calibrate.best_delta_split(draft.contribution.groups, epsilon, delta) if rule == "GAUSSIAN_THRESHOLD" else 1
+    split = calibrate.best_delta_split(draft.contribution.groups, epsilon, delta) if joins_gaussian(rule) else 1
     norm = calibrate.approximate_norm(float(epsilon), float(delta * split))
     return joint_weights(draft, norm, spare_of(draft), own_count=own_count)
 
@@ -394,16 +374,7 @@ def _gaussian_sizes(
     return shifts, grids
 
 
-@dataclass(frozen=True, slots=True)
-class SelectionApart:
-    """A selection with a budget of its own, beside a joint release."""
-
-    selection: Selection
-    events: tuple[Event, ...]
-    epsilon: Fraction
-
-
-def _selection_beside(draft: Draft, budget: Budget, rule: str) -> SelectionApart:
+def _selection_beside(draft: Draft, budget: Budget, rule: Rule) -> SelectionApart:
     """A selection with half of δ, and as much more of ε as it takes to need no more owners than under the even split.
 
     Only where the rule was named: else a threshold that is part of the joint release has smaller errors.
@@ -421,14 +392,8 @@ def _selection_beside(draft: Draft, budget: Budget, rule: str) -> SelectionApart
     return chosen
 
 
-def _selection_apart(draft: Draft, rule: str, epsilon: Fraction, delta: Fraction) -> SelectionApart:
-    kappa, k = draft.contribution.groups, draft.select.options.min_owners
-    if rule == "OPTIMAL":
-        selection = OptimalSelection(epsilon, delta, kappa, k)
-        return SelectionApart(selection, (selection,), epsilon)
-    noise = LaplaceNoise(_count_shift(draft), calibrate.laplace_scale(_count_shift(draft), epsilon))
-    selected = ThresholdSelection(noise, calibrate.threshold_for(noise, kappa, delta), delta, kappa, k)
-    return SelectionApart(selected, (noise, selected), epsilon)
+def _selection_apart(draft: Draft, rule: Rule, epsilon: Fraction, delta: Fraction) -> SelectionApart:
+    return rule.apart(draft.contribution.groups, draft.select.options.min_owners, epsilon, delta)
 
 
 # ---- the plan ----------------------------------------------------------------------------------------------------

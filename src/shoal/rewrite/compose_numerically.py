@@ -10,10 +10,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shoal.accounting import pld
-from shoal.rewrite.assign_mechanisms import Budget, Candidate, finished, rules_of, with_laplace
+from shoal.rewrite.assign_mechanisms import Budget, Candidate, finished, joins_gaussian, rules_of, with_laplace
 from shoal.rewrite.select_groups import delta_of
 
 if TYPE_CHECKING:
+    from shoal.mechanisms.selection.rule import Rule
     from shoal.plan.releases import SelectPlan
     from shoal.rewrite.draft import Draft
 
@@ -35,7 +36,7 @@ def compose_numerically(draft: Draft, basic: SelectPlan) -> SelectPlan:
         or spread
     ):
         return basic
-    rules = [rule for rule in rules_of(draft) if rule != "GAUSSIAN_THRESHOLD"]
+    rules = [rule for rule in rules_of(draft) if not joins_gaussian(rule)]
     stretched = [candidate for rule in rules if (candidate := _stretched(draft, rule)) is not None]
     plans = [finished(draft, candidate, "pld") for candidate in stretched]
     best = min(zip(stretched, plans, strict=True), key=lambda pair: pair[0].score(), default=None)
@@ -49,7 +50,7 @@ def _score(plan: SelectPlan) -> float:
     return Candidate(noises, (), plan.selection, plan.shared_count is not None, plan.events, "").score()
 
 
-def _stretched(draft: Draft, rule: str) -> Candidate | None:
+def _stretched(draft: Draft, rule: Rule | None) -> Candidate | None:
     """The largest common factor on all shares of ε for which the composition still holds."""
     options = draft.select.options
     best, low, high = None, Fraction(1), LARGEST_FACTOR

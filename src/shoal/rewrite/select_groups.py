@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shoal.errors import ShoalError
+from shoal.mechanisms.group_selection import RULES
 from shoal.params import LARGEST_DELTA_FOR_UNKNOWN_GROUPS
 from shoal.plan.measures import OwnerCount
 
@@ -36,8 +37,8 @@ def select_groups(draft: Draft) -> Draft:
 
 def _may_share(options: Options) -> bool:
     """Whether the rule that was asked for can read a released count: its noise must be of the kind that was asked for."""
-    contradictions = {("LAPLACE_THRESHOLD", "GAUSSIAN"), ("GAUSSIAN_THRESHOLD", "LAPLACE")}
-    return options.strategy != "OPTIMAL" and (options.strategy, options.noise) not in contradictions
+    rule = RULES.get(options.strategy)
+    return rule is None or (rule.reads is not None and options.noise in {"AUTO", rule.reads})
 
 
 def _require_delta(options: Options, position: tuple[int, int] | None) -> None:

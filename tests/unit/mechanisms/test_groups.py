@@ -11,10 +11,11 @@ import pytest
 
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, Shift, ThresholdSelection
 from shoal.errors import InternalError
-from shoal.mechanisms import group_selection
 from shoal.mechanisms.calibrate import delta_per_group, threshold_for
 from shoal.mechanisms.entropy import SYSTEM, seeded_entropy
-from shoal.mechanisms.group_selection import half_point, keep_probabilities, keep_probability, select
+from shoal.mechanisms.group_selection import half_point, keep_probability, select
+from shoal.mechanisms.selection import keep_tables
+from shoal.mechanisms.selection.keep_tables import keep_probabilities
 
 
 def broken_inequalities(numerators, bits, epsilon, delta):
@@ -90,8 +91,8 @@ def test_the_inequalities_catch_planted_bugs():
 
 def test_the_closed_form_table_agrees_with_the_recursion_where_both_exist():
     epsilon, delta, bits = Fraction(1, 400), Fraction(1, 10**8), 192
-    recursed = group_selection._recurse(epsilon, delta, bits)
-    closed = group_selection._closed_form(epsilon, delta, bits)
+    recursed = keep_tables._recurse(epsilon, delta, bits)
+    closed = keep_tables._closed_form(epsilon, delta, bits)
     for owners in [*range(0, recursed.sure_from, 97), recursed.sure_from, recursed.sure_from + 5]:
         gap = abs(recursed.numerator(owners) - closed.numerator(owners))
         assert gap <= (1 << bits) >> 50
@@ -105,7 +106,7 @@ def test_the_closed_form_table_agrees_with_the_recursion_where_both_exist():
 def test_a_tiny_epsilon_builds_no_giant_table_and_keeps_the_inequalities(epsilon, delta, kappa):
     selection = OptimalSelection(Fraction(epsilon), Fraction(delta), kappa)
     table = keep_probabilities(selection)
-    assert isinstance(table, group_selection.ClosedFormTable)
+    assert isinstance(table, keep_tables.ClosedFormTable)
     rng = np.random.default_rng(5)
     centres = [1, table.crossing, table.sure_from, *rng.integers(1, table.sure_from, 20).tolist()]
     for centre in centres:
@@ -117,7 +118,7 @@ def test_a_tiny_epsilon_builds_no_giant_table_and_keeps_the_inequalities(epsilon
 
 def test_a_closed_form_for_a_large_epsilon_is_a_bug_of_ours():
     with pytest.raises(InternalError):
-        group_selection._closed_form(Fraction(2), Fraction(1, 10), 192)
+        keep_tables._closed_form(Fraction(2), Fraction(1, 10), 192)
 
 
 def test_without_epsilon_the_chance_grows_by_delta_with_each_owner():

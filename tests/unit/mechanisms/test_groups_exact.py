@@ -10,7 +10,7 @@ from test_groups import broken_inequalities
 
 from shoal.accounting.events import OptimalSelection
 from shoal.mechanisms.calibrate import delta_per_group
-from shoal.mechanisms.group_selection import keep_probabilities
+from shoal.mechanisms.selection.keep_tables import keep_probabilities
 
 TRIPLES = 10_000
 SHARDS = 8

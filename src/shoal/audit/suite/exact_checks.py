@@ -15,7 +15,8 @@ import numpy as np
 
 from shoal.accounting.events import LaplaceNoise, OptimalSelection, Shift
 from shoal.exact import as_fraction
-from shoal.mechanisms import calibrate, group_selection
+from shoal.mechanisms import calibrate
+from shoal.mechanisms.selection import keep_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +105,7 @@ def _any_group(chance: float) -> float:
 def optimal_selection(epsilon: float) -> Computed:
     """The largest π(n) − e^{ε/κ}·π(n − 1), and of the mirrored chances of not being shown, over all n."""
     selection = OptimalSelection(as_fraction(epsilon), as_fraction(DELTA), GROUPS_PER_OWNER)
-    table = group_selection.keep_probabilities(selection)
+    table = keep_tables.keep_probabilities(selection)
     growth = Fraction(math.exp(float(selection.epsilon) / GROUPS_PER_OWNER))
     largest = Fraction(0)
     before = 0

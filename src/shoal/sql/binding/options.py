@@ -1,62 +1,232 @@
-"""The options of a private SELECT: every name known, every value checked once, nothing dropped and nothing guessed."""
+"""The options of a private SELECT: one row of `OPTIONS` each; every value checked once, nothing dropped and nothing guessed.
+
+A new option is one row here and one field of `plan.releases.Options`. The table in docs/reference/sql/options.md is
+`option_table()`; what no row can say alone (two options that exclude each other) is in `_check_together`.
+"""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal import params
 from shoal.errors import ShoalError
+from shoal.mechanisms.group_selection import RULES
 from shoal.plan.releases import Options
+from shoal.sql.parse import Constant
 
 if TYPE_CHECKING:
     from shoal.catalog import Defaults
-    from shoal.sql.parse import Constant, PrivacyClause
+    from shoal.sql.parse import PrivacyClause
 
-STRATEGIES = ("LAPLACE_THRESHOLD", "PUBLIC_GROUPS", "OPTIMAL", "GAUSSIAN_THRESHOLD", "AUTO")
+STRATEGIES = ("AUTO", *RULES, "PUBLIC_GROUPS")
 NOISES = ("LAPLACE", "GAUSSIAN", "AUTO")
 INFERRED = ("GLOBAL", "PER_GROUP")
-_SHARED = (
-    "epsilon",
-    "delta",
-    "max_groups_contributed",
-    "kappa",
-    "confidence_level",
-    "noise",
-    "inferred_bounds",
-    "privacy_unit_column",
-)
-KNOWN = {
-    "DIFFERENTIAL_PRIVACY": (
-        *_SHARED,
-        "max_rows_contributed",
-        "group_selection_strategy",
-        "min_privacy_units_per_group",
-        "group_selection_epsilon",
-    ),
-    "ANONYMIZATION": (*_SHARED, "k_threshold", "group_selection_strategy"),
-}
+BOTH = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION")
+
+Read = Callable[[Constant, str], Any]
+"""What an option's constant means; the name it was written by goes into the error."""
 
 
-ABOUT_GROUPS = frozenset(
-    {
-        "max_groups_contributed",
-        "kappa",
-        "group_selection_strategy",
-        "group_selection_epsilon",
-        "min_privacy_units_per_group",
-        "k_threshold",
-    }
-)
-"""Options that say something about groups, and nothing where there is no GROUP BY."""
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: how it is written, which field it fills, how it is read, and what holds where it is left out."""
 
-_OTHER_CLAUSE = {"min_privacy_units_per_group": "k_threshold", "k_threshold": "min_privacy_units_per_group"}
-"""One option that each clause calls by a name of its own."""
+    name: str
+    field: str | None
+    """The field of `plan.releases.Options`; None for what the binder reads itself."""
+    read: Read
+    meaning: str
+    left_out: str
+    default: Callable[[Defaults], Any] = lambda _: None
+    clauses: tuple[str, ...] = BOTH
+    about_groups: bool = False
+    """Says something about groups, and nothing where there is no GROUP BY."""
+    other_name: str | None = None
+    """A second spelling in the same clauses."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All spellings, the usual one first."""
+        return (self.name,) if self.other_name is None else (self.name, self.other_name)
 
 
 def _invalid(message: str, constant: Constant | None, hint: str | None = None) -> ShoalError:
     return ShoalError("E_OPTION_INVALID", message, hint=hint, position=constant.position if constant else None)
+
+
+def plain_number(constant: Constant) -> int | Fraction:
+    """The number of a constant; text, names and NULL are not converted."""
+    if isinstance(constant.value, bool) or not isinstance(constant.value, (int, Fraction)):
+        raise TypeError
+    return constant.value
+
+
+def _number(check: Callable[..., Any]) -> Read:
+    """A number that passes `check`; the error points at the place in the SQL."""
+
+    def read(constant: Constant, option: str) -> Any:
+        try:
+            number = plain_number(constant)
+        except TypeError:
+            raise _invalid(f"{option} must be a number.", constant, f"Write it without quotes: {option} = 1.") from None
+        try:
+            return check(number, option=option)
+        except ShoalError as error:
+            error.position = constant.position
+            raise
+
+    return read
+
+
+def _word(allowed: tuple[str, ...]) -> Read:
+    """One of some words, in any case."""
+
+    def read(constant: Constant, option: str) -> str:
+        word = constant.value.upper() if isinstance(constant.value, str) else ""
+        if word not in allowed:
+            raise _invalid(f"{option} must be one of {', '.join(allowed)}.", constant)
+        return word
+
+    return read
+
+
+def _as_written(constant: Constant, option: str) -> Constant:  # noqa: ARG001 - the binder compares it with the catalog
+    return constant
+
+
+OPTIONS = (
+    Option(
+        "epsilon",
+        "epsilon",
+        _number(params.epsilon),
+        "The price of this SELECT, from 1e-10 to 1e6. Smaller is more private and less accurate.",
+        "the catalog's default, else refused",
+        lambda defaults: defaults.epsilon,
+    ),
+    Option(
+        "delta",
+        "delta",
+        _number(params.delta),
+        "The chance that the promise fails, 0 ≤ δ < 1; at most 0.1 where unknown groups may appear. Far below one in the "
+        "number of owners.",
+        "the catalog's `delta`, else min(1e-6, 1/(100 · `population`)), else refused where it is needed",
+        lambda defaults: defaults.default_delta,
+    ),
+    Option(
+        "max_groups_contributed",
+        "max_groups_per_owner",
+        _number(params.max_groups_per_owner),
+        "Groups per owner: in how many groups one owner may count. 1 to 1,000,000.",
+        "the catalog's `max_groups_per_owner`, else 1",
+        lambda defaults: defaults.max_groups_per_owner,
+        about_groups=True,
+        other_name="kappa",
+    ),
+    Option(
+        "max_rows_contributed",
+        "max_rows_per_owner",
+        _number(params.max_groups_per_owner),
+        "Rows per owner instead (below). Not together with the former.",
+        "no such limit",
+        clauses=("DIFFERENTIAL_PRIVACY",),
+    ),
+    Option(
+        "group_selection_strategy",
+        "strategy",
+        _word(STRATEGIES),
+        f"Which rule decides what groups appear: {', '.join(f'`{name}`' for name in STRATEGIES)}. "
+        "See [group selection](group-selection.md).",
+        "`AUTO`",
+        lambda _: "AUTO",
+        about_groups=True,
+    ),
+    Option(
+        "min_privacy_units_per_group",
+        "min_owners",
+        _number(params.max_groups_per_owner),
+        "Groups with fewer owners than this never appear.",
+        "1",
+        lambda _: 1,
+        clauses=("DIFFERENTIAL_PRIVACY",),
+        about_groups=True,
+    ),
+    Option(
+        "k_threshold",
+        "min_owners",
+        _number(params.max_groups_per_owner),
+        "The same in `SELECT WITH ANONYMIZATION`.",
+        "1",
+        lambda _: 1,
+        clauses=("ANONYMIZATION",),
+        about_groups=True,
+    ),
+    Option(
+        "group_selection_epsilon",
+        "selection_epsilon",
+        _number(params.epsilon),
+        "How much of ε decides about groups; less than `epsilon`.",
+        "an even share",
+        clauses=("DIFFERENTIAL_PRIVACY",),
+        about_groups=True,
+    ),
+    Option(
+        "confidence_level",
+        "confidence_level",
+        _number(params.confidence_level),
+        "How often the intervals cover the noise.",
+        "0.95",
+        lambda _: Fraction(19, 20),
+    ),
+    Option(
+        "noise",
+        "noise",
+        _word(NOISES),
+        "The noise of the aggregates: `LAPLACE`, `GAUSSIAN` (needs δ > 0) or `AUTO`, whichever is more accurate. The rule "
+        "that selects groups is named by `group_selection_strategy` and may use other noise.",
+        "`AUTO`",
+        lambda _: "AUTO",
+    ),
+    Option(
+        "inferred_bounds",
+        "inferred_bounds",
+        _word(INFERRED),
+        "Bounds that nobody gave are found once for all groups (`GLOBAL`) or for each group (`PER_GROUP`, below).",
+        "`GLOBAL`",
+        lambda _: "GLOBAL",
+    ),
+    Option(
+        "privacy_unit_column",
+        None,
+        _as_written,
+        "The owner column. The catalog decides; naming another one is refused.",
+        "not needed",
+    ),
+)
+ABOUT_GROUPS = frozenset(name for option in OPTIONS if option.about_groups for name in option.names)
+"""Options that say something about groups, and nothing where there is no GROUP BY."""
+
+
+def options_of(clause: str) -> tuple[Option, ...]:
+    """The options that a clause takes."""
+    return tuple(option for option in OPTIONS if clause in option.clauses)
+
+
+def known_names(clause: str) -> tuple[str, ...]:
+    """Every spelling that a clause takes."""
+    return tuple(name for option in options_of(clause) for name in option.names)
+
+
+def option_table() -> str:
+    """The table of docs/reference/sql/options.md."""
+    rows = (
+        f"| {', or '.join(f'`{name}`' for name in option.names)} | {option.meaning} | {option.left_out} |"
+        for option in OPTIONS
+    )
+    return "\n".join(("| option | meaning | left out |", "|---|---|---|", *rows))
 
 
 def read_options(
@@ -64,35 +234,14 @@ def read_options(
 ) -> tuple[Options, Constant | None]:
     """The checked options, and what the analyst wrote as privacy_unit_column; `epsilon` replaces the one that is written."""
     given = _by_name(clause)
-    groups = given.get("max_groups_contributed") or given.get("kappa")
-    if "max_groups_contributed" in given and "kappa" in given:
-        raise _invalid("max_groups_contributed and kappa are one option.", given["kappa"], "Write only one of them.")
-    rows = given.get("max_rows_contributed")
-    if groups is not None and rows is not None:
-        raise _invalid(
-            "max_groups_contributed and max_rows_contributed exclude each other.",
-            rows,
-            "Bound either the groups or the rows of an owner.",
-        )
-    options = Options(
-        clause=clause.kind,
-        epsilon=epsilon if epsilon is not None else _epsilon(given.get("epsilon"), clause, defaults),
-        delta=_checked(given.get("delta"), params.delta, "delta", defaults.default_delta),
-        max_groups_per_owner=_checked(
-            groups, params.max_groups_per_owner, "max_groups_contributed", defaults.max_groups_per_owner
-        ),
-        max_rows_per_owner=_checked(rows, params.max_groups_per_owner, "max_rows_contributed", None),
-        strategy=_word(given.get("group_selection_strategy"), "group_selection_strategy", STRATEGIES),
-        min_owners=_min_owners(given),
-        selection_epsilon=_checked(
-            given.get("group_selection_epsilon"), params.epsilon, "group_selection_epsilon", None
-        ),
-        confidence_level=_checked(
-            given.get("confidence_level"), params.confidence_level, "confidence_level", Fraction(19, 20)
-        ),
-        noise=_word(given.get("noise"), "noise", NOISES),
-        inferred_bounds=_word(given.get("inferred_bounds"), "inferred_bounds", INFERRED, "GLOBAL"),
-    )
+    _check_exclusive(given)
+    values: dict[str, Any] = {"clause": clause.kind}
+    for option in options_of(clause.kind):
+        if option.field == "epsilon":
+            values["epsilon"] = epsilon if epsilon is not None else _epsilon(option, given, clause, defaults)
+        elif option.field is not None:
+            values[option.field] = _value(option, given, defaults)
+    options = Options(**values)
     _check_together(options, given)
     return options, given.get("privacy_unit_column")
 
@@ -105,8 +254,18 @@ def default_options(defaults: Defaults, epsilon: Fraction | None = None) -> Opti
     return Options("DIFFERENTIAL_PRIVACY", chosen, defaults.default_delta, defaults.max_groups_per_owner)
 
 
+def _value(option: Option, given: dict[str, Constant], defaults: Defaults) -> Any:
+    """What was written under one of the option's names, read; else its default."""
+    constant = _written(option.names, given)
+    return option.default(defaults) if constant is None else option.read(constant, option.name)
+
+
+def _written(names: tuple[str, ...], given: dict[str, Constant]) -> Constant | None:
+    return next((given[name] for name in names if name in given), None)
+
+
 def _by_name(clause: PrivacyClause) -> dict[str, Constant]:
-    known = KNOWN[clause.kind]
+    known = known_names(clause.kind)
     given: dict[str, Constant] = {}
     for name, constant, position in clause.options:
         if name not in known:
@@ -125,35 +284,16 @@ def _by_name(clause: PrivacyClause) -> dict[str, Constant]:
 
 
 def _known_hint(name: str, known: tuple[str, ...]) -> str:
-    close = [_OTHER_CLAUSE[name]] if name in _OTHER_CLAUSE else difflib.get_close_matches(name.lower(), known, n=1)
+    """The same option under the name it has in this clause, else the nearest spelling, and all of them."""
+    field = next((option.field for option in OPTIONS if name in option.names), None)
+    same = [other.name for other in OPTIONS if field is not None and other.field == field and other.name in known]
+    close = same or difflib.get_close_matches(name.lower(), known, n=1)
     nearest = f"Did you mean {close[0]}? " if close else ""
     return f"{nearest}Known options: {', '.join(sorted(known))}."
 
 
-def plain_number(constant: Constant) -> int | Fraction:
-    """The number of a constant; text, names and NULL are not converted."""
-    if isinstance(constant.value, bool) or not isinstance(constant.value, (int, Fraction)):
-        raise TypeError
-    return constant.value
-
-
-def _checked(constant: Constant | None, check: Any, option: str, default: Any) -> Any:
-    """The value after its check; the error points at the place in the SQL."""
-    if constant is None:
-        return default
-    try:
-        number = plain_number(constant)
-    except TypeError:
-        raise _invalid(f"{option} must be a number.", constant, f"Write it without quotes: {option} = 1.") from None
-    try:
-        return check(number, option=option)
-    except ShoalError as error:
-        error.position = constant.position
-        raise
-
-
-def _epsilon(constant: Constant | None, clause: PrivacyClause, defaults: Defaults) -> Fraction:
-    value = _checked(constant, params.epsilon, "epsilon", defaults.epsilon)
+def _epsilon(option: Option, given: dict[str, Constant], clause: PrivacyClause, defaults: Defaults) -> Fraction:
+    value: Fraction | None = _value(option, given, defaults)
     if value is None:
         raise ShoalError(
             "E_OPTION_INVALID",
@@ -167,25 +307,26 @@ def _epsilon(constant: Constant | None, clause: PrivacyClause, defaults: Default
             "E_POLICY",
             f"The catalog allows at most epsilon = {float(limit):g} for one query.",
             hint=f"Write epsilon = {float(limit):g} or less.",
-            position=constant.position if constant else None,
+            position=given["epsilon"].position if "epsilon" in given else None,
         )
-    exact: Fraction = value
-    return exact
+    return value
 
 
-def _word(constant: Constant | None, option: str, allowed: tuple[str, ...], default: str = "AUTO") -> str:
-    if constant is None:
-        return default
-    word = constant.value.upper() if isinstance(constant.value, str) else ""
-    if word not in allowed:
-        raise _invalid(f"{option} must be one of {', '.join(allowed)}.", constant)
-    return word
-
-
-def _min_owners(given: dict[str, Constant]) -> int:
-    name = "k_threshold" if "k_threshold" in given else "min_privacy_units_per_group"
-    owners: int = _checked(given.get(name), params.max_groups_per_owner, name, 1)
-    return owners
+def _check_exclusive(given: dict[str, Constant]) -> None:
+    for option in OPTIONS:
+        if option.other_name is not None and set(option.names) <= given.keys():
+            raise _invalid(
+                f"{option.name} and {option.other_name} are one option.",
+                given[option.other_name],
+                "Write only one of them.",
+            )
+    groups, rows = _written(("max_groups_contributed", "kappa"), given), given.get("max_rows_contributed")
+    if groups is not None and rows is not None:
+        raise _invalid(
+            "max_groups_contributed and max_rows_contributed exclude each other.",
+            rows,
+            "Bound either the groups or the rows of an owner.",
+        )
 
 
 def _check_together(options: Options, given: dict[str, Constant]) -> None:

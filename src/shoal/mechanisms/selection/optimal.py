@@ -1,0 +1,69 @@
+"""OPTIMAL: each group is kept with the largest chance that (ε, δ) allows; the tables and their proof are in `keep_tables`."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shoal.accounting.events import OptimalSelection
+from shoal.mechanisms.sampling.samplers import bernoulli
+from shoal.mechanisms.selection import keep_tables
+from shoal.mechanisms.selection.rule import MOST_OWNERS, SelectionApart, SelectionDraw, SelectionLoss
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from shoal.accounting.events import Selection
+    from shoal.mechanisms.entropy import Entropy
+
+
+class OptimalRule:
+    """κ decisions, each a randomised response of (ε/κ, δ₁): the whole is (ε, δ)-private and δ-approximately ε²/2κ-zCDP."""
+
+    name = "OPTIMAL"
+    words = "each group is kept with the largest chance that its share of (ε, δ) allows"
+    reads: str | None = None
+
+    def made(self, selection: Selection) -> bool:
+        """It has an event of its own."""
+        return isinstance(selection, OptimalSelection)
+
+    def apart(self, max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction) -> SelectionApart:
+        """The event is all there is."""
+        selection = OptimalSelection(epsilon, delta, max_groups, min_owners)
+        return SelectionApart(selection, (selection,), epsilon)
+
+    def draw(self, selection: OptimalSelection, owners: npt.NDArray[np.int64], entropy: Entropy) -> SelectionDraw:
+        """One Bernoulli draw a group, with exact chances."""
+        table = keep_tables.keep_probabilities(selection)
+        counted = np.clip(owners - (selection.min_owners - 1), 0, min(table.sure_from, MOST_OWNERS))
+        distinct, which = np.unique(counted, return_inverse=True)
+        chances = [Fraction(table.numerator(int(n)), 1 << table.bits) for n in distinct]
+        return SelectionDraw(bernoulli(chances, which, entropy), None)
+
+    def keep_probability(self, selection: OptimalSelection, counted: int) -> float:
+        """π(n)."""
+        table = keep_tables.keep_probabilities(selection)
+        return float(Fraction(table.numerator(counted), 1 << table.bits))
+
+    def half_point(self, selection: OptimalSelection) -> int:
+        """The first n with π(n) ≥ 1/2."""
+        table = keep_tables.keep_probabilities(selection)
+        half = 1 << (table.bits - 1)
+        return bisect_left(range(min(table.sure_from, MOST_OWNERS)), half, key=table.numerator)
+
+    def threshold(self, selection: OptimalSelection) -> None:  # noqa: ARG002 - one signature for all rules
+        """No count is compared with anything."""
+        return
+
+    def loss(self, selection: OptimalSelection) -> SelectionLoss:
+        """(ε, δ), and δ-approximately κ·(ε/κ)²/2-zCDP."""
+        rho = selection.epsilon**2 / (2 * selection.max_groups_per_owner)
+        return SelectionLoss(selection.epsilon, selection.delta, rho, selection.delta)
+
+    def responses(self, selection: OptimalSelection) -> tuple[Fraction, int] | None:
+        """κ responses of ε/κ."""
+        return selection.epsilon / selection.max_groups_per_owner, selection.max_groups_per_owner

@@ -1,0 +1,114 @@
+"""LAPLACE_THRESHOLD and GAUSSIAN_THRESHOLD: a group appears when its noisy number of owners reaches a threshold.
+
+With the noise X of an owner count, the threshold is the smallest τ with 1 − (1 − P[1 + X ≥ τ])^κ ≤ δ, by exact tails: the
+chance that any of the κ groups that exist through one owner alone appears. The noise is charged by its own event.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, Shift, ThresholdSelection
+from shoal.errors import InternalError
+from shoal.mechanisms import calibrate
+from shoal.mechanisms.noise import draw_noise, saturate_int64
+from shoal.mechanisms.selection.rule import SelectionApart, SelectionDraw, SelectionLoss
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from shoal.accounting.events import AdditiveNoise, Selection
+    from shoal.mechanisms.entropy import Entropy
+
+
+def count_shift(max_groups: int) -> Shift:
+    """One owner is one more or less in each of its groups."""
+    return Shift(1, max_groups)
+
+
+def on_released_count(noise: AdditiveNoise, max_groups: int, min_owners: int, delta: Fraction) -> ThresholdSelection:
+    """A threshold on an owner count that is also an answer: its noise is drawn, and charged, once."""
+    threshold = calibrate.threshold_for(noise, max_groups, delta)
+    return ThresholdSelection(noise, threshold, delta, max_groups, min_owners, released=True)
+
+
+class _ThresholdRule:
+    """What both have in common: everything but the calibration."""
+
+    noise: type[AdditiveNoise]
+
+    def made(self, selection: Selection) -> bool:
+        """By the kind of noise."""
+        return isinstance(selection, ThresholdSelection) and isinstance(selection.noise, self.noise)
+
+    def draw(self, selection: ThresholdSelection, owners: npt.NDArray[np.int64], entropy: Entropy) -> SelectionDraw:
+        """Kept when owners + X ≥ threshold + min_owners − 1; no noise is drawn for groups below the minimum."""
+        kept, noisy = np.zeros(len(owners), dtype=bool), np.zeros(len(owners), dtype=np.int64)
+        eligible = np.flatnonzero(owners >= selection.min_owners)
+        counts = owners[eligible] + draw_noise(selection.noise, len(eligible), entropy)
+        kept[eligible] = np.asarray(counts >= selection.threshold + selection.min_owners - 1, dtype=bool)
+        noisy[eligible] = saturate_int64(counts)
+        return SelectionDraw(kept, noisy)
+
+    def keep_probability(self, selection: ThresholdSelection, counted: int) -> float:
+        """P[n + X ≥ τ]."""
+        return float(calibrate.noise_tail(selection.noise, selection.threshold - counted).upper)
+
+    def half_point(self, selection: ThresholdSelection) -> int:
+        """The threshold: P[X ≥ 0] ≥ 1/2 > P[X ≥ 1]."""
+        return max(selection.threshold, 1)
+
+    def threshold(self, selection: ThresholdSelection) -> int | None:
+        """In owners, the minimum included."""
+        return selection.threshold + selection.min_owners - 1
+
+    def loss(self, selection: ThresholdSelection) -> SelectionLoss:
+        """δ alone, where the noise covers one owner and the threshold is high enough."""
+        shift = selection.noise.shift
+        if shift.per_coordinate < 1 or shift.coordinates < selection.max_groups_per_owner:
+            raise InternalError("the noise of a threshold does not cover one owner in all of its groups")
+        if not calibrate.threshold_holds(selection):
+            raise InternalError("a threshold is too low for the delta it claims")
+        return SelectionLoss(Fraction(0), selection.delta, Fraction(0), selection.delta)
+
+    def responses(self, selection: ThresholdSelection) -> None:  # noqa: ARG002 - one signature for all rules
+        """Its noise is composed by its own event."""
+        return
+
+
+class LaplaceThreshold(_ThresholdRule):
+    """A Laplace-noised count."""
+
+    name = "LAPLACE_THRESHOLD"
+    words = "a group appears when its Laplace-noised number of owners reaches a threshold"
+    reads: str | None = "LAPLACE"
+    noise = LaplaceNoise
+
+    def apart(self, max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction) -> SelectionApart:
+        """All of ε for the count, all of δ for the threshold."""
+        shift = count_shift(max_groups)
+        noise = LaplaceNoise(shift, calibrate.laplace_scale(shift, epsilon))
+        threshold = calibrate.threshold_for(noise, max_groups, delta)
+        selection = ThresholdSelection(noise, threshold, delta, max_groups, min_owners)
+        return SelectionApart(selection, (noise, selection), epsilon)
+
+
+class GaussianThreshold(_ThresholdRule):
+    """A Gaussian-noised count; the count may be part of a joint release (`rewrite.assign_mechanisms`)."""
+
+    name = "GAUSSIAN_THRESHOLD"
+    words = "a group appears when its Gaussian-noised number of owners reaches a threshold"
+    reads: str | None = "GAUSSIAN"
+    noise = GaussianNoise
+
+    def apart(self, max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction) -> SelectionApart:
+        """δ is split between noise and threshold so that the threshold is lowest."""
+        shift = count_shift(max_groups)
+        split = calibrate.gaussian_threshold_split([shift], [Fraction(1)], 0, max_groups, epsilon, delta)
+        noise = GaussianNoise(shift, split.sigmas[0])
+        joint = JointGaussian((noise,), epsilon, split.delta_noise)
+        selection = ThresholdSelection(noise, split.threshold, split.delta_threshold, max_groups, min_owners)
+        return SelectionApart(selection, (joint, selection), epsilon)
