@@ -11,7 +11,7 @@ import hashlib
 import json
 import string
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,10 @@ MAX_GROUPS_PER_OWNER = 10**6
 LONGEST_QUERY_SECONDS = Fraction(300)
 MIN_EPSILON_PER_QUERY = Fraction(1, 100)
 """Where a ledger has a budget: it bounds how many queries the budget can pay for, and with it what failures can tell."""
+EACH_ROW = "each row"
+"""What a catalog writes for the owner where one row is one person."""
+CARRIED_OWNER = "(owner)"
+"""The column that carries the owner of a row whose own columns do not name it. No query can speak of it."""
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
@@ -60,8 +64,21 @@ class TablePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """A column whose values are those of a key of another table."""
+
+    column: str
+    to: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
-    """A table of the catalog: private with an owner column, or public."""
+    """A table of the catalog: private with an owner, or public.
+
+    `owner` is the column that holds the owner. Where the owner stands in another table (`through`), or is the row itself
+    (`each_row`), it is a column that the engine adds.
+    """
 
     name: str
     owner: str | None
@@ -71,6 +88,21 @@ class Table:
     columns: Mapping[str, ColumnFacts] = field(default_factory=dict)
     policies: Mapping[str, TablePolicy] = field(default_factory=dict)
     trusted_view: bool = False
+    through: Reference | None = None
+    each_row: bool = False
+    references: tuple[Reference, ...] = ()
+
+    @property
+    def carries_owner(self) -> bool:
+        """Whether the owner is in a column that the engine adds."""
+        return self.through is not None or self.each_row
+
+    @property
+    def owner_in_words(self) -> str | None:
+        """Whose a row is, as people say it."""
+        if self.through is not None:
+            return f"through {self.through.column} to {self.through.to}"
+        return EACH_ROW if self.each_row else self.owner
 
     @property
     def public(self) -> bool:
@@ -157,6 +189,7 @@ class Catalog:
             if fold(name) in tables:
                 raise _wrong(f"The catalog names the table {name!r} twice (names ignore case).")
             tables[fold(name)] = _read_table(name, raw)
+        resolve_owners(tables)
         canonical = json.dumps(data, sort_keys=True, default=str)
         version = hashlib.sha256(canonical.encode()).hexdigest()[:16]
         return cls(tables, _read_defaults(data.get("defaults", {})), version)
@@ -177,13 +210,30 @@ def _known_keys(what: str, data: Any, known: set[str]) -> None:
 
 def _read_table(name: str, raw: Any) -> Table:
     where = f"table {name!r}"
-    known = {"owner", "owner_kind", "public", "view", "trusted_view", "columns", "max_rows_per_owner_and_group"}
+    known = {
+        "owner",
+        "owner_kind",
+        "public",
+        "view",
+        "trusted_view",
+        "columns",
+        "references",
+        "max_rows_per_owner_and_group",
+    }
     _known_keys(f"In the catalog, {where}", raw, known | {"policies"})
     owner, public, trusted = raw.get("owner"), raw.get("public", False), raw.get("trusted_view", False)
+    through, each_row = None, owner == EACH_ROW
+    if isinstance(owner, dict):
+        through = _read_reference(f"{where}: owner", owner.get("through"), owner, {"through", "to", "key"})
+    if through is not None or each_row:
+        owner = CARRIED_OWNER
     if not isinstance(trusted, bool):
         raise _wrong(f"In the catalog, {where}: trusted_view is true or false.")
     if not isinstance(public, bool) or (owner is not None and not (isinstance(owner, str) and owner)):
-        raise _wrong(f"In the catalog, {where}: owner is the name of a column, public is true or false.")
+        raise _wrong(
+            f"In the catalog, {where}: owner is the name of a column, public is true or false.",
+            f'Or owner = "{EACH_ROW}", or owner = {{ through = "order_id", to = "orders" }}.',
+        )
     if (owner is None) != public:
         raise _wrong(
             f'In the catalog, {where} must say either owner = "column" or public = true.',
@@ -201,7 +251,65 @@ def _read_table(name: str, raw: Any) -> Table:
     for column, facts in described.items():
         columns[fold(column)] = _read_column(f"column {column!r} of {where}", facts)
     policies = _read_policies(where, raw.get("policies", {}), owner)
-    return Table(name, owner, kind or (fold(owner) if owner else None), view, rows, columns, policies, trusted)
+    if each_row:
+        if kind is not None or rows not in {None, 1}:
+            raise _wrong(
+                f"In the catalog, {where}: where each row is an owner, there is one row per owner of its own kind."
+            )
+        kind, rows = f"{EACH_ROW} of {fold(name)}", 1
+    references = _read_references(where, raw.get("references", {}), through)
+    kind = kind or (fold(owner) if owner and through is None else None)
+    return Table(name, owner, kind, view, rows, columns, policies, trusted, through, each_row, references)
+
+
+def _read_references(where: str, raw: Any, through: Reference | None) -> tuple[Reference, ...]:
+    """As in { order_id = "orders", shipment = { to = "shipments", key = "id" } }; the owner's own is one of them."""
+    if not isinstance(raw, dict):
+        raise _wrong(f"In the catalog, the references of {where} must be a section with keys.")
+    found = [
+        _read_reference(f"{where}: references", column, {"to": to} if isinstance(to, str) else to, {"to", "key"})
+        for column, to in raw.items()
+    ]
+    return (*((through,) if through is not None else ()), *found)
+
+
+def _read_reference(where: str, column: Any, raw: Any, known: set[str]) -> Reference:
+    _known_keys(f"In the catalog, {where}", raw, known)
+    to, key = raw.get("to"), raw.get("key", column)
+    if not all(isinstance(part, str) and part for part in (column, to, key)):
+        raise _wrong(
+            f"In the catalog, {where} names a column and the table that it leads to.",
+            'For example owner = { through = "order_id", to = "orders" }; key = "id" where the column has another name there.',
+        )
+    return Reference(column, to, key)
+
+
+def resolve_owners(tables: dict[str, Table]) -> None:
+    """References lead to private tables of the catalog; owners that are reached through some are of the same kind."""
+    for name, table in tables.items():
+        for reference in table.references:
+            target = tables.get(fold(reference.to))
+            if target is None or target.public or table.public:
+                raise _wrong(
+                    f"In the catalog, {reference.column!r} of table {table.name!r} refers to {reference.to!r}: "
+                    "references lead from one private table to another.",
+                    "Joins with public tables need none.",
+                )
+        kind = root_of(tables, table).owner_kind
+        if table.owner_kind not in {None, kind}:
+            raise _wrong(f"In the catalog, table {table.name!r} has the owner_kind of the table that its owner is in.")
+        tables[name] = replace(table, owner_kind=kind)
+
+
+def root_of(tables: Mapping[str, Table], table: Table) -> Table:
+    """The table in which the owner of a table's rows is a column, however many references lead there."""
+    seen = {fold(table.name)}
+    while table.through is not None:
+        table = tables[fold(table.through.to)]
+        if fold(table.name) in seen:
+            raise _wrong(f"In the catalog, the owner of table {table.name!r} is reached through itself.")
+        seen.add(fold(table.name))
+    return table
 
 
 def _read_policies(where: str, raw: Any, owner: str | None) -> dict[str, TablePolicy]:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from shoal.catalog import Catalog, Table, fold
+from shoal.catalog import CARRIED_OWNER, Catalog, Table, fold
 from shoal.errors import ShoalError
 from shoal.plan.public_facts import PublicFacts
 from shoal.plan.types import TEXT, Kind, Type
@@ -44,7 +44,13 @@ def frozen_schemas(engine: Engine, catalog: Catalog) -> tuple[dict[str, Schema],
                 hint=f"Tables of the source: {', '.join(sorted(found)[:20])}.",
             )
         schemas[key] = tuple((name, _type(table, name, stored)) for name, stored in columns)
-        _check_table(table, schemas[key])
+        _check_facts(table, schemas[key])
+        if not table.carries_owner:
+            _check_owner(table, schemas[key])
+    if found:
+        _check_references(engine, catalog, schemas)
+    for key in _owners_first(catalog):
+        schemas[key] = _with_owner(engine, catalog, catalog.tables[key], schemas, exists=key in engine.tables())
     public = [t.name for k, t in catalog.tables.items() if t.public and (k in found or t.view is not None)]
     return schemas, _counted(engine, {fold(name): schemas[fold(name)] for name in public})
 
@@ -113,7 +119,72 @@ def _tells_apart(stored: Type, chosen: Type) -> bool:
     return chosen.kind is Kind.TIMESTAMP and stored.kind is Kind.DATE
 
 
-def _check_table(table: Table, schema: Schema) -> None:
+def _owners_first(catalog: Catalog) -> list[str]:
+    """Tables whose owner the engine adds, each after the one that its owner comes from."""
+    waiting = [key for key, table in catalog.tables.items() if table.carries_owner]
+    ordered: list[str] = []
+    while waiting:
+        ready = [key for key in waiting if _target(catalog, key) not in waiting]
+        ordered += ready
+        waiting = [key for key in waiting if key not in ready]
+    return ordered
+
+
+def _target(catalog: Catalog, key: str) -> str | None:
+    through = catalog.tables[key].through
+    return None if through is None else fold(through.to)
+
+
+def _with_owner(engine: Engine, catalog: Catalog, table: Table, schemas: dict[str, Schema], *, exists: bool) -> Schema:
+    """The columns of a table and the one that the engine adds: the owner in another table, or the row's own name."""
+    schema = schemas[fold(table.name)]
+    if not exists:
+        return schema
+    if any(fold(name) == CARRIED_OWNER for name, _ in schema):
+        raise ShoalError(
+            "E_CATALOG", f"The table {table.name!r} has a column {CARRIED_OWNER!r}, a name that shoal uses."
+        )
+    if table.through is None:
+        engine.name_rows(table.name, schema)
+        return (*schema, (CARRIED_OWNER, TEXT))
+    target = catalog.tables[fold(table.through.to)]
+    there = schemas[fold(target.name)]
+    here, key = _column(table, schema, table.through.column), _column(target, there, table.through.key)
+    engine.carry_owner(table.name, here, target.name, key, str(target.owner))
+    owner = next(type_ for name, type_ in there if fold(name) == fold(str(target.owner)))
+    return (*schema, (CARRIED_OWNER, owner))
+
+
+def _check_references(engine: Engine, catalog: Catalog, schemas: dict[str, Schema]) -> None:
+    """What is referred to is a key: in every row another value, in the data as they are when a session opens."""
+    for key, table in catalog.tables.items():
+        for reference in table.references:
+            target = catalog.tables[fold(reference.to)]
+            here = _column(table, schemas[key], reference.column)
+            there = _column(target, schemas[fold(target.name)], reference.key)
+            if here[1].plain() != there[1].plain():
+                raise ShoalError(
+                    "E_CATALOG",
+                    f"{reference.column!r} of {table.name!r} is of type {here[1]}, and {reference.key!r} of {target.name!r} "
+                    f"of type {there[1]}: they cannot be compared.",
+                    hint="Give one of them the other's type in the catalog.",
+                )
+            if engine.repeats(target.name, [there])[there[0]] > 1:
+                raise ShoalError(
+                    "E_CATALOG",
+                    f"The table {table.name!r} refers to {reference.key!r} of {target.name!r}, which is no key: a value repeats.",
+                    hint="A row must lead to one owner. Refer to a column whose values are all different.",
+                )
+
+
+def _column(table: Table, schema: Schema, wanted: str) -> tuple[str, Type]:
+    for name, type_ in schema:
+        if fold(name) == fold(wanted) and type_.kind is not Kind.UNSUPPORTED:
+            return name, type_
+    raise ShoalError("E_CATALOG", f"The table {table.name!r} has no column {wanted!r} that a reference could use.")
+
+
+def _check_facts(table: Table, schema: Schema) -> None:
     names = {fold(name): type_ for name, type_ in schema}
     for column, facts in table.columns.items():
         if column not in names:
@@ -126,8 +197,12 @@ def _check_table(table: Table, schema: Schema) -> None:
                 f"The catalog lists values of the column {column!r} of {table.name!r} that do not fit its type.",
                 hint=f"The column is of type {names[column]}.",
             )
+
+
+def _check_owner(table: Table, schema: Schema) -> None:
     if table.owner is None:
         return
+    names = {fold(name): type_ for name, type_ in schema}
     owner = names.get(fold(table.owner))
     if owner is None:
         raise ShoalError("E_CATALOG", f"The table {table.name!r} has no column {table.owner!r} to be its owner.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal import params
 from shoal.accounting.spending.asking import Request, Terms
-from shoal.catalog import Catalog, fold
+from shoal.catalog import CARRIED_OWNER, Catalog, fold
 from shoal.errors import ShoalError
 from shoal.explain import Explanation, explain_plan
 from shoal.policies.charging import uses_public_counts
@@ -294,11 +294,13 @@ class Session:
         for table in self._catalog.tables.values():
             columns = {}
             for name, type_ in self._schemas[fold(table.name)]:
+                if table.carries_owner and name == CARRIED_OWNER:
+                    continue
                 facts = table.facts(name)
                 columns[name] = {
                     "type": str(type_),
                     "bounds": [float(b) for b in facts.bounds] if facts.bounds else None,
                     "values": list(facts.values) if facts.values is not None else None,
                 }
-            found[table.name] = {"public": table.public, "owner": table.owner, "columns": columns}
+            found[table.name] = {"public": table.public, "owner": table.owner_in_words, "columns": columns}
         return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json as json_text
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,12 @@ PEOPLE = (
 )  # fmt: skip
 """Words that name a privacy unit, the likeliest first."""
 
+STAFF = frozenset({"employee", "driver"})
+"""People who serve the others: a row that names both is about the one who is served."""
+
+IsKey = Callable[[str, str], bool]
+"""Whether no value of a table's column repeats."""
+
 HEADER = """\
 # A first catalog, made by `shoal init` from names and types of columns; no value is in it. Types of CSV files, which do
 # not say them, were guessed from values.
@@ -34,10 +41,37 @@ HEADER = """\
 """
 
 FOOTER = """\
-# [defaults]
-# population = 10000            # order of magnitude of owners; sets delta where a query names none
+[defaults]
+epsilon = 1.0                   # GUESS: what one query spends where it names nothing; with it, plain SQL is answered
+delta = 1e-6
+{population}    # order of magnitude of owners, public knowledge
 # max_epsilon_per_query = 2.0   # a query that asks for more is refused
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """Whose the rows of a table are, as far as names tell: a column, a column that leads to another table, or each row."""
+
+    owner: str | None = None
+    through: tuple[str, str] | None = None
+    references: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def in_words(self) -> str:
+        """What is said on the terminal."""
+        if self.owner is not None:
+            return f"owner {self.owner!r} (a guess)"
+        if self.through is not None:
+            return f"owner through {self.through[0]!r} to {self.through[1]!r} (a guess)"
+        return "no owner found: each row is one (a guess); if it is nobody's data, write public = true"
+
+    @property
+    def for_machines(self) -> object:
+        """The owner as the catalog writes it."""
+        if self.through is not None:
+            return {"through": self.through[0], "to": self.through[1]}
+        return self.owner or "each row"
 
 
 def init(
@@ -48,6 +82,9 @@ def init(
         "shoal.toml"
     ),
     *,
+    population: Annotated[
+        int | None, typer.Option("--population", metavar="N", min=1, help="About how many owners there are, if public.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a catalog that is there.")] = False,
     json: Annotated[bool, typer.Option("--json", help="What was found, for machines.")] = False,
 ) -> None:
@@ -57,25 +94,34 @@ def init(
 
         shoal init data/ -o shoal.toml
     """
-    schemas = schemas_of(source)
-    owners = guess_owners(schemas)
-    write_new(output, catalog_text(schemas, owners), force=force)
+    schemas, guesses = looked_at(source)
+    write_new(output, catalog_text(schemas, guesses, population), force=force)
     if json:
-        return write_json({"catalog": str(output), "tables": {name: {"owner": owners[name]} for name in schemas}})
+        found = {name: {"owner": guesses[name].for_machines} for name in schemas}
+        return write_json({"catalog": str(output), "tables": found})
     for name in schemas:
-        guess = f"owner {owners[name]!r} (a guess)" if owners[name] else "no owner found: left out, see the file"
-        typer.echo(f"{name}: {guess}")
+        typer.echo(f"{name}: {guesses[name].in_words}")
     typer.echo(f"\nWritten to {output}. Check the lines marked GUESS before the first query.")
+    if population is None:
+        typer.echo("About how many owners are there? If that is public, say it: --population 10000, or in [defaults].")
     return None
 
 
-def schemas_of(source: str) -> Schemas:
-    """Table → column → type of everything in the source."""
+def looked_at(source: str) -> tuple[Schemas, dict[str, Guess]]:
+    """Table → column → type of everything in the source, and whose the rows may be."""
     from shoal.engines.sources import open_source
+    from shoal.plan.types import Kind
+    from shoal.sql.functions import type_of
 
     engine = open_source(source)
     try:
-        return {table: dict(columns) for table, columns in engine.tables().items()}
+        schemas = {table: dict(columns) for table, columns in engine.tables().items()}
+
+        def is_key(table: str, column: str) -> bool:
+            type_ = type_of(schemas[table][column])
+            return type_.kind is not Kind.UNSUPPORTED and engine.repeats(table, [(column, type_)])[column] == 1
+
+        return schemas, guess_all(schemas, is_key)
     finally:
         engine.close()
 
@@ -93,6 +139,46 @@ def write_new(path: Path, text: str, *, force: bool) -> None:
         raise ShoalError("E_USAGE", f"The file {str(path)!r} was not written: {error.strerror}.") from None
 
 
+def guess_all(schemas: Schemas, is_key: IsKey) -> dict[str, Guess]:
+    """Whose the rows of every table are: by the name of a column, else through a key of a table that has an owner.
+
+    >>> shop = {"orders": {"order_id": "BIGINT", "uid": "BIGINT"}, "lines": {"order_id": "BIGINT"}, "days": {"day": "DATE"}}
+    >>> [guess.for_machines for guess in guess_all(shop, lambda table, column: table == "orders").values()]
+    ['uid', {'through': 'order_id', 'to': 'orders'}, 'each row']
+    """
+    owners = guess_owners(schemas)
+    found = {table: Guess(owner) for table, owner in owners.items() if owner is not None}
+    waiting = [table for table in schemas if table not in found]
+    while True:
+        reached = {table: lead for table in waiting if (lead := _leads(table, schemas, found, is_key))}
+        if not reached:
+            break
+        found |= {table: Guess(through=leads[0]) for table, leads in reached.items()}
+        waiting = [table for table in waiting if table not in reached]
+    alike = {table: {t: g for t, g in found.items() if g.owner and g.owner == owners[table]} for table in found}
+    found |= {
+        table: Guess(guess.owner, references=tuple(_leads(table, schemas, alike[table], is_key)))
+        for table, guess in found.items()
+        if guess.owner is not None
+    }
+    return {table: found.get(table, Guess()) for table in schemas}
+
+
+def _leads(table: str, schemas: Schemas, found: Mapping[str, Guess], is_key: IsKey) -> list[tuple[str, str]]:
+    """Columns that are called like a key of a table whose owner is known, with that table; ids only."""
+    return [
+        (column, other)
+        for column, type_ in schemas[table].items()
+        for other in found
+        if other != table and schemas[other].get(column) == type_ and _is_id(column)
+        if is_key(other, column) and not is_key(table, column)
+    ][:3]
+
+
+def _is_id(column: str) -> bool:
+    return column.lower().endswith(("id", "key", "no", "number", "code", "uuid"))
+
+
 def guess_owners(schemas: Schemas) -> dict[str, str | None]:
     """Table → the column that most likely names the owner; a name that several tables share wins.
 
@@ -105,7 +191,7 @@ def guess_owners(schemas: Schemas) -> dict[str, str | None]:
         for name in columns
     }
     return {
-        table: min(candidates, key=lambda name: (-shared[name], candidates.index(name)), default=None)
+        table: min(candidates, key=lambda name: (is_staff(name), -shared[name], candidates.index(name)), default=None)
         for table, columns in schemas.items()
         for candidates in [owner_candidates(columns)]
     }
@@ -121,9 +207,19 @@ def owner_candidates(columns: Mapping[str, str]) -> list[str]:
     return [name for _, name in sorted(ranked, key=lambda pair: pair[0])]
 
 
+def words_of(column: str) -> list[str]:
+    """The words of a name, however they are joined."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column).lower().strip("_").split("_")
+
+
+def is_staff(column: str) -> bool:
+    """Whether a name is about those who serve the others."""
+    return any(word in words_of(column) for word in STAFF)
+
+
 def owner_rank(column: str) -> int | None:
     """How unlike an owner a name looks: 0 is the most likely, None is no candidate."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column).lower().strip("_").split("_")
+    words = words_of(column)
     if words in (["uid"], ["userid"], ["user", "uid"]):
         return 0
     *stem, last = words
@@ -137,32 +233,42 @@ def owner_rank(column: str) -> int | None:
     return None
 
 
-def catalog_text(schemas: Schemas, owners: Mapping[str, str | None]) -> str:
+def catalog_text(schemas: Schemas, guesses: Mapping[str, Guess], population: int | None = None) -> str:
     """The catalog as TOML."""
-    sections = [table_text(name, columns, owners[name]) for name, columns in schemas.items()]
-    return "\n".join([HEADER, *sections, FOOTER])
+    sections = [table_text(name, columns, guesses[name]) for name, columns in schemas.items()]
+    known = f"population = {population}" if population is not None else "# population = 10000"
+    return "\n".join([HEADER, *sections, FOOTER.format(population=known)])
 
 
-def table_text(name: str, columns: Mapping[str, str], owner: str | None) -> str:
-    """One table; without a likely owner it is commented out, since a table is never public by omission."""
+def table_text(name: str, columns: Mapping[str, str], guess: Guess) -> str:
+    """One table. It is never public by omission: where no column looks like an owner, each row is one."""
     head = [f"[tables.{key(name)}]"]
-    if owner is not None:
-        others = [other for other in owner_candidates(columns) if other != owner]
+    if guess.owner is not None:
+        others = [other for other in owner_candidates(columns) if other != guess.owner]
         also = f"; also possible: {', '.join(map(text, others))}" if others else ""
-        head.append(f"owner = {text(owner)}    # GUESS by its name{also}")
+        head.append(f"owner = {text(guess.owner)}    # GUESS by its name{also}")
+    elif guess.through is not None:
+        column, to = map(text, guess.through)
+        head.append(f"owner = {{ through = {column}, to = {to} }}    # GUESS: each row leads to one there")
     else:
-        head.append('public = true    # GUESS NEEDED: nobody\'s data, or owner = "…"; then remove the leading #')
-    lines = [*head, f"[tables.{key(name)}.columns]", *(column_text(*column) for column in columns.items())]
-    return "".join(f"{line}\n" if owner is not None else f"# {line}\n" for line in lines)
+        head.append('owner = "each row"    # GUESS: no column looks like an owner. Nobody\'s data, such as a list of')
+        head.append("# products? Then write public = true here instead, and private tables can be joined with it.")
+    if guess.references:
+        listed = ", ".join(f"{key(column)} = {text(to)}" for column, to in dict(guess.references).items())
+        head.append(f"references = {{ {listed} }}    # GUESS: keys of these tables")
+    body = (column_text(column, type_, is_owner=column == guess.owner) for column, type_ in columns.items())
+    return "".join(f"{line}\n" for line in (*head, f"[tables.{key(name)}.columns]", *body))
 
 
-def column_text(name: str, type_name: str) -> str:
+def column_text(name: str, type_name: str, *, is_owner: bool = False) -> str:
     """One column with its type; a type that no query can speak of is left to the data."""
     from shoal.plan.types import Kind
     from shoal.sql.functions import type_of
 
     if type_of(type_name).kind is Kind.UNSUPPORTED:
         return f"{key(name)} = {{}}    # queries cannot use this type"
+    if is_owner and type_of(type_name).kind is Kind.DOUBLE:
+        return f'{key(name)} = {{ type = "BIGINT" }}    # GUESS: whole numbers, stored as {type_name}'
     return f"{key(name)} = {{ type = {text(type_name)} }}"
 
 

@@ -51,6 +51,15 @@ class Engine(Protocol):
     def refuse_fragile_view(self, name: str) -> None:
         """E_CATALOG where a table of the source is a view that could fail on single rows."""
 
+    def carry_owner(self, table: str, through: tuple[str, Type], to: str, key: tuple[str, Type], owner: str) -> None:
+        """Adds a column to a table: the owner in the row of `to` whose key the column `through` holds.
+
+        Rows without such a row are nobody's, and leave the table. Values are compared as queries compare them.
+        """
+
+    def name_rows(self, table: str, columns: Iterable[tuple[str, Type]]) -> None:
+        """Adds a column to a table: a name for each row, made of what queries see of it and its number among equal rows."""
+
     def row_counts(self, names: list[str]) -> dict[str, int]:
         """How many rows public tables have (asked when a session opens, of public tables only)."""
 

@@ -19,6 +19,10 @@ class PublicFacts:
     rows: Mapping[str, int] = field(default_factory=dict)
     repeats: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
+    def is_counted(self, table: str) -> bool:
+        """Whether the table was there to be counted."""
+        return table in self.rows
+
     def size(self, table: str) -> int:
         """Rows of a table; one that nobody counted is taken for a single row, as without a source there is nothing to read."""
         return self.rows.get(table, 1)

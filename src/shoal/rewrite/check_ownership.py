@@ -17,11 +17,13 @@ from shoal.catalog import fold
 from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.aggregates import CountDistinct, CountOwners
-from shoal.plan.expressions import Call, Cast, Column, Expression
+from shoal.plan.expressions import Call, Cast, Column, Expression, columns_of
 from shoal.plan.lineage import copies, is_copy, lineage, owner_names
 from shoal.plan.nodes import Field, Node, field_of
+from shoal.plan.references import References
 from shoal.plan.traverse import expressions_of, is_owned
 from shoal.rewrite.check_windows import read_values, windows_of
+from shoal.sql import functions
 from shoal.sql.binding.conditions import owner_not_in_place
 from shoal.sql.functions import needs_order
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from shoal.plan.types import Type
 
 MAX_OWNED_RELATIONS = 4
+NO_REFERENCES = References()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Owned:
         return is_copy(value, self.equal | self.nullable)
 
 
-def check_ownership(select: PrivateSelect) -> PrivateSelect:
+def check_ownership(select: PrivateSelect, references: References = NO_REFERENCES) -> PrivateSelect:
     """The same SELECT over rows that carry their owner, or a refusal."""
     if _owned_relations(select.input) > MAX_OWNED_RELATIONS:
         raise ShoalError(
@@ -75,12 +78,18 @@ def check_ownership(select: PrivateSelect) -> PrivateSelect:
         _refuse_cross_owner(node)
     for value in read_values(select):
         _refuse_cross_windows(value, lineage(select.input))
-    owned = Ownership().own(select.input, ())
+    ownership = Ownership(references)
+    owned = ownership.own(select.input, ())
     if owned is None:
         raise _lost(select.position, "No private rows reach this SELECT.")
     for _, value in select.keys:
         _refuse_exposed(value, owned)
-    return replace(select, input=owned.node, aggregates=tuple(_counting_owners(c, owned) for c in select.aggregates))
+    return replace(
+        select,
+        input=owned.node,
+        aggregates=tuple(_counting_owners(c, owned) for c in select.aggregates),
+        notes=(*select.notes, *dict.fromkeys(ownership.notes)),
+    )
 
 
 def _counting_owners(call: AggregateCall, owned: Owned) -> AggregateCall:
@@ -196,8 +205,10 @@ def _refuse_exposed(value: Expression, owned: Owned) -> None:
 class Ownership:
     """Rebuilds a tree so that each owned relation has its owner among its fields."""
 
-    def __init__(self) -> None:
+    def __init__(self, references: References) -> None:
         self._fresh = count(1)
+        self._references = references
+        self.notes: list[str] = []
 
     def own(self, node: Node, given: tuple[Expression, ...]) -> Owned | None:
         """The owned relation, or None for a public one; `given` are conditions known to hold above inner joins."""
@@ -350,6 +361,11 @@ class Ownership:
         conditions = (*_conjuncts(node.condition), *(given if node.kind == "inner" else ()))
         matches = any(_equates(c, left, right) for c in conditions)
         same = _owner_type(left) == _owner_type(right) and left.kind == right.kind
+        if not matches and same and (key := self._shared_key(conditions, left, right)) is not None:
+            node, matches = _comparing_owners(node, left, right), True
+            self.notes.append(
+                f"The join on {key[1]} follows a reference of the catalog: rows match where their owners are the same, too."
+            )
         if not matches or not same:
             if node.from_subquery:
                 raise _subquery(node.position)
@@ -386,6 +402,15 @@ class Ownership:
                 )
         return self._full(joined, left, right)
 
+    def _shared_key(self, conditions: tuple[Expression, ...], left: Owned, right: Owned) -> tuple[str, str] | None:
+        """The key on which both sides are joined, where the catalog says that they hold the same one."""
+        ours, theirs = ({f.symbol for f in side.node.fields} for side in (left, right))
+        for condition in conditions:
+            key, used = self._references.relate(condition), columns_of(condition)
+            if key is not None and used & ours and used & theirs:
+                return key
+        return None
+
     def _full(self, joined: nodes.Join, left: Owned, right: Owned) -> Owned:
         """A full join: the owner is whichever side has one."""
         type_ = _owner_type(left)
@@ -402,6 +427,13 @@ class Ownership:
             left.names | right.names,
             (left, right),
         )
+
+
+def _comparing_owners(node: nodes.Join, left: Owned, right: Owned) -> nodes.Join:
+    """The join with the equality of owners beside its condition, never above it: an outer join keeps its rows."""
+    owners = [Column(_owner(side), _owner_type(side)) for side in (left, right)]
+    same = functions.resolve("equal", owners, node.position)
+    return replace(node, condition=functions.resolve("and", [node.condition, same], node.position))
 
 
 def _subquery(position: Position) -> ShoalError:

@@ -53,10 +53,10 @@ def plan_query(
 
     `composition` is "basic", or "pld" for numerical composition inside each private SELECT (extra: accounting).
     """
-    context = Context(catalog, schemas, epsilon=epsilon)
+    context = Context(catalog, schemas, epsilon=epsilon, facts=facts)
     bound = bind_in(context, statement)
     check_limits(bound)
-    owned = [check_ownership(select) for select in bound.selects]
+    owned = [check_ownership(select, context.references) for select in bound.selects]
     check_windows(bound)
     for error in context.late:
         raise error

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.catalog import Catalog
-from shoal.cli.init import catalog_text, guess_owners, owner_candidates
+from shoal.cli.init import catalog_text, guess_all, guess_owners, owner_candidates
 from shoal.session import connect
 
 pytestmark = pytest.mark.usefixtures("in_shop")
@@ -37,19 +37,62 @@ def test_a_name_that_several_tables_share_wins():
     assert guess_owners(schemas) == {"orders": "customer_id", "customers": "customer_id"}
 
 
-def test_a_table_without_a_likely_owner_is_left_out_and_never_public():
+def nothing_repeats(_table, _column):
+    return True
+
+
+def test_customers_come_before_those_who_serve_them():
+    schemas = {
+        "orders": {"customer_id": "VARCHAR", "employee_id": "BIGINT"},
+        "customers": {"customer_id": "VARCHAR"},
+        "employees": {"employee_id": "BIGINT"},
+        "territories": {"employee_id": "BIGINT"},
+    }
+    assert guess_owners(schemas)["orders"] == "customer_id"
+    assert guess_owners(schemas)["territories"] == "employee_id"
+
+
+def test_a_table_without_a_likely_owner_is_private_row_by_row_and_never_public():
     schemas = {"visits": {"uid": "BIGINT"}, "regions": {"region": "VARCHAR"}}
-    text = catalog_text(schemas, guess_owners(schemas))
-    assert set(tomllib.loads(text)["tables"]) == {"visits"}
-    assert "# [tables.regions]" in text
-    assert "GUESS NEEDED" in text
+    tables = tomllib.loads(catalog_text(schemas, guess_all(schemas, nothing_repeats)))["tables"]
+    assert tables["regions"]["owner"] == "each row"
+    assert not any("public" in table for table in tables.values())
+
+
+def test_lines_belong_to_who_ordered_and_a_chain_is_followed():
+    schemas = {
+        "orders": {"order_id": "BIGINT", "customer_id": "VARCHAR"},
+        "lines": {"line_id": "BIGINT", "order_id": "BIGINT"},
+        "returns": {"line_id": "BIGINT", "why": "VARCHAR"},
+        "other_orders": {"order_id": "VARCHAR"},
+    }
+    keys = {("orders", "order_id"), ("lines", "line_id")}
+    found = guess_all(schemas, lambda table, column: (table, column) in keys)
+    assert found["lines"].for_machines == {"through": "order_id", "to": "orders"}
+    assert found["returns"].for_machines == {"through": "line_id", "to": "lines"}
+    assert found["other_orders"].for_machines == "each row"
+    tables = tomllib.loads(catalog_text(schemas, found))["tables"]
+    assert tables["lines"]["owner"] == {"through": "order_id", "to": "orders"}
+    Catalog.from_dict({"tables": tables})
+
+
+def test_owners_that_are_whole_numbers_stored_as_reals_get_a_type():
+    schemas = {"sales": {"CustomerID": "DOUBLE"}}
+    tables = tomllib.loads(catalog_text(schemas, guess_all(schemas, nothing_repeats)))["tables"]
+    assert tables["sales"]["columns"]["CustomerID"]["type"] == "BIGINT"
 
 
 def test_any_name_of_a_table_or_column_makes_valid_toml():
     nasty = {'my "table"\n[x]': {"user_id": "BIGINT", "a b": "DOUBLE", "é\x7f\\": "VARCHAR", "x\n_user_id": "BIGINT"}}
-    (table,) = tomllib.loads(catalog_text(nasty, guess_owners(nasty)))["tables"].items()
+    (table,) = tomllib.loads(catalog_text(nasty, guess_all(nasty, nothing_repeats)))["tables"].items()
     assert table[0] == 'my "table"\n[x]'
     assert set(table[1]["columns"]) == {"user_id", "a b", "é\x7f\\", "x\n_user_id"}
+
+
+def test_plain_sql_is_answered_with_a_first_catalog(shoal):
+    assert shoal("init", "data/", "-o", "first.toml", "--population", "1000").status == 0
+    done = shoal("query", "SELECT COUNT(*) FROM visits", "--db", "data/", "--catalog", "first.toml")
+    assert done.status == 0, done.err
 
 
 def test_init_writes_a_catalog_that_loads_and_marks_its_guesses(shoal, in_shop):
@@ -58,7 +101,8 @@ def test_init_writes_a_catalog_that_loads_and_marks_its_guesses(shoal, in_shop):
     assert "visits: owner 'uid' (a guess)" in done.out
     catalog = Catalog.from_toml(in_shop / "first.toml")
     assert catalog.table("visits").owner == "uid"
-    assert catalog.table("regions") is None
+    assert catalog.table("regions").each_row
+    assert catalog.defaults.answers_plain_sql
     assert "GUESS" in (in_shop / "first.toml").read_text(encoding="utf-8")
 
 
@@ -99,7 +143,7 @@ def test_init_tells_machines_what_it_found(shoal):
     assert json.loads(done.out)["tables"] == {
         "customers": {"owner": "uid"},
         "visits": {"owner": "uid"},
-        "regions": {"owner": None},
+        "regions": {"owner": "each row"},
     }
 
 

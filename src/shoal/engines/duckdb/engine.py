@@ -16,7 +16,7 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
-from shoal.catalog import fold
+from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.prepare import Reading
 from shoal.engines.duckdb.sound_files import refuse_changed
@@ -25,6 +25,7 @@ from shoal.engines.group_keys import match_groups
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.rows import makes_long_texts, rows_statement
 from shoal.engines.statements.bound_owners import BoundOwners, N
+from shoal.engines.statements.carried_owners import named_rows, through_reference
 from shoal.engines.statements.crowded_owners import (
     MAX_JOINED_ROWS,
     Product,
@@ -326,6 +327,24 @@ class DuckDBEngine:
             return Stored()
         with self._lock:
             return Stored.of(self._connection, self._places)
+
+    def carry_owner(self, table: str, through: tuple[str, Type], to: str, key: tuple[str, Type], owner: str) -> None:
+        """The table joined with the one that knows its owners."""
+        stored = [each for each, _ in self._schemas[fold(table)]]
+        source, target = self._sources[fold(table)], self._sources[fold(to)]
+        tree = through_reference(source, stored, through, target, key, owner)
+        type_ = next(type_ for each, type_ in self._schemas[fold(to)] if fold(each) == fold(owner))
+        self._add_owner(table, tree, type_)
+
+    def name_rows(self, table: str, columns: Iterable[tuple[str, Type]]) -> None:
+        """The table with a name for each row."""
+        usable = [(each, type_) for each, type_ in columns if type_.kind is not Kind.UNSUPPORTED]
+        stored = [each for each, _ in self._schemas[fold(table)]]
+        self._add_owner(table, named_rows(self._sources[fold(table)], stored, usable), "VARCHAR")
+
+    def _add_owner(self, table: str, tree: exp.Select, type_: str) -> None:
+        self._sources[fold(table)] = exp.Subquery(this=tree, alias=exp.TableAlias(this=name(table)))
+        self._schemas[fold(table)] = [*self._schemas[fold(table)], (CARRIED_OWNER, type_)]
 
     def row_counts(self, names: list[str]) -> dict[str, int]:
         """Sizes of public tables."""

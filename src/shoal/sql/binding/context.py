@@ -14,6 +14,8 @@ from shoal.errors import ShoalError
 from shoal.plan.expressions import Column, Expression, Position
 from shoal.plan.known_bounds import KnownBounds
 from shoal.plan.nodes import Field
+from shoal.plan.public_facts import PublicFacts
+from shoal.plan.references import References
 from shoal.plan.types import RELEASED_LIST, Kind, Type
 
 if TYPE_CHECKING:
@@ -157,6 +159,7 @@ class Context:
     selects: list[PrivateSelect] = field(default_factory=list)
     late: list[ShoalError] = field(default_factory=list)
     epsilon: Fraction | None = None
+    facts: PublicFacts = field(default_factory=PublicFacts)
     relations: int = 0
     is_plain: bool = False
     """Whether no SELECT of the statement has a privacy clause."""
@@ -174,6 +177,11 @@ class Context:
             yield
         finally:
             self.without_defaults -= not unless
+
+    @property
+    def references(self) -> References:
+        """References of the catalog between the columns met so far."""
+        return References.declared(self.catalog, self.symbols.origins)
 
     def count_relations(self, number: int, position: tuple[int, int] | None) -> None:
         """Counts what a text stands for: doubling a WITH table thirty times must end here, not in memory."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from shoal.catalog import ColumnFacts, fold
+from shoal.catalog import CARRIED_OWNER, ColumnFacts, fold
 from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import Column, Expression, Literal
@@ -122,7 +122,8 @@ class FromBinder:
         fields = []
         owner = None
         for column, type_ in schema:
-            f = self._binder.context.symbols.field(column, type_)
+            carried = table is not None and table.carries_owner and column == CARRIED_OWNER
+            f = self._binder.context.symbols.field("" if carried else column, type_)
             self._binder.context.symbols.origins[f.symbol] = (fold(table_name), fold(column))
             facts = table.facts(column) if table is not None else ColumnFacts()
             if facts.bounds is not None:

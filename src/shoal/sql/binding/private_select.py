@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from sqlglot import exp
 
-from shoal.catalog import ColumnFacts, fold
+from shoal.catalog import ColumnFacts, fold, root_of
 from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, Column, Expression, Literal, Order
+from shoal.plan.kept_rows import KeptRows
 from shoal.plan.releases import AggregateCall, Options, PrivateSelect
 from shoal.plan.traverse import all_nodes
 from shoal.plan.types import NULL, TEXT, Kind
@@ -25,6 +27,7 @@ from shoal.sql.parse import function_call, position_of, privacy_clause
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shoal.catalog import Table
     from shoal.plan.nodes import Field, Node
     from shoal.sql.binding.context import CommonTable, Scope
     from shoal.sql.binding.statement import Binder
@@ -64,7 +67,11 @@ class PrivateBinder:
         self._context = binder.context
         self._tree = tree
         self._node = node
+        self._counted = self._counted_table()
         self._options = options
+        if self._counted is not None and self._counted.each_row and options.max_rows_per_owner is None:
+            # One row is in one group: more groups for an owner would be noise for nothing.
+            self._options = options = replace(options, max_groups_per_owner=1)
         self._scans = [n for n in _scans(node) if n.owner is not None]
         self._rows = ExpressionBinder(scope, binder.subquery(tables))
         self._items = select_items(tree.expressions)
@@ -93,10 +100,12 @@ class PrivateBinder:
 
     def _most_rows(self) -> int | None:
         """The catalog's bound on rows, usable when the rows of one private table are counted and nothing multiplies them."""
-        if len(self._scans) != 1 or any(isinstance(n, (nodes.Join, nodes.Aggregate)) for n in nodes.walk(self._node)):
-            return None
-        table = self._context.catalog.table(self._scans[0].table)
-        return table.max_rows_per_owner_and_group if table is not None else None
+        return self._counted.max_rows_per_owner_and_group if self._counted is not None else None
+
+    def _counted_table(self) -> Table | None:
+        """The private table of which every row is counted once at most."""
+        scan = KeptRows(self._context.facts, self._context.references).counted(self._node)
+        return self._context.catalog.table(scan.table) if scan is not None else None
 
     # ---- the SELECT ----------------------------------------------------------------------------------------------
 
@@ -133,7 +142,8 @@ class PrivateBinder:
             )
         if unit is not None:
             named = str(unit.value) if isinstance(unit.value, str) else ""
-            owners = {fold(str(self._context.catalog.table(s.table).owner)) for s in self._scans}  # type: ignore[union-attr]
+            tables = self._context.catalog.tables
+            owners = {fold(str(root_of(tables, tables[s.table]).owner)) for s in self._scans}
             if owners != {fold(named)}:
                 raise ShoalError(
                     "E_OPTION_INVALID",

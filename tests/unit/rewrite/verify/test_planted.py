@@ -46,7 +46,7 @@ PLANTED = {
     "τ one too low": (THRESHOLD, calibrate, "threshold_for", lambda *_: 1),
     "ε not charged": (COUNT, pipeline, "_asked_epsilon", lambda _: Fraction(0)),
     "δ not charged": (COUNT, pipeline, "_asked_delta", lambda _: Fraction(0)),
-    "ownership not carried": (OWNERS, pipeline, "check_ownership", lambda select: select),
+    "ownership not carried": (OWNERS, pipeline, "check_ownership", lambda select, _: select),
 }
 
 

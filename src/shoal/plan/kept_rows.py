@@ -1,0 +1,91 @@
+"""Whose rows a join counts: the one private table of which every row becomes at most one row, because all else is matched by key.
+
+What the catalog says about the rows of a table then holds behind the join as well. Nothing private rests on it: it becomes a
+limit like any other, and what lies beyond is cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shoal.plan import nodes
+from shoal.plan.expressions import Call, Column
+from shoal.plan.traverse import is_owned
+
+if TYPE_CHECKING:
+    from shoal.plan.expressions import Expression
+    from shoal.plan.nodes import Node
+    from shoal.plan.public_facts import PublicFacts
+    from shoal.plan.references import References
+
+_NONE = frozenset[str]()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRows:
+    """Reads keys from what is counted in public tables, and from what the catalog refers to in private ones."""
+
+    facts: PublicFacts
+    references: References
+
+    def counted(self, node: Node) -> nodes.Scan | None:
+        """The private table whose rows are counted, each once at most."""
+        match node:
+            case nodes.Scan():
+                return node if node.owner is not None else None
+            case nodes.Filter() | nodes.Project():
+                return self.counted(node.input)
+            case nodes.Join(kind="semi" | "anti"):
+                return self.counted(node.left)
+            case nodes.Join():
+                left_kept, right_kept = self._kept(node)
+                if left_kept and node.kind in {"inner", "left"} and is_owned(node.left):
+                    return self.counted(node.left)
+                if right_kept and node.kind in {"inner", "right"} and is_owned(node.right):
+                    return self.counted(node.right)
+        return None
+
+    def _kept(self, node: nodes.Join) -> tuple[bool, bool]:
+        """Whether each row of the left side, and of the right side, meets at most one of the other."""
+        used = {symbol for pair in _equal_columns(node.condition) for symbol in pair}
+        return bool(used & self._unique(node.right)), bool(used & self._unique(node.left))
+
+    def _unique(self, node: Node) -> frozenset[str]:
+        """Columns in which no value repeats."""
+        match node:
+            case nodes.Scan():
+                pairs = zip(node.fields, node.columns, strict=True)
+                return frozenset(f.symbol for f, column in pairs if self._is_key(node, f.symbol, column))
+            case nodes.Filter():
+                return self._unique(node.input)
+            case nodes.Project():
+                below = self._unique(node.input)
+                return frozenset(f.symbol for f, v in node.items if isinstance(v, Column) and v.symbol in below)
+            case nodes.Join(kind="semi" | "anti"):
+                return self._unique(node.left)
+            case nodes.Join():
+                left_kept, right_kept = self._kept(node)
+                left = self._unique(node.left) if left_kept and node.kind in {"inner", "left"} else _NONE
+                right = self._unique(node.right) if right_kept and node.kind in {"inner", "right"} else _NONE
+                return left | right
+            case nodes.Aggregate() if len(node.keys) == 1:
+                return frozenset({node.keys[0][0].symbol})
+        return _NONE
+
+    def _is_key(self, scan: nodes.Scan, symbol: str, column: str) -> bool:
+        if scan.owner is None:
+            return self.facts.is_counted(scan.table) and self.facts.most_rows(scan.table, column) <= 1
+        return self.references.origins.get(symbol) in self.references.leads.values()
+
+
+def _equal_columns(condition: Expression) -> list[tuple[str, str]]:
+    """Pairs of columns that a condition requires to be equal."""
+    if not isinstance(condition, Call):
+        return []
+    if condition.function == "and":
+        return [pair for part in condition.arguments for pair in _equal_columns(part)]
+    if condition.function != "equal":
+        return []
+    a, b = condition.arguments
+    return [(a.symbol, b.symbol)] if isinstance(a, Column) and isinstance(b, Column) else []

@@ -1,0 +1,56 @@
+"""Which columns of a statement hold values of the same key, by the references that the catalog declares.
+
+Two private tables may be joined on such columns: the owners of both sides are compared as well, so nothing private rests on the
+declaration being true. Where it is true, comparing owners changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from shoal.catalog import fold
+from shoal.plan.expressions import Call, Column
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shoal.catalog import Catalog
+    from shoal.plan.expressions import Expression
+
+Origin = tuple[str, str]
+"""A table and a column of the catalog, folded."""
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """`origins` says which column of the catalog a symbol copies; `leads` which key a column refers to."""
+
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    leads: Mapping[Origin, Origin] = field(default_factory=dict)
+
+    @classmethod
+    def declared(cls, catalog: Catalog, origins: Mapping[str, Origin]) -> References:
+        """The references of a catalog, for the symbols of a statement."""
+        leads = {
+            (name, fold(reference.column)): (fold(reference.to), fold(reference.key))
+            for name, table in catalog.tables.items()
+            for reference in table.references
+        }
+        return cls(origins, leads)
+
+    def key_of(self, value: Expression) -> Origin | None:
+        """The key that a column holds or refers to, through as many tables as there are."""
+        found = self.origins.get(value.symbol) if isinstance(value, Column) else None
+        seen: set[Origin] = set()
+        while found is not None and found in self.leads and found not in seen:
+            seen.add(found)
+            found = self.leads[found]
+        return found if found in self.leads.values() else None
+
+    def relate(self, condition: Expression) -> Origin | None:
+        """The key that both sides of an equality hold, if there is one."""
+        if not isinstance(condition, Call) or condition.function != "equal":
+            return None
+        here, there = map(self.key_of, condition.arguments)
+        return here if here is not None and here == there else None
