@@ -9,6 +9,7 @@ from shoal import params
 from shoal.accounting.events import LaplaceNoise
 from shoal.mechanisms import group_selection
 from shoal.mechanisms.calibrate import noise_quantile, noise_standard_deviation
+from shoal.params import many
 from shoal.plan import nodes
 from shoal.plan.measures import DistinctValues, Leaves, OwnerCount, OwnerMean, OwnerSum, RowCount, RowMoment
 from shoal.plan.releases import Inferred
@@ -92,18 +93,14 @@ def _contribution(select: SelectPlan) -> dict[str, Any]:
     if not contribution.grouped:
         kept = "everything: there is one group"
     else:
-        kept = f"at most {_many(contribution.max_groups, 'group')}, chosen at random from the owner's own"
+        kept = f"at most {many(contribution.max_groups, 'group')}, chosen at random from the owner's own"
     if contribution.max_rows is not None:
-        kept = f"at most {_many(contribution.max_rows, 'row')}, chosen at random from the owner's own"
+        kept = f"at most {many(contribution.max_rows, 'row')}, chosen at random from the owner's own"
     return {
         "max_groups_per_owner": contribution.groups,
         "max_rows_per_owner": contribution.max_rows,
         "kept_of_each_owner": kept,
     }
-
-
-def _many(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _noise(noise: AdditiveNoise, *, relative: bool) -> dict[str, Any]:
@@ -202,7 +199,7 @@ def _selection(select: SelectPlan) -> dict[str, Any]:
     half = int(group_selection.half_point(chosen))
     return {
         "rule": group_selection.rule_of(chosen).name,
-        "why": f"{_why_this_rule(select)}; a group of {_many(half, 'owner')} has an even chance",
+        "why": f"{_why_this_rule(select)}; a group of {many(half, 'owner')} has an even chance",
         "threshold": group_selection.threshold(chosen),
         "owners_for_even_chance": half,
         "min_owners": chosen.min_owners,

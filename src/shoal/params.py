@@ -115,6 +115,15 @@ def percent(level: float) -> str:
     return f"{level * 100:.12g}%"
 
 
+def many(number: int, thing: str) -> str:
+    """So many of a thing, in words.
+
+    >>> many(1, "group"), many(2000, "row")
+    ('1 group', '2,000 rows')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def whole_number(value: object, *, option: str, smallest: int = 1, largest: int = LARGEST_COUNT) -> int:
     """A count of something; 2.7 is not rounded, and neither 2.0, True nor "3" are taken for whole numbers.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,7 +108,6 @@ class Result(Rows):
         self.promise = kept.promise
         self.epsilon = float(kept.epsilon)
         self.delta = float(kept.delta)
-        self.notes: tuple[str, ...] = kept.notes
 
     @staticmethod
     def from_bytes(data: bytes) -> Result:
@@ -118,6 +118,24 @@ class Result(Rows):
     def to_bytes(self) -> bytes:
         """Everything that was released with the answer, to be stored or sent: rows, cost, notes, error bars at any level."""
         return to_bytes(self._kept)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What to know about this answer: what of each owner counts, what was found on the way, what is missing and why."""
+        return (*self._kept.notes, *self._weak_columns())
+
+    def _weak_columns(self) -> Iterator[str]:
+        """Columns in which the error bar is larger than the number."""
+        for index, name in enumerate(self.columns):
+            ends = self._interval(index, self.level)
+            if ends is None:
+                continue
+            numbers = zip(self._table.column(index).to_pylist(), *ends, strict=True)
+            known = [(v, low, high) for v, low, high in numbers if isinstance(v, (int, float)) and low is not None]
+            weak = sum((high - low) / 2 > abs(value) for value, low, high in known)
+            if weak:
+                rows = "" if len(known) == 1 else f" in {weak:,} of {params.many(len(known), 'row')}"
+                yield f"{name}: the ± is larger than the number itself{rows}; a larger epsilon or larger groups help."
 
     @property
     def level(self) -> float:
@@ -187,7 +205,7 @@ class Result(Rows):
     def _footer(self, level: float) -> list[str]:
         covered = f"± covers the noise {params.percent(level)} of the time, not clamping or groups that were left out"
         cost = [f"{self.cost}; {covered}"] if self.cost else []
-        return [*cost, *self.warnings, *(f"note: {note}" for note in self.notes)]
+        return [*cost, *self.warnings, *(f"note: {shown(note, None)}" for note in self.notes)]
 
     def _text(self, cells: list[list[str]], level: float) -> str:
         return "\n".join([text_table(self.columns, cells, len(self)), *self._footer(level)])

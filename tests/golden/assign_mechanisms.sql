@@ -7,9 +7,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(*, contribution_boun
 
 -- A sum of reals has a grid
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(income, contribution_bounds_per_group => (-3, 1000)) FROM customers
---> release 0: OwnerSum(argument=c5, is_integer=False) in [-3, 1000] + Laplace(scale 2048000, shift 2048000 × 1, grid 1/2^11)
+--> release 0: OwnerSum(argument=c5, is_integer=False) in [-3, 1000] + Laplace(scale 8388608000, shift 8388608000 × 1, grid 1/2^23)
 --> groups: all
---> charge: epsilon 1 for Laplace(scale 2048000, shift 2048000 × 1, grid 1/2^11)
+--> charge: epsilon 1 for Laplace(scale 8388608000, shift 8388608000 × 1, grid 1/2^23)
 --> note: Laplace noise: Gaussian noise would need delta > 0
 
 -- A constant needs no noise
@@ -22,10 +22,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(income, contribution_b
 
 -- AVG gives its sum more than its count
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) AVG(age) FROM customers
---> release 0: OwnerMean(argument=c4) in [18, 100] + Laplace(scale 503124740389/2^18, shift 1343488 × 1, grid 1/2^15)
+--> release 0: OwnerMean(argument=c4) in [18, 100] + Laplace(scale 503124740389/2^6, shift 5502926848 × 1, grid 1/2^27)
 --> release 1: OwnerCount(argument=c4) in no bounds + Laplace(scale 458129844907/2^37, shift 1 × 1, grid 1)
 --> groups: all
---> charge: epsilon 352187318272/503124740389 for Laplace(scale 503124740389/2^18, shift 1343488 × 1, grid 1/2^15)
+--> charge: epsilon 352187318272/503124740389 for Laplace(scale 503124740389/2^6, shift 5502926848 × 1, grid 1/2^27)
 --> charge: epsilon 137438953472/458129844907 for Laplace(scale 458129844907/2^37, shift 1 × 1, grid 1)
 --> note: Laplace noise: Gaussian noise would need delta > 0
 
@@ -41,7 +41,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(
 -- Many groups: Gaussian noise
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 50) site, COUNT(*), SUM(spend) FROM visits GROUP BY site
 --> release 0: RowCount() in [0, 20] + Gaussian(sigma ≈ 1058.29, shift 20 × 50, grid 1)
---> release 1: OwnerSum(argument=c4, is_integer=False) in [0, 10000] + Gaussian(sigma ≈ 2.11658e+06, shift 40000 × 50, grid 1/4)
+--> release 1: OwnerSum(argument=c4, is_integer=False) in [0, 10000] + Gaussian(sigma ≈ 8.66953e+09, shift 163840000 × 50, grid 1/2^14)
 --> groups: threshold 302 on Gaussian(sigma ≈ 52.9146, shift 1 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
 --> charge: epsilon 1, delta ≈ 6.25e-07 for 3 Gaussian parts together
 --> charge: threshold 302 on Gaussian(sigma ≈ 52.9146, shift 1 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
@@ -96,11 +96,11 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, min_privacy_
 
 -- Bounds to be found take half
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPLACE) SUM(income) FROM customers
---> release 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0 + Laplace(scale 1048576, shift 524288 × 1, grid 1/2^19)
+--> release 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0 + Laplace(scale 4294967296, shift 2147483648 × 1, grid 1/2^31)
 --> histogram 0: OwnerSum(argument=c5, is_integer=False) + Laplace(scale 2, shift 1 × 1, grid 1)
 --> groups: all
 --> charge: epsilon 1/2 for Laplace(scale 2, shift 1 × 1, grid 1)
---> charge: epsilon 1/2 for Laplace(scale 1048576, shift 524288 × 1, grid 1/2^19)
+--> charge: epsilon 1/2 for Laplace(scale 4294967296, shift 2147483648 × 1, grid 1/2^31)
 --> note: Laplace noise, as asked
 
 -- An epsilon of one's own
@@ -110,6 +110,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPL
 --> groups: all
 --> charge: epsilon 858993459200/1145324612267 for Laplace(scale 1145324612267/2^33, shift 100 × 1, grid 1)
 --> charge: epsilon 1/4 for Laplace(scale 4, shift 1 × 1, grid 1)
+--> note: The catalog's bounds of a column are those of one row: a sum of several is clamped to them.
 --> note: Laplace noise, as asked
 
 -- Own epsilons that leave nothing
@@ -128,10 +129,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) MEDIAN(age), MIN(age) FROM
 -- Rows instead of groups
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_rows_contributed = 10, noise = LAPLACE) site, COUNT(*), SUM(spend) FROM visits GROUP BY site
 --> release 0: RowMoment(power=0, rows=10, centred=True, is_integer=False) in no bounds + Laplace(scale 30, shift 10 × 1 over 10, grid 1)
---> release 1: RowMoment(argument=c4, power=1, rows=10, centred=False, is_integer=False) in [0, 500] + Laplace(scale 1920000, shift 640000 × 1 over 10, grid 1/2^7)
+--> release 1: RowMoment(argument=c4, power=1, rows=10, centred=False, is_integer=False) in [0, 500] + Laplace(scale 7864320000, shift 2621440000 × 1 over 10, grid 1/2^19)
 --> groups: threshold 207 on Gaussian(sigma ≈ 38.1913, shift 1 × 10, grid 1), delta ≈ 3.75e-07, groups 10, owners from 1
 --> charge: epsilon 1/3 for Laplace(scale 30, shift 10 × 1 over 10, grid 1)
---> charge: epsilon 1/3 for Laplace(scale 1920000, shift 640000 × 1 over 10, grid 1/2^7)
+--> charge: epsilon 1/3 for Laplace(scale 7864320000, shift 2621440000 × 1 over 10, grid 1/2^19)
 --> charge: epsilon 1/3, delta ≈ 6.25e-07 for 1 Gaussian parts together
 --> charge: threshold 207 on Gaussian(sigma ≈ 38.1913, shift 1 × 10, grid 1), delta ≈ 3.75e-07, groups 10, owners from 1
 --> note: Laplace noise, as asked
@@ -142,7 +143,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, noise = GAUSSIAN) COUNT(*)
 
 -- Bounds of each group, on request
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 3, inferred_bounds = PER_GROUP) region, SUM(income), MEDIAN(income) FROM customers GROUP BY region
---> release 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0 + Gaussian(sigma ≈ 1.60589e+06, shift 131072 × 3, grid 1/2^17)
+--> release 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0 + Gaussian(sigma ≈ 6.57771e+09, shift 536870912 × 3, grid 1/2^29)
 --> release 1: Leaves(argument=c5, rows=1, branching=16, height=4) in the bounds of histogram 1 + Gaussian(sigma ≈ 38.7441, shift 1 × 12, grid 1)
 --> histogram 0 for each group: OwnerSum(argument=c5, is_integer=False) + Gaussian(sigma ≈ 12.2519, shift 1 × 3, grid 1)
 --> histogram 1 for each group: Leaves(argument=c5, rows=1, branching=16, height=4) + Gaussian(sigma ≈ 19.372, shift 1 × 3, grid 1)

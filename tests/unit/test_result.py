@@ -281,7 +281,7 @@ def test_a_terminal_sees_no_control_characters_of_keys(hostile_answer):
     text = repr(hostile_answer)
     assert all(c.isprintable() or c == "\n" for c in text)
     assert "\x1b" not in text
-    assert len(text.splitlines()) == 2 + len(HOSTILE) + 2
+    assert len([line for line in text.splitlines() if not line.startswith("note: ")]) == 2 + len(HOSTILE) + 2
 
 
 def test_a_notebook_sees_no_tags_of_keys_or_names(hostile_answer):
@@ -338,13 +338,13 @@ def test_the_level_of_the_text_is_the_one_that_was_asked_for(shop):
 def test_notes_call_aggregates_by_their_output_columns(shop):
     items = "SUM(SQRT(income)) AS a, SUM(LN(income + 1)) AS b, 2 * SUM(income * income) AS c, SUM(income)"
     result = shop.query(f"{CLAUSE}(epsilon = 100) {items} FROM customers")
-    assert [note.split(":")[0] for note in result.notes] == ["a", "b", "SUM in c", "sum"]
+    assert [note.split(":")[0] for note in result.notes if "privately" in note] == ["a", "b", "SUM in c", "sum"]
 
 
 def test_notes_of_bounds_for_each_group_call_aggregates_by_their_output_columns(shop):
     options = "epsilon = 100, delta = 1e-6, inferred_bounds = PER_GROUP"
     result = shop.query(f"{CLAUSE}({options}) vip, SUM(SQRT(income)) AS a, SUM(income) FROM customers GROUP BY vip")
-    assert [note.split(":")[0] for note in result.notes] == ["a", "sum"]
+    assert [note.split(":")[0] for note in result.notes if "privately" in note] == ["a", "sum"]
 
 
 def test_long_answers_are_cut_in_sight_only():

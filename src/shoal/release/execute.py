@@ -23,14 +23,16 @@ from shoal.plan.aggregates import CountRows
 from shoal.plan.totals import MASK, LeafCounts, SamplingKey
 from shoal.plan.traverse import rebuilt, with_relations
 from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY, KeptAnswer, from_bytes, to_bytes
+from shoal.release.answer_notes import answer_notes
 from shoal.release.bounds_per_group import release_by_group
 from shoal.release.error_bars import error_bars
-from shoal.release.noisy import read_bounds, reading, selected
+from shoal.release.noisy import owners_needed, read_bounds, reading, selected
 from shoal.release.output_names import with_output_names
 from shoal.release.postprocess import Answer, finish, public_rows
 from shoal.release.prepare import asked_of, placeholders
 from shoal.release.resolve_bounds import ResolvedTotals, histogram_query, resolve, totals_query
 from shoal.release.stored_rows import StoredRows, answer_table
+from shoal.sql.grammar.source_text import CallsAsWritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -189,13 +191,16 @@ def _public(plan: StatementPlan, engine: Engine, deadline: Deadline) -> Answer:
 
 def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadline) -> Answer:
     released: dict[int, StoredRows] = {}
+    written = CallsAsWritten(plan.sql)
     for number, select in enumerate(with_output_names(plan).selects):
         ready = with_stored_rows(select, released)
         key = fresh_sampling_key(entropy)
         if ready.finds_bounds_per_group:
-            released[number] = release_by_group(ready, engine, key, entropy)
+            stored = release_by_group(ready, engine, key, entropy)
         else:
-            released[number] = release(ready, measure(ready, engine, key, entropy), entropy)
+            stored = release(ready, measure(ready, engine, key, entropy), entropy)
+        told = answer_notes(ready, stored.table.num_rows, written)
+        released[number] = replace(stored, notes=(*told, *stored.notes))
     return finish(plan, released, public_rows(plan.root, engine), deadline, entropy=entropy)
 
 
@@ -317,6 +322,7 @@ def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
             notes.append(f"{name}: no bound could be found privately{paid}, so each owner counts once at most.")
         else:
             notes.append(
-                f"{name}: no bounds could be found privately{paid}, so the cell is NULL; give bounds in the query."
+                f"{name}: no bounds could be found privately{paid}, so the cell is NULL; give bounds in the query. "
+                f"Finding them takes about {owners_needed(plan.histograms[column.histogram])} with values of one size."
             )
     return tuple(dict.fromkeys(notes))

@@ -5,15 +5,16 @@ Noise is added here and nowhere else, for every engine.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoal.errors import InternalError
-from shoal.mechanisms import group_selection, quantiles
+from shoal.mechanisms import calibrate, group_selection, quantiles
 from shoal.mechanisms.noise import add_noise
-from shoal.params import Bounds
+from shoal.params import Bounds, many
 from shoal.plan.aggregates import NoisyMeasure
 from shoal.plan.measures import Leaves, RowCount
 from shoal.plan.totals import ExactTotals, LeafCounts
@@ -50,6 +51,12 @@ def read_bounds(
     outer = quantiles.bounds_from_histograms(noisy, release.noise)
     read = [_bounds_of(release.histogram, row, *ends) for row, ends in zip(noisy, outer, strict=True)]
     return [bounds for bounds, _ in read], [share for _, share in read]
+
+
+def owners_needed(release: HistogramRelease) -> str:
+    """How many owners in one bin it takes until the bin stands out, about; known before data is read."""
+    fewest = calibrate.approx_bounds_threshold(release.noise, len(release.histogram.bins), quantiles.NO_FALSE_BIN[-1])
+    return many(math.ceil(fewest) + 1, "owner")
 
 
 def _bounds_of(histogram: Histogram, noisy: NDArray[Any], first: int, last: int) -> tuple[Bounds | None, float | None]:

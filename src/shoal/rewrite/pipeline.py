@@ -21,6 +21,7 @@ from shoal.rewrite.check_fanout import check_fanout
 from shoal.rewrite.check_limits import check_limits
 from shoal.rewrite.check_ownership import check_ownership
 from shoal.rewrite.check_windows import check_windows
+from shoal.rewrite.checks.check_regrouping import check_regrouping
 from shoal.rewrite.compose_numerically import compose_numerically
 from shoal.rewrite.infer_bounds import infer_bounds
 from shoal.rewrite.select_groups import delta_of, select_groups
@@ -58,6 +59,7 @@ def plan_query(
     check_limits(bound)
     owned = [check_ownership(select, context.references) for select in bound.selects]
     check_windows(bound)
+    check_regrouping(bound)
     for error in context.late:
         raise error
     if is_owned(bound.root):

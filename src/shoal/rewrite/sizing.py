@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from shoal.plan.measures import Measure
     from shoal.rewrite.draft import Part
 
-FINENESS = Fraction(1, 2**20)
+FINENESS = Fraction(1, 2**32)
+"""A step in parts of the noise: rounding of ten million equal values then stays far below the noise."""
+COARSEST = Fraction(1, 2**20)
+"""A step in parts of what one owner adds, however large the noise: bounds that are found must not round to nothing."""
 ONE_UNIT = Bounds(Fraction(-1), Fraction(1))
 """Bounds that are not known yet count as one unit; the grid is stretched with them when they are found."""
 
@@ -64,7 +67,7 @@ def sized(part: Part, scale: Fraction) -> Sized:
     if counts_whole_numbers(part) or planned_bounds(part) is None or reach(part) == 0:
         steps = part.measure.delta(_whole_steps(part)) if reach(part) else 0
         return Sized(Shift(steps, part.coordinates, part.entries), Fraction(1))
-    grid = power_of_two_below(scale * FINENESS)
+    grid = power_of_two_below(min(scale * FINENESS, reach(part) * COARSEST))
     if part.measure.power == 2:
         grid = _square_below(grid)
     bounds = planned_bounds(part)

@@ -354,6 +354,10 @@ class AggregateBinder:
                 max(known.upper, known.upper * self._most_rows),
             )
             return replace(known, lower=lower, upper=upper)
+        if known.from_catalog:
+            self.notes.append(
+                "The catalog's bounds of a column are those of one row: a sum of several is clamped to them."
+            )
         # The constants of an expression say nothing about how many rows of them an owner has.
         return known if known.from_catalog else None
 

@@ -1,0 +1,109 @@
+"""What an answer says about itself: how much of each owner counts, and why groups or numbers are missing.
+
+Everything here depends on the plan, and on whether the released table has rows: it costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shoal.mechanisms import group_selection
+from shoal.params import many
+from shoal.plan import aggregates, nodes
+from shoal.plan.releases import Inferred
+from shoal.plan.traverse import is_owned
+from shoal.sql.binding.public_groups import has_public_keys
+
+if TYPE_CHECKING:
+    from shoal.params import Bounds
+    from shoal.plan.releases import Column, SelectPlan
+    from shoal.sql.grammar.source_text import CallsAsWritten
+
+_ROWS_ARE_KEPT = (aggregates.Variance, aggregates.Quantile, aggregates.Quantiles)
+
+
+def answer_notes(plan: SelectPlan, groups: int, written: CallsAsWritten) -> tuple[str, ...]:
+    """The notes of one private SELECT whose released table has so many groups."""
+    limits = [_of_owner(plan), *(_of_column(plan, column, written) for column in plan.columns)]
+    told = [*limits, *plan.select.notes, _of_selection(plan, groups)]
+    return tuple(dict.fromkeys(note for note in told if note))
+
+
+def _of_owner(plan: SelectPlan) -> str:
+    """In how many groups, or with how many rows, one owner counts."""
+    contribution = plan.contribution
+    if contribution.max_rows is not None:
+        return f"Each owner counts with at most {many(contribution.max_rows, 'row')}, chosen at random."
+    if not contribution.grouped:
+        return ""
+    return f"Each owner counts in at most {many(contribution.max_groups, 'group')}, chosen at random."
+
+
+def _of_column(plan: SelectPlan, column: Column, written: CallsAsWritten) -> str:
+    """What of one owner an aggregate reads, where that is fixed before data is read."""
+    aggregate, call = column.call.aggregate, column.call
+    name = written.at(call.position) or aggregate.name
+    where = " in each group" if plan.contribution.grouped else ""
+    bounds = _fixed_bounds(plan, column)
+    if isinstance(aggregate, aggregates.CountDistinct):
+        return f"{name} counts at most {many(aggregate.rows, 'value')} of each owner{where}."
+    if isinstance(aggregate, _ROWS_ARE_KEPT):
+        return f"{name} looks at no more than {many(aggregate.rows, 'row')} of each owner{where}{_clamped(bounds)}."
+    if bounds is None:
+        return ""
+    if isinstance(aggregate, aggregates.CountRows):
+        return f"{name} counts at most {many(int(bounds.upper), 'row')} of each owner{where}."
+    if isinstance(aggregate, aggregates.Sum):
+        what = "each row" if aggregate.rows is not None else f"the sum of each owner{where}"
+        return f"{name}: {what} is clamped to {_range(bounds)}."
+    if isinstance(aggregate, aggregates.Average) and aggregate.rows is None:
+        return f"{name} is the average of the owners' own averages{where}, each clamped to {_range(bounds)}."
+    return f"{name}: values are clamped to {_range(bounds)}."
+
+
+def _fixed_bounds(plan: SelectPlan, column: Column) -> Bounds | None:
+    """The bounds of an aggregate, unless they are found on the way: then the answer tells them elsewhere."""
+    used = [plan.releases[index].bounds for index in column.releases]
+    return None if any(isinstance(bounds, Inferred) for bounds in used) else column.call.bounds
+
+
+def _clamped(bounds: Bounds | None) -> str:
+    return "" if bounds is None else f", clamped to {_range(bounds)}"
+
+
+def _range(bounds: Bounds) -> str:
+    return f"[{float(bounds.lower):,.6g}, {float(bounds.upper):,.6g}]"
+
+
+def _of_selection(plan: SelectPlan, groups: int) -> str:
+    """How many owners a group needs to appear; where no group does, also what helps."""
+    if plan.selection is None:
+        return ""
+    owners = many(int(group_selection.half_point(plan.selection)), "owner")
+    if groups:
+        return f"A group of {owners} has an even chance to appear; smaller ones are mostly left out."
+    return f"No group appears: under these options it takes {owners} for an even chance. What helps: {_ways_out(plan)}."
+
+
+def _ways_out(plan: SelectPlan) -> str:
+    ways = ["a larger epsilon (twice the epsilon needs about half as many owners)"]
+    if plan.contribution.groups > 1:
+        limit = "max_groups_contributed" if plan.contribution.max_rows is None else "max_rows_contributed"
+        ways.append(f"a smaller {limit} than {plan.contribution.groups}")
+    return "; ".join([*ways, "coarser keys, so that groups are larger", _listing(plan)])
+
+
+def _listing(plan: SelectPlan) -> str:
+    """How to name the groups, so that they need no owners at all."""
+    select = plan.select
+    if has_public_keys(select.input, select.keys):
+        symbols = {value.symbol for _, value in select.keys if hasattr(value, "symbol")}
+        scans = [n for n in nodes.walk(select.input) if isinstance(n, nodes.Scan) and not is_owned(n)]
+        tables = [scan.table for scan in scans if symbols & {field.symbol for field in scan.fields}]
+        if tables:
+            kept = f"FROM {tables[0]} LEFT JOIN …"
+            return (
+                f"OPTIONS(group_selection_strategy = PUBLIC_GROUPS) with {kept}, which shows every group of {tables[0]}"
+            )
+    keys = ", ".join(field.name or "the key" for field, _ in select.keys)
+    return f"listing the values of {keys} in the catalog (values = […]), which shows every listed group"

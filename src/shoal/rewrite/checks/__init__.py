@@ -1,0 +1,1 @@
+"""Refusals of queries that would be paid for and answer nothing."""

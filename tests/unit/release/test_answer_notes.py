@@ -1,0 +1,122 @@
+"""An answer says what of each owner counts, why groups or numbers are missing, and when noise is larger than what is shown."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import shoal
+
+OWNERS, ROWS = 300, 3000
+CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
+
+
+@pytest.fixture(scope="module")
+def session():
+    """Ten rows of each owner; orders of two rows; twenty towns."""
+    number = np.arange(ROWS)
+    orders = pa.table(
+        {
+            "uid": number % OWNERS,
+            "order_id": number // 2,
+            "town": number % 20,
+            "spend": (number % 50).astype(float),
+        }
+    )
+    towns = pa.table({"town": np.arange(20), "land": np.arange(20) % 4})
+    facts = {"spend": {"bounds": [0, 50]}}
+    tables = {"orders": {"owner": "uid", "columns": facts}, "towns": {"public": True}}
+    defaults = {"epsilon": 1.0, "delta": 1e-6, "max_groups_per_owner": 4}
+    catalog = {"tables": tables, "defaults": defaults}
+    return shoal.connect({"orders": orders, "towns": towns}, catalog=catalog)
+
+
+def notes(session, sql):
+    return " ".join(session.query(sql).notes)
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT town, COUNT(*) FROM orders GROUP BY town", "Each owner counts in at most 4 groups"),
+        ("SELECT COUNT(DISTINCT order_id) FROM orders", "COUNT(DISTINCT order_id) counts at most"),
+        (f"{CLAUSE}(epsilon = 1) COUNT(*, contribution_bounds_per_group => (0, 3)) FROM orders", "counts at most 3 rows of each"),
+        (f"{CLAUSE}(epsilon = 1, max_rows_contributed = 7) COUNT(*) FROM orders", "Each owner counts with at most 7 rows"),
+        (f"{CLAUSE}(epsilon = 1) SUM(spend, contribution_bounds_per_group => (0, 9)) FROM orders", "is clamped to [0, 9]"),
+        (f"{CLAUSE}(epsilon = 1) AVG(spend) FROM orders", "AVG(spend) is the average of the owners' own averages"),
+        (f"{CLAUSE}(epsilon = 1) MEDIAN(spend) FROM orders", "looks at no more than"),
+    ],
+)  # fmt: skip
+def test_limits_on_each_owner_are_said_on_the_answer(session, sql, said):
+    assert said in notes(session, sql)
+
+
+def test_a_catalog_bound_of_one_row_that_clamps_a_sum_is_said(session):
+    sql = f"{CLAUSE}(epsilon = 1) SUM(spend) FROM orders"
+    assert "bounds of a column are those of one row" in notes(session, sql)
+
+
+def test_notes_reach_the_terminal_and_the_notebook(session):
+    result = session.query("SELECT COUNT(DISTINCT order_id) FROM orders")
+    assert "note: COUNT(DISTINCT order_id) counts at most" in repr(result)
+    assert "counts at most" in result._repr_html_()
+
+
+def test_an_answer_without_groups_says_how_many_owners_a_group_needs_and_what_helps(session):
+    sql = f"{CLAUSE}(epsilon = 0.01, delta = 1e-9, max_groups_contributed = 4) town, COUNT(*) FROM orders GROUP BY town"
+    said = notes(session, sql)
+    plan = session.explain(sql).to_dict()["selects"][0]["selection"]
+    assert f"it takes {plan['owners_for_even_chance']:,} owners for an even chance" in said
+    assert "a larger epsilon" in said
+    assert "a smaller max_groups_contributed than 4" in said
+    assert "values of town in the catalog" in said
+
+
+def test_keys_of_a_public_table_come_with_the_clause_that_lists_them(session):
+    clause = f"{CLAUSE}(epsilon = 0.01, delta = 1e-9, max_groups_contributed = 1)"
+    sql = f"{clause} t.land, COUNT(*) FROM orders o JOIN towns t ON o.town = t.town GROUP BY t.land"
+    assert "OPTIONS(group_selection_strategy = PUBLIC_GROUPS) with FROM towns LEFT JOIN" in notes(session, sql)
+
+
+def test_an_answer_with_groups_says_which_are_mostly_left_out(session):
+    sql = f"{CLAUSE}(epsilon = 9, delta = 1e-6) town % 2 AS k, COUNT(DISTINCT uid) FROM orders GROUP BY k"
+    assert "has an even chance to appear" in notes(session, sql)
+
+
+def test_a_cell_without_bounds_says_how_many_owners_finding_them_takes(session):
+    said = notes(session, f"{CLAUSE}(epsilon = 0.001) SUM(town) FROM orders")
+    assert "so the cell is NULL" in said
+    assert "Finding them takes about" in said
+
+
+def test_an_error_bar_larger_than_the_number_warns(session):
+    weak = session.query(f"{CLAUSE}(epsilon = 0.0000001) COUNT(DISTINCT uid) AS n FROM orders")
+    strong = session.query(f"{CLAUSE}(epsilon = 100) COUNT(DISTINCT uid) AS n FROM orders")
+    # |noise| exceeds 3 of its own scales with chance 5%: at worst the warning is missing from one run in twenty
+    assert ("n: the ± is larger" in " ".join(weak.notes)) == (
+        abs(weak["n"][0]) < weak.intervals()["n_high"][0] - weak["n"][0]
+    )
+    assert "the ± is larger" not in " ".join(strong.notes)
+
+
+@pytest.mark.parametrize("epsilon", ["1e-10", "1e-8", "1e-6"])
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_a_count_at_a_tiny_epsilon_has_noise_and_an_interval_that_says_so(session, epsilon, delta):
+    sql = f"{CLAUSE}(epsilon = {epsilon}, delta = {delta}) COUNT(*) AS n FROM orders"
+    row = session.query(sql).intervals().to_dicts()[0]
+    assert row["n_high"] - row["n_low"] > 1000
+
+
+@pytest.mark.parametrize("aggregate", ["AVG(v)", "MAX(v)", "COUNT(*)"])
+def test_an_aggregate_over_groups_of_single_owners_is_refused_with_the_way_out(session, aggregate):
+    sql = f"SELECT {aggregate} FROM (SELECT order_id, SUM(spend) AS v FROM orders GROUP BY order_id) AS o"
+    with pytest.raises(shoal.ShoalError) as refused:
+        session.query(sql)
+    assert refused.value.code == "E_UID_LOST"
+    assert "Add uid to GROUP BY" in str(refused.value.hint)
+    session.query(sql.replace("SELECT order_id,", "SELECT order_id, uid,").replace("BY order_id", "BY order_id, uid"))
+
+
+def test_an_average_over_released_groups_is_still_answered(session):
+    assert len(session.query("SELECT AVG(n) FROM (SELECT town, COUNT(*) AS n FROM orders GROUP BY town) AS t")) == 1
