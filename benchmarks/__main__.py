@@ -18,6 +18,7 @@ BENCHMARKS = {
     "anonymity": "anonymity on the UCI Adult data: every published number, and speed beside pycanon and anjana",
     "knowledge": "the calculators of partial knowledge, and private sketches",
     "local": "the local model against other libraries: microseconds a report",
+    "policies": "policies beside owner-level privacy and OpenDP's tree",
     "guarantees": "composition of claims, exact and numerical, and the page of definitions",
     "peers": "other libraries on the same jobs, in an environment of their own",
 }

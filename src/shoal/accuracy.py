@@ -27,24 +27,21 @@ STEPS_OF_SEARCH = 60
 CLOSE_ENOUGH = Fraction(10**6 + 1, 10**6)
 
 
-def epsilon_for(
-    plan_at: Callable[[Fraction], StatementPlan], error: float, level: float, owners: int | None
-) -> Fraction:
+def epsilon_for(width_at: Callable[[Fraction], float], error: float) -> Fraction:
     """The smallest ε (to one part in a million, rounded up) at which the widest interval has at most this half-width.
 
-    Precondition: half-widths fall as ε grows, which holds for every mechanism here. `owners` is the size of a group, which
-    the error of an average depends on.
+    `width_at` plans the query with an ε and gives that half-width. Precondition: half-widths fall as ε grows, which holds
+    for every mechanism here.
     """
     wanted = _positive(error)
 
     def enough(epsilon: Fraction) -> bool:
         try:
-            plan = plan_at(epsilon)
+            return width_at(epsilon) <= wanted
         except ShoalError as refused:
             if refused.code != "E_OPTION_INVALID" or epsilon == LARGEST_EPSILON:
                 raise
             return False  # parts of it that the query fixes are more than this
-        return widest(plan, level, owners) <= wanted
 
     low, high = SMALLEST_EPSILON, LARGEST_EPSILON
     if not enough(high):
@@ -129,12 +126,7 @@ def _width(release: Release, level: float) -> float:
 
 def _average(releases: list[Release], level: float, owners: int | None) -> float:
     """(w_S + r·w_n) / (n − w_n): both noises within their widths at once, the mean anywhere within r of the middle."""
-    if owners is None:
-        raise ShoalError(
-            "E_USAGE",
-            "The error of an average depends on how many owners a group has.",
-            hint="Say about how many: owners=1000 in Python, --owners 1000 behind the command.",
-        )
+    expected = size_of_a_group(owners)
     total, count = releases
     bounds = total.bounds
     if bounds is None or isinstance(bounds, Inferred):
@@ -142,5 +134,16 @@ def _average(releases: list[Release], level: float, owners: int | None) -> float
     each = (1 + level) / 2
     radius = float(Steps.outward(bounds, total.noise.grid).radius * total.noise.grid)
     count_width = _width(count, each)
-    left = max(1.0, params.whole_number(owners, option="owners", largest=10**12) - count_width)
+    left = max(1.0, expected - count_width)
     return min(2 * radius, (_width(total, each) + radius * count_width) / left)
+
+
+def size_of_a_group(owners: int | None) -> int:
+    """How many owners the analyst expects in a group; an average's error cannot be told without."""
+    if owners is None:
+        raise ShoalError(
+            "E_USAGE",
+            "The error of an average depends on how many owners a group has.",
+            hint="Say about how many: owners=1000 in Python, --owners 1000 behind the command.",
+        )
+    return params.whole_number(owners, option="owners", largest=10**12)

@@ -6,12 +6,10 @@ import html
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from shoal import params
 from shoal.errors import ShoalError, missing_extra
-from shoal.policies.answers import one_draw
 from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY, from_bytes, to_bytes
 from shoal.release.stored_rows import distinct_names, plain
 
@@ -227,18 +225,7 @@ class PolicyResult(Result):
 
     def _interval(self, index: int, level: float) -> tuple[Any, Any] | None:
         found = (self._kept.spreads or {}).get(index)
-        if found is None or all(width is None for width in found[2]):
-            return None
-        half = one_draw(found[0], level) * float(found[1])
-        values = self._table.column(index).to_pylist()
-        ends = [
-            [
-                None if v is None or w is None else float(v) + sign * half * w
-                for v, w in zip(values, found[2], strict=True)
-            ]
-            for sign in (-1, 1)
-        ]
-        return np.array(ends[0], dtype=object), np.array(ends[1], dtype=object)
+        return None if found is None else found.interval(self._table.column(index).to_pylist(), level)
 
     @property
     def cost(self) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from shoal import params
 from shoal.accounting.spending.asking import Request, Terms
 from shoal.catalog import CARRIED_OWNER, Catalog, fold
-from shoal.errors import ShoalError
+from shoal.errors import InternalError, ShoalError
 from shoal.explain import Explanation, explain_plan
 from shoal.policies.charging import uses_public_counts
 from shoal.result import PolicyResult, Result, Rows
@@ -153,12 +153,13 @@ class Session:
         The query's own epsilon (and the catalog's limit on it) is ignored. `owners` says how many owners a group has, which
         the error of AVG depends on.
         """
-        from shoal.accuracy import epsilon_for
+        from shoal.accuracy import epsilon_for, widest
 
         checked = float(params.confidence_level(level))
         if self._under_policy(sql) is not None:
-            raise ShoalError("E_UNSUPPORTED", "epsilon_for does not plan queries under a policy yet.")
-        found = epsilon_for(lambda epsilon: self._planned(sql, epsilon)[0], error, checked, owners)
+            found = epsilon_for(lambda epsilon: self._policy_width(sql, epsilon, checked, owners), error)
+        else:
+            found = epsilon_for(lambda epsilon: widest(self._planned(sql, epsilon)[0], checked, owners), error)
         return float(max(found, self._floor or found))
 
     def _planned(
@@ -207,6 +208,14 @@ class Session:
         from shoal.release.policy_clause.plan import plan_policy
 
         return plan_policy(select, self._deadline(), public_n=public_n)
+
+    def _policy_width(self, sql: str, epsilon: Fraction, level: float, owners: int | None) -> float:
+        from shoal.release.policy_clause.accuracy import widest
+
+        planned = self._under_policy(sql, epsilon)
+        if planned is None:
+            raise InternalError("a query changed while it was planned")
+        return widest(planned[0], level, owners)
 
     def _policy_query(self, plan: PolicyPlan, explain: bool, terms: Terms) -> Result | Rows:
         import pyarrow as pa

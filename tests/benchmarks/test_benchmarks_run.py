@@ -168,3 +168,10 @@ def test_the_faster_peer_is_what_the_local_model_is_held_against():
     assert "gone could not be run: no wheel" in lines
     for _, script in speed.PEERS.values():
         assert "shoal" not in (speed.SCRIPTS / script).read_text(encoding="utf-8")
+
+
+def test_policies_stand_beside_owner_level_privacy_and_a_tree(tmp_path):
+    shown = run("policies", "--share", 100, "--results", tmp_path)
+    found = record(tmp_path)
+    assert all(each["measured"] > 0 for each in found["lines"].values())
+    assert "OpenDP's tree" in shown

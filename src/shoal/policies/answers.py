@@ -221,29 +221,53 @@ def _plain(value: Any) -> Any:
 
 
 def _cumulative(plan: ReleasePlan, drawn: list[list[int]], n: int | None, level: float) -> Answers:
-    raw, variances, singles = prefix_estimates(plan, drawn, n)
+    raw = prefix_estimates(plan, drawn, n)
     values = _consistent(plan, raw, drawn, n)
-    largest = max((discrete_variance(each.scale) for each in plan.measured), default=0.0)
-    half = np.where(singles > 0, singles_half(singles, plan, level), many_draws(variances, largest, level))
+    half = prefix_noise(plan).half_widths(level)
     top = math.inf if n is None else n
     low, high = np.clip(raw - half, 0, top), np.clip(raw + half, 0, top)
     return Answers(raw.tolist(), values.tolist(), low.tolist(), high.tolist())
 
 
-def singles_half(singles: Floats, plan: ReleasePlan, level: float) -> Floats:
-    """Half-widths of the prefixes that are one draw each."""
-    scales = {line.chain.top_scale for line in plan.lines if line.chain.kind == "ordered"}
-    half = np.zeros(len(singles))
-    for scale in scales:
-        half[singles == float(scale)] = one_draw(scale, level)
-    return half
+@dataclass(frozen=True)
+class PrefixNoise:
+    """The noise of c_1 … c_m: `which` is 0 where a prefix is known, k where it is one draw of `scales[k − 1]`, −1 where it is a
+    combination of draws with this variance, the largest of one draw being `largest`.
+    """  # noqa: D205 - one sentence
+
+    which: tuple[int, ...]
+    scales: tuple[Fraction, ...]
+    variances: tuple[float, ...]
+    largest: float
+
+    def half_widths(self, level: float) -> Floats:
+        """How far the noise may have moved each prefix: exact where it is one draw."""
+        which = np.array(self.which)
+        half = np.array([0, *(one_draw(scale, level) for scale in self.scales), 0], dtype=float)[which]
+        return np.where(which < 0, many_draws(np.array(self.variances), self.largest, level), half)
 
 
-def prefix_estimates(plan: ReleasePlan, drawn: list[list[int]], n: int | None) -> tuple[Floats, Floats, Floats]:
-    """c_1 … c_m by least squares, their variances, and the scale where a prefix is a single draw (else 0)."""
+def prefix_noise(plan: ReleasePlan) -> PrefixNoise:
+    """Line by line, as the plan says."""
+    size = plan.rule.domain.attribute(plan.query.attributes(plan.rule.domain)[0]).size
+    scales = tuple(dict.fromkeys(line.chain.top_scale for line in plan.lines if line.chain.kind == "ordered"))
+    which, variances = np.zeros(size, dtype=int), np.zeros(size)
+    for line in plan.lines:
+        chain, stop = line.chain, line.start + line.chain.line.width
+        if chain.kind == "ordered":
+            which[line.start : line.start + chain.line.unknown] = 1 + scales.index(chain.top_scale)
+        elif chain.line.unknown:
+            variances[line.start : stop] = strategies.position_variances(chain, discrete_variance)
+            which[line.start : stop] = np.where(variances[line.start : stop] > 0, -1, 0)
+    largest = max((discrete_variance(each.scale) for each in plan.measured), default=0.0)
+    return PrefixNoise(tuple(which.tolist()), scales, tuple(variances.tolist()), largest)
+
+
+def prefix_estimates(plan: ReleasePlan, drawn: list[list[int]], n: int | None) -> Floats:
+    """c_1 … c_m by least squares."""
     size = plan.rule.domain.attribute(plan.query.attributes(plan.rule.domain)[0]).size
     known = [0, *drawn[0]]
-    raw, variances, singles = np.zeros(size), np.zeros(size), np.zeros(size)
+    raw = np.zeros(size)
     for number, line in enumerate(plan.lines):
         chain, stop = line.chain, line.start + line.chain.line.width
         base = known[number]
@@ -255,10 +279,7 @@ def prefix_estimates(plan: ReleasePlan, drawn: list[list[int]], n: int | None) -
             continue
         cells = numbers[-1] if chain.kind != "ordered" else np.zeros(0)
         raw[line.start : stop] = base + strategies.estimate(chain, numbers[0], cells, total, discrete_variance)
-        variances[line.start : stop] = strategies.position_variances(chain, discrete_variance)
-        if chain.kind == "ordered":
-            singles[line.start : line.start + chain.line.unknown] = float(chain.top_scale)
-    return raw, variances, singles
+    return raw
 
 
 def _consistent(plan: ReleasePlan, raw: Floats, drawn: list[list[int]], n: int | None) -> Floats:
@@ -296,7 +317,7 @@ def _prefix_lookup(
         summed = np.append(0, np.cumsum(drawn[0])).astype(float)
         return dict(enumerate(summed)), dict(enumerate(rising_between(summed, 0.0, math.inf if n is None else n)))
     if plan.lines:
-        raw, _, _ = prefix_estimates(plan, drawn, n)
+        raw = prefix_estimates(plan, drawn, n)
         consistent = _consistent(plan, raw, drawn, n)
         return dict(enumerate(np.append(0.0, raw))), dict(enumerate(np.append(0.0, consistent)))
     found: dict[int, float] = {0: 0.0}

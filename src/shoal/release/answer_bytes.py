@@ -24,7 +24,9 @@ from shoal.plan.aggregates import Aggregate, NoisyMeasure
 from shoal.plan.expressions import Literal
 from shoal.plan.measures import Measure, Steps
 from shoal.plan.types import Kind, Type
+from shoal.policies.answers import PrefixNoise
 from shoal.release.error_bars import NO_VALUES, CopiedAggregate, ErrorBars
+from shoal.release.policy_clause.intervals import CopiedSpread, OneDraw, QuantileSpread, Ratio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,12 +40,10 @@ _FIELDS = frozenset({"promise", "epsilon", "delta", "level", "private", "notes",
 _CLASSES = {
     **{kind.__name__: kind for union in (Aggregate, Measure) for kind in get_args(union)},
     **{kind.__name__: kind for kind in (LaplaceNoise, GaussianNoise, Shift, Bounds, Steps)},
+    **{kind.__name__: kind for kind in (CopiedSpread, OneDraw, Ratio, QuantileSpread, PrefixNoise)},
 }
 """What may be in the bytes: public parameters of a release."""
 _LEFT_OUT = {"neighbours"}
-
-Spread = tuple[Fraction, Fraction, list[float | None]]
-"""Of a column of a policy's answer: scale and grid of the noise, and its width in every row."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class KeptAnswer:
     private: bool
     notes: tuple[str, ...]
     bars: ErrorBars
-    spreads: Mapping[int, Spread] | None = None
+    spreads: Mapping[int, CopiedSpread] | None = None
     """Of an answer under a policy; such an answer has no other bars."""
 
 
@@ -101,15 +101,15 @@ def _taken(reading: NoisyMeasure) -> dict[str, Any]:
     return {name: _data(getattr(reading, name)) for name in ("measure", "noise", "grid", "bounds", "steps")}
 
 
-def _spreads(spreads: Mapping[int, Spread] | None) -> Any:
+def _spreads(spreads: Mapping[int, CopiedSpread] | None) -> Any:
     if spreads is None:
         return None
-    return {str(i): [str(scale), str(grid), list(widths)] for i, (scale, grid, widths) in spreads.items()}
+    return {str(i): _data(spread) for i, spread in spreads.items()}
 
 
 def _data(value: Any) -> Any:
     """A public parameter as JSON: numbers, names, and objects of the classes listed above."""
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Fraction):
         return {"fraction": str(value)}
@@ -221,7 +221,7 @@ def _read_taken(data: Any) -> NoisyMeasure:
 
 
 def _value(data: Any) -> Any:
-    if data is None or isinstance(data, bool | int | str):
+    if data is None or isinstance(data, bool | int | float | str):
         return data
     if data.keys() == {"fraction"}:
         return _fraction(data["fraction"])
@@ -234,11 +234,11 @@ def _value(data: Any) -> Any:
     return _CLASSES[data["class"]](**{name: _value(found) for name, found in data["fields"].items()})
 
 
-def _read_spreads(data: Any, table: pa.Table) -> dict[int, Spread] | None:
+def _read_spreads(data: Any, table: pa.Table) -> dict[int, CopiedSpread] | None:
     if data is None:
         return None
-    found = {int(i): (_fraction(s), _fraction(g), list(widths)) for i, (s, g, widths) in data.items()}
-    for index, (_, _, widths) in found.items():
-        _require(0 <= index < table.num_columns and len(widths) == table.num_rows)
-        _require(all(width is None or isinstance(width, int | float) for width in widths))
+    found = {int(i): _value(spread) for i, spread in data.items()}
+    for index, spread in found.items():
+        _require(isinstance(spread, CopiedSpread) and 0 <= index < table.num_columns)
+        spread.interval(table.column(index).to_pylist(), 0.5)
     return found

@@ -184,7 +184,7 @@ def test_the_expected_error_of_ranges_is_the_measured_one(rule):
     rng = np.random.default_rng(0)
     errors = []
     for _ in range(600):
-        raw = np.append(0, answers.prefix_estimates(plan, draw(), 300)[0]) - truth
+        raw = np.append(0, answers.prefix_estimates(plan, draw(), 300)) - truth
         low, high = np.sort(rng.integers(0, 102, (60, 2)), axis=1).T
         kept = low < high
         errors.append(float(((raw[high] - raw[low])[kept] ** 2).mean()))

@@ -23,6 +23,7 @@ from shoal.policies import answers, charging
 from shoal.release.answer_bytes import PROMISE_KEY, KeptAnswer, from_bytes, to_bytes
 from shoal.release.error_bars import ErrorBars
 from shoal.release.execute import snapshot_of
+from shoal.release.policy_clause.intervals import CopiedSpread, OneDraw, QuantileSpread, Ratio
 from shoal.release.postprocess import evaluated, is_ordered, typed
 from shoal.release.stored_rows import arrow_type, distinct_names
 
@@ -34,15 +35,18 @@ if TYPE_CHECKING:
     from shoal.engines.base import Engine
     from shoal.engines.deadline import Deadline
     from shoal.plan.nodes import Node
+    from shoal.plan.policy_select import PolicyAggregate
+    from shoal.policies.domain import Attribute
+    from shoal.release.policy_clause.intervals import Spread
     from shoal.release.policy_clause.plan import Column, PolicyPlan, Quantiles
 
 
 @dataclass(frozen=True)
 class PolicyAnswer:
-    """Rows, and for each output column that is an aggregate: scale and grid of its noise, and its width in every row."""
+    """Rows, and for each output column that is an aggregate: its noise, and from which stored row each number comes."""
 
     table: pa.Table
-    spreads: Mapping[int, tuple[Fraction, Fraction, Any]]
+    spreads: Mapping[int, CopiedSpread]
 
 
 def execute_policy(
@@ -64,7 +68,7 @@ def execute_policy(
             with open_until_the_end.pop_all():  # closed before the answer is settled, so that nothing fails later
                 records = read_records(taken, select.table, select.rule.domain, select.owner, rows, entropy)
                 deadline.check()
-                return kept_answer(plan, finish(plan, stored_rows(plan, records, entropy), deadline, entropy))
+                return kept_answer(plan, finish(plan, *stored_rows(plan, records, entropy), deadline, entropy))
 
         written = to_bytes if terms.keeps_answer else None
         answer = charging.charged_run(ledger, plan, select.owner, user, select.sql, run, terms, written)
@@ -86,60 +90,91 @@ def kept_answer(plan: PolicyPlan, answer: PolicyAnswer) -> KeptAnswer:
         private=True,
         notes=(),
         bars=ErrorBars(pa.table({}), {}),
-        spreads={i: (scale, grid, list(widths)) for i, (scale, grid, widths) in answer.spreads.items()},
+        spreads=answer.spreads,
     )
 
 
-def stored_rows(plan: PolicyPlan, records: Records, entropy: Entropy = SYSTEM) -> pa.Table:
-    """Keys, aggregates, and beside each aggregate how far its noise reaches (as a factor of one draw)."""
+def stored_rows(plan: PolicyPlan, records: Records, entropy: Entropy = SYSTEM) -> tuple[pa.Table, dict[str, Spread]]:
+    """Keys and aggregates, and the noise of each aggregate."""
     drawn = [add_noise(each.event, each.totals(records), entropy) for each in plan.families]
     prefixes = {name: _prefixes(each, plan, records, entropy) for name, each in plan.quantiles.items()}
     columns: dict[str, Any] = {f.symbol: plan.values.keys.column(f.symbol) for f, _ in plan.select.keys}
+    spreads: dict[str, Spread] = {}
     for column in plan.columns:
         numbers, spread = _finished(plan, column, drawn, prefixes)
         field = column.aggregate.field
         columns[field.symbol] = pa.array(numbers, arrow_type(field.type))
-        columns[companion(field.symbol)] = pa.array(spread, pa.float64())
-    return pa.table(columns) if columns else pa.table({"nothing": pa.nulls(plan.values.count)})
+        if spread is not None:
+            spreads[field.symbol] = spread
+    rows = np.arange(plan.values.count, dtype=np.float64)
+    return pa.table({**columns, STORED_ROW: rows}), spreads
 
 
-def companion(symbol: str) -> str:
-    """The column that says how wide an aggregate's noise is."""
-    return f"{symbol}_w"
+STORED_ROW = "stored_row"
+"""The column that says which stored row a row came from."""
 
 
 def _finished(
-    plan: PolicyPlan, column: Column, drawn: list[Any], prefixes: dict[str, list[float]]
-) -> tuple[list[Any], list[float | None]]:
+    plan: PolicyPlan, column: Column, drawn: list[Any], prefixes: dict[str, answers.Answers]
+) -> tuple[list[Any], Spread | None]:
     aggregate = column.aggregate
     if aggregate.attribute:
-        found = plan.quantiles[aggregate.attribute]
-        values = [quantile(found, prefixes[aggregate.attribute], s, aggregate.continuous) for s in aggregate.shares]
-        single: Any = values if aggregate.field.type == RELEASED_LIST else values[0]
-        return [single], [None]
-    family = plan.families[column.families[-1]]
-    numbers = drawn[column.families[-1]]
-    if aggregate.kind != "avg":
-        if aggregate.field.type.kind is Kind.INTEGER:
-            return saturate_int64(numbers).tolist(), [1.0] * len(numbers)
-        return [float(number * family.table.grid) for number in numbers], [1.0] * len(numbers)
-    counts = drawn[column.families[0]]
-    means = [
-        float(min(max(centre + number * family.table.grid / max(1, int(count)), low), high))
-        for number, count, centre, (low, high) in zip(numbers, counts, column.centres, column.ends, strict=True)
-    ]
-    exact = not plan.families[column.families[0]].scale
-    return means, [1 / max(1, int(count)) if exact else None for count in counts]
+        return _quantiles(plan.quantiles[aggregate.attribute], aggregate, prefixes[aggregate.attribute])
+    if aggregate.kind == "avg":
+        return _averages(plan, column, drawn)
+    family, numbers = plan.families[column.families[-1]], drawn[column.families[-1]]
+    whole = aggregate.field.type.kind is Kind.INTEGER
+    values = saturate_int64(numbers).tolist() if whole else [float(number * family.table.grid) for number in numbers]
+    return values, OneDraw(tuple(map(float, values)), family.scale, family.table.grid)
+
+
+def _averages(plan: PolicyPlan, column: Column, drawn: list[Any]) -> tuple[list[Any], Spread]:
+    """Averages c + S/C between the values a row can have; C counts as at least 1."""
+    tallied, summed = (plan.families[i] for i in column.families)
+    counts, sums = ([int(number) for number in drawn[i]] for i in column.families)
+    grid = summed.table.grid
+    means = tuple(
+        float(min(max(centre + number * grid / max(1, count), low), high))
+        for number, count, centre, (low, high) in zip(sums, counts, column.centres, column.ends, strict=True)
+    )
+    if not tallied.scale:
+        return list(means), OneDraw(means, summed.scale, grid, tuple(max(1, count) for count in counts))
+    limits = tuple((float(low), float(high)) for low, high in column.ends)
+    totals, centres = tuple(float(number * grid) for number in sums), tuple(map(float, column.centres))
+    return list(means), Ratio(totals, tuple(counts), centres, limits, summed.scale, grid, tallied.scale)
 
 
 # ---- quantiles -------------------------------------------------------------------------------------------------------
 
 
-def _prefixes(found: Quantiles, plan: PolicyPlan, records: Records, entropy: Entropy) -> list[float]:
-    """c_0 … c_m, rising, from one draw."""
+def _prefixes(found: Quantiles, plan: PolicyPlan, records: Records, entropy: Entropy) -> answers.Answers:
+    """c_1 … c_m from one draw, as drawn and rising."""
     kept = _filtered(records, plan) if found.filtered else records
     drawn = answers.draw(found.plan, kept, entropy)
-    return [0.0, *answers.answer(found.plan, drawn, kept.n if plan.public_n else None, 0.95).values]
+    return answers.answer(found.plan, drawn, kept.n if plan.public_n else None, 0.95)
+
+
+def _quantiles(
+    found: Quantiles, aggregate: PolicyAggregate, prefixes: answers.Answers
+) -> tuple[list[Any], Spread | None]:
+    """The quantiles in the one row there is; a list of them has no interval."""
+    rising = [0.0, *prefixes.values]
+    values = [quantile(found, rising, share, aggregate.continuous) for share in aggregate.shares]
+    if aggregate.field.type == RELEASED_LIST:
+        return [values], None
+    return values, QuantileSpread(
+        tuple(map(float, _ordered(found).values[found.low : found.high + 1])),
+        (0.0, *prefixes.raw),
+        answers.prefix_noise(found.plan),
+        found.low,
+        found.high,
+        float(aggregate.shares[0]),
+        values[0],
+    )
+
+
+def _ordered(found: Quantiles) -> Attribute:
+    return found.plan.rule.domain.ordered(found.plan.query.attributes(found.plan.rule.domain)[0])
 
 
 def _filtered(records: Records, plan: PolicyPlan) -> Records:
@@ -152,7 +187,7 @@ def _filtered(records: Records, plan: PolicyPlan) -> Records:
 
 def quantile(found: Quantiles, prefixes: list[float], share: Fraction, continuous: bool) -> float:
     """The quantile of the positions that WHERE leaves; of nobody, the middle of them."""
-    attribute = found.plan.rule.domain.ordered(found.plan.query.attributes(found.plan.rule.domain)[0])
+    attribute = _ordered(found)
     counts = np.array(prefixes[found.low + 1 : found.high + 2]) - prefixes[found.low]
     total = float(counts[-1])
     if total < 0.5:
@@ -173,48 +208,33 @@ def quantile(found: Quantiles, prefixes: list[float], share: Fraction, continuou
 # ---- after the noise -------------------------------------------------------------------------------------------------
 
 
-def finish(plan: PolicyPlan, stored: pa.Table, deadline: Deadline, entropy: Entropy = SYSTEM) -> PolicyAnswer:
+def finish(
+    plan: PolicyPlan, stored: pa.Table, spreads: Mapping[str, Spread], deadline: Deadline, entropy: Entropy = SYSTEM
+) -> PolicyAnswer:
     """HAVING, expressions, ORDER BY and LIMIT over stored rows; in random order unless ORDER BY says otherwise."""
-    fields = {column.aggregate.field.symbol for column in plan.columns}
-    root, carried = with_companions(plan.select.root, fields)
+    root, carried = with_stored_row(plan.select.root)
     rows = evaluated(root, {"released_0": stored}, deadline)
     if not is_ordered(plan.select.root):
         rows = rows.take(pa.array(entropy.permutation(rows.num_rows)))
     shown = plan.select.root.fields
     columns = [typed(rows.column(f.symbol).combine_chunks(), f) for f in shown]
     table = pa.Table.from_arrays(columns, names=distinct_names([f.name for f in shown]))
-    scales = {c.aggregate.field.symbol: _scale(plan, c) for c in plan.columns}
-    spreads = {
-        i: (*scales[carried[f.symbol][0]], rows.column(carried[f.symbol][1]).to_pylist())
-        for i, f in enumerate(shown)
-        if f.symbol in carried
-    }
-    return PolicyAnswer(table, spreads)
+    origin = tuple(int(row) for row in rows.column(STORED_ROW).to_pylist())
+    originals = {i: carried[f.symbol] for i, f in enumerate(shown) if f.symbol in carried}
+    return PolicyAnswer(table, {i: CopiedSpread(spreads[s], origin) for i, s in originals.items() if s in spreads})
 
 
-def _scale(plan: PolicyPlan, column: Column) -> tuple[Fraction, Fraction]:
-    """The noise of an aggregate's last number: its scale in steps, and the size of a step."""
-    if not column.families:
-        return Fraction(0), Fraction(1)
-    family = plan.families[column.families[-1]]
-    return family.scale, family.table.grid
-
-
-def with_companions(node: Node, wanted: set[str]) -> tuple[Node, dict[str, tuple[str, str]]]:
-    """The tree with each aggregate's companion carried along its plain copies: symbol → (aggregate, its companion)."""
+def with_stored_row(node: Node) -> tuple[Node, dict[str, str]]:
+    """The tree with the number of the stored row carried along, and which symbols are plain copies of which stored ones."""
+    row = Field("", STORED_ROW, DOUBLE)
     if isinstance(node, nodes.StoredRows):
-        extra = tuple(Field("", companion(s), DOUBLE) for s in sorted(wanted))
-        return replace(node, fields=(*node.fields, *extra)), {s: (s, companion(s)) for s in wanted}
+        return replace(node, fields=(*node.fields, row)), {f.symbol: f.symbol for f in node.fields}
     if isinstance(node, nodes.Filter | nodes.Sort):
-        below, carried = with_companions(node.input, wanted)
+        below, carried = with_stored_row(node.input)
         return replace(node, input=below), carried
     if isinstance(node, nodes.Project):
-        below, carried = with_companions(node.input, wanted)
-        items, kept = list(node.items), {}
-        for f, value in node.items:
-            if isinstance(value, ColumnOf) and value.symbol in carried:
-                original, width = carried[value.symbol]
-                kept[f.symbol] = (original, companion(f.symbol))
-                items.append((Field("", companion(f.symbol), DOUBLE), ColumnOf(width, DOUBLE)))
-        return replace(node, input=below, items=tuple(items)), kept
+        below, carried = with_stored_row(node.input)
+        copies = [(f.symbol, v.symbol) for f, v in node.items if isinstance(v, ColumnOf) and v.symbol in carried]
+        items = (*node.items, (row, ColumnOf(STORED_ROW, DOUBLE)))
+        return replace(node, input=below, items=items), {copy: carried[of] for copy, of in copies}
     raise InternalError("a policy's query has an unexpected shape")
