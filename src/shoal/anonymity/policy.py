@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("table", "quasi", "sensitive", "owner", "population", "sampling", "distance")
 LIMITS = ("max_share_below_k", "max_risk")
-_HINT = "See docs/howto/anonymity-check.md."
+_HINT = "shoal help anonymity-check shows how a policy is written."
 
 
 @dataclass(frozen=True)

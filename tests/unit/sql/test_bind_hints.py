@@ -22,7 +22,7 @@ def session():
         ("MAX(day) FROM visits", "E_UNSUPPORTED", "DATE_DIFF('day', "),
         ("SUM(open) FROM visits", "E_UNSUPPORTED", "COUNTIF"),
         ("COUNT(*) FROM UNNEST([1, 2])", "E_TABLE_FUNCTION", "VALUES"),
-        ("SUM(RANDOM()) FROM visits", "E_FUNCTION_NOT_ALLOWED", "docs/reference/functions.md"),
+        ("SUM(RANDOM()) FROM visits", "E_FUNCTION_NOT_ALLOWED", "shoal functions"),
         ("COUNT(LOWWER(site)) FROM visits", "E_FUNCTION_NOT_ALLOWED", "LOWER"),
     ],
 )

@@ -54,7 +54,7 @@ def _of_values(found: Measurement) -> Iterator[Limit]:
         yield Limit(
             "homogeneity", "Homogeneity",
             "No sensitive column was named: whether all owners of a class share a value was not measured.",
-            None, "docs/howto/attack-homogeneity.md",
+            None, "shoal help howto/attack-homogeneity",
         )  # fmt: skip
     for column in found.sensitive.values():
         yield _homogeneity(found, column)
@@ -71,7 +71,11 @@ def _homogeneity(found: Measurement, column: Sensitive) -> Limit:
             f"{percent(column.alpha)} of them."
         )
     return Limit(
-        "homogeneity", f"Homogeneity: {column.column}", sentence, column.homogeneous, "docs/howto/attack-homogeneity.md"
+        "homogeneity",
+        f"Homogeneity: {column.column}",
+        sentence,
+        column.homogeneous,
+        "shoal help howto/attack-homogeneity",
     )
 
 
@@ -81,7 +85,7 @@ def _background(found: Measurement, column: Sensitive) -> Limit:
         "background_knowledge", f"Background knowledge: {column.column}",
         f"An attacker who can rule out one value of {column.column} is certain about {known}: their class has at most "
         "two values.",
-        column.nearly_known, "docs/howto/attack-homogeneity.md",
+        column.nearly_known, "shoal help howto/attack-homogeneity",
     )  # fmt: skip
 
 
@@ -91,7 +95,7 @@ def _gain(column: Sensitive) -> Limit:
         f"Seeing a class makes some value of {column.column} up to {number(1 + column.beta)} times as likely as in the whole "
         f"table (β = {number(column.beta)}), and moves up to {percent(column.t)} of the distribution "
         f"(t = {number(column.t)}, {column.distance}). A class of HIV and hepatitis B counts as two values.",
-        column.beta, "docs/theory/anonymity.md",
+        column.beta, "shoal help theory/anonymity",
     )  # fmt: skip
 
 
@@ -100,7 +104,7 @@ def _of_columns(found: Measurement) -> Iterator[Limit]:
         yield Limit(
             "published_columns", f"Published beside: {name}",
             f"Together with {name}, which is published as it is, {of_owners(unique, found.owners, found.unit)} are unique.",
-            unique, "docs/howto/attack-linkage.md",
+            unique, "shoal help howto/attack-linkage",
         )  # fmt: skip
 
 
@@ -110,7 +114,7 @@ def _composition(found: Measurement) -> Limit:
         f"Nothing is known of other releases. Two that are k-anonymous each need not be so together: whoever is in both is in "
         f"the overlap of two classes, and the smallest class here has {counted(found.k)}. `shoal anonymity compose` measures two "
         "recodings of one table.",
-        found.k, "docs/howto/attack-composition.md",
+        found.k, "shoal help howto/attack-composition",
     )  # fmt: skip
 
 
@@ -121,7 +125,7 @@ def _of_the_search(recoded: str | None, finer: dict[str, int] | None) -> Iterato
         yield Limit(
             "thresholding", "Thresholding",
             "The recoding was fixed beforehand. Which classes were suppressed still tells that they were too small.",
-            None, "docs/theory/anonymity.md",
+            None, "shoal help theory/anonymity",
         )  # fmt: skip
         return
     worst = max((finer or {}).values(), default=0)
@@ -133,7 +137,7 @@ def _of_the_search(recoded: str | None, finer: dict[str, int] | None) -> Iterato
         f"less by up to {counted(worst)} rows. Minimal recodings can be undone on some data (Cohen, 2022)."
     )
     sentence += " A transformation fixed beforehand (`shoal anonymity apply`) does not have this."
-    yield Limit("minimality", "Minimality and downcoding", sentence, worst, "docs/theory/anonymity.md")
+    yield Limit("minimality", "Minimality and downcoding", sentence, worst, "shoal help theory/anonymity")
 
 
 def _fake_owners(found: Measurement) -> Limit:
@@ -144,7 +148,7 @@ def _fake_owners(found: Measurement) -> Limit:
         else "Somebody is alone in a class already: no fake owner is needed."
     )
     sentence += " A known total gives a suppressed count back by subtraction."
-    return Limit("added_rows", "An attacker who adds rows", sentence, fakes, "docs/howto/attack-differencing.md")
+    return Limit("added_rows", "An attacker who adds rows", sentence, fakes, "shoal help howto/attack-differencing")
 
 
 def _presence(found: Measurement) -> Iterator[Limit]:
@@ -152,13 +156,13 @@ def _presence(found: Measurement) -> Iterator[Limit]:
         yield Limit(
             "presence", "Presence",
             "Whether somebody is in the table at all is not protected: no population was given to measure δ-presence with.",
-            None, "docs/howto/attack-membership.md",
+            None, "shoal help howto/attack-membership",
         )  # fmt: skip
     else:
         yield Limit(
             "presence", "Presence",
             f"Of some class, {percent(found.presence[1])} of the population is in the table: an attacker is that sure.",
-            found.presence[1], "docs/howto/attack-membership.md",
+            found.presence[1], "shoal help howto/attack-membership",
         )  # fmt: skip
 
 
@@ -168,7 +172,7 @@ def _profiles(found: Measurement) -> Iterator[Limit]:
             "profiles", "Owners with several rows",
             f"An owner is known by the set of their classes. Only {counted(found.profile_k)} share the rarest set, while every "
             f"class has {counted(found.k)}.",
-            found.profile_k, "docs/theory/anonymity.md",
+            found.profile_k, "shoal help theory/anonymity",
         )  # fmt: skip
 
 
@@ -177,5 +181,5 @@ def _choice(found: Measurement) -> Limit:
         "quasi_identifiers", "The choice of quasi-identifiers",
         f"All of this holds against an attacker who knows {', '.join(found.quasi)} and nothing else. k-anonymity is also not "
         "closed under post-processing: a table computed from this one need not have it.",
-        len(found.quasi), "docs/howto/attack-linkage.md",
+        len(found.quasi), "shoal help howto/attack-linkage",
     )  # fmt: skip

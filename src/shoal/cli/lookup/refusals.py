@@ -1,22 +1,13 @@
-"""What every code means: the page `why-was-my-query-refused.md`, which the wheel carries along, cut by code."""
+"""What every code means: the page `why-was-my-query-refused`, cut by code."""
 
 from __future__ import annotations
 
+import posixpath
 import re
-from importlib import resources
-from pathlib import Path
 
-PAGE = "why-was-my-query-refused.md"
-_DIRECTIVE = re.compile(r"<!--.*?-->\n?", re.DOTALL)
-_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+from shoal.cli.lookup import pages
 
-
-def page() -> str:
-    """The whole page, from the installed package or from the source tree."""
-    carried = resources.files("shoal") / PAGE
-    if carried.is_file():
-        return carried.read_text(encoding="utf-8")
-    return (Path(__file__).parents[4] / "docs" / "howto" / PAGE).read_text(encoding="utf-8")
+PAGE = "howto/why-was-my-query-refused"
 
 
 def explained(code: str) -> str | None:
@@ -25,7 +16,7 @@ def explained(code: str) -> str | None:
     >>> print(explained("E_MULTI_STATEMENT").splitlines()[0])
     E_MULTI_STATEMENT — more than one statement. Send them one by one.
     """
-    text = page()
+    text = pages.markdown(PAGE)
     section = re.search(rf"^\*\*{re.escape(code)}\*\* — .*?(?=^\*\*E_|^## |\Z)", text, re.MULTILINE | re.DOTALL)
     if section is not None:
         return _plain(section[0].replace(f"**{code}**", code, 1))
@@ -35,8 +26,8 @@ def explained(code: str) -> str | None:
 
 def codes() -> list[str]:
     """Every code that is explained."""
-    return sorted(set(re.findall(r"^(?:\*\*|\| `)(E_[A-Z_]+)", page(), re.MULTILINE)))
+    return sorted(set(re.findall(r"^(?:\*\*|\| `)(E_[A-Z_]+)", pages.markdown(PAGE), re.MULTILINE)))
 
 
 def _plain(markdown: str) -> str:
-    return _LINK.sub(r"\1", _DIRECTIVE.sub("", markdown)).strip()
+    return pages.readable(markdown, posixpath.dirname(PAGE))

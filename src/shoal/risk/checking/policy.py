@@ -123,7 +123,7 @@ def policy_from(data: dict[str, Any]) -> Policy:
 
 
 def _wrong(sentence: str) -> ShoalError:
-    return ShoalError("E_USAGE", sentence, hint="See docs/howto/risk-check.md.")
+    return ShoalError("E_USAGE", sentence, hint="shoal help risk-check shows how a policy is written.")
 
 
 class _Entry:

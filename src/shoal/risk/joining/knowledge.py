@@ -72,7 +72,7 @@ def knowledge_from(data: dict[str, Any]) -> Knowledge:
 
 
 def _wrong(sentence: str) -> ShoalError:
-    return ShoalError("E_USAGE", sentence, hint="See docs/howto/risk-join.md.")
+    return ShoalError("E_USAGE", sentence, hint="shoal help risk-join shows how this is written.")
 
 
 def spaces_of(datasets: Sequence[SketchedDataset], known: Knowledge) -> dict[str, tuple[str | None, bool]]:

@@ -127,7 +127,7 @@ def _not_allowed(name: str, position: Position) -> ShoalError:
     return ShoalError(
         "E_FUNCTION_NOT_ALLOWED",
         f"The function {shown.upper()} is not on the list of allowed functions.",
-        hint=f"{known}docs/reference/functions.md lists what may be called.",
+        hint=f"{known}Run shoal functions for the list.",
         position=position,
     )
 
