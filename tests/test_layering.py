@@ -25,6 +25,7 @@ LAYERS = (
     ("engines",),
     ("schema", "release", "explain", "accuracy"),
     ("result", "plot", "session"),
+    ("service",),
     ("cli", "web", "__main__"),
 )
 SUBLAYERS = {
@@ -72,7 +73,7 @@ DOORS = {
     "duckdb": ("engines", "release.postprocess", "risk.scanning.sources"),
     "opendp": ("mechanisms.sampling.opendp_samplers",),
     "dp_accounting": ("accounting",),
-    "sqlite3": ("accounting.stores",),
+    "sqlite3": ("accounting.stores", "service.store"),
     "psycopg": ("accounting.stores.postgresql",),
     "random": (),
     "secrets": ("mechanisms.entropy", "accounting.stores", "accounting.spending.opening"),

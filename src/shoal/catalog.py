@@ -180,7 +180,7 @@ class Catalog:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Catalog:
         """Reads the same structure from a dict."""
-        _known_keys("The catalog", data, {"tables", "defaults"})
+        _known_keys("The catalog", data, {"tables", "defaults", "service"})
         raw_tables = data.get("tables", {})
         if not isinstance(raw_tables, dict) or not raw_tables:
             raise _wrong("The catalog names no tables.", 'Add a section such as [tables.visits] with owner = "uid".')

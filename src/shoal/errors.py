@@ -55,6 +55,12 @@ OTHER_CODES = frozenset(
         "E_USAGE",  # a wrong argument of a Python call or a command
         "E_MISSING_EXTRA",  # an optional dependency is not installed
         "E_IDEMPOTENCY",  # another request was sent under this key
+        "E_AUTH",  # no token, or one that is wrong, expired or revoked
+        "E_FORBIDDEN",  # a token that is good for other things
+        "E_NOT_FOUND",  # there is no such thing, or it is not yours
+        "E_RATE",  # too many requests in a short time
+        "E_BUSY",  # too much is waiting already, or the service is ending
+        "E_CANCELLED",  # the job was cancelled
         "E_GONE",  # an answer that was given and is no longer kept
         "E_SUSPENDED",  # a charged query of this user ended without an answer, and the custodian has not lifted it
         "E_INTERNAL",  # a bug of ours, found before data was read: nothing is charged

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -132,6 +133,16 @@ class Session:
         import pyarrow as pa
 
         return Rows(pa.table({"explanation": str(explain_plan(plan, self._ledger)).splitlines()}))
+
+    def for_user(self, user: str, ledger: Ledger) -> Session:
+        """The same data and catalog, asked by somebody else and charged to another ledger."""
+        other = copy(self)
+        other._user, other._ledger, other._spent_by_promise = user, ledger, {}  # noqa: SLF001 - a copy of ourselves
+        return other
+
+    def asked(self, sql: str, *, composition: str = "basic") -> tuple[StatementPlan | PolicyPlan, bool]:
+        """The verified plan of any statement, and whether it is only to be explained. Reads no data."""
+        return self._under_policy(sql) or self._planned(sql, composition=composition)
 
     def plan(self, sql: str, *, composition: str = "basic") -> StatementPlan:
         """The verified plan: what would be run, and what it would cost. Reads no data."""

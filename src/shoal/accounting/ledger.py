@@ -317,6 +317,14 @@ class Ledger:
         head = self._head()
         return head.sequence, head.hash
 
+    def anchor_of(self, sequence: int) -> Anchor:
+        """Number and hash of one row."""
+        with self._looking() as (transaction, _):
+            found = transaction.row(sequence)
+        if found is None:
+            raise InternalError("there is no such row")
+        return sequence, found.hash
+
     def stored_answer(self, fingerprint: str) -> bytes | None:
         """The bytes kept for this fingerprint, if it was answered."""
         with self._looking() as (transaction, head):

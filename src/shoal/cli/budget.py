@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from pathlib import Path
@@ -284,51 +283,8 @@ def number(amount: Fraction) -> str:
 
 
 def as_data(book: Ledger) -> dict[str, Any]:
-    """The ledger for machines; exact amounts stand beside the rounded ones."""
+    """The ledger for machines."""
+    from shoal.accounting.spending.report_data import ledger_data
     from shoal.catalog import MIN_EPSILON_PER_QUERY
 
-    limit = (book.budget.epsilon, book.budget.delta) if book.budget is not None else None
-    return {
-        "accountant": book.accountant,
-        "promise": book.promise.to_data(),
-        "covers": book.covers or "rows",
-        "budget": amounts(limit),
-        "spent": amounts(book.spent),
-        "remaining": amounts(book.remaining),
-        "anchor": written_anchor(book.anchor),
-        "asked": {promise: amounts(asked) for promise, asked in book.asked_by_promise().items()},
-        "accounts": {account: amounts(sums) for account, sums in book.accounts().items()},
-        "suspensions": [asdict(suspension) for suspension in book.suspensions()],
-        "failing": asdict(book.told_by_failures(MIN_EPSILON_PER_QUERY)),
-        "by_user": {user: amounts(spent) for user, spent in book.spent_by_user().items()},
-        "entries": [entry_data(entry) for entry in book.entries()],
-    }
-
-
-def entry_data(entry: Entry) -> dict[str, Any]:
-    """One charge for machines."""
-    return {
-        "sequence": entry.sequence,
-        "noted_at": entry.noted_at,
-        "user": entry.user,
-        "query": entry.description,
-        "state": entry.state,
-        **(amounts((entry.epsilon, entry.delta)) or {}),
-        "promise": entry.promise,
-        "asked": amounts(entry.asked),
-        "covers": entry.covers or "rows",
-        "accounts": list(entry.accounts),
-        "why": entry.why,
-    }
-
-
-def amounts(both: tuple[Fraction, Fraction] | None) -> dict[str, Any] | None:
-    """(ε, δ) as numbers, and exactly as texts such as 1/3."""
-    if both is None:
-        return None
-    epsilon, delta = both
-    return {
-        "epsilon": float(epsilon),
-        "delta": float(delta),
-        "exact": {"epsilon": str(epsilon), "delta": str(delta)},
-    }
+    return ledger_data(book, MIN_EPSILON_PER_QUERY)

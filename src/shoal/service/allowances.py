@@ -1,0 +1,108 @@
+"""Limits inside a budget: to a user, a group or everyone (each), per day, week, month or ever.
+
+A charge must fit the ledger and every allowance that applies, in the ledger's one conditional write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from shoal.accounting.allowances import Allowance
+from shoal.errors import ShoalError
+from shoal.params import Budget
+from shoal.service.people import checked_name
+
+if TYPE_CHECKING:
+    from shoal.accounting.ledger import Ledger
+    from shoal.service.people import Caller
+    from shoal.service.store import Rows, Store
+
+PERIODS = ("day", "week", "month", "ever")
+EVERYONE = "everyone"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One `allow`: who may ask a data set, and within which limits."""
+
+    dataset: str
+    to: str
+    per: str = "ever"
+    budget: Budget | None = None
+    max_epsilon: Fraction | None = None
+    approve_above: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        if self.per not in PERIODS:
+            raise ShoalError("E_USAGE", "An allowance is per day, week, month or ever.")
+        if self.to != EVERYONE:
+            checked_name(self.to.removeprefix("group:"), "user or group")
+
+    def applies_to(self, caller: Caller) -> bool:
+        """Whether this is about the caller."""
+        if self.to.startswith("group:"):
+            return self.to.removeprefix("group:") in caller.groups
+        return self.to in {EVERYONE, caller.name}
+
+    def account(self, caller: Caller) -> Allowance | None:
+        """Where the caller's charges are added up; a group shares one account, everyone has their own."""
+        if self.budget is None:
+            return None
+        whom = self.to if self.to.startswith("group:") else f"user:{caller.name}"
+        kind = " each" if self.to == EVERYONE else ""
+        return Allowance(f"{self.dataset} {whom}{kind}", self.per, self.budget)  # type: ignore[arg-type]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the service shows it."""
+        return {
+            "dataset": self.dataset,
+            "to": self.to,
+            "per": self.per,
+            "budget": None
+            if self.budget is None
+            else {"epsilon": float(self.budget.epsilon), "delta": float(self.budget.delta)},
+            "max_epsilon_per_query": None if self.max_epsilon is None else float(self.max_epsilon),
+            "approve_above": None if self.approve_above is None else float(self.approve_above),
+        }
+
+
+def put(rows: Rows, grant: Grant) -> None:
+    """A new allowance; for the same people and period it takes the place of the one before."""
+    texts = ("", "") if grant.budget is None else (str(grant.budget.epsilon), str(grant.budget.delta))
+    limits = ("" if limit is None else str(limit) for limit in (grant.max_epsilon, grant.approve_above))
+    rows.run(
+        "INSERT OR REPLACE INTO allowances VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        *(grant.dataset, grant.to, grant.per, *texts, *limits, rows.now()),
+    )
+
+
+def grants(store: Store, dataset: str) -> list[Grant]:
+    """Every allowance of a data set."""
+    with store.reading() as rows:
+        found = rows.all("SELECT * FROM allowances WHERE dataset = ? ORDER BY whom, per", dataset)
+    return [_grant(row) for row in found]
+
+
+def _grant(row: dict[str, Any]) -> Grant:
+    budget = Budget(Fraction(row["epsilon"]), Fraction(row["delta"])) if row["epsilon"] else None
+    limits = (Fraction(row[name]) if row[name] else None for name in ("max_epsilon", "approve_above"))
+    return Grant(row["dataset"], row["whom"], row["per"], budget, *limits)
+
+
+def smallest(limits: list[Fraction | None]) -> Fraction | None:
+    """The tightest of the limits that are set."""
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def left(ledger: Ledger, accounts: list[Allowance], moment: str) -> list[tuple[Fraction, Fraction]]:
+    """What each account may still spend in the period of this moment."""
+    spent = ledger.accounts()
+    found = []
+    for account in accounts:
+        epsilon, delta = spent.get(account.account_at(moment), (Fraction(0), Fraction(0)))
+        limit = account.budget
+        if limit is not None:
+            found.append((max(Fraction(0), limit.epsilon - epsilon), max(Fraction(0), limit.delta - delta)))
+    return found

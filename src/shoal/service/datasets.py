@@ -1,0 +1,207 @@
+"""Data sets: a source, a catalog, a ledger that the same people share, and a version that the custodian moves on."""
+
+from __future__ import annotations
+
+import json
+import threading
+import tomllib
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shoal.accounting.ledger import Ledger
+from shoal.catalog import Catalog
+from shoal.engines.sources import open_source
+from shoal.errors import ShoalError
+from shoal.service.people import checked_name, not_found
+from shoal.session import Session
+
+if TYPE_CHECKING:
+    from shoal.params import Budget
+    from shoal.service.store import Rows, Store
+
+UNIT = "one person"
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """An open data set."""
+
+    name: str
+    unit: str
+    version: int
+    ledger_name: str
+    ledger: Ledger
+    catalog: Catalog
+    session: Session
+    share_answers: bool
+
+    def session_of(self, person: str, ledger: Any) -> Session:
+        """The session of one person, charged to this ledger."""
+        return self.session.for_user(person, ledger)
+
+
+@dataclass(frozen=True, slots=True)
+class NewDataSet:
+    """What `dataset add` says."""
+
+    name: str
+    source: str
+    catalog_path: str
+    budget: Budget | None
+    accountant: str = "basic"
+    ledger: str | None = None
+    unit: str = UNIT
+    new_people: bool = False
+
+
+class DataSets:
+    """The data sets of a service, opened when first asked and again after a refresh."""
+
+    def __init__(self, store: Store, home: Path) -> None:
+        self._store = store
+        self._home = home
+        self._open: dict[str, DataSet] = {}
+        self._ledgers: dict[str, Ledger] = {}
+        self._lock = threading.RLock()
+
+    # ---- adding --------------------------------------------------------------------------------------------------
+
+    def add(self, new: NewDataSet) -> DataSet:
+        """A new data set, opened once before it is written down: what cannot be opened is refused."""
+        checked_name(new.name, "data set")
+        text = _read_text(new.catalog_path)
+        catalog, _ = read_catalog(text)
+        source = _absolute(new.source)
+        kinds = sorted({t.owner_kind for t in catalog.tables.values() if t.owner_kind is not None})
+        with self._store.writing() as rows:
+            if rows.one("SELECT name FROM datasets WHERE name = ?", new.name):
+                raise ShoalError("E_USAGE", f"There is a data set '{new.name}' already, or there was.")
+            Session(open_source(source), catalog, Ledger.in_memory()).close()
+            ledger = self._ledger_for(rows, new, kinds)
+            rows.run(
+                "INSERT INTO datasets VALUES (?, ?, ?, ?, ?, ?, 1, ?, '')",
+                *(new.name, source, text, str(Path(new.catalog_path).absolute()), ledger, new.unit, rows.now()),
+            )
+        return self.get(new.name)
+
+    def _ledger_for(self, rows: Rows, new: NewDataSet, kinds: list[str]) -> str:
+        known = {row["name"]: row for row in rows.all("SELECT * FROM ledgers")}
+        name = new.ledger or new.name
+        checked_name(name, "ledger")
+        if name in known:
+            if new.budget is not None:
+                raise ShoalError("E_USAGE", f"The ledger '{name}' has its budget already.", hint="Leave out --budget.")
+            both = sorted({*kinds, *json.loads(known[name]["kinds"])})
+            rows.run("UPDATE ledgers SET kinds = ? WHERE name = ?", json.dumps(both), name)
+            return name
+        if new.budget is None:
+            raise ShoalError("E_USAGE", "A new ledger needs a budget.", hint="Write --budget 3,1e-5.")
+        taken = {kind: ledger for ledger, row in known.items() for kind in json.loads(row["kinds"])}
+        shared = next((kind for kind in kinds if kind in taken), None)
+        if shared is not None and not new.new_people:
+            raise ShoalError(
+                "E_POLICY",
+                f"Owners of the kind '{shared}' have the ledger '{taken[shared]}'; a second one would be a second budget.",
+                hint=f"Use it: --ledger {taken[shared]}. If these are other people, say --new-people.",
+            )
+        place = self._home / "ledgers" / f"{name}.db"
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        if not place.exists():
+            Ledger.create(place, new.budget, new.accountant)
+        rows.run("INSERT INTO ledgers VALUES (?, ?, ?)", name, str(place), json.dumps(kinds))
+        return name
+
+    def refresh(self, rows: Rows, name: str) -> None:
+        """The custodian says that data or catalog changed: a new version, whose answers are new."""
+        found = rows.one("SELECT catalog_path FROM datasets WHERE name = ? AND retired = ''", name)
+        if found is None:
+            raise not_found("data set")
+        text = _read_text(found["catalog_path"])
+        read_catalog(text)
+        rows.run("UPDATE datasets SET version = version + 1, catalog = ? WHERE name = ?", text, name)
+
+    def retire(self, rows: Rows, name: str) -> None:
+        """Nobody can ask it any more; its name and ledger stay."""
+        if not rows.run("UPDATE datasets SET retired = ? WHERE name = ? AND retired = ''", rows.now(), name):
+            raise not_found("data set")
+
+    # ---- opening -------------------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """Data sets that can be asked."""
+        with self._store.reading() as rows:
+            return [row["name"] for row in rows.all("SELECT name FROM datasets WHERE retired = '' ORDER BY name")]
+
+    def get(self, name: str) -> DataSet:
+        """The data set, open, in its newest version."""
+        with self._store.reading() as rows:
+            found = rows.one("SELECT * FROM datasets WHERE name = ? AND retired = ''", name)
+        if found is None:
+            raise not_found("data set")
+        with self._lock:
+            known = self._open.get(name)
+            if known is not None and known.version == found["version"]:
+                return known
+            opened = self._opened(found)
+            self._open[name] = opened
+        return opened
+
+    def _opened(self, row: dict[str, Any]) -> DataSet:
+        catalog, service = read_catalog(row["catalog"])
+        ledger = self.ledger(row["ledger"])
+        session = Session(open_source(row["source"]), catalog, ledger)
+        share = bool(service.get("share_answers", True))
+        return DataSet(row["name"], row["unit"], row["version"], row["ledger"], ledger, catalog, session, share)
+
+    def ledger(self, name: str) -> Ledger:
+        """An open ledger; one that lacks a charge of the log is refused."""
+        with self._lock:
+            if name not in self._ledgers:
+                with self._store.reading() as rows:
+                    (found,) = rows.all("SELECT place FROM ledgers WHERE name = ?", name)
+                    last = rows.one(
+                        "SELECT charge, anchor FROM logged_charges WHERE ledger = ? ORDER BY charge DESC LIMIT 1", name
+                    )
+                noted = None if last is None else (int(last["charge"]), str(last["anchor"]))
+                self._ledgers[name] = Ledger.open(found["place"], noted)
+            return self._ledgers[name]
+
+    def ledgers(self) -> dict[str, Ledger]:
+        """Every ledger, open."""
+        with self._store.reading() as rows:
+            names = [row["name"] for row in rows.all("SELECT name FROM ledgers ORDER BY name")]
+        return {name: self.ledger(name) for name in names}
+
+    def close(self) -> None:
+        """Lets go of sources."""
+        with self._lock:
+            for opened in self._open.values():
+                opened.session.close()
+            self._open.clear()
+
+
+def read_catalog(text: str) -> tuple[Catalog, dict[str, Any]]:
+    """A catalog, and what its [service] section says."""
+    try:
+        data = tomllib.loads(text, parse_float=Fraction)
+    except tomllib.TOMLDecodeError as error:
+        raise ShoalError("E_CATALOG", f"The catalog is not valid TOML: {error}.") from None
+    service = data.get("service", {})
+    if not isinstance(service, dict) or not service.keys() <= {"share_answers"}:
+        raise ShoalError("E_CATALOG", "In the catalog, [service] knows share_answers = true or false.")
+    return Catalog.from_dict(data), service
+
+
+def _read_text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        raise ShoalError(
+            "E_CATALOG", f"The catalog file {path!r} cannot be read.", hint="shoal init writes a first one."
+        ) from None
+
+
+def _absolute(source: str) -> str:
+    return source if "://" in source else str(Path(source).absolute())

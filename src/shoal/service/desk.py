@@ -1,0 +1,113 @@
+"""The ledger as one running job sees it: notes the charge, and lets nothing end before its moment.
+
+A reply that read data leaves at a fixed time after its charge, or at a doubling of that time: how long the data took is not seen.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from shoal.errors import ShoalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from shoal.accounting.ledger import Ledger, Reservation
+
+
+class Ladder:
+    """The moments at which a run may be seen to end: T, 2T, 4T, … after its charge; never late where T is 0."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._started = time.monotonic()
+        self.late = False
+
+    def start(self) -> None:
+        """The charge is written; data is read from now on."""
+        self._started = time.monotonic()
+
+    def wait(self) -> None:
+        """Sleeps until the next moment."""
+        if not self._seconds:
+            return
+        passed, step = time.monotonic() - self._started, self._seconds
+        while step < passed:
+            step *= 2
+            self.late = True
+        time.sleep(max(0.0, self._started + step - time.monotonic()))
+
+
+class Desk:
+    """Everything of the ledger, and `reserve` for one job."""
+
+    def __init__(self, ledger: Ledger, ladder: Ladder, is_cancelled: Callable[[], bool]) -> None:
+        self._ledger = ledger
+        self._ladder = ladder
+        self._is_cancelled = is_cancelled
+        self.charge = 0
+        self.replayed = False
+        self._made: DeskReservation | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def reserve(self, *args: Any, **options: Any) -> DeskReservation:
+        """As `Ledger.reserve`."""
+        if self._is_cancelled():
+            raise cancelled()
+        reservation = self._ledger.reserve(*args, **options)
+        self.charge, self.replayed = reservation.sequence, reservation.answer is not None
+        self._ladder.start()
+        self._made = DeskReservation(reservation, self._ladder, self._is_cancelled)
+        return self._made
+
+    def end_open_charge(self) -> None:
+        """A charge that nothing has ended is a failure."""
+        if self._made is not None and not self._made.ended and not self.replayed:
+            with suppress(ShoalError):
+                self._made.fail()
+
+
+class DeskReservation:
+    """A charge whose end waits for its moment."""
+
+    def __init__(self, reservation: Reservation, ladder: Ladder, is_cancelled: Callable[[], bool]) -> None:
+        self._reservation = reservation
+        self._ladder = ladder
+        self._is_cancelled = is_cancelled
+        self.sequence = reservation.sequence
+        self.answer = reservation.answer
+        self.ended = False
+
+    def commit(self, answer: bytes | Sequence[bytes] | None = None) -> bytes | None:
+        """As `Reservation.commit`; of a job that was cancelled meanwhile nothing is kept."""
+        self._wait()
+        if self._is_cancelled():
+            self._reservation.cancel()
+            raise cancelled()
+        return self._reservation.commit(answer)
+
+    def fail(self, why: str = "") -> None:
+        """As `Reservation.fail`."""
+        self._wait()
+        if self._is_cancelled():
+            self._reservation.cancel()
+            raise cancelled()
+        self._reservation.fail(why)
+
+    def cancel(self) -> None:
+        """As `Reservation.cancel`."""
+        self.ended = True
+        self._reservation.cancel()
+
+    def _wait(self) -> None:
+        self._ladder.wait()
+        self.ended = True
+
+
+def cancelled() -> ShoalError:
+    """What the asker of a cancelled job is told."""
+    return ShoalError("E_CANCELLED", "The job was cancelled. What it had been charged stays charged.")

@@ -1,0 +1,196 @@
+"""Jobs: one request of one person, from waiting to its end. Each change of state is one transaction with its log line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from shoal.accounting.spending.processes import is_gone, this_process
+from shoal.errors import ShoalError
+from shoal.service.people import later, not_found
+
+if TYPE_CHECKING:
+    from shoal.service.store import Rows
+
+WAITING_PER_PERSON = 16
+WAITING_IN_ALL = 1000
+LEASE_SECONDS = 15
+MOST_RUNS = 2
+"""A run that a death cut short is taken up once more."""
+ENDED = frozenset({"answered", "failed", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as it is kept."""
+
+    id: str
+    number: int
+    person: str
+    dataset: str
+    request: str
+    body: str
+    question: dict[str, Any]
+    fingerprint: str
+    epsilon: Fraction
+    delta: Fraction
+    state: str
+    leader: str
+    runs: int
+    process: str
+    lease: str
+    answer: str
+    charged: bool
+    error: dict[str, Any] | None
+    via: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.state in ENDED
+
+    @property
+    def sql(self) -> str:
+        """The statement."""
+        return str(self.question["sql"])
+
+    @property
+    def cost(self) -> tuple[Fraction, Fraction]:
+        """What it is, or would be, charged."""
+        return self.epsilon, self.delta
+
+
+def read(row: dict[str, Any] | None) -> Job:
+    """A row as a job; E_NOT_FOUND without one."""
+    if row is None:
+        raise not_found("job")
+    return Job(
+        row["id"],
+        row["number"],
+        row["person"],
+        row["dataset"],
+        row["request"],
+        row["body"],
+        json.loads(row["question"]),
+        row["fingerprint"],
+        Fraction(row["epsilon"]),
+        Fraction(row["delta"]),
+        row["state"],
+        row["leader"],
+        row["runs"],
+        row["process"],
+        row["lease"],
+        row["answer"],
+        bool(row["charged"]),
+        json.loads(row["error"]) if row["error"] else None,
+        row["via"],
+    )
+
+
+def get(rows: Rows, identifier: str) -> Job:
+    """A job by its id."""
+    return read(rows.one("SELECT * FROM jobs WHERE id = ?", identifier))
+
+
+def under_request(rows: Rows, request: str) -> Job | None:
+    """The job that was made for this request before."""
+    row = rows.one("SELECT * FROM jobs WHERE request = ?", request)
+    return None if row is None else read(row)
+
+
+def put(rows: Rows, job: Job) -> None:
+    """A new job."""
+    rows.run(
+        "INSERT INTO jobs (id, person, dataset, request, body, question, fingerprint, epsilon, delta, state, leader, answer,"
+        " created, via) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        *(job.id, job.person, job.dataset, job.request, job.body, json.dumps(job.question), job.fingerprint),
+        *(str(job.epsilon), str(job.delta), job.state, job.leader, job.answer, rows.now(), job.via),
+    )
+
+
+def require_room(rows: Rows, person: str) -> None:
+    """E_BUSY where too much is waiting."""
+    found = rows.all("SELECT person, count(*) AS number FROM jobs WHERE state = 'waiting' GROUP BY person")
+    waiting = {row["person"]: row["number"] for row in found}
+    if waiting.get(person, 0) >= WAITING_PER_PERSON or sum(waiting.values()) >= WAITING_IN_ALL:
+        raise ShoalError("E_BUSY", "Too many jobs are waiting.", hint="Send it again when some of yours have ended.")
+
+
+def leader_of(rows: Rows, job: Job, *, shared: bool) -> str:
+    """A job that asks the same and has not ended: its answer will do for both."""
+    found = rows.one(
+        "SELECT id FROM jobs WHERE fingerprint = ? AND state IN ('waiting', 'running') AND leader = '' AND dataset = ?"
+        " AND json_extract(question, '$.fresh') = 0 AND (? OR person = ?) ORDER BY number LIMIT 1",
+        *(job.fingerprint, job.dataset, shared, job.person),
+    )
+    return "" if found is None else str(found["id"])
+
+
+def position(rows: Rows, job: Job) -> int | None:
+    """How many wait before it, itself counted; None unless it waits."""
+    if job.state != "waiting":
+        return None
+    found = rows.all("SELECT count(*) AS number FROM jobs WHERE state = 'waiting' AND number <= ?", job.number)
+    return int(found[0]["number"])
+
+
+def take_next(rows: Rows) -> Job | None:
+    """The next job to run: of whoever has the fewest running, the oldest."""
+    found = rows.one(
+        "SELECT w.* FROM jobs w WHERE w.state = 'waiting' AND w.leader = ''"
+        " ORDER BY (SELECT count(*) FROM jobs r WHERE r.state = 'running' AND r.person = w.person), w.number LIMIT 1"
+    )
+    if found is None:
+        return None
+    rows.run(
+        "UPDATE jobs SET state = 'running', process = ?, lease = ?, runs = runs + 1 WHERE id = ?",
+        *(this_process(), later(rows.now(), timedelta(seconds=LEASE_SECONDS)), found["id"]),
+    )
+    return get(rows, found["id"])
+
+
+def renew(rows: Rows) -> None:
+    """The runs of this process are alive."""
+    lease = later(rows.now(), timedelta(seconds=LEASE_SECONDS))
+    rows.run("UPDATE jobs SET lease = ? WHERE state = 'running' AND process = ?", lease, this_process())
+
+
+def orphans(rows: Rows) -> list[Job]:
+    """Jobs whose process is gone, or has not been heard of for too long."""
+    found = map(read, rows.all("SELECT * FROM jobs WHERE state = 'running' AND process != ?", this_process()))
+    now = rows.now()
+    return [job for job in found if is_gone(job.process) or job.lease < now]
+
+
+def wait_again(rows: Rows, identifier: str) -> None:
+    """Back to the queue."""
+    rows.run("UPDATE jobs SET state = 'waiting', process = '', leader = '' WHERE id = ?", identifier)
+
+
+def end(
+    rows: Rows, identifier: str, state: str, *, answer: str = "", error: ShoalError | None = None, charged: bool = False
+) -> bool:
+    """The end of a job; False where it had ended already."""
+    text = "" if error is None else json.dumps(error.to_dict())
+    touched = rows.run(
+        "UPDATE jobs SET state = ?, answer = ?, error = ?, charged = ?, process = ''"
+        " WHERE id = ? AND state NOT IN ('answered', 'failed', 'cancelled')",
+        *(state, answer, text, charged, identifier),
+    )
+    return touched == 1
+
+
+def followers(rows: Rows, identifier: str) -> list[Job]:
+    """Jobs that wait for this one's answer, oldest first."""
+    found = rows.all("SELECT * FROM jobs WHERE leader = ? AND state = 'waiting' ORDER BY number", identifier)
+    return [read(row) for row in found]
+
+
+def promote(rows: Rows, identifier: str) -> None:
+    """A job ended without an answer: the first of its followers runs, the others follow that one."""
+    waiting = followers(rows, identifier)
+    for number, job in enumerate(waiting):
+        rows.run("UPDATE jobs SET leader = ? WHERE id = ?", "" if number == 0 else waiting[0].id, job.id)

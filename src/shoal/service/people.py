@@ -1,0 +1,261 @@
+"""Who may do what: people with roles and groups, tokens with scopes. Names are never given out twice.
+
+A token is `shoal_` and 43 characters, shown once; its SHA-256 is kept. There are no passwords.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from shoal.errors import ShoalError
+from shoal.mechanisms.entropy import SYSTEM
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shoal.service.store import Rows, Store
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+SCOPES_OF = {
+    "analyst": frozenset({"explain", "query", "read"}),
+    "custodian": frozenset({"explain", "query", "read", "tune", "admin", "audit"}),
+    "auditor": frozenset({"audit"}),
+}
+SCOPES = frozenset().union(*SCOPES_OF.values())
+PREFIX = "shoal_"
+DEFAULT_DAYS = 90
+MOST_DAYS = 366
+LINK_SECONDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody whose token was believed: what they may do here and now."""
+
+    name: str
+    roles: frozenset[str]
+    groups: frozenset[str]
+    scope: frozenset[str]
+    datasets: frozenset[str] | None
+    token: str = ""
+    via: str = "http"
+
+    def require(self, scope: str) -> None:
+        """E_FORBIDDEN without this scope."""
+        if scope not in self.scope:
+            raise ShoalError(
+                "E_FORBIDDEN",
+                f"This token may not do that: it needs the scope '{scope}'.",
+                hint="Ask the data custodian for a token with it.",
+            )
+
+    @property
+    def is_custodian(self) -> bool:
+        """Whether this is a custodian with a token for it."""
+        return "admin" in self.scope
+
+
+def checked_name(name: Any, what: str) -> str:
+    """A name of a user, a group or a data set."""
+    if not isinstance(name, str) or NAME.fullmatch(name) is None:
+        raise ShoalError(
+            "E_USAGE",
+            f"The name of a {what} has 1 to 63 characters: a lower-case letter, then letters, digits, - and _.",
+        )
+    return name
+
+
+def random_id(prefix: str, size: int = 16) -> str:
+    """A name nobody can guess."""
+    return prefix + base64.urlsafe_b64encode(SYSTEM.bytes(size)).decode().rstrip("=")
+
+
+def not_found(what: str) -> ShoalError:
+    """The same words for what does not exist and for what is not yours."""
+    return ShoalError("E_NOT_FOUND", f"There is no such {what}, or you may not see it.")
+
+
+class People:
+    """People and their tokens."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def add(self, rows: Rows, name: str, roles: Sequence[str], groups: Sequence[str]) -> None:
+        """A new person. A name that was ever used is refused."""
+        checked_name(name, "user")
+        if not roles or any(role not in SCOPES_OF for role in roles):
+            raise ShoalError("E_USAGE", "A role is analyst, custodian or auditor.")
+        for group in groups:
+            checked_name(group, "group")
+        if name == "everyone" or rows.one("SELECT name FROM people WHERE name = ?", name):
+            raise ShoalError("E_USAGE", f"There is a user '{name}' already, or there was; names are not used twice.")
+        known = (json.dumps(sorted(set(roles))), json.dumps(sorted(set(groups))))
+        rows.run("INSERT INTO people VALUES (?, ?, ?, ?, '')", name, *known, rows.now())
+
+    def retire(self, rows: Rows, name: str) -> None:
+        """The person's tokens are worth nothing from now on; the name stays taken."""
+        if not rows.run("UPDATE people SET retired = ? WHERE name = ? AND retired = ''", rows.now(), name):
+            raise not_found("user")
+
+    def all(self) -> list[dict[str, Any]]:
+        """Everybody, by name."""
+        with self._store.reading() as rows:
+            found = rows.all("SELECT name, roles, groups, created, retired FROM people ORDER BY name")
+        return [
+            {**p, "roles": json.loads(p["roles"]), "groups": json.loads(p["groups"]), "retired": p["retired"] or None}
+            for p in found
+        ]
+
+    def has_custodian(self) -> bool:
+        """Whether somebody is one already."""
+        return any("custodian" in person["roles"] and not person["retired"] for person in self.all())
+
+    # ---- tokens --------------------------------------------------------------------------------------------------
+
+    def create_token(
+        self,
+        rows: Rows,
+        person: str,
+        scope: Sequence[str] | None = None,
+        datasets: Sequence[str] | None = None,
+        days: float = DEFAULT_DAYS,
+    ) -> dict[str, Any]:
+        """A token, shown here and never again."""
+        roles = self._roles(rows, person)
+        allowed = frozenset().union(*(SCOPES_OF[role] for role in roles))
+        wanted = allowed if scope is None else frozenset(scope)
+        if not wanted or not wanted <= SCOPES:
+            raise ShoalError("E_USAGE", f"A scope is one of {', '.join(sorted(SCOPES))}.")
+        if not wanted <= allowed:
+            raise ShoalError("E_FORBIDDEN", "A token cannot do more than the user's roles allow.")
+        if not 0 < days <= MOST_DAYS:
+            raise ShoalError("E_USAGE", f"A token is good for at most {MOST_DAYS} days.")
+        for name in datasets or ():
+            checked_name(name, "data set")
+        token, identifier = random_id(PREFIX, 32), random_id("t_", 12)
+        now = rows.now()
+        expires = later(now, timedelta(days=days))
+        kept = json.dumps(None if datasets is None else sorted(set(datasets)))
+        rows.run(
+            "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, '')",
+            *(identifier, person, _digest(token), json.dumps(sorted(wanted)), kept, now, expires),
+        )
+        return {"token": token, "id": identifier, "expires": expires}
+
+    def _roles(self, rows: Rows, person: str) -> list[str]:
+        found = rows.one("SELECT roles FROM people WHERE name = ? AND retired = ''", person)
+        if found is None:
+            raise not_found("user")
+        roles: list[str] = json.loads(found["roles"])
+        return roles
+
+    def tokens(self, person: str | None = None) -> list[dict[str, Any]]:
+        """Tokens that are still good, of everybody or of one person; never the token itself."""
+        with self._store.reading() as rows:
+            found = rows.all(
+                "SELECT id, person, scope, datasets, created, expires FROM tokens"
+                " WHERE revoked = '' AND expires > ? AND (? IS NULL OR person = ?) ORDER BY created, id",
+                *(rows.now(), person, person),
+            )
+        return [
+            {
+                "id": t["id"],
+                "user": t["person"],
+                "scope": json.loads(t["scope"]),
+                "dataset": json.loads(t["datasets"]),
+                "created": t["created"],
+                "expires": t["expires"],
+            }
+            for t in found
+        ]
+
+    def revoke(self, rows: Rows, identifier: str, person: str | None = None) -> None:
+        """Ends a token, in every process at once."""
+        if not rows.run(
+            "UPDATE tokens SET revoked = ? WHERE id = ? AND revoked = '' AND (? IS NULL OR person = ?)",
+            *(rows.now(), identifier, person, person),
+        ):
+            raise not_found("token")
+
+    def caller(self, token: str, via: str = "http") -> Caller:
+        """Whose token it is; E_AUTH for any other text."""
+        digest = _digest(token)
+        with self._store.reading() as rows:
+            found = rows.one(
+                "SELECT t.*, p.roles, p.groups FROM tokens t JOIN people p ON p.name = t.person"
+                " WHERE t.sha256 = ? AND t.revoked = '' AND t.expires > ? AND p.retired = ''",
+                *(digest, rows.now()),
+            )
+        if found is None or not hmac.compare_digest(found["sha256"], digest):
+            raise unknown_caller()
+        roles = frozenset(json.loads(found["roles"]))
+        allowed = frozenset().union(*(SCOPES_OF[role] for role in roles))
+        datasets = json.loads(found["datasets"])
+        return Caller(
+            found["person"],
+            roles,
+            frozenset(json.loads(found["groups"])),
+            frozenset(json.loads(found["scope"])) & allowed,
+            None if datasets is None else frozenset(datasets),
+            found["id"],
+            via,
+        )
+
+    def trusted(self, name: str, via: str) -> Caller:
+        """Somebody whom the machine's operator, or a proxy that was believed, names."""
+        with self._store.reading() as rows:
+            found = rows.one("SELECT roles, groups FROM people WHERE name = ? AND retired = ''", name)
+        if found is None:
+            raise unknown_caller()
+        roles = frozenset(json.loads(found["roles"]))
+        scope = frozenset().union(*(SCOPES_OF[role] for role in roles))
+        return Caller(name, roles, frozenset(json.loads(found["groups"])), scope, None, "", via)
+
+    # ---- links that sign in once ---------------------------------------------------------------------------------
+
+    def create_link(self, rows: Rows, person: str) -> str:
+        """A secret that signs a person in once, within five minutes."""
+        secret = random_id("", 32)
+        rows.run(
+            "INSERT INTO links VALUES (?, ?, ?, '')",
+            *(_digest(secret), person, later(rows.now(), timedelta(seconds=LINK_SECONDS))),
+        )
+        return secret
+
+    def use_link(self, rows: Rows, secret: str) -> str:
+        """The person a link is for; it is used up."""
+        now = rows.now()
+        found = rows.one(
+            "SELECT person FROM links WHERE sha256 = ? AND used = '' AND expires > ?", _digest(secret), now
+        )
+        if found is None:
+            raise unknown_caller()
+        rows.run("UPDATE links SET used = ? WHERE sha256 = ?", now, _digest(secret))
+        return str(found["person"])
+
+
+def unknown_caller() -> ShoalError:
+    """One refusal for every token that is not good."""
+    return ShoalError(
+        "E_AUTH",
+        "The token is missing, wrong, expired or revoked.",
+        hint="Send it as Authorization: Bearer shoal_…; the data custodian makes a new one.",
+    )
+
+
+def later(moment: str, time: timedelta) -> str:
+    """A moment after another one."""
+    start = datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    return (start + time).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()

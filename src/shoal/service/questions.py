@@ -1,0 +1,40 @@
+"""A question as it comes in: checked once, and hashed so that a key can be told to be about it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from shoal.errors import ShoalError
+
+LONGEST_REASON = 4096
+_KNOWN = {"sql": str, "fresh": bool, "composition": str, "reason": str}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked; how long to wait and at which level to show it are not part of it."""
+
+    sql: str
+    fresh: bool = False
+    composition: str = "basic"
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        for name, kind in _KNOWN.items():
+            if not isinstance(getattr(self, name), kind):
+                raise ShoalError("E_USAGE", f"'{name}' is a {'true or false' if kind is bool else 'string'}.")
+        if self.composition not in {"basic", "pld"}:
+            raise ShoalError("E_USAGE", "composition is 'basic' or 'pld'.")
+        if len(self.reason) > LONGEST_REASON:
+            raise ShoalError("E_USAGE", f"A reason has at most {LONGEST_REASON} characters.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a job keeps it."""
+        return asdict(self)
+
+    @property
+    def canonical(self) -> bytes:
+        """One text for one question."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()

@@ -1,0 +1,321 @@
+"""Slots: threads that take waiting jobs, run them under their charge, and write down how they ended."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+from shoal.accounting.spending.asking import Request, Terms
+from shoal.errors import InternalError, ShoalError
+from shoal.result import Result
+from shoal.service import allowances, jobs, log
+from shoal.service.desk import Desk, Ladder, cancelled
+from shoal.service.fingerprints import fingerprint
+from shoal.service.people import later, random_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shoal.accounting.ledger import Ledger
+    from shoal.result import Rows as Answered
+    from shoal.service.datasets import DataSet, DataSets
+    from shoal.service.jobs import Job
+    from shoal.service.people import People
+    from shoal.service.store import Rows, Store
+
+HEARTBEAT_SECONDS = 5.0
+IDLE_SECONDS = 1.0
+LATE_REPLIES = 3
+LATE_DAYS = 30
+_LOGGER = logging.getLogger("shoal.service")
+
+
+class Slots:
+    """The running half of a service; `changed` is called with the id of every job whose state changed here."""
+
+    def __init__(
+        self,
+        store: Store,
+        people: People,
+        datasets: DataSets,
+        number: int,
+        answer_time: float,
+        changed: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._people = people
+        self._datasets = datasets
+        self._answer_time = answer_time
+        self._changed = changed
+        self._wake = threading.Condition()
+        self._ending = False
+        self._busy = 0
+        self._threads = [
+            threading.Thread(target=self._work, name=f"shoal-slot-{i}", daemon=True) for i in range(number)
+        ]
+        self._heart = threading.Thread(target=self._beat, name="shoal-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Takes up what an earlier process left, and begins."""
+        self.recover()
+        for thread in (*self._threads, self._heart):
+            thread.start()
+
+    def stop(self, seconds: float) -> bool:
+        """No new work; whether what ran has ended in this time. What waits stays in the store."""
+        self._ending = True
+        self.wake()
+        ends = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, ends - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    @property
+    def running(self) -> int:
+        """How many jobs run here."""
+        return self._busy
+
+    def wake(self) -> None:
+        """Something is waiting."""
+        with self._wake:
+            self._wake.notify_all()
+
+    # ---- the loop ------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while not self._ending:
+            job = None
+            try:
+                with self._store.reading() as rows:
+                    waiting = rows.one("SELECT id FROM jobs WHERE state = 'waiting' AND leader = '' LIMIT 1")
+                if waiting is not None:
+                    with self._store.writing() as rows:
+                        job = jobs.take_next(rows)
+            except ShoalError:
+                _LOGGER.exception("the store cannot be read")
+                time.sleep(IDLE_SECONDS)
+            if job is None:
+                with self._wake:
+                    self._wake.wait(IDLE_SECONDS)
+                continue
+            self._run_noted(job)
+        self._store.close()
+
+    def _run_noted(self, job: Job) -> None:
+        self._busy += 1
+        try:
+            self._run(job)
+        except Exception:  # a slot outlives every job; what happened stays in the process log, without the statement
+            _LOGGER.exception("job %s could not be ended", job.id)
+        finally:
+            self._busy -= 1
+
+    def _beat(self) -> None:
+        while not self._ending:
+            time.sleep(HEARTBEAT_SECONDS)
+            with suppress(ShoalError):
+                with self._store.writing() as rows:
+                    jobs.renew(rows)
+                self.recover()
+
+    def recover(self) -> None:
+        """Jobs of processes that died run once more under the same charge; a second death ends them, charged."""
+        with self._store.writing() as rows:
+            for job in jobs.orphans(rows):
+                if job.runs < jobs.MOST_RUNS:
+                    jobs.wait_again(rows, job.id)
+                else:
+                    self._end_without_answer(rows, job, ended_by_death(), None, charged=True)
+        self.wake()
+
+    # ---- one job -------------------------------------------------------------------------------------------------
+
+    def _run(self, job: Job) -> None:
+        ladder = Ladder(self._answer_time)
+        dataset = None
+        desk = None
+        try:
+            dataset = self._datasets.get(job.dataset)
+            desk = Desk(dataset.ledger, ladder, lambda: self._is_cancelled(job))
+            terms = self._terms(job, dataset)
+            session = dataset.session_of(job.person, cast("Ledger", desk))
+            result = session.query_under(job.sql, terms, composition=job.question["composition"])
+            self._answered(job, dataset, desk, _bytes_of(result), ladder)
+        except ShoalError as error:
+            self._refused(job, error, dataset, desk, ladder)
+        except Exception as error:  # noqa: BLE001 - ours, and nothing of it may travel
+            _LOGGER.error("job %s: %s", job.id, type(error).__name__)  # noqa: TRY400 - a traceback may hold data
+            if desk is not None:
+                desk.end_open_charge()
+            self._refused(job, internal(), dataset, desk, ladder)
+
+    def _is_cancelled(self, job: Job) -> bool:
+        """Whether its asker gave it up, in whichever process, and nobody else waits for the same answer."""
+        with self._store.reading() as rows:
+            return jobs.get(rows, job.id).state == "cancelled" and not jobs.followers(rows, job.id)
+
+    def _terms(self, job: Job, dataset: DataSet) -> Terms:
+        caller = self._people.trusted(job.person, job.via)
+        granted = [g for g in allowances.grants(self._store, job.dataset) if g.applies_to(caller)]
+        accounts = tuple(account for g in granted if (account := g.account(caller)) is not None)
+        key = None if job.question["fresh"] else self._key(job, dataset)
+        return Terms(key, Request(job.request, job.body), accounts, resume=job.runs > 1)
+
+    def _key(self, job: Job, dataset: DataSet) -> str:
+        """The fingerprint; a new one where data or catalog changed while the job waited."""
+        if job.question["version"] == dataset.version:
+            return job.fingerprint
+        plan, _ = dataset.session.asked(job.sql, composition=job.question["composition"])
+        return key_of(plan, dataset, job.person, job.question["composition"])
+
+    def _answered(self, job: Job, dataset: DataSet, desk: Desk, data: bytes, ladder: Ladder) -> None:
+        digest = hashlib.sha256(data).hexdigest()
+        charge = dataset.ledger.anchor_of(desk.charge) if desk.charge else None
+        with self._store.writing() as rows:
+            answer = _kept(rows, job, dataset, desk, data)
+            touched = [job.id]
+            ended = jobs.end(rows, job.id, "answered", answer=answer, charged=bool(desk.charge))
+            if ended or charge is not None:
+                outcome = "answered" if desk.charge or not desk.replayed else "replayed"
+                log_charge(rows, job, dataset.ledger_name, charge, outcome, digest)
+            for follower in jobs.followers(rows, job.id):
+                jobs.end(rows, follower.id, "answered", answer=answer)
+                log.write(
+                    *(rows, follower.person, follower.via, "query"),
+                    dataset=job.dataset,
+                    outcome="replayed",
+                    sql=follower.sql,
+                    answer_sha256=digest,
+                )
+                touched.append(follower.id)
+        self._note_late(job, dataset, desk, ladder)
+        self._tell(touched)
+
+    def _refused(self, job: Job, error: ShoalError, dataset: DataSet | None, desk: Desk | None, ladder: Ladder) -> None:
+        charge = desk.charge if desk is not None else 0
+        anchor = dataset.ledger.anchor_of(charge) if charge and dataset is not None else None
+        if charge and error.code not in {"E_EXECUTION", "E_CANCELLED", "E_SUSPENDED", "E_LIMITS", "E_LEDGER"}:
+            error = internal()
+        with self._store.writing() as rows:
+            touched = self._end_without_answer(rows, job, error, anchor, charged=bool(charge), dataset=dataset)
+        if dataset is not None and desk is not None:
+            self._note_late(job, dataset, desk, ladder)
+        self._tell(touched)
+        self.wake()
+
+    def _end_without_answer(
+        self,
+        rows: Rows,
+        job: Job,
+        error: ShoalError,
+        anchor: tuple[int, str] | None,
+        *,
+        charged: bool,
+        dataset: DataSet | None = None,
+    ) -> list[str]:
+        state = "cancelled" if error.code == "E_CANCELLED" else "failed"
+        if jobs.end(rows, job.id, state, error=error, charged=charged) or anchor is not None:
+            name = dataset.ledger_name if dataset is not None else None
+            log_charge(rows, job, name, anchor, error.code if state == "failed" else state)
+        jobs.promote(rows, job.id)
+        return [job.id]
+
+    def _note_late(self, job: Job, dataset: DataSet, desk: Desk, ladder: Ladder) -> None:
+        """A reply that did not leave at its time is a surprise; the third in thirty days suspends."""
+        if not ladder.late or not desk.charge or desk.replayed:
+            return
+        with self._store.writing() as rows:
+            now = rows.now()
+            rows.run("INSERT INTO late VALUES (?, ?)", job.person, now)
+            since = later(now, timedelta(days=-LATE_DAYS))
+            found = rows.all("SELECT count(*) AS number FROM late WHERE person = ? AND at > ?", job.person, since)
+            too_many = found[0]["number"] >= LATE_REPLIES
+            if too_many:
+                rows.run("DELETE FROM late WHERE person = ?", job.person)
+                log.write(
+                    rows, "service", "service", "suspension", dataset=job.dataset, detail=f"{job.person}: late replies"
+                )
+        if too_many:
+            dataset.ledger.suspend(job.person, desk.charge, "late replies")
+
+    def _tell(self, touched: list[str]) -> None:
+        for identifier in touched:
+            self._changed(identifier)
+
+
+def _bytes_of(result: Answered) -> bytes:
+    if not isinstance(result, Result):
+        raise InternalError("a job has no answer")
+    return result.to_bytes()
+
+
+def key_of(plan: Any, dataset: DataSet, person: str, composition: str) -> str:
+    """The fingerprint of a plan; where answers are not shared, each person has their own."""
+    found = fingerprint(plan, dataset.name, dataset.version, dataset.catalog.version, composition)
+    return found if dataset.share_answers else hashlib.sha256(f"{found}\x1f{person}".encode()).hexdigest()
+
+
+def _kept(rows: Rows, job: Job, dataset: DataSet, desk: Desk, data: bytes) -> str:
+    """The answer's id. Bytes that were charged are in the ledger; what was free is kept here."""
+    known = None
+    if desk.charge:
+        known = rows.one("SELECT id FROM answers WHERE ledger = ? AND charge = ?", dataset.ledger_name, desk.charge)
+    elif desk.replayed:
+        known = rows.one("SELECT id FROM answers WHERE fingerprint = ? ORDER BY created LIMIT 1", job.fingerprint)
+    if known is not None:
+        return str(known["id"])
+    identifier = random_id("a_")
+    key = "" if job.question["fresh"] else job.fingerprint
+    rows.run(
+        "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        *(identifier, job.dataset, job.person, key, dataset.ledger_name, desk.charge),
+        *(None if desk.charge else data, rows.now()),
+    )
+    return identifier
+
+
+def log_charge(
+    rows: Rows,
+    job: Job,
+    ledger: str | None,
+    charge: tuple[int, str] | None,
+    outcome: str,
+    digest: str | None = None,
+) -> None:
+    """The line of a job's end; of a charge there is one line, whoever wrote it."""
+    if charge is not None and rows.one(
+        "SELECT charge FROM logged_charges WHERE ledger = ? AND charge = ?", ledger, charge[0]
+    ):
+        return
+    log.write(
+        *(rows, job.person, job.via, "query"),
+        dataset=job.dataset,
+        outcome=outcome,
+        sql=job.sql,
+        cost=job.cost if charge is not None else None,
+        ledger=ledger if charge is not None else None,
+        charge=charge,
+        answer_sha256=digest,
+    )
+
+
+def ended_by_death() -> ShoalError:
+    """The process of a run died twice."""
+    return ShoalError(
+        "E_EXECUTION",
+        "The query could not be finished. It stays charged, because data may have been read.",
+        hint="Details are withheld because they could reveal data. Ask the data custodian.",
+    )
+
+
+def internal() -> ShoalError:
+    """A bug of ours, which never carries data."""
+    return ShoalError("E_INTERNAL", "Something went wrong in the service, which is a bug in shoal.", hint="Report it.")
+
+
+__all__ = ["Slots", "cancelled", "key_of"]
