@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 from shoal import params
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
-from shoal.mechanisms.calibrate import noise_quantile
 from shoal.params import LARGEST_EPSILON, SMALLEST_EPSILON
-from shoal.plan.aggregates import Average, CountDistinct, CountOwners, CountRows, Sum
-from shoal.plan.measures import Steps
 from shoal.plan.releases import Inferred
 from shoal.release.output_names import output_names
 from shoal.release.postprocess import shown_aggregates
@@ -21,7 +18,7 @@ from shoal.stack import on_its_own_stack
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shoal.plan.releases import Column, Release, SelectPlan, StatementPlan
+    from shoal.plan.releases import Column, SelectPlan, StatementPlan
 
 STEPS_OF_SEARCH = 60
 CLOSE_ENOUGH = Fraction(10**6 + 1, 10**6)
@@ -107,35 +104,16 @@ def half_width(select: SelectPlan, column: Column, level: float, owners: int | N
             hint="Give bounds in the query or in the catalog.",
             position=column.call.position,
         )
-    if isinstance(aggregate, Average):
-        return _average(releases, level, owners)
-    if not isinstance(aggregate, (CountOwners, CountRows, Sum, CountDistinct)):
+    size = size_of_a_group(owners) if aggregate.needs_owners else 1
+    width = aggregate.expected_half_width(releases, level, size)
+    if width is None:
         raise ShoalError(
             "E_UNSUPPORTED",
             f"The error of {written.at(column.call.position) or aggregate.name} depends on the data; no epsilon can be promised.",
             hint="Ask for counts, sums and averages.",
             position=column.call.position,
         )
-    return _width(releases[0], level)
-
-
-def _width(release: Release, level: float) -> float:
-    noise = release.noise
-    return noise_quantile(noise, level) * float(noise.grid) if noise.shift.l1 else 0.0
-
-
-def _average(releases: list[Release], level: float, owners: int | None) -> float:
-    """(w_S + r·w_n) / (n − w_n): both noises within their widths at once, the mean anywhere within r of the middle."""
-    expected = size_of_a_group(owners)
-    total, count = releases
-    bounds = total.bounds
-    if bounds is None or isinstance(bounds, Inferred):
-        raise ShoalError("E_BOUNDS_REQUIRED", "The average has no bounds yet.")
-    each = (1 + level) / 2
-    radius = float(Steps.outward(bounds, total.noise.grid).radius * total.noise.grid)
-    count_width = _width(count, each)
-    left = max(1.0, expected - count_width)
-    return min(2 * radius, (_width(total, each) + radius * count_width) / left)
+    return width
 
 
 def size_of_a_group(owners: int | None) -> int:

@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from shoal.engines.group_keys import match_groups
 from shoal.errors import InternalError
-from shoal.plan.aggregates import CountRows
 from shoal.plan.totals import LeafCounts
 from shoal.release.noisy import read_bounds, reading, selected
 from shoal.release.resolve_bounds import ResolvedTotals, histogram_query, resolve, totals_query
@@ -170,4 +169,4 @@ def _left_out(aggregate: Aggregate, groups: int) -> str:
     if not groups:
         return ""
     which = f"{groups} group has none" if groups == 1 else f"{groups} groups have none"
-    return f"; {which}" + (": each owner counts once there" if isinstance(aggregate, CountRows) else ": NULL there")
+    return f"; {which}: {aggregate.without_bounds_there}"

@@ -19,7 +19,6 @@ from shoal.engines.deadline import DEFAULT_SECONDS, Deadline
 from shoal.errors import InternalError, ShoalError
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.plan import nodes
-from shoal.plan.aggregates import CountRows
 from shoal.plan.totals import MASK, LeafCounts, SamplingKey
 from shoal.plan.traverse import rebuilt, with_relations
 from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY, KeptAnswer, from_bytes, to_bytes
@@ -318,11 +317,7 @@ def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
             notes.append(
                 f"{name}: bounds [{float(bounds.lower):g}, {float(bounds.upper):g}] were found privately{paid}."
             )
-        elif isinstance(column.call.aggregate, CountRows):
-            notes.append(f"{name}: no bound could be found privately{paid}, so each owner counts once at most.")
         else:
-            notes.append(
-                f"{name}: no bounds could be found privately{paid}, so the cell is NULL; give bounds in the query. "
-                f"Finding them takes about {owners_needed(plan.histograms[column.histogram])} with values of one size."
-            )
+            needed = owners_needed(plan.histograms[column.histogram])
+            notes.append(f"{name}: {column.call.aggregate.without_bounds.format(paid=paid, needed=needed)}.")
     return tuple(dict.fromkeys(notes))

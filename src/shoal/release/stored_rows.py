@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.plan.aggregates import ApproxBounds
 from shoal.plan.types import Kind
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def answer_table(
     for column_plan in plan.columns:
         own = [readings[i] for i in column_plan.releases]
         symbol, type_ = column_plan.call.field.symbol, column_plan.call.aggregate.type
-        if isinstance(column_plan.call.aggregate, ApproxBounds):
+        if column_plan.call.aggregate.feed is not None:
             bounds = found[column_plan.histogram or 0]
             pair = [float(bounds.lower), float(bounds.upper)] if bounds is not None else None
             if column_plan.call.report is None:

@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shoal.accounting.events import Shift
-from shoal.plan.aggregates import ApproxBounds, CountRows
-from shoal.plan.measures import DistinctValues, Leaves, Measure, OwnerCount, RowMoment
+from shoal.plan.measures import DistinctValues, Leaves, Measure, RowMoment
 from shoal.plan.releases import AggregateCall, Contribution, PrivateSelect
 from shoal.rewrite.draft import Draft, Part, Unit
 
@@ -24,7 +23,7 @@ def bound_contributions(select: PrivateSelect) -> Draft:
     unit_of_call: list[int] = []
     for call in select.aggregates:
         places = tuple(_place(parts, part) for part in _parts_of(call, contribution))
-        feed = call.aggregate.feed if isinstance(call.aggregate, ApproxBounds) else None
+        feed = call.aggregate.feed
         unit = Unit(places, call.aggregate.shares, epsilon=call.epsilon, feed=feed)
         known = next((i for i, u in enumerate(units) if u.parts == places and u.feed == feed), None)
         if known is None:
@@ -45,10 +44,6 @@ def _contribution(select: PrivateSelect) -> Contribution:
 
 
 def _parts_of(call: AggregateCall, contribution: Contribution) -> list[Part]:
-    measures: tuple[Measure, ...] = call.aggregate.measures
-    if isinstance(call.aggregate, CountRows) and call.aggregate.argument is None and _is_unit_interval(call):
-        # COUNT(*) with at most one row per owner is the number of owners.
-        return [Part(OwnerCount(), None, contribution.groups)]
     return [
         Part(
             measure,
@@ -56,12 +51,8 @@ def _parts_of(call: AggregateCall, contribution: Contribution) -> list[Part]:
             coordinates_of(measure, contribution),
             entries_of(measure, contribution),
         )
-        for measure in measures
+        for measure in call.aggregate.measures_within(call.bounds)
     ]
-
-
-def _is_unit_interval(call: AggregateCall) -> bool:
-    return call.bounds is not None and call.bounds.lower == 0 and call.bounds.upper == 1
 
 
 def coordinates_of(measure: Measure, contribution: Contribution) -> int:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal import params
 from shoal.errors import ShoalError
 from shoal.params import Bounds
-from shoal.plan.aggregates import (
-    ApproxBounds,
-    Average,
-    CountDistinct,
-    CountOwners,
-    CountRows,
-    Extreme,
-    Quantile,
-    Quantiles,
-    Sum,
-    Variance,
-)
+from shoal.plan.aggregates import CountOwners
+from shoal.plan.aggregates.spellings import DISTINCT, ROWS, SPELLINGS, STRATEGY, Argument, Extra, Written, spelling_of
 from shoal.plan.expressions import Case, Expression, Literal
 from shoal.plan.types import INTEGER, Kind
 from shoal.sql import functions
@@ -32,53 +22,14 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from shoal.plan.aggregates import Aggregate
-    from shoal.plan.known_bounds import Known, KnownBounds
+    from shoal.plan.aggregates.spellings import Spelling
+    from shoal.plan.known_bounds import KnownBounds
     from shoal.plan.types import Type
     from shoal.sql.binding.expressions import ExpressionBinder
     from shoal.sql.parse import FunctionCall
 
-PER_GROUP, PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
-ROWS = "max_contributions_per_group"
-STRATEGY = "contribution_bounding_strategy"
 LARGEST = 2**63 - 1
-_ANYWHERE = {"epsilon", "report_format"}
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """How an aggregate is written: positional arguments after the value, named ones, and which bounds it takes."""
-
-    bounds: str | None
-    extras: int = 0
-    rows: bool = False
-    named: frozenset[str] = frozenset()
-
-
-FORMS: dict[str, Form] = {
-    "COUNT": Form(PER_GROUP),
-    "SUM": Form(PER_GROUP),
-    "AVG": Form(PER_GROUP),
-    **dict.fromkeys(
-        ("VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP", "STDDEV"), Form(PER_ROW, rows=True)
-    ),
-    **dict.fromkeys(
-        ("PERCENTILE_CONT", "PERCENTILE_DISC", "QUANTILE_CONT", "QUANTILE_DISC", "APPROX_QUANTILE", "NTILE"),
-        Form(PER_ROW, extras=1, rows=True),
-    ),
-    **dict.fromkeys(("APPROX_QUANTILES", "QUANTILES"), Form(PER_ROW, extras=1, rows=True)),
-    "MEDIAN": Form(PER_ROW, rows=True),
-    "MIN": Form(PER_ROW),
-    "MAX": Form(PER_ROW),
-    "COUNT_DISTINCT": Form(None, rows=True, named=frozenset({STRATEGY})),
-    "COUNTIF": Form(PER_GROUP),
-    "APPROX_BOUNDS": Form(None),
-}
-_SAME = {"COUNT_IF": "COUNTIF", "MEAN": "AVG", "APPROX_COUNT_DISTINCT": "COUNT_DISTINCT", "VAR": "VAR_POP"}
-_ONLY_ANON = {"NTILE", "QUANTILES", "VAR"}
-_SUPPORTED = (
-    "COUNT, SUM, AVG, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, MEDIAN, PERCENTILE_CONT, PERCENTILE_DISC, "
-    "APPROX_QUANTILES, COUNT(DISTINCT x), APPROX_COUNT_DISTINCT, COUNTIF, APPROX_BOUNDS"
-)
+_SUPPORTED = ", ".join(spelling.name for spelling in SPELLINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,24 +67,24 @@ class AggregateBinder:
 
     def bind(self, call: FunctionCall) -> BoundAggregate:
         """One aggregate; whatever it does not take is refused, never dropped."""
-        name = self._name(call)
+        spelling = self._spelling(call)
         if call.order_by is not None:
             raise _unsupported(
                 call, "ORDER BY inside an aggregate is not supported.", "The answer does not depend on order."
             )
         if call.nulls is not None:
             raise _unsupported(call, f"{call.nulls} NULLS is not supported.", "Aggregates skip NULL.")
-        form = FORMS[name]
-        named = self._named(call, form)
-        value, extras = self._split(call, name, form)
-        bounds = self._bounds(call, form, named, extras)
+        named = _named(call, spelling)
+        value, extras = self._split(call, spelling)
+        bounds = self._bounds(call, spelling, named, extras)
         epsilon = _checked(named.get("epsilon"), params.epsilon, "epsilon")
         report = _report(named.get("report_format"))
         rows = _checked(named.get(ROWS), params.max_groups_per_owner, ROWS) or 1
         _check_strategy(named.get(STRATEGY))
-        aggregate = self._aggregate(call, name, value, extras, self._row_limit or rows)
-        _check_count_bounds(call, aggregate, bounds)
-        if name == "COUNT_DISTINCT" and bounds is not None and value is not None:
+        aggregate = self._aggregate(call, spelling, value, extras, self._row_limit or rows)
+        if spelling.argument in {Argument.ROWS, Argument.CONDITION}:
+            self._check_count_bounds(call, bounds)
+        if spelling.argument is Argument.VALUE and bounds is not None and value is not None:
             self._check_bounds_of_distinct(call, value, bounds)
         idle = [argument for argument in (ROWS, STRATEGY) if argument in named]
         if isinstance(aggregate, CountOwners) and idle:
@@ -144,81 +95,59 @@ class AggregateBinder:
 
     # ---- the name ------------------------------------------------------------------------------------------------
 
-    def _name(self, call: FunctionCall) -> str:
+    def _spelling(self, call: FunctionCall) -> Spelling:
         anon = call.name.startswith("ANON_")
-        if anon != self._anonymization and (anon or self._anonymization):
-            spelling = "ANON_COUNT, ANON_SUM, …" if self._anonymization else "COUNT, SUM, …"
-            if anon or call.name not in FORMS:
-                raise ShoalError(
-                    "E_AGG_NOT_DP",
-                    f"{call.name} does not belong to this clause.",
-                    hint=f"Here aggregates are written {spelling}",
-                    position=call.position,
-                )
-        bare = call.name.removeprefix("ANON_")
-        if bare == "STDDEV" and anon:
-            bare = "STDDEV_POP"
-        if (bare in _ONLY_ANON and not anon) or (_SAME.get(bare, bare) not in FORMS):
+        found = spelling_of(call.name.removeprefix("ANON_"), anon=anon)
+        if (anon and not self._anonymization) or (self._anonymization and not anon and found is None):
+            written = "ANON_COUNT, ANON_SUM, …" if self._anonymization else "COUNT, SUM, …"
+            raise ShoalError(
+                "E_AGG_NOT_DP",
+                f"{call.name} does not belong to this clause.",
+                hint=f"Here aggregates are written {written}",
+                position=call.position,
+            )
+        if found is None:
             raise ShoalError(
                 "E_AGG_NOT_DP",
                 f"{call.name} has no private form.",
                 hint=f"Private aggregates: {_SUPPORTED}.",
                 position=call.position,
             )
-        name = _SAME.get(bare, bare)
-        return "COUNT_DISTINCT" if name == "COUNT" and call.distinct else name
+        return DISTINCT if found.argument is Argument.ROWS and call.distinct else found
 
     # ---- arguments -----------------------------------------------------------------------------------------------
 
-    def _named(self, call: FunctionCall, form: Form) -> dict[str, Constant]:
-        known = _ANYWHERE | form.named | ({form.bounds} if form.bounds else set()) | ({ROWS} if form.rows else set())
-        found: dict[str, Constant] = {}
-        for name, value, position in call.named:
-            if name not in known:
-                raise ShoalError(
-                    "E_OPTION_UNKNOWN",
-                    f"{call.name} takes no argument {name!r}.",
-                    hint=f"It takes {', '.join(sorted(known))}.",
-                    position=position,
-                )
-            if name in found:
-                raise ShoalError("E_OPTION_INVALID", f"The argument {name} is given twice.", position=position)
-            if not isinstance(value, Constant):
-                code = "E_BOUNDS_INVALID" if name == form.bounds else "E_OPTION_INVALID"
-                raise ShoalError(code, f"The argument {name} takes a constant.", position=position)
-            found[name] = value
-        return found
-
-    def _split(self, call: FunctionCall, name: str, form: Form) -> tuple[exp.Expr | None, list[Constant]]:
+    def _split(self, call: FunctionCall, spelling: Spelling) -> tuple[exp.Expr | None, list[Constant]]:
         """The aggregated expression, and the constants behind it."""
         arguments = list(call.arguments)
         if call.within_group is not None:
-            if form.extras != 1 or len(arguments) != 1 or len(call.within_group.expressions) != 1:
+            if spelling.extra is None or len(arguments) != 1 or len(call.within_group.expressions) != 1:
                 raise _unsupported(call, f"{call.name} takes no WITHIN GROUP.", "Write PERCENTILE_CONT(x, 0.5).")
             item = call.within_group.expressions[0]
             if item.args.get("desc"):
                 raise _unsupported(call, "A descending order in WITHIN GROUP is not supported.", "Use 1 − p instead.")
             return item.this, [constant(arguments[0])]
         if call.star:
-            if name != "COUNT" or call.distinct:
+            if spelling.argument is not Argument.ROWS or call.distinct:
                 raise _unsupported(call, f"{call.name}(*) has no meaning.", "Only COUNT takes a star.")
             return None, [constant(a) for a in arguments[1:]]
         if not arguments:
             raise _unsupported(call, f"{call.name} needs an argument.", None)
         extras = [constant(a) for a in arguments[1:]]
-        if call.distinct and (name != "COUNT_DISTINCT" or (extras and not self._anonymization)):
+        if call.distinct and (spelling.argument is not Argument.VALUE or (extras and not self._anonymization)):
             raise _unsupported(
                 call, "DISTINCT is supported in COUNT(DISTINCT x) of one value only.", "Group by the value instead."
             )
         return arguments[0], extras
 
     def _bounds(
-        self, call: FunctionCall, form: Form, named: dict[str, Constant], extras: list[Constant]
+        self, call: FunctionCall, spelling: Spelling, named: dict[str, Constant], extras: list[Constant]
     ) -> Bounds | None:
         """CLAMPED BETWEEN, a named argument, or positional bounds of the older clause: at most one of them."""
-        positional = extras[form.extras :]
-        del extras[form.extras :]
-        given = [b for b in (call.clamped, named.get(form.bounds or ""), positional or None) if b is not None]
+        own = 0 if spelling.extra is None else 1
+        positional = extras[own:]
+        del extras[own:]
+        given = [b for b in (call.clamped, named.get(spelling.bounds or ""), positional or None) if b is not None]
         if not given:
             return None
         if len(given) > 1:
@@ -229,10 +158,10 @@ class AggregateBinder:
             raise ShoalError(
                 "E_BOUNDS_INVALID",
                 f"{call.name} has too many arguments.",
-                hint=f"Write bounds as {form.bounds} => (lower, upper)." if form.bounds else None,
+                hint=f"Write bounds as {spelling.bounds} => (lower, upper)." if spelling.bounds else None,
                 position=call.position,
             )
-        if form.bounds is None and not (self._anonymization and call.distinct):
+        if spelling.bounds is None and not (self._anonymization and call.distinct):
             raise ShoalError("E_BOUNDS_INVALID", f"{call.name} takes no bounds.", position=call.position)
         return _pair(call, given[0])
 
@@ -265,39 +194,29 @@ class AggregateBinder:
         return functions.case([(condition, value)], Literal(None, value.type.plain()), call.position)
 
     def _aggregate(
-        self, call: FunctionCall, name: str, node: exp.Expr | None, extras: list[Constant], rows: int
+        self, call: FunctionCall, spelling: Spelling, node: exp.Expr | None, extras: list[Constant], rows: int
     ) -> Aggregate:
-        if name in {"COUNT", "COUNTIF"}:
-            return self._count(call, name, node)
+        value = self._value(call, spelling.argument, node)
+        if spelling.argument is Argument.VALUE and value is not None and call.filter is None and self._is_owner(value):
+            return CountOwners(value)
+        extra = None if spelling.extra is None else _EXTRAS[spelling.extra](call, extras)
+        return spelling.make(Written(value, extra, rows, self._row_limit))
+
+    def _value(self, call: FunctionCall, argument: Argument, node: exp.Expr | None) -> Expression | None:
+        """What is aggregated, of a type that the aggregate takes."""
+        if argument in {Argument.ROWS, Argument.CONDITION}:
+            return self._counted(call, argument, node)
         assert node is not None  # noqa: S101 - only COUNT takes a star
         value = self._argument(call, node)
-        if name == "COUNT_DISTINCT":
-            if call.filter is None and self._is_owner(value):
-                return CountOwners(value)
+        if argument is Argument.VALUE:
             if value.type.kind in {Kind.UNSUPPORTED, Kind.NULL, Kind.INTERVAL}:
                 raise _unsupported(call, f"COUNT(DISTINCT) of a value of type {value.type} is not supported.", None)
-            return CountDistinct(value, rows)
+            return value
         if value.type.kind not in {Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL}:
             raise _unsupported(
                 call, f"{call.name} takes numbers, and this is of type {value.type}.", _as_number(value.type)
             )
-        limit = self._row_limit
-        match name:
-            case "SUM":
-                return Sum(self._whole(value), limit)
-            case "AVG":
-                return Average(value, limit)
-            case "MIN" | "MAX":
-                return Extreme(value, name.lower())
-            case "APPROX_BOUNDS":
-                return ApproxBounds(value)
-            case "MEDIAN":
-                return Quantile(value, Fraction(1, 2), rows)
-            case "APPROX_QUANTILES" | "QUANTILES":
-                return Quantiles(value, _buckets(call, extras), rows)
-            case "VAR_POP" | "VAR_SAMP" | "VARIANCE" | "STDDEV_POP" | "STDDEV_SAMP" | "STDDEV":
-                return Variance(value, rows, not name.endswith("_POP"), name.startswith("STDDEV"))
-        return Quantile(value, _fraction(call, extras), rows)
+        return self._whole(value) if argument is Argument.SUMMAND else value
 
     def _whole(self, value: Expression) -> Expression:
         """A decimal without places as a 64-bit integer, so that sums of whole numbers are whole; what is beyond is at the end."""
@@ -310,56 +229,72 @@ class AggregateBinder:
         self._as_written[whole] = value
         return whole
 
-    def _count(self, call: FunctionCall, name: str, node: exp.Expr | None) -> Aggregate:
+    def _counted(self, call: FunctionCall, argument: Argument, node: exp.Expr | None) -> Expression | None:
+        """What a count leaves out the NULLs of; None where it counts every row."""
         if node is None:
             value = None if call.filter is None else self._filtered(call, Literal(1, INTEGER))
         else:
             value = self._argument(call, node)
-        if name == "COUNTIF":
+        if argument is Argument.CONDITION:
             assert value is not None  # noqa: S101 - COUNTIF has an argument
             value = functions.case([(value, Literal(1, INTEGER))], None, call.position)
-        if isinstance(value, Literal) and value.value is not None:
-            value = None
-        return CountRows(value, self._row_limit)
+        return None if isinstance(value, Literal) and value.value is not None else value
+
+    def _check_count_bounds(self, call: FunctionCall, bounds: Bounds | None) -> None:
+        """Bounds that a count cannot obey are refused, never dropped."""
+        if bounds is None:
+            return
+        if self._row_limit is not None:
+            raise ShoalError(
+                "E_BOUNDS_INVALID",
+                "With max_rows_contributed rows are counted one by one, and a count takes no bounds.",
+                hint="Drop the bounds, or use max_groups_contributed.",
+                position=call.position,
+            )
+        if bounds.upper < 0:
+            raise ShoalError(
+                "E_BOUNDS_INVALID",
+                "A count is never negative.",
+                hint="Write bounds such as (0, 10).",
+                position=call.position,
+            )
 
     def _bounds_or_catalog(self, aggregate: Aggregate, bounds: Bounds | None) -> tuple[Bounds | None, str]:
         """Bounds the analyst gave, else public knowledge of the catalog (free), else found by a share of the budget."""
-        if isinstance(aggregate, (CountOwners, CountDistinct)):
-            return None, "none"
-        if isinstance(aggregate, ApproxBounds):
+        if aggregate.feed is not None:
             return None, "inferred"
-        if isinstance(aggregate, CountRows):
-            if aggregate.rows is not None:
-                return None, "none"
-            if bounds is None and self._most_rows is not None:
-                return Bounds(Fraction(0), Fraction(self._most_rows)), "catalog"
-            return (bounds, "query") if bounds is not None else (None, "inferred")
+        if not any(measure.needs_bounds for measure in aggregate.measures):
+            return None, "none"
         if bounds is not None:
             return bounds, "query"
-        known = self._known(aggregate)
-        if known is None:
-            return None, "inferred"
-        return Bounds(known.lower, known.upper), "catalog" if known.from_catalog else "expression"
-
-    def _known(self, aggregate: Aggregate) -> Known | None:
-        """What the catalog and the constants of an expression tell about what one owner gives."""
         written = self._as_written.get(aggregate.argument, aggregate.argument) if aggregate.argument else None
         known = self._known_bounds.of(written) if written is not None else None
-        if known is None or not (isinstance(aggregate, Sum) and aggregate.rows is None):
-            return known if known is not None and (known.from_catalog or known.lower < known.upper) else None
-        if self._most_rows is not None:
-            # Facts about one value, times how many values an owner has in a group, bound the owner's sum.
-            lower, upper = (
-                min(known.lower, known.lower * self._most_rows),
-                max(known.upper, known.upper * self._most_rows),
+        of_owner = aggregate.bounds_from(known, self._most_rows)
+        if of_owner is None:
+            return None, "inferred"
+        if of_owner.from_catalog and self._most_rows is None and aggregate.catalog_bounds_note is not None:
+            self.notes.append(aggregate.catalog_bounds_note)
+        return Bounds(of_owner.lower, of_owner.upper), "catalog" if of_owner.from_catalog else "expression"
+
+
+def _named(call: FunctionCall, spelling: Spelling) -> dict[str, Constant]:
+    known = spelling.arguments
+    found: dict[str, Constant] = {}
+    for name, value, position in call.named:
+        if name not in known:
+            raise ShoalError(
+                "E_OPTION_UNKNOWN",
+                f"{call.name} takes no argument {name!r}.",
+                hint=f"It takes {', '.join(sorted(known))}.",
+                position=position,
             )
-            return replace(known, lower=lower, upper=upper)
-        if known.from_catalog:
-            self.notes.append(
-                "The catalog's bounds of a column are those of one row: a sum of several is clamped to them."
-            )
-        # The constants of an expression say nothing about how many rows of them an owner has.
-        return known if known.from_catalog else None
+        if name in found:
+            raise ShoalError("E_OPTION_INVALID", f"The argument {name} is given twice.", position=position)
+        if not isinstance(value, Constant):
+            code = "E_BOUNDS_INVALID" if name == spelling.bounds else "E_OPTION_INVALID"
+            raise ShoalError(code, f"The argument {name} takes a constant.", position=position)
+        found[name] = value
+    return found
 
 
 def _as_number(type_: Type) -> str:
@@ -381,26 +316,6 @@ def _check_strategy(strategy: Constant | None) -> None:
             position=strategy.position,
         )
     raise ShoalError("E_OPTION_INVALID", f"{STRATEGY} is AUTO or SAMPLING.", position=strategy.position)
-
-
-def _check_count_bounds(call: FunctionCall, aggregate: Aggregate, bounds: Bounds | None) -> None:
-    """Bounds that a count cannot obey are refused, never dropped."""
-    if not isinstance(aggregate, CountRows) or bounds is None:
-        return
-    if aggregate.rows is not None:
-        raise ShoalError(
-            "E_BOUNDS_INVALID",
-            "With max_rows_contributed rows are counted one by one, and a count takes no bounds.",
-            hint="Drop the bounds, or use max_groups_contributed.",
-            position=call.position,
-        )
-    if bounds.upper < 0:
-        raise ShoalError(
-            "E_BOUNDS_INVALID",
-            "A count is never negative.",
-            hint="Write bounds such as (0, 10).",
-            position=call.position,
-        )
 
 
 def _unsupported(call: FunctionCall, message: str, hint: str | None) -> ShoalError:
@@ -462,3 +377,9 @@ def _buckets(call: FunctionCall, extras: list[Constant]) -> int:
             call, f"{call.name} takes a constant number of parts from 1 to 1000.", f"Write {call.name}(x, 4)."
         )
     return int(extras[0].value)  # type: ignore[arg-type]
+
+
+_EXTRAS: dict[Extra, Callable[[FunctionCall, list[Constant]], Fraction | int]] = {
+    Extra.FRACTION: _fraction,
+    Extra.PARTS: _buckets,
+}

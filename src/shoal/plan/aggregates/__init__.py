@@ -1,0 +1,29 @@
+"""One class per aggregate: which measures it needs, how its budget is shared between them, how noisy sums become an answer.
+
+`finish` and `interval` see released numbers and public parameters only. Intervals are marginal: they speak of the noise, not
+of clamping, of dropped groups, or of the group having been kept. How analysts write them is in `spellings`.
+"""
+
+from shoal.plan.aggregates.counts import CountDistinct, CountOwners, CountRows
+from shoal.plan.aggregates.noisy_measure import NoisyMeasure
+from shoal.plan.aggregates.quantiles import ApproxBounds, Extreme, Quantile, Quantiles
+from shoal.plan.aggregates.sums import Average, Sum, Variance
+
+Aggregate = (
+    ApproxBounds | CountOwners | CountRows | Sum | Average | Variance | Quantile | Quantiles | Extreme | CountDistinct
+)
+
+__all__ = [
+    "Aggregate",
+    "ApproxBounds",
+    "Average",
+    "CountDistinct",
+    "CountOwners",
+    "CountRows",
+    "Extreme",
+    "NoisyMeasure",
+    "Quantile",
+    "Quantiles",
+    "Sum",
+    "Variance",
+]

@@ -1,0 +1,91 @@
+"""A measure after noise, and how noisy integers become numbers, errors and intervals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from shoal.accounting.events import AdditiveNoise
+    from shoal.params import Bounds
+    from shoal.plan.measures import Measure, Steps
+
+INT64_MAX = 2**63 - 1
+Interval = tuple["NDArray[Any]", "NDArray[Any]"]
+
+
+class Forest(Protocol):
+    """What noisy trees, one per group, can be asked."""
+
+    def quantiles(self, probabilities: Sequence[float]) -> NDArray[Any]:
+        """Places in [0, 1] below which these fractions of a group's rows lie: (groups, probabilities)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMeasure:
+    """A measure after noise, for all released groups, with the public parameters it was taken with."""
+
+    measure: Measure
+    noise: AdditiveNoise
+    grid: Fraction
+    bounds: Bounds | None
+    steps: Steps | None
+    values: NDArray[Any]
+    forest: Forest | None = None
+
+    @property
+    def floats(self) -> NDArray[np.float64]:
+        """The released values in the analyst's units."""
+        return np.array(self.values, dtype=np.float64) * float(self.grid)
+
+    def half_width(self, level: float) -> float:
+        """How far the noise strays with this confidence, in the analyst's units."""
+        return half_width(self.noise, level, self.grid)
+
+    def whole_half_width(self, level: float) -> float:
+        """The same for an answer that is rounded to a whole number: a draw within q ends within ⌊q + ½⌋."""
+        return float(math.floor(self.half_width(level) + 0.5))
+
+
+def half_width(noise: AdditiveNoise, level: float, grid: Fraction | None = None) -> float:
+    """How far the noise strays with this confidence, in the analyst's units."""
+    from shoal.mechanisms.calibrate import noise_quantile
+
+    if noise.shift.l1 == 0:
+        return 0.0
+    return noise_quantile(noise, level) * float(noise.grid if grid is None else grid)
+
+
+def nothing(size: int) -> NDArray[Any]:
+    """NULL for every group."""
+    return np.full(size, None, dtype=object)
+
+
+def integers(reading: NoisyMeasure) -> NDArray[Any]:
+    """Whole numbers, rounded from a finer grid if need be, saturated to 64 bits after the noise."""
+    return np.array([max(-INT64_MAX - 1, min(INT64_MAX, v)) for v in _whole(reading)], dtype=np.int64)
+
+
+def _whole(reading: NoisyMeasure) -> list[int]:
+    """Whole numbers of any size."""
+    top, bottom = reading.grid.numerator, reading.grid.denominator
+    return [(2 * int(v) * top + bottom) // (2 * bottom) for v in reading.values]
+
+
+def around_whole(reading: NoisyMeasure, level: float) -> Interval:
+    """Exact quantiles of the noise around a whole number, also where what is shown ends at 64 bits."""
+    return around(np.array(_whole(reading), dtype=np.float64), reading.whole_half_width(level))
+
+
+def around(values: NDArray[Any], half_width: float) -> Interval:
+    """An interval to both sides."""
+    centre = np.array(values, dtype=np.float64)
+    return centre - half_width, centre + half_width

@@ -1,0 +1,153 @@
+"""Quantiles, MIN and MAX, read off one noisy tree; and APPROX_BOUNDS, read off a noisy histogram."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoal.errors import InternalError
+from shoal.plan.aggregates.defaults import AggregateDefaults
+from shoal.plan.aggregates.noisy_measure import Interval, nothing
+from shoal.plan.measures import (
+    Leaves,
+    Measure,
+    RowMoment,
+)
+from shoal.plan.types import DOUBLE, RELEASED_LIST
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from shoal.plan.aggregates.noisy_measure import NoisyMeasure
+    from shoal.plan.expressions import Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile(AggregateDefaults):
+    """PERCENTILE, MEDIAN, NTILE, APPROX_QUANTILES: read off one noisy tree that all quantiles of a column share."""
+
+    argument: Expression
+    fraction: Fraction
+    rows: int
+    name = "QUANTILE"
+    type = DOUBLE
+    shares = (Fraction(1),)
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """Rows per leaf."""
+        return (Leaves(self.argument, self.rows),)
+
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
+        """The place in [L, U]."""
+        return _place(readings[0], float(self.fraction))
+
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:  # noqa: ARG002 - no honest one
+        """None: a tree says nothing certain about its own rank error."""
+        size = len(readings[0].values)
+        return nothing(size), nothing(size)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles(AggregateDefaults):
+    """APPROX_QUANTILES(x, n): the n + 1 cut points from the least to the greatest, off the same tree."""
+
+    argument: Expression
+    parts: int
+    rows: int
+    name = "QUANTILES"
+    type = RELEASED_LIST
+    shares = (Fraction(1),)
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """Rows per leaf."""
+        return (Leaves(self.argument, self.rows),)
+
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
+        """Lists of places in [L, U], monotone."""
+        if readings[0].bounds is None:
+            return nothing(len(readings[0].values))
+        cuts = _places(readings[0], [i / self.parts for i in range(self.parts + 1)])
+        lists = np.empty(len(cuts), dtype=object)
+        lists[:] = [row.tolist() for row in cuts]
+        return lists
+
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:  # noqa: ARG002 - no honest one
+        """None, as for a single quantile."""
+        size = len(readings[0].values)
+        return nothing(size), nothing(size)
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme(AggregateDefaults):
+    """MIN and MAX: the outermost quantile of per-owner extremes."""
+
+    argument: Expression
+    side: str
+    rows = 1
+    type = DOUBLE
+    shares = (Fraction(1),)
+
+    @property
+    def name(self) -> str:
+        """MIN or MAX."""
+        return self.side.upper()
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """Owners per leaf of their own extreme."""
+        return (Leaves(self.argument, 1, extreme=self.side),)
+
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
+        """The place in [L, U]."""
+        return _place(readings[0], 0.0 if self.side == "min" else 1.0)
+
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:  # noqa: ARG002 - no honest one
+        """None: nothing bounds how far the true extreme lies."""
+        size = len(readings[0].values)
+        return nothing(size), nothing(size)
+
+
+@dataclass(frozen=True, slots=True)
+class ApproxBounds(AggregateDefaults):
+    """APPROX_BOUNDS(x): [lower, upper] that hold about all values of one row per owner, the same for every group."""
+
+    argument: Expression
+    rows = 1
+    name = "APPROX_BOUNDS"
+    type = RELEASED_LIST
+    shares: tuple[Fraction, ...] = ()
+    measures: tuple[Measure, ...] = ()
+
+    @property
+    def feed(self) -> Measure | None:
+        """What its histogram looks at."""
+        return RowMoment(self.argument, 1, 1)
+
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:  # noqa: ARG002 - one signature for all
+        """There is nothing to read but the histogram; see `released.answer_table`."""
+        raise InternalError("bounds are not made from readings")
+
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:  # noqa: ARG002 - same
+        """Bounds have no interval."""
+        raise InternalError("bounds have no interval")
+
+
+def _place(reading: NoisyMeasure, fraction: float) -> NDArray[Any]:
+    places: NDArray[Any] = _places(reading, [fraction])[:, 0]
+    return places
+
+
+def _places(reading: NoisyMeasure, fractions: Sequence[float]) -> NDArray[Any]:
+    """Where these fractions lie in [L, U]: (groups, fractions); NULL where no bounds were found."""
+    if reading.bounds is None or reading.forest is None:
+        return nothing(len(reading.values) * len(fractions)).reshape(-1, len(fractions))
+    low, high = float(reading.bounds.lower), float(reading.bounds.upper)
+    places: NDArray[Any] = low + (high - low) * reading.forest.quantiles(fractions)
+    return places

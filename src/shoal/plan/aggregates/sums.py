@@ -1,0 +1,228 @@
+"""SUM, AVG, and the variances: sums of bounded numbers, and what is computed from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoal.plan.aggregates.defaults import AggregateDefaults, OneNumber
+from shoal.plan.aggregates.noisy_measure import Interval, around, around_whole, half_width, integers, nothing
+from shoal.plan.measures import (
+    Measure,
+    OwnerCount,
+    OwnerMean,
+    OwnerSum,
+    RowMoment,
+    Steps,
+)
+from shoal.plan.types import DOUBLE, INTEGER, Kind, Type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from shoal.plan.aggregates.noisy_measure import NoisyMeasure
+    from shoal.plan.expressions import Expression
+    from shoal.plan.known_bounds import Known
+    from shoal.plan.releases import Release
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(OneNumber):
+    """SUM(x): the sum of an owner's values in a group, clamped to [L, U]."""
+
+    argument: Expression
+    rows: int | None = None
+    name = "SUM"
+    shares = (Fraction(1),)
+
+    @property
+    def is_integer(self) -> bool:
+        """Sums of integers are integers."""
+        return self.argument.type.kind is Kind.INTEGER
+
+    @property
+    def type(self) -> Type:
+        """Integer in, integer out."""
+        return INTEGER if self.is_integer else DOUBLE
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """One clamped sum per owner, or rows clamped one by one."""
+        if self.rows is None:
+            return (OwnerSum(self.argument, self.is_integer),)
+        return (RowMoment(self.argument, 1, self.rows, centred=False, is_integer=self.is_integer),)
+
+    @property
+    def catalog_bounds_note(self) -> str | None:
+        """The bounds of a column are those of a row."""
+        if self.rows is not None:
+            return None
+        return "The catalog's bounds of a column are those of one row: a sum of several is clamped to them."
+
+    def bounds_from(self, known: Known | None, rows: int | None) -> Known | None:
+        """Facts about one value, times how many values an owner has in a group, bound the owner's sum."""
+        if known is None or self.rows is not None:
+            return AggregateDefaults.bounds_from(self, known, rows)
+        if rows is None:
+            # The constants of an expression say nothing about how many rows of them an owner has.
+            return known if known.from_catalog else None
+        return replace(known, lower=min(known.lower, known.lower * rows), upper=max(known.upper, known.upper * rows))
+
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
+        """The noisy sum."""
+        if readings[0].bounds is None:
+            return nothing(len(readings[0].values))
+        return integers(readings[0]) if self.is_integer else readings[0].floats
+
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
+        """Exact quantiles of the noise."""
+        if readings[0].bounds is None:
+            return self.finish(readings), self.finish(readings)
+        if self.is_integer:
+            return around_whole(readings[0], level)
+        return around(readings[0].floats, readings[0].half_width(level))
+
+
+@dataclass(frozen=True, slots=True)
+class Average(AggregateDefaults):
+    """AVG(x): the average of per-owner averages, m + S / max(1, n), clamped to [L, U].
+
+    The sum S carries most of the error unless the answer lies at the edge of the bounds, so it gets 70% of the budget.
+    """
+
+    argument: Expression
+    rows: int | None = None
+    name = "AVG"
+    type = DOUBLE
+    shares = (Fraction(7, 10), Fraction(3, 10))
+    needs_owners = True
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The centred sum, and how many owners (or rows) it is over."""
+        if self.rows is None:
+            return OwnerMean(self.argument), OwnerCount(self.argument)
+        return RowMoment(self.argument, 1, self.rows), RowMoment(self.argument, 0, self.rows)
+
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
+        """M + S / max(1, n), clamped."""
+        total, count = readings
+        if total.bounds is None or total.steps is None:
+            return nothing(len(total.values))
+        return self._quotient(total, total.floats, count.floats)
+
+    def _quotient(self, total: NoisyMeasure, sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
+        assert total.bounds is not None  # noqa: S101 - narrowed by both callers
+        assert total.steps is not None  # noqa: S101 - same
+        middle = total.steps.middle * float(total.grid)
+        means: NDArray[Any] = middle + sums / np.maximum(counts, 1.0)
+        return np.asarray(np.clip(means, float(total.bounds.lower), float(total.bounds.upper)))
+
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
+        """Conservative: both noises stay within their widths at once (union bound), the quotient at its extremes."""
+        total, count = readings
+        if total.bounds is None:
+            return nothing(len(total.values)), nothing(len(total.values))
+        each = (1 + level) / 2
+        sum_width, count_width = total.half_width(each), count.half_width(each)
+        ends = [
+            self._quotient(total, total.floats + side * sum_width, count.floats + way * count_width)
+            for side in (-1, 1)
+            for way in (-1, 1)
+        ]
+        return np.minimum.reduce(ends), np.maximum.reduce(ends)
+
+    def expected_half_width(self, releases: Sequence[Release], level: float, owners: int) -> float | None:
+        """(w_S + r·w_n) / (n − w_n): both noises within their widths at once, the mean anywhere within r of the middle."""
+        total, count = releases  # with bounds that are known
+        each = (1 + level) / 2
+        radius = float(Steps.outward(total.bounds, total.noise.grid).radius * total.noise.grid)  # type: ignore[arg-type]
+        count_width = half_width(count.noise, each)
+        left = max(1.0, owners - count_width)
+        return min(2 * radius, (half_width(total.noise, each) + radius * count_width) / left)
+
+
+@dataclass(frozen=True, slots=True)
+class Variance(AggregateDefaults):
+    """VAR and STDDEV over at most `rows` rows of an owner: E[y²] − E[y]², y = x − m, clamped to [0, (U−L)²/4]."""
+
+    argument: Expression
+    rows: int
+    sample: bool
+    root: bool
+    type = DOUBLE
+    shares = (Fraction(1, 4), Fraction(1, 2), Fraction(1, 4))
+
+    @property
+    def name(self) -> str:
+        """As the analyst knows it."""
+        return ("STDDEV" if self.root else "VAR") + ("_SAMP" if self.sample else "_POP")
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """Σ y, Σ y², rows."""
+        return tuple(RowMoment(self.argument, power, self.rows) for power in (1, 2, 0))
+
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
+        """From three noisy sums."""
+        first, second, count = readings
+        if first.bounds is None:
+            return nothing(len(first.values))
+        return self._combined(first, first.floats, second, second.floats, count.floats)
+
+    def _combined(
+        self, first: NoisyMeasure, sums: NDArray[Any], second: NoisyMeasure, squares: NDArray[Any], counts: NDArray[Any]
+    ) -> NDArray[Any]:
+        assert first.bounds is not None  # noqa: S101 - narrowed by both callers
+        assert first.steps is not None  # noqa: S101 - same
+        assert second.steps is not None  # noqa: S101 - same
+        rows = np.maximum(counts, 1.0)
+        # The two sums are centred on middles of two different grids; bring the square to the middle of the first.
+        shift = self._middle(second) - self._middle(first)
+        means = sums / rows
+        mean_of_squares = squares / rows + 2 * shift * (means - shift) + shift**2
+        largest = float(first.bounds.upper - first.bounds.lower) ** 2 / 4
+        variance = np.clip(mean_of_squares - means**2, 0.0, largest)
+        if self.sample:
+            variance = variance * rows / np.maximum(rows - 1, 1.0)
+        return np.asarray(np.sqrt(variance) if self.root else variance)
+
+    @staticmethod
+    def _middle(reading: NoisyMeasure) -> float:
+        """Where a centred sum has its zero; squares are counted on the square of their rows' grid."""
+        assert reading.steps is not None  # noqa: S101 - moments have bounds
+        return float(reading.steps.middle * float(reading.grid) ** (1 / reading.measure.power))
+
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
+        """Conservative: all three noises within their widths at once; extremes over the corners, 0 where they may cross."""
+        first, second, count = readings
+        if first.bounds is None:
+            return nothing(len(first.values)), nothing(len(first.values))
+        each = (2 + level) / 3
+        widths = [reading.half_width(each) for reading in readings]
+        corners = [
+            self._combined(
+                first,
+                first.floats + a * widths[0],
+                second,
+                second.floats + b * widths[1],
+                count.floats + c * widths[2],
+            )
+            for a in (-1, 0, 1)
+            for b in (-1, 1)
+            for c in (-1, 1)
+        ]
+        # The variance is largest where the mean of y is nearest 0; that corner need not be among the ones above.
+        centred = self._combined(
+            first,
+            np.clip(0.0, first.floats - widths[0], first.floats + widths[0]),
+            second,
+            second.floats + widths[1],
+            np.maximum(count.floats - widths[2], 1.0),
+        )
+        return np.minimum.reduce(corners), np.maximum.reduce([*corners, centred])
