@@ -20,7 +20,7 @@ import numpy as np
 from shoal.accounting.accountants import plan_loss
 from shoal.accounting.events import PolicyLaplace, Shift
 from shoal.mechanisms.certified import round_scale_up
-from shoal.policies import strategies
+from shoal.policies import losses, strategies
 from shoal.policies.queries import Cumulative, Histogram, Linear, Query, Ranges, Sum
 from shoal.policies.secrets import Distance, Within
 from shoal.policies.strategies import Chain, Line, discrete_variance
@@ -102,35 +102,25 @@ class ReleasePlan:
     def owner_loss(self) -> Fraction | float:
         """Rows per owner · max over x of Σ |v_i(x)|/scale_i: what it costs to hide all rows of an owner by this noise.
 
-        The maxima of the families are attained together: cells and blocks are 1 everywhere, prefixes largest at the
-        lowest value. Infinite where a number is exact, and where the number of records is used.
+        Infinite where a number is exact, and where the number of records is used.
         """
         if _is_mean(self.query) or (self.public_n and self.lines):
             return math.inf
-        total = Fraction(0)
-        for each in self.measured:
-            reach = each.table.reach()
-            if reach and not each.scale:
-                return math.inf
-            total += Fraction(self.rows_per_owner * reach) / each.scale if reach else 0
-        return total
+        return losses.owner_loss(self.measured, self.rows_per_owner)
 
     def loss_under(self, other: Policy) -> Fraction | float:
-        """What the release costs under another policy: R.moves · max over R's edges of Σ |v_i(x) − v_i(y)|/scale_i.
-
-        Families are added up one by one, which is exact for one family and an upper bound for two.
-        """
+        """What the release costs under another policy: R.moves · max over R's edges of Σ |v_i(x) − v_i(y)|/scale_i."""
         if other.neighbours.canonical == self.rule.neighbours.canonical:
             return self.epsilon
         if other.domain != self.rule.domain:
             return math.inf
-        total = Fraction(0)
-        for each in self.measured:
-            moved = self.rows_per_owner * _steps(other, each, sampled=self.sampled)
-            if moved and not each.scale:
-                return math.inf
-            total += Fraction(moved) / each.scale if moved else 0
-        return total
+        return losses.loss_under(
+            self.measured,
+            self.rows_per_owner,
+            other,
+            lambda each: _steps(other, each, sampled=self.sampled),  # type: ignore[arg-type]
+            sampled=self.sampled,
+        )
 
 
 def _is_mean(query: Query) -> bool:

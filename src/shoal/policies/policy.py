@@ -32,7 +32,7 @@ from shoal.policies.secrets import Secret
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shoal.policies.tables import Largest, Table
+    from shoal.policies.tables import Largest, Movable
 
 _sum = builtins.sum
 
@@ -100,7 +100,7 @@ class Policy:
         found = sensitivity.over_edges(self.domain, self.secret, names, table, squared=True)
         return self.moves**2 * found.amount * table.grid**2
 
-    def steps(self, names: Sequence[str], table: Table, *, sampled: bool = False) -> int:
+    def steps(self, names: Sequence[str], table: Movable, *, sampled: bool = False) -> int:
         """The L1 sensitivity of a table over these attributes, in steps of its grid.
 
         `sampled`: not all rows are kept, and known counts do not decide sums over those that are.
@@ -115,10 +115,10 @@ class Policy:
             return 0
         return self.moves * _sum(self.secret.farthest(self.domain, query.attributes(self.domain)))
 
-    def _largest(self, names: Sequence[str], table: Table) -> Largest:
+    def _largest(self, names: Sequence[str], table: Movable) -> Largest:
         return sensitivity.over_edges(self.domain, self.secret, names, table)
 
-    def _is_known(self, names: Sequence[str], table: Table) -> bool:
+    def _is_known(self, names: Sequence[str], table: Movable) -> bool:
         return self.cells is not None and sensitivity.is_constant_on_cells(self.domain, self.cells, names, table)
 
     def _sums_are_known(self, query: Sum) -> bool:

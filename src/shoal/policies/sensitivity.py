@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shoal.policies.secrets import Distance, Within
-from shoal.policies.tables import NOTHING, Largest, Prefixes, Table
+from shoal.policies.tables import NOTHING, Largest, Movable, Prefixes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from shoal.policies.secrets import Secret
 
 
-def over_edges(domain: Domain, secret: Secret, names: Sequence[str], table: Table, *, squared: bool = False) -> Largest:
+def over_edges(
+    domain: Domain, secret: Secret, names: Sequence[str], table: Movable, *, squared: bool = False
+) -> Largest:
     """The maximum of ‖v(x) − v(y)‖₁ (or its L2 square) over the edges, for a table over `domain.projected(names)`."""
     if isinstance(table, Prefixes) and len(names) == 1 and isinstance(secret, Distance | Within):
         return _over_a_line(domain, secret, names[0], table)
@@ -49,13 +51,13 @@ def _over_a_line(domain: Domain, secret: Distance | Within, name: str, table: Pr
     return _over_pairs(table, numbers, numbers + step, squared=False)
 
 
-def _over_pairs(table: Table, x: Indices, y: Indices, *, squared: bool) -> Largest:
+def _over_pairs(table: Movable, x: Indices, y: Indices, *, squared: bool) -> Largest:
     gaps = table.between_squared(x, y) if squared else table.between(x, y)
     at = int(np.argmax(gaps))
     return Largest(int(gaps[at]), (int(x[at]), int(y[at]))) if gaps[at] else NOTHING
 
 
-def is_constant_on_cells(domain: Domain, known: Known, names: Sequence[str], table: Table) -> bool:
+def is_constant_on_cells(domain: Domain, known: Known, names: Sequence[str], table: Movable) -> bool:
     """Whether known counts decide the answer: v is the same all over each cell."""
     together = tuple(n for n in domain.names if n in names or n in known.attributes(domain))
     seen = domain.projected(together)

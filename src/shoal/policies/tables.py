@@ -23,7 +23,7 @@ from shoal.errors import ShoalError
 from shoal.policies.domain import Indices, require
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 Steps = npt.NDArray[np.int64] | npt.NDArray[np.object_]
 
@@ -130,9 +130,13 @@ class OneHot:
         first = _first_of(labels)
         return bool((group == group[first]).all() and (self.amounts == self.amounts[first]).all())
 
+    def norms(self) -> Steps:
+        """‖v(x)‖₁ of every value."""
+        return np.asarray(np.abs(self.amounts))
+
     def reach(self) -> int:
         """The largest ‖v(x)‖₁: what one more record can add."""
-        return int(np.max(np.abs(self.amounts), initial=0))
+        return int(np.max(self.norms(), initial=0))
 
     def totals(self, counts: npt.NDArray[np.int64]) -> list[int]:
         """Σ count(x)·v(x), coordinate by coordinate."""
@@ -216,6 +220,10 @@ class Prefixes:
         """Whether v is the same for all values of one label."""
         return bool((self.above == self.above[_first_of(labels)]).all())
 
+    def norms(self) -> Steps:
+        """‖v(x)‖₁ of every value."""
+        return self.above
+
     def reach(self) -> int:
         """The largest ‖v(x)‖₁."""
         return int(np.max(self.above, initial=0))
@@ -269,14 +277,7 @@ class Dense:
         return Largest(best.amount**2, best.pair) if squared else best
 
     def _pair_by_pair(self, labels: Indices, *, squared: bool) -> Largest:
-        best = NOTHING
-        measure = self.between_squared if squared else self.between
-        for x, y in clique_pairs(labels):
-            gaps = measure(x, y)
-            at = int(np.argmax(gaps))
-            if int(gaps[at]) > best.amount:
-                best = Largest(int(gaps[at]), (int(x[at]), int(y[at])))
-        return best
+        return pair_by_pair(labels, self.between_squared if squared else self.between)
 
     def ceiling(self, *, squared: bool = False) -> int:  # noqa: ARG002 - nothing is known beforehand
         """What no pair of values exceeds; −1 where it would have to be looked for."""
@@ -286,9 +287,13 @@ class Dense:
         """Whether v is the same for all values of one label."""
         return bool((self.rows == self.rows[_first_of(labels)]).all())
 
+    def norms(self) -> Steps:
+        """‖v(x)‖₁ of every value."""
+        return np.asarray(np.abs(self.rows).sum(axis=1))
+
     def reach(self) -> int:
         """The largest ‖v(x)‖₁."""
-        return int(np.max(np.abs(self.rows).sum(axis=1), initial=0))
+        return int(np.max(self.norms(), initial=0))
 
     def totals(self, counts: npt.NDArray[np.int64]) -> list[int]:
         """Σ count(x)·v(x), coordinate by coordinate."""
@@ -312,7 +317,60 @@ class Columns:
         return sum(int(np.max(np.abs(column))) for column in self.columns)
 
 
+@dataclass(frozen=True)
+class Stacked:
+    """Several tables over the same values, all released: every coordinate counts with the weight of its table."""
+
+    tables: tuple[OneHot | Prefixes | Dense, ...]
+    weights: tuple[int, ...]
+
+    def between(self, x: Indices, y: Indices) -> Steps:
+        """Σ weight · ‖v(x) − v(y)‖₁ of each pair."""
+        parts = zip(self.tables, self.weights, strict=True)
+        return np.asarray(sum(table.between(x, y).astype(object) * weight for table, weight in parts))
+
+    def over_cliques(self, labels: Indices, *, squared: bool = False) -> Largest:
+        """The maximum over all pairs of one label."""
+        require(not squared, "weights are about losses, which add up in L1")
+        return pair_by_pair(labels, self.between)
+
+    def between_squared(self, x: Indices, y: Indices) -> Steps:
+        """Refused: losses add up in L1."""
+        require(False, "weights are about losses, which add up in L1")
+        return self.between(x, y)
+
+    def ceiling(self, *, squared: bool = False) -> int:  # noqa: ARG002 - nothing is known beforehand
+        """What no pair of values exceeds; −1 where it would have to be looked for."""
+        return -1
+
+    def is_constant_on(self, labels: Indices) -> bool:
+        """Whether v is the same for all values of one label."""
+        return all(table.is_constant_on(labels) for table in self.tables)
+
+    def on(self, labels: Indices) -> Stacked:
+        """The same tables on a finer domain."""
+        return Stacked(tuple(table.on(labels) for table in self.tables), self.weights)
+
+    def reach(self) -> int:
+        """The largest Σ weight · ‖v(x)‖₁."""
+        parts = zip(self.tables, self.weights, strict=True)
+        return int(np.max(np.asarray(sum(table.norms().astype(object) * weight for table, weight in parts))))
+
+
 Table = OneHot | Prefixes | Dense
+Movable = Table | Stacked
+"""What can be asked how far an edge moves it."""
+
+
+def pair_by_pair(labels: Indices, gaps_between: Callable[[Indices, Indices], Steps]) -> Largest:
+    """The largest gap between two values of one label, by looking at all of them."""
+    best = NOTHING
+    for x, y in clique_pairs(labels):
+        gaps = gaps_between(x, y)
+        at = int(np.argmax(gaps))
+        if int(gaps[at]) > best.amount:
+            best = Largest(int(gaps[at]), (int(x[at]), int(y[at])))
+    return best
 
 
 def clique_pairs(labels: Indices) -> Iterator[tuple[Indices, Indices]]:

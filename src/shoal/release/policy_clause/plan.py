@@ -18,7 +18,7 @@ import numpy as np
 
 from shoal.accounting.accountants import plan_loss
 from shoal.errors import ShoalError
-from shoal.policies import planning
+from shoal.policies import losses, planning
 from shoal.policies.queries import Cumulative
 from shoal.policies.strategies import discrete_variance
 from shoal.policies.tables import OneHot, whole_steps
@@ -84,17 +84,18 @@ class PolicyPlan:
         return self.select.rows_per_owner
 
     def loss_under(self, other: Policy) -> Fraction | float:
-        """The loss under another policy, family by family; infinite where a number that is exact here is a secret there."""
+        """The loss under another policy, all families together; infinite where a number that is exact here is a secret there."""
         if other.canonical == self.rule.canonical:
             return self.epsilon
         if other.domain != self.rule.domain:
             return math.inf
-        total: Fraction | float = Fraction(0)
-        for each in self.families:
-            moved = self.rows_per_owner * other.steps(each.names, each.table, sampled=True)  # type: ignore[arg-type]
-            if moved and not each.scale:
-                return math.inf
-            total += Fraction(moved) / each.scale if moved else 0
+        total = losses.loss_under(
+            self.families,
+            self.rows_per_owner,
+            other,
+            lambda each: other.steps(each.names, each.table, sampled=True),  # type: ignore[arg-type]
+            sampled=True,
+        )
         for quantiles in self.quantiles.values():
             # Rows that a WHERE leaves out might come in along an edge of the other policy.
             total += math.inf if quantiles.filtered else quantiles.plan.loss_under(other)
@@ -102,18 +103,11 @@ class PolicyPlan:
 
     @property
     def owner_loss(self) -> Fraction | float:
-        """What it costs to hide all rows of an owner by this noise, family by family; infinite where a number is exact."""
-        total = Fraction(0)
-        for each in self.families:
-            reach = each.table.reach()
-            if reach and not each.scale:
-                return math.inf
-            total += Fraction(self.select.rows_per_owner * reach) / each.scale if reach else 0
+        """What it costs to hide all rows of an owner by this noise; infinite where a number is exact."""
+        total = losses.owner_loss(self.families, self.rows_per_owner)
         for quantiles in self.quantiles.values():
             loss = quantiles.plan.owner_loss
-            if math.isinf(loss) or quantiles.filtered:
-                return math.inf
-            total += Fraction(loss)
+            total += math.inf if quantiles.filtered else loss
         return total
 
     @property

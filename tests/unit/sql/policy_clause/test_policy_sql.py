@@ -559,3 +559,44 @@ def test_answers_read_back_from_bytes_have_the_same_intervals(session, policy):
     assert again.promise == result.promise
     for level in (0.5, 0.99):
         assert again.intervals(level).to_dicts() == result.intervals(level).to_dicts()
+
+
+# ---- what it costs under other promises ------------------------------------------------------------------------------
+
+
+def values_of(family, index):
+    """v(x) of one family, coordinate by coordinate."""
+    table = family.table
+    found = [0] * table.coordinates
+    if table.groups[index] >= 0:
+        found[int(table.groups[index])] = int(table.amounts[index])
+    return found
+
+
+@pytest.mark.parametrize("other", ["everything", "tens", "facts", "nearby_age"])
+@pytest.mark.parametrize(
+    "text",
+    ["AVG(age) AS a, COUNT(*) AS n FROM people WHERE age > 17", "age // 50 AS h, SUM(age) AS s FROM people GROUP BY 1"],
+)
+def test_the_loss_under_another_promise_is_the_largest_sum_over_one_edge(session, other, text):
+    plan, _ = session._under_policy(query(text, "two_rows", epsilon=1))
+    rule = session._under_policy(query("COUNT(*) FROM people", other, epsilon=1))[0].rule
+    seen = plan.rule.domain.projected(plan.families[0].names)
+    noisy = [each for each in plan.families if each.scale]
+    exact = [each for each in plan.families if not each.scale]
+    vectors = [[values_of(each, i) for i in range(seen.size)] for each in noisy]
+
+    def lost(x, y):
+        gaps = (sum(abs(a - b) for a, b in zip(v[x], v[y], strict=True)) for v in vectors)
+        return sum((Fraction(gap) / each.scale for gap, each in zip(gaps, noisy, strict=True)), Fraction(0))
+
+    whole = [(age, "A") for age in range(101)]  # the ward plays no part in these questions
+    edges = [(x, y) for x in range(101) for y in range(x) if rule.protects(whole[x], whole[y])]
+    assert not exact
+    assert seen.names == ("age",)
+    largest = max((lost(x, y) for x, y in edges), default=Fraction(0))
+    assert plan.loss_under(rule) == 2 * rule.moves * largest
+    norms = [
+        sum(Fraction(sum(map(abs, v[x]))) / f.scale for v, f in zip(vectors, noisy, strict=True)) for x in range(101)
+    ]
+    assert plan.owner_loss == 2 * max(norms)
