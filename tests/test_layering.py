@@ -39,7 +39,7 @@ SUBLAYERS = {
         ("spending",),
         ("ledger",),
     ),
-    "engines": (("statements",), ("memory",), ("duckdb",), ("sources",)),
+    "engines": (("statements",), ("memory",), ("duckdb",), ("buckets",), ("sources",)),
     "risk": (
         ("hashing",),
         ("sketch",),

@@ -37,6 +37,7 @@ from shoal.engines.statements.crowded_owners import (
 from shoal.engines.statements.relations import Compiler, aliased, call, column, name, select
 from shoal.engines.statements.sum_owners import BIN, LEAF, OWNERS, Statements, Summing
 from shoal.errors import ShoalError
+from shoal.plan.measures import DistinctValues
 from shoal.plan.totals import ExactTotals, LeafCounts
 from shoal.plan.types import Kind
 from shoal.sql import functions
@@ -426,6 +427,17 @@ class DuckDBEngine:
                 self._most_owned[scan.table] = known
             rows *= known
         return rows
+
+    def kept_values(self, query: TotalsQuery, key: SamplingKey) -> dict[int, pa.Table]:
+        """For every COUNT(DISTINCT x), by its number: keys and the different values that owners keep there."""
+        counted = [i for i, task in enumerate(query.tasks) if isinstance(task.measure, DistinctValues)]
+        query = self._without_crowded_owners(query) if counted else query
+        return {
+            index: self._table(on_its_own_stack(partial(self._kept_values, query, key, index))) for index in counted
+        }
+
+    def _kept_values(self, query: TotalsQuery, key: SamplingKey, index: int) -> exp.Query:
+        return Summing(query, key, self._sources).kept_values(query.tasks[index])
 
     def measure_by_sql(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """Runs the statements of a contribution query and lines their groups up."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from shoal.plan.totals import GridMeasure, SamplingKey, TotalsQuery
 
-OWNERS, LEAF, BIN = "owners_", "leaf_", "bin_"
+OWNERS, LEAF, BIN, VALUE = "owners_", "leaf_", "bin_", "value_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +212,24 @@ class Summing:
         return self._bounding.with_rows(self._grouped(counted, self._bounding.compiler.subquery(located), LEAF))
 
     def _distinct(self, task: GridMeasure) -> exp.Query:
-        """Different values, at most c of each owner in each group, chosen by their keyed pick."""
+        """How many different values every group has."""
+        kept = self._bounding.compiler.subquery(self._kept_values(task)[0])
+        return self._bounding.with_rows(self._grouped([aliased(call("count", exp.Star()), N)], kept))
+
+    def _kept_values(self, task: GridMeasure) -> tuple[exp.Select, str]:
+        """Different values, at most c of each owner in each group, chosen by their keyed pick; and the column they stand in."""
         measure = task.measure
         assert isinstance(measure, DistinctValues)  # noqa: S101 - chosen by statements()
         symbol = self._bounding.argument(measure, task.row_grid)
         assert symbol is not None  # noqa: S101 - it has an argument
         kept = self._bounding.compiler.subquery(self._bounding.sampled_values(symbol, measure.values))
-        sample = select([*map(column, self._bounding.keys), column(symbol)], kept).distinct()
-        counted = [aliased(call("count", exp.Star()), N)]
-        return self._bounding.with_rows(self._grouped(counted, self._bounding.compiler.subquery(sample)))
+        return select([*map(column, self._bounding.keys), column(symbol)], kept).distinct(), symbol
+
+    def kept_values(self, task: GridMeasure) -> exp.Query:
+        """The same as rows of (keys, value): where owners are measured apart, values of different owners may be equal."""
+        kept, symbol = self._kept_values(task)
+        items = [*map(column, self._bounding.keys), aliased(column(symbol), VALUE)]
+        return self._bounding.with_rows(select(items, self._bounding.compiler.subquery(kept)))
 
     def _histogram(self, histogram: Histogram) -> exp.Query:
         """Logarithmic bins of one value per owner, from the owner's first kept group, or from each (`per_group`)."""
