@@ -103,3 +103,19 @@ def postgres_server():
 def postgres_ledger(postgres_server):
     """The name of a ledger that does not exist yet."""
     return f"{postgres_server[0]}#l{secrets.token_hex(8)}"
+
+
+@pytest.fixture(scope="module")
+def postgres_database(postgres_server):
+    """A database of its own for a module, in a zone with summer time: (URL, connection of the administrator)."""
+    psycopg = pytest.importorskip("psycopg", reason="the extra 'postgresql' is not installed")
+    pytest.importorskip("adbc_driver_postgresql", reason="the extra 'postgresql' is not installed")
+    url, name = postgres_server[0], f"d{secrets.token_hex(8)}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0")
+        connection.execute(f"ALTER DATABASE {name} SET timezone = 'America/New_York'")
+    own = url.replace("/postgres?", f"/{name}?")
+    with psycopg.connect(own, autocommit=True) as connection:
+        yield own, connection
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

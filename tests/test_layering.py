@@ -39,7 +39,7 @@ SUBLAYERS = {
         ("spending",),
         ("ledger",),
     ),
-    "engines": (("statements",), ("memory",), ("duckdb",), ("buckets",), ("sources",)),
+    "engines": (("statements",), ("memory",), ("duckdb",), ("buckets", "reading"), ("postgresql",), ("sources",)),
     "risk": (
         ("hashing",),
         ("sketch",),
@@ -74,6 +74,7 @@ DOORS = {
     "opendp": ("mechanisms.sampling.opendp_samplers",),
     "dp_accounting": ("accounting",),
     "sqlite3": ("accounting.stores", "service.store"),
+    "adbc_driver_postgresql": ("engines.postgresql.server",),
     "psycopg": ("accounting.stores.postgresql",),
     "random": (),
     "secrets": ("mechanisms.entropy", "accounting.stores", "accounting.spending.opening"),

@@ -91,6 +91,7 @@ class Table:
     through: Reference | None = None
     each_row: bool = False
     references: tuple[Reference, ...] = ()
+    source: str | None = None
 
     @property
     def carries_owner(self) -> bool:
@@ -216,6 +217,7 @@ def _read_table(name: str, raw: Any) -> Table:
         "public",
         "view",
         "trusted_view",
+        "source",
         "columns",
         "references",
         "max_rows_per_owner_and_group",
@@ -242,6 +244,9 @@ def _read_table(name: str, raw: Any) -> Table:
     view, kind, rows = raw.get("view"), raw.get("owner_kind"), raw.get("max_rows_per_owner_and_group")
     if (view is not None and not isinstance(view, str)) or (kind is not None and not isinstance(kind, str)):
         raise _wrong(f"In the catalog, {where}: view and owner_kind are text.")
+    source = raw.get("source")
+    if source is not None and (not isinstance(source, str) or not source or view is not None):
+        raise _wrong(f'In the catalog, {where}: source is the name of a table, "schema.table", where there is no view.')
     if rows is not None and (not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows <= 2**40):
         raise _wrong(f"In the catalog, {where}: max_rows_per_owner_and_group is a whole number from 1.")
     columns = {}
@@ -259,7 +264,7 @@ def _read_table(name: str, raw: Any) -> Table:
         kind, rows = f"{EACH_ROW} of {fold(name)}", 1
     references = _read_references(where, raw.get("references", {}), through)
     kind = kind or (fold(owner) if owner and through is None else None)
-    return Table(name, owner, kind, view, rows, columns, policies, trusted, through, each_row, references)
+    return Table(name, owner, kind, view, rows, columns, policies, trusted, through, each_row, references, source)
 
 
 def _read_references(where: str, raw: Any, through: Reference | None) -> tuple[Reference, ...]:

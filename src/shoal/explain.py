@@ -43,8 +43,8 @@ class Explanation:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-def explain_plan(plan: StatementPlan, ledger: Ledger | None = None) -> Explanation:
-    """The explanation of a verified plan."""
+def explain_plan(plan: StatementPlan, ledger: Ledger | None = None, warnings: tuple[str, ...] = ()) -> Explanation:
+    """The explanation of a verified plan; `warnings` are about the source."""
     left = ledger.remaining if ledger is not None else None
     written = CallsAsWritten(plan.sql)
     return Explanation(
@@ -55,7 +55,7 @@ def explain_plan(plan: StatementPlan, ledger: Ledger | None = None) -> Explanati
             "remaining": [float(left[0]), float(left[1])] if left is not None else None,
             "selects": [_select(*pair, written) for pair in zip(plan.selects, output_names(plan), strict=True)],
             "output": [f.name for f in plan.root.fields],
-            "notes": _warnings(plan),
+            "notes": [*_warnings(plan), *warnings],
         }
     )
 

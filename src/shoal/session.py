@@ -46,7 +46,7 @@ def connect(
 
     Args:
         source: a .duckdb file; a parquet or CSV file, a glob or a folder (a table per file stem); a dict of name → Arrow,
-            pandas or polars table; or an open DuckDB connection (never reconfigured).
+            pandas or polars table; an open DuckDB connection (never reconfigured); or postgresql://role@host/database.
         catalog: a dict, the path of a TOML file, or a `shoal.Catalog`. A table not in it does not exist for queries.
         budget: (ε, δ) for the whole session; without it, each query is bounded by its own and the session adds up.
         ledger: a file, or postgresql://user@host/database#name, that remembers every spend, shared by any number of
@@ -58,7 +58,7 @@ def connect(
 
     known = Catalog.load(catalog)
     book = _ledger(budget, ledger, accountant)
-    return Session(open_source(source), known, book, user)
+    return Session(open_source(source, known), known, book, user)
 
 
 def _ledger(budget: tuple[Any, Any] | None, path: str | Path | None, accountant: str | None) -> Ledger:
@@ -132,7 +132,7 @@ class Session:
     def _explained(self, plan: StatementPlan) -> Rows:
         import pyarrow as pa
 
-        return Rows(pa.table({"explanation": str(explain_plan(plan, self._ledger)).splitlines()}))
+        return Rows(pa.table({"explanation": str(explain_plan(plan, self._ledger, self.warnings)).splitlines()}))
 
     def for_user(self, user: str, ledger: Ledger) -> Session:
         """The same data and catalog, asked by somebody else and charged to another ledger."""
@@ -156,7 +156,7 @@ class Session:
         under_policy = self._under_policy(sql, asked)
         if under_policy is not None:
             return self._policy_explanation(under_policy[0])
-        return explain_plan(self._planned(sql, asked, composition)[0], self._ledger)
+        return explain_plan(self._planned(sql, asked, composition)[0], self._ledger, self.warnings)
 
     def epsilon_for(self, sql: str, error: float, level: float = 0.95, owners: int | None = None) -> float:
         """The smallest ε at which the widest interval of the query has this half-width, without reading data.
@@ -283,6 +283,11 @@ class Session:
             missing = "There is no source, so only the catalog's columns are known: name its type there, or open the data (--db)."
             error.hint = f"{error.hint} {missing}" if error.hint else missing
         return error
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the custodian should know about the source, such as a role that may do more than read."""
+        return self._engine.warnings
 
     # ---- the budget ----------------------------------------------------------------------------------------------
 

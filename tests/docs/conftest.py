@@ -5,9 +5,13 @@ import shutil
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from shoal import datasets
+
+sys.path.append(str(Path(__file__).parent.parent / "engines"))
+from postgres_tables import write
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +30,21 @@ def workplace(sample_shop, tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(place)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     return place
+
+
+@pytest.fixture
+def postgresql_shop(postgres_server, workplace, monkeypatch) -> None:
+    """The sample shop in a database `shop` of a server that the environment leads to, and a role that may read it."""
+    psycopg = pytest.importorskip("psycopg", reason="the extra 'postgresql' is not installed")
+    pytest.importorskip("adbc_driver_postgresql", reason="the extra 'postgresql' is not installed")
+    url = postgres_server[0]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS shop WITH (FORCE)")
+        connection.execute("DROP ROLE IF EXISTS shoal_reader")
+        connection.execute("CREATE ROLE shoal_reader LOGIN")
+        connection.execute("CREATE DATABASE shop ENCODING 'UTF8' TEMPLATE template0")
+    with psycopg.connect(url.replace("/postgres?", "/shop?"), autocommit=True) as connection:
+        for file in sorted((workplace / "data").glob("*.parquet")):
+            write(connection, file.stem, pq.read_table(file))
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO shoal_reader")
+    monkeypatch.setenv("PGHOST", url.partition("host=")[2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +16,12 @@ EXAMPLES = sorted(ROOT.glob("examples/*.py"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_code_block_of_the_page_runs(page, workplace):
+def test_every_code_block_of_the_page_runs(page, workplace, request):
+    text = page.read_text(encoding="utf-8")
+    for server in re.findall(r"^<!-- server: (\w+) -->$", text, re.MULTILINE):
+        request.getfixturevalue(f"{server}_shop")
     run = PageRun()
-    for block in blocks_of(page.read_text(encoding="utf-8")):
+    for block in blocks_of(text):
         try:
             run.run(block)
         except BaseException as error:

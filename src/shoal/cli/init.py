@@ -76,7 +76,10 @@ class Guess:
 
 def init(
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="A DuckDB file, a parquet or CSV file, a glob or a folder.")
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="A DuckDB file, a parquet or CSV file, a glob, a folder, or postgresql://…"
+        ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The catalog to write.")] = Path(
         "shoal.toml"

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 Sql = Annotated[str, typer.Argument(metavar="SQL", help="The query, or - to read it from standard input.")]
 Database = Annotated[
-    str, typer.Option("--db", metavar="SOURCE", help="A DuckDB file, a parquet or CSV file, a glob or a folder.")
+    str,
+    typer.Option(
+        "--db", metavar="SOURCE", help="A DuckDB file, a parquet or CSV file, a glob, a folder, or postgresql://…"
+    ),
 ]
 CatalogFile = Annotated[
     Path, typer.Option("--catalog", metavar="FILE", help="What the tables mean; `shoal init` writes a first one.")

@@ -38,6 +38,8 @@ class Engine(Protocol):
     """A place where private rows live."""
 
     name: str
+    warnings: tuple[str, ...]
+    """What the custodian should know about the source."""
 
     def tables(self) -> dict[str, list[tuple[str, str]]]:
         """Every table that can be reached: name → (column, type in the engine's words), in order."""

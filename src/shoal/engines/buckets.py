@@ -164,7 +164,8 @@ def numbers_of(limbs: list[NDArray[np.int64]]) -> NDArray[Any]:
         carried[place] &= _LIMB
     low, middle, high, top = carried
     if (((top == 0) & (high < 2)) | ((top == -1) & (high >= _LIMB - 1))).all():
-        return low + (middle << LIMB_BITS) + (high << 2 * LIMB_BITS)  # what passes 64 bits is the sign
+        # what passes 64 bits is the sign
+        return np.asarray(low + (middle << LIMB_BITS) + (high << 2 * LIMB_BITS))
     wide = [limb.astype(object) << place * LIMB_BITS for place, limb in enumerate(carried)]
     return np.asarray(wide[0] + wide[1] + wide[2] + wide[3])
 

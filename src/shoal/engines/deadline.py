@@ -37,6 +37,11 @@ class Deadline:
         if self.passed:
             raise EngineFailure
 
+    @property
+    def clock_seconds_left(self) -> float:
+        """How long the clock may still run; what works elsewhere is held to it."""
+        return max(0.0, self._ends - time.monotonic())
+
     def spend(self, processor_seconds: float) -> None:
         """Takes this query's share of the processor time of the last tick."""
         self._processor_left -= processor_seconds

@@ -14,6 +14,7 @@ from shoal.errors import ShoalError
 if TYPE_CHECKING:
     import duckdb
 
+    from shoal.catalog import Catalog
     from shoal.engines.base import Engine
 
 SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
@@ -21,12 +22,17 @@ SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv
 
 _WHAT_WORKS = (
     "A source is a .duckdb file, a parquet or CSV file, a glob or a folder of them, a dict of data frames, "
-    "or an open DuckDB connection."
+    "an open DuckDB connection, or the URL of a PostgreSQL database."
 )
 
 
-def open_source(source: Any) -> Engine:
-    """The engine behind a source."""
+def open_source(source: Any, catalog: Catalog | None = None) -> Engine:
+    """The engine behind a source. With a catalog, a server is asked for the catalog's tables, and for what they allow."""
+    if isinstance(source, str) and is_postgresql(source):
+        from shoal.engines.postgresql.engine import PostgreSQLEngine
+
+        return PostgreSQLEngine(source, catalog)
+    _refuse_named_sources(catalog)
     if isinstance(source, (str, Path)):
         return _open_path(str(source))
     if isinstance(source, dict):
@@ -40,9 +46,26 @@ def open_source(source: Any) -> Engine:
     raise ShoalError("E_SOURCE", "This is not a source of data.", hint=_WHAT_WORKS)
 
 
+def is_postgresql(place: str) -> bool:
+    """Whether a text is the URL of a PostgreSQL database."""
+    return place.startswith(("postgresql://", "postgres://"))
+
+
+def _refuse_named_sources(catalog: Catalog | None) -> None:
+    for table in catalog.tables.values() if catalog is not None else ():
+        if table.source is not None:
+            raise ShoalError(
+                "E_CATALOG",
+                f"The catalog names a source of the table {table.name!r}, and tables of this kind of data have none.",
+                hint="source is for databases with schemas, such as PostgreSQL. Leave it out.",
+            )
+
+
 def _open_path(place: str) -> Engine:
     if re.match(r"[A-Za-z][A-Za-z0-9+]+://", place):
-        raise ShoalError("E_SOURCE", "Databases behind a URL are not supported yet.", hint=_WHAT_WORKS)
+        raise ShoalError(
+            "E_SOURCE", "Of databases behind a URL, PostgreSQL is supported: postgresql://…", hint=_WHAT_WORKS
+        )
     path = Path(place)
     if path.is_file() and path.suffix.lower() in {".duckdb", ".db", ".ddb"}:
         return _open_database(path)

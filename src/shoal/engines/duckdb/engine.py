@@ -130,6 +130,7 @@ class DuckDBEngine:
     """
 
     name = "DuckDB"
+    warnings: tuple[str, ...] = ()
 
     def __init__(
         self,

@@ -45,9 +45,11 @@ def filled(
             connection.close()
 
 
-def settings(folder: str, threads: int | None, memory_limit: str | None) -> dict[str, str]:
+def settings(
+    folder: str, threads: int | None, memory_limit: str | None
+) -> dict[str, str | bool | int | float | list[str]]:
     """How a database of ours is opened: what does not fit goes into the folder, and nowhere else."""
-    chosen = {"temp_directory": folder}
+    chosen: dict[str, str | bool | int | float | list[str]] = {"temp_directory": folder}
     if threads is not None:
         chosen["threads"] = str(threads)
     if memory_limit is not None:

@@ -17,7 +17,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shoal.engines.base import Engine, EngineFailure
 from shoal.engines.duckdb.csv_files import csv_relation, quoted, text
+from shoal.engines.postgresql.types import UNSUPPORTED
+from shoal.engines.sources import is_postgresql, open_source
 from shoal.errors import ShoalError
 
 BATCH_ROWS = 1 << 17
@@ -91,6 +94,8 @@ def _tables_of(source: Any) -> list[Table]:
 
 
 def _of_path(path: str) -> list[Table]:
+    if is_postgresql(path):
+        return _of_server(path)
     if Path(path).is_dir():
         return _of_files(_grouped_files(Path(path)))
     if Path(path).is_file():
@@ -247,6 +252,44 @@ def _open_database(path: str) -> duckdb.DuckDBPyConnection:
         return duckdb.connect(path, read_only=True)
     except duckdb.Error:
         raise unreadable(f"The database {Path(path).name!r}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerRows:
+    engine: Engine
+    table: str
+
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self.engine.columns(self.table, columns):
+                yield batch.rename_columns(columns)
+        except EngineFailure:
+            raise unreadable("A part of the table") from None
+
+    def shards(self) -> list[Shard]:
+        return []
+
+
+def _of_server(url: str) -> list[Table]:
+    """Tables of a server, through the reader that queries have too; columns that queries cannot name are left out."""
+    engine = open_source(url)
+    tables = []
+    for name, described in engine.tables().items():
+        columns = [column for column, type_ in described if not type_.endswith(UNSUPPORTED)]
+        if not columns:
+            continue
+        (counted,) = engine.row_counts([name]).values()
+        rows = _ServerRows(engine, name)
+        schema = _typed(dict(described), columns)
+        tables.append(Table(name, schema, counted, counted * len(columns), rows))
+    return tables
+
+
+def _typed(described: dict[str, str], columns: list[str]) -> pa.Schema:
+    """The columns as the embedded engine hands them over."""
+    listed = ", ".join(f"CAST(NULL AS {described[column]}) AS {quoted(column)}" for column in columns)
+    with duckdb.connect() as connection:
+        return connection.sql(f"SELECT {listed}").to_arrow_table().schema
 
 
 def _of_database(connection: duckdb.DuckDBPyConnection) -> list[Table]:

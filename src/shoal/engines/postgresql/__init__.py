@@ -1,0 +1,1 @@
+"""PostgreSQL: a reader of rows."""
