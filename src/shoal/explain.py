@@ -11,7 +11,6 @@ from shoal.mechanisms import group_selection
 from shoal.mechanisms.calibrate import noise_quantile, noise_standard_deviation
 from shoal.params import many
 from shoal.plan import nodes
-from shoal.plan.measures import DistinctValues, Leaves, OwnerCount, OwnerMean, OwnerSum, RowCount, RowMoment
 from shoal.plan.releases import Inferred
 from shoal.release.output_names import output_names
 from shoal.sql.grammar.source_text import CallsAsWritten
@@ -19,7 +18,6 @@ from shoal.sql.grammar.source_text import CallsAsWritten
 if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise
     from shoal.accounting.ledger import Ledger
-    from shoal.plan.measures import Measure
     from shoal.plan.releases import HistogramRelease, Release, SelectPlan, StatementPlan
     from shoal.release.output_names import OutputNames
 
@@ -143,37 +141,12 @@ def _column(select: SelectPlan, index: int, names: OutputNames, written: CallsAs
 def _release(release: Release) -> dict[str, Any]:
     relative = isinstance(release.bounds, Inferred)
     measure = release.measure
-    return {"measure": type(measure).__name__, "what": what(measure)} | _noise(release.noise, relative=relative)
-
-
-def what(measure: Measure) -> str:
-    """What one noisy number is, in plain words."""
-    match measure:
-        case OwnerCount():
-            return "owners"
-        case RowCount():
-            return "rows of each owner"
-        case OwnerSum():
-            return "sum of each owner"
-        case OwnerMean():
-            return "mean of each owner"
-        case RowMoment(power=0):
-            return "rows"
-        case RowMoment(power=1):
-            return "sum of rows"
-        case RowMoment():
-            return "sum of squares of rows"
-        case DistinctValues():
-            return "different values"
-        case Leaves(extreme=None):
-            return "tree of counts of rows"
-        case Leaves():
-            return "tree of counts of owners"
+    return {"measure": type(measure).__name__, "what": measure.words} | _noise(release.noise, relative=relative)
 
 
 def _expected_error(releases: list[Release], level: float) -> float | None:
     """Half-width of the interval for counts and sums; quotients and quantiles depend on the answer."""
-    if len(releases) != 1 or isinstance(releases[0].measure, Leaves) or isinstance(releases[0].bounds, Inferred):
+    if len(releases) != 1 or releases[0].measure.is_tree or isinstance(releases[0].bounds, Inferred):
         return None
     noise = releases[0].noise
     return noise_quantile(noise, level) * float(noise.grid) if noise.shift.l1 else 0.0

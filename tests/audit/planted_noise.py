@@ -36,9 +36,9 @@ from shoal.mechanisms.sampling.inversion import enclose_exp
 from shoal.mechanisms.selection import keep_tables
 from shoal.mechanisms.selection.thresholds import LaplaceThreshold
 from shoal.plan.aggregates import Average
-from shoal.plan.measures import OwnerSum, RowMoment
+from shoal.plan.measures import MeasureDefaults, OwnerSum, RowMoment
 from shoal.release import bounds_per_group, execute, noisy
-from shoal.rewrite import assign_mechanisms, bound_contributions
+from shoal.rewrite import assign_mechanisms
 
 LAPLACE = "epsilon=1, delta=0.01, max_groups_contributed=2, noise=LAPLACE"
 THRESHOLD = f"{LAPLACE}, group_selection_strategy=LAPLACE_THRESHOLD"
@@ -167,7 +167,7 @@ def a_sum_as_wide_as_its_bounds(patch):
     stops_the_plan(private(ROWS)),
 )
 def noise_for_one_group(patch):
-    patch.setattr(bound_contributions, "coordinates_of", lambda *_: 1)
+    patch.setattr(MeasureDefaults, "coordinates", lambda *_: 1)
 
 
 @planted(
@@ -177,7 +177,7 @@ def noise_for_one_group(patch):
     moves_too_far(private(ROWS)),
 )
 def noise_for_one_group_unchecked(patch):
-    patch.setattr(bound_contributions, "coordinates_of", lambda *_: 1)
+    patch.setattr(MeasureDefaults, "coordinates", lambda *_: 1)
 
 
 BOUNDS_OF_EACH = private(

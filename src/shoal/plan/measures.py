@@ -20,9 +20,9 @@ For one group, with bounds [L, U] in steps:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from shoal.errors import InternalError
 from shoal.exact import ceil_to_grid, floor_to_grid
@@ -30,6 +30,7 @@ from shoal.exact import ceil_to_grid, floor_to_grid
 if TYPE_CHECKING:
     from shoal.params import Bounds
     from shoal.plan.expressions import Expression
+    from shoal.plan.releases import Contribution
 
 SATURATION_BITS = 90
 """Rows are saturated at ±2⁹⁰ steps, so that 2³⁶ of them still fit 128-bit integers."""
@@ -69,14 +70,67 @@ def _known(steps: Steps | None) -> Steps:
     return steps
 
 
+class MeasureDefaults:
+    """What holds for a measure that says nothing else: the engines and the passes ask, and never look at its class."""
+
+    __slots__ = ()
+    reads_rows = False
+    """Looks at single rows, of which an owner brings a bounded number; else at one number per owner and group."""
+    summed_on_grid = False
+    """An owner's values are rounded to the grid and summed before anything is clamped."""
+    centred = False
+    """The middle of the bounds counts as zero."""
+    is_tree = False
+    """Counts in the leaves of a tree, for which there is no grid and no single noisy number."""
+    extreme: str | None = None
+    """Which value of an owner is looked at: 'min', 'max', or all of them."""
+    never_negative = False
+    additive = True
+    """Whether what owners add adds up: the same different value may be brought by several."""
+    levels = 1
+    """How many vectors, one beside the other, one owner moves."""
+    cells = 1
+    """In how many cells of one group and level an owner can be."""
+    rows_summed = 1
+    """Over how many rows of an owner a sum goes that is rounded row by row."""
+
+    def coordinates(self, contribution: Contribution) -> int:
+        """How many integers one owner can move at once.
+
+        With R rows per owner all of them may fall into one group: one coordinate moved R times as far has the largest L1
+        and L2 norm, so it stands for every way of spreading the rows.
+        """
+        in_one_group = contribution.max_rows is not None and self.reads_rows and self.extreme is None
+        return self.levels if in_one_group else self.levels * contribution.groups
+
+    def entries(self, contribution: Contribution) -> int | None:
+        """How many integers one owner can touch, where rows may fall into different leaves, or bounded rows into groups."""
+        if contribution.max_rows is not None and self.reads_rows:
+            return self.levels * contribution.max_rows
+        return self.levels * contribution.groups * self.cells if self.cells > 1 else None
+
+    def unit_reach(self, magnitude: Fraction, radius: Fraction) -> Fraction:
+        """Δ for one group in the analyst's units, for bounds of this size and of this half-width."""
+        return radius if self.centred else magnitude
+
+    def feed(self) -> Self:
+        """What a histogram of its values looks at; moments of one column share their rows."""
+        return self
+
+    def with_rows(self, rows: int) -> Self:  # noqa: ARG002 - most look at one number per owner
+        """The same measure of so many rows of an owner."""
+        return self
+
+
 @dataclass(frozen=True, slots=True)
-class OwnerCount:
+class OwnerCount(MeasureDefaults):
     """Owners with a row in the group (with a non-NULL argument, where there is one)."""
 
     argument: Expression | None = None
     needs_bounds = False
     is_integer = True
     power = 1
+    words = "owners"
 
     def delta(self, steps: Steps | None) -> int:  # noqa: ARG002 - one signature for all measures
         """One owner is one."""
@@ -84,13 +138,15 @@ class OwnerCount:
 
 
 @dataclass(frozen=True, slots=True)
-class RowCount:
+class RowCount(MeasureDefaults):
     """Rows (with a non-NULL argument, where there is one), clamped per owner."""
 
     argument: Expression | None = None
     needs_bounds = True
     is_integer = True
     power = 1
+    words = "rows of each owner"
+    never_negative = True
 
     def delta(self, steps: Steps | None) -> int:
         """U, or the lower bound if an odd catalog makes it larger."""
@@ -98,13 +154,15 @@ class RowCount:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerSum:
+class OwnerSum(MeasureDefaults):
     """The sum of an owner's values, clamped."""
 
     argument: Expression
     is_integer: bool
     needs_bounds = True
     power = 1
+    words = "sum of each owner"
+    summed_on_grid = True
 
     def delta(self, steps: Steps | None) -> int:
         """max(|L|, |U|): never U − L, since an absent owner adds nothing at all."""
@@ -112,13 +170,16 @@ class OwnerSum:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerMean:
+class OwnerMean(MeasureDefaults):
     """The mean of an owner's values, clamped, minus the middle of the bounds."""
 
     argument: Expression
     needs_bounds = True
     is_integer = False
     power = 1
+    words = "mean of each owner"
+    summed_on_grid = True
+    centred = True
 
     def delta(self, steps: Steps | None) -> int:
         """The larger half of the interval."""
@@ -126,7 +187,7 @@ class OwnerMean:
 
 
 @dataclass(frozen=True, slots=True)
-class RowMoment:
+class RowMoment(MeasureDefaults):
     """Σ (clamp(x) − m)^power over at most `rows` rows of an owner; m = 0 unless `centred`."""
 
     argument: Expression | None
@@ -134,11 +195,34 @@ class RowMoment:
     rows: int
     centred: bool = True
     is_integer: bool = False
+    reads_rows = True
 
     @property
     def needs_bounds(self) -> bool:
         """Power 0 counts rows."""
         return self.power > 0
+
+    @property
+    def words(self) -> str:
+        """By the power."""
+        return ("rows", "sum of rows", "sum of squares of rows")[self.power]
+
+    @property
+    def rows_summed(self) -> int:  # type: ignore[override]
+        """Each of its rows is rounded."""
+        return self.rows
+
+    def unit_reach(self, magnitude: Fraction, radius: Fraction) -> Fraction:
+        """Rows times the largest single row."""
+        return self.rows * (radius if self.centred else magnitude) ** self.power
+
+    def feed(self) -> Self:
+        """The rows themselves."""
+        return replace(self, power=1, centred=True)
+
+    def with_rows(self, rows: int) -> Self:
+        """Of so many rows."""
+        return replace(self, rows=rows)
 
     def delta(self, steps: Steps | None) -> int:
         """Rows times the largest single row."""
@@ -148,7 +232,7 @@ class RowMoment:
 
 
 @dataclass(frozen=True, slots=True)
-class DistinctValues:
+class DistinctValues(MeasureDefaults):
     """Different values of a group, of which an owner may bring at most `values`."""
 
     argument: Expression
@@ -156,6 +240,13 @@ class DistinctValues:
     needs_bounds = False
     is_integer = True
     power = 1
+    words = "different values"
+    reads_rows = True
+    additive = False
+
+    def with_rows(self, rows: int) -> Self:
+        """Of so many values."""
+        return replace(self, values=rows)
 
     def delta(self, steps: Steps | None) -> int:  # noqa: ARG002 - one signature for all measures
         """Each value an owner brings can be new."""
@@ -163,7 +254,7 @@ class DistinctValues:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaves:
+class Leaves(MeasureDefaults):
     """Rows per leaf of a b-ary tree over [L, U]; `extreme` feeds one value per owner, its 'min' or 'max'."""
 
     argument: Expression
@@ -174,6 +265,27 @@ class Leaves:
     needs_bounds = True
     is_integer = True
     power = 1
+    reads_rows = True
+    is_tree = True
+
+    @property
+    def words(self) -> str:
+        """By what is counted."""
+        return "tree of counts of rows" if self.extreme is None else "tree of counts of owners"
+
+    @property
+    def levels(self) -> int:  # type: ignore[override]
+        """Every level of the tree has a node that counts the row."""
+        return self.height
+
+    @property
+    def cells(self) -> int:  # type: ignore[override]
+        """Each row may be in another leaf."""
+        return self.rows
+
+    def with_rows(self, rows: int) -> Self:
+        """Of so many rows."""
+        return replace(self, rows=rows)
 
     @property
     def leaf_count(self) -> int:
@@ -201,7 +313,7 @@ class Histogram:
     @property
     def grid(self) -> Fraction:
         """Whole numbers for counts and integers, 2⁻³⁰ for reals."""
-        return Fraction(1) if self.serves.is_integer and not isinstance(self.serves, Leaves) else HISTOGRAM_GRID
+        return Fraction(1) if self.serves.is_integer and not self.serves.is_tree else HISTOGRAM_GRID
 
     @property
     def top_bin(self) -> int:
@@ -211,7 +323,7 @@ class Histogram:
     @property
     def bins(self) -> tuple[int, ...]:
         """All bins, from the most negative to the most positive; counts have none below 1."""
-        first = 1 if isinstance(self.serves, RowCount) else -self.top_bin
+        first = 1 if self.serves.never_negative else -self.top_bin
         return tuple(range(first, self.top_bin + 1))
 
     def edges(self, bin_number: int) -> tuple[Fraction, Fraction]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from shoal.plan.measures import Leaves, OwnerMean, RowMoment, Steps
+from shoal.plan.measures import Leaves, Steps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +63,7 @@ class GridMeasure:
     @property
     def delta(self) -> int:
         """What one owner can add to one group, in steps of `grid`: rows that are summed are rounded one by one."""
-        rows = self.measure.rows if isinstance(self.measure, RowMoment) else 1
+        rows = self.measure.rows_summed
         return rows * self.rescaled(self.measure.delta(self.steps) // rows)
 
     @property
@@ -127,23 +127,18 @@ class ExactTotals:
 def grid_measure_of(measure: Measure, bounds: Bounds | None, grid: Fraction) -> GridMeasure:
     """What an engine is asked for a measure on a grid, its bounds rounded outward to whole steps."""
     row_grid = row_grid_of(measure, grid)
-    if bounds is None or isinstance(measure, Leaves):
+    if bounds is None or measure.is_tree:
         return GridMeasure(measure, grid, row_grid, None, bounds)
     steps = Steps.outward(bounds, row_grid)
-    if is_centred(measure) and bounds.lower == bounds.upper:
+    if measure.centred and bounds.lower == bounds.upper:
         # Bounds without room leave nothing to say, also where they lie between two steps.
         steps = Steps(steps.lower, steps.lower, steps.lower)
     return GridMeasure(measure, grid, row_grid, steps, bounds)
 
 
-def is_centred(measure: Measure) -> bool:
-    """Whether the middle of the bounds counts as zero."""
-    return isinstance(measure, OwnerMean) or (isinstance(measure, RowMoment) and measure.centred)
-
-
 def row_grid_of(measure: Measure, grid: Fraction) -> Fraction:
     """The grid rows are rounded to, given the grid of the sum: its root for squares, 1 for whole numbers."""
-    if isinstance(measure, Leaves) or measure.is_integer:
+    if measure.is_tree or measure.is_integer:
         return Fraction(1)
     if measure.power == 2:
         exponent = grid.numerator.bit_length() - grid.denominator.bit_length()

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.plan.measures import Leaves
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -46,7 +44,7 @@ class CopiedAggregate:
         class_of_row = values.pop() if len(values) > releases else np.zeros(len(own))
         for number, taken in enumerate(self.classes):
             here = np.flatnonzero(own & (class_of_row == number))
-            if not any(isinstance(each.measure, Leaves) for each in taken):
+            if not any(each.measure.is_tree for each in taken):
                 readings = [replace(t, values=np.asarray(v)[here]) for t, v in zip(taken, values, strict=True)]
                 low[here], high[here] = self.aggregate.interval(readings, level)
 

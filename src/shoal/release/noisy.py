@@ -16,7 +16,7 @@ from shoal.mechanisms import calibrate, group_selection, quantiles
 from shoal.mechanisms.noise import add_noise
 from shoal.params import Bounds, many
 from shoal.plan.aggregates import NoisyMeasure
-from shoal.plan.measures import Leaves, RowCount
+from shoal.plan.measures import Leaves
 from shoal.plan.totals import ExactTotals, LeafCounts
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _bounds_of(histogram: Histogram, noisy: NDArray[Any], first: int, last: int)
         return None, None
     bins = histogram.bins
     low, high = histogram.edges(bins[first]), histogram.edges(bins[last])
-    lower = Fraction(0) if isinstance(histogram.serves, RowCount) else low[0]
+    lower = Fraction(0) if histogram.serves.never_negative else low[0]
     inside, everything = float(sum(noisy[first : last + 1])), float(sum(noisy))
     share = min(1.0, max(0.0, 1 - inside / everything)) if everything > 0 else None
     return Bounds(lower, max(high[1], lower)), share

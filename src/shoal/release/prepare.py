@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from shoal.engines.base import Asked
 from shoal.params import Bounds
-from shoal.plan.measures import RowCount
 from shoal.release.postprocess import public_scans, statement_over_nulls
 from shoal.release.resolve_bounds import histogram_query, resolve, totals_query
 from shoal.release.stored_rows import StoredRows, arrow_type, components_of
@@ -53,14 +52,14 @@ def _questions(select: SelectPlan) -> list[TotalsQuery]:
 
 def _widest(histogram: Histogram) -> Bounds:
     """The bounds that are found when every bin is filled."""
-    lower = Fraction(0) if isinstance(histogram.serves, RowCount) else histogram.edges(histogram.bins[0])[0]
+    lower = Fraction(0) if histogram.serves.never_negative else histogram.edges(histogram.bins[0])[0]
     return Bounds(lower, histogram.edges(histogram.bins[-1])[1])
 
 
 def _narrowest(histogram: Histogram) -> Bounds:
     """The bounds that are found when the smallest bin above zero alone is filled."""
     lower, upper = histogram.edges(1)
-    return Bounds(Fraction(0) if isinstance(histogram.serves, RowCount) else lower, upper)
+    return Bounds(Fraction(0) if histogram.serves.never_negative else lower, upper)
 
 
 def _null_row(select: SelectPlan) -> pa.Table:

@@ -11,9 +11,8 @@ from shoal.errors import InternalError
 from shoal.exact import power_of_two_below
 from shoal.mechanisms.gaussian_certificate import MOST_SHRUNK, SHRINKS_FROM
 from shoal.params import Bounds
-from shoal.plan.measures import Leaves, RowCount
 from shoal.plan.releases import Inferred
-from shoal.plan.totals import ExactTotals, GridMeasure, TotalsQuery, grid_measure_of, is_centred
+from shoal.plan.totals import ExactTotals, GridMeasure, TotalsQuery, grid_measure_of
 
 if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise
@@ -53,10 +52,10 @@ def resolve(
         return grid_measure_of(measure_, release.bounds, noise.grid), noise, release.bounds
     bounds = found[release.bounds.histogram]
     if bounds is None:
-        if not isinstance(measure_, RowCount):
+        if not measure_.never_negative:
             return None, noise, None
         bounds = Bounds(Fraction(0), Fraction(1))
-    if isinstance(measure_, Leaves):
+    if measure_.is_tree:
         return grid_measure_of(measure_, bounds, noise.grid), noise, bounds
     unit = _unit(measure_, bounds)
     if unit == 0:
@@ -68,7 +67,7 @@ def resolve(
 
 def _unit(measure_: Measure, bounds: Bounds) -> Fraction:
     """How many times larger than one unit the found bounds are: a power of two, so that the grid stays one."""
-    size = (bounds.upper - bounds.lower) / 2 if is_centred(measure_) else max(abs(bounds.lower), abs(bounds.upper))
+    size = (bounds.upper - bounds.lower) / 2 if measure_.centred else max(abs(bounds.lower), abs(bounds.upper))
     if size == 0:
         return Fraction(0)
     below = power_of_two_below(size)

@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shoal.accounting.events import Shift
-from shoal.plan.measures import DistinctValues, Leaves, Measure, RowMoment
 from shoal.plan.releases import AggregateCall, Contribution, PrivateSelect
 from shoal.rewrite.draft import Draft, Part, Unit
 
@@ -48,31 +47,11 @@ def _parts_of(call: AggregateCall, contribution: Contribution) -> list[Part]:
         Part(
             measure,
             call.bounds if measure.needs_bounds else None,
-            coordinates_of(measure, contribution),
-            entries_of(measure, contribution),
+            measure.coordinates(contribution),
+            measure.entries(contribution),
         )
         for measure in call.aggregate.measures_within(call.bounds)
     ]
-
-
-def coordinates_of(measure: Measure, contribution: Contribution) -> int:
-    """How many integers one owner can move at once.
-
-    With R rows per owner all of them may fall into one group: one coordinate moved R times as far has the largest L1 and L2
-    norm, so it stands for every way of spreading the rows.
-    """
-    levels = measure.height if isinstance(measure, Leaves) else 1
-    rows_are_bounded = contribution.max_rows is not None and isinstance(measure, (RowMoment, Leaves, DistinctValues))
-    one_value = isinstance(measure, Leaves) and measure.extreme is not None
-    return levels if rows_are_bounded and not one_value else levels * contribution.groups
-
-
-def entries_of(measure: Measure, contribution: Contribution) -> int | None:
-    """How many integers one owner can touch: rows may fall into different leaves, bounded rows into different groups."""
-    levels = measure.height if isinstance(measure, Leaves) else 1
-    if contribution.max_rows is not None and isinstance(measure, (RowMoment, Leaves, DistinctValues)):
-        return levels * contribution.max_rows
-    return levels * contribution.groups * measure.rows if isinstance(measure, Leaves) and measure.rows > 1 else None
 
 
 def bins_shift(histogram: Histogram, contribution: Contribution) -> Shift:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from shoal.plan.measures import Histogram, RowMoment
+from shoal.plan.measures import Histogram
 from shoal.plan.releases import Inferred
 
 if TYPE_CHECKING:
-    from shoal.plan.measures import Measure
     from shoal.rewrite.draft import Draft
 
 
@@ -27,7 +26,7 @@ def infer_bounds(draft: Draft) -> Draft:
         missing = [i for i in unit.parts if parts[i].measure.needs_bounds and parts[i].bounds is None]
         if not missing and unit.feed is None:
             continue
-        histogram = Histogram(unit.feed or _feed(parts[missing[0]].measure), per_group=per_group)
+        histogram = Histogram(unit.feed or parts[missing[0]].measure.feed(), per_group=per_group)
         if histogram not in histograms:
             histograms.append(histogram)
         position = histograms.index(histogram)
@@ -35,8 +34,3 @@ def infer_bounds(draft: Draft) -> Draft:
             parts[i] = replace(parts[i], bounds=Inferred(position))
         units[number] = replace(unit, histogram=position)
     return replace(draft, parts=tuple(parts), units=tuple(units), histograms=tuple(histograms))
-
-
-def _feed(measure: Measure) -> Measure:
-    """What the histogram looks at: the measure itself; moments of one column share their rows."""
-    return replace(measure, power=1, centred=True) if isinstance(measure, RowMoment) else measure

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from shoal.accounting.events import Shift
 from shoal.exact import power_of_two_below
 from shoal.params import Bounds
-from shoal.plan.measures import Leaves, OwnerMean, RowMoment, Steps
+from shoal.plan.measures import Steps
 from shoal.plan.releases import Inferred
 from shoal.plan.totals import row_grid_of
 
@@ -40,7 +40,7 @@ def planned_bounds(part: Part) -> Bounds | None:
 
 def counts_whole_numbers(part: Part) -> bool:
     """Whether the grid is 1: whole numbers with known bounds."""
-    return (part.measure.is_integer and not isinstance(part.bounds, Inferred)) or isinstance(part.measure, Leaves)
+    return (part.measure.is_integer and not isinstance(part.bounds, Inferred)) or part.measure.is_tree
 
 
 def reach(part: Part) -> Fraction:
@@ -50,14 +50,12 @@ def reach(part: Part) -> Fraction:
         return Fraction(measure.delta(_whole_steps(part)))
     magnitude = max(abs(bounds.lower), abs(bounds.upper))
     radius = (bounds.upper - bounds.lower) / 2
-    if isinstance(measure, RowMoment):
-        return measure.rows * (radius if measure.centred else magnitude) ** measure.power
-    return radius if isinstance(measure, OwnerMean) else magnitude
+    return measure.unit_reach(magnitude, radius)
 
 
 def _whole_steps(part: Part) -> Steps | None:
     bounds = planned_bounds(part)
-    if bounds is None or isinstance(part.measure, Leaves):
+    if bounds is None or part.measure.is_tree:
         return None
     return Steps.outward(bounds, Fraction(1))
 

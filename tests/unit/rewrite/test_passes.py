@@ -24,7 +24,6 @@ from shoal.plan.measures import (
 from shoal.plan.releases import Contribution, Inferred
 from shoal.plan.totals import grid_measure_of
 from shoal.plan.types import DOUBLE
-from shoal.rewrite.bound_contributions import coordinates_of, entries_of
 from shoal.rewrite.draft import Part
 from shoal.rewrite.sizing import reach, sized
 
@@ -56,8 +55,8 @@ def planned(session, options: str, items: str, group: str = "site"):
 )
 def test_an_owner_moves_as_many_numbers_as_its_groups_or_rows_allow(measure, by_groups, by_rows):
     groups, rows = Contribution(grouped=True, max_groups=5), Contribution(grouped=True, max_rows=8)
-    assert (coordinates_of(measure, groups), entries_of(measure, groups)) == by_groups
-    assert (coordinates_of(measure, rows), entries_of(measure, rows)) == by_rows
+    assert (measure.coordinates(groups), measure.entries(groups)) == by_groups
+    assert (measure.coordinates(rows), measure.entries(rows)) == by_rows
 
 
 def test_without_keys_an_owner_is_seen_once_whatever_is_asked(quiet_shop):

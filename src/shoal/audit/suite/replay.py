@@ -29,7 +29,6 @@ from shoal.engines.base import EngineFailure
 from shoal.engines.sources import open_source
 from shoal.errors import ShoalError
 from shoal.mechanisms.entropy import seeded_entropy
-from shoal.plan.measures import DistinctValues
 from shoal.plan.totals import LeafCounts
 from shoal.release.bounds_per_group import find_bounds, measure_classes, release_by_group
 from shoal.release.execute import fresh_sampling_key, infer, measure, release, with_stored_rows
@@ -286,8 +285,9 @@ def _select_entries(plan: SelectPlan, measured: list[ResolvedTotals]) -> Iterato
             _vector(names, side.measurement.totals[index], item.measure)
             for names, side in zip(groups, measured, strict=True)
         ]
-        additive = not isinstance(item.measure, DistinctValues)
-        yield from _compared(type(item.measure).__name__, noise.shift, vectors if additive else vectors[:2])
+        yield from _compared(
+            type(item.measure).__name__, noise.shift, vectors if item.measure.additive else vectors[:2]
+        )
 
 
 def _compared(mechanism: str, declared: Shift, vectors: list[Moves]) -> Iterator[Entry]:

@@ -31,7 +31,7 @@ from shoal.engines.statements.sum_owners import Summing
 from shoal.params import Bounds
 from shoal.plan import nodes
 from shoal.plan.expressions import Column
-from shoal.plan.measures import DistinctValues, Leaves, RowMoment, Steps
+from shoal.plan.measures import Steps
 from shoal.plan.nodes import Field
 from shoal.plan.totals import GridMeasure, SamplingKey, TotalsQuery
 from shoal.plan.types import DOUBLE, Kind, Type
@@ -210,9 +210,7 @@ def _rows_like(columns: list[Column], owner: str | None) -> Node:
 def _measure_like(measure: Measure, columns: Mapping[Expression, Column]) -> Measure:
     if measure.argument is not None:
         measure = replace(measure, argument=columns[measure.argument])
-    if isinstance(measure, (RowMoment, Leaves)):
-        return replace(measure, rows=2)
-    return replace(measure, values=2) if isinstance(measure, DistinctValues) else measure
+    return measure.with_rows(2)
 
 
 def _task_like(task: GridMeasure, columns: Mapping[Expression, Column]) -> GridMeasure:
@@ -232,7 +230,7 @@ def _check_numbers(query: TotalsQuery) -> None:
         for number in (*steps, task.stretch, 2 * task.shrink):
             integer(number)
         float(1 / task.row_grid)
-        if isinstance(task.measure, Leaves):
+        if task.measure.is_tree:
             assert task.leaf_scale  # noqa: S101 - computed, to see that it can be
 
 

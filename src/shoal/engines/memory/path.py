@@ -19,9 +19,9 @@ from shoal.engines.memory.codes import Groups, Owners
 from shoal.engines.memory.row_limit import contents_of, cut_to_rows
 from shoal.engines.memory.rows import Argument, TooWide, arguments_of
 from shoal.engines.memory.segments import EqualPicks
-from shoal.engines.memory.totals import DistinctTally, GroupTally, HistogramTally, LeafTally, MomentTally
+from shoal.engines.memory.totals import GroupTally, HistogramTally, LeafTally, tally_of
 from shoal.engines.statements.bound_owners import ONE, OWNER
-from shoal.plan.measures import DistinctValues, Leaves, OwnerCount, RowMoment
+from shoal.plan.measures import OwnerCount
 from shoal.plan.nodes import field_of
 from shoal.plan.totals import ExactTotals, GridMeasure
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from shoal.engines.memory.bounded_owners import Pairs
     from shoal.engines.memory.totals import Tally
-    from shoal.plan.expressions import Expression
     from shoal.plan.totals import SamplingKey, TotalsQuery
 
 NEEDS_SQL = (TooWide, EqualPicks, MemoryError, pa.ArrowCapacityError)
@@ -57,7 +56,7 @@ def _measured(
     values = tuple(Argument.of(rows, number, argument.type) for number, argument in enumerate(arguments))
     tallies = [
         GroupTally(GridMeasure(OwnerCount(), ONE, ONE, None), (), groups.size, rows.num_rows),
-        *(_tally(task, arguments, groups.size, rows.num_rows) for task in query.tasks),
+        *(tally_of(task, arguments, groups.size, rows.num_rows) for task in query.tasks),
     ]
     histograms = [HistogramTally(histogram, arguments) for histogram in query.histograms]
     place = _places(groups, listed) if listed is not None else None
@@ -67,15 +66,6 @@ def _measured(
         place, listed = _found(query, groups, tallies[0])
     owner_count, *totals = (_spread(tally, place, listed.num_rows if query.keys else 1) for tally in tallies)
     return ExactTotals(listed, owner_count, tuple(totals), tuple(histogram.counts(place) for histogram in histograms))
-
-
-def _tally(task: GridMeasure, arguments: tuple[Expression, ...], groups: int, rows: int) -> Any:
-    if isinstance(task.measure, Leaves):
-        return LeafTally(task, arguments)
-    if isinstance(task.measure, DistinctValues):
-        return DistinctTally(task, arguments, groups)
-    kind = MomentTally if isinstance(task.measure, RowMoment) else GroupTally
-    return kind(task, arguments, groups, rows)
 
 
 def _bounder(query: TotalsQuery, picks: Picks, arguments: tuple[Argument, ...]) -> Callable[[Pairs], Bounded]:

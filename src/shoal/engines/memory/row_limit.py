@@ -9,7 +9,6 @@ import numpy as np
 
 from shoal.engines.memory.bounded_owners import Pairs
 from shoal.engines.memory.segments import Segments, duplicate_numbers, keep_smallest
-from shoal.plan.measures import OwnerMean, OwnerSum
 from shoal.sql.functions.canonical import NULL_INTEGER
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def contents_of(query: TotalsQuery, arguments: tuple[Expression, ...]) -> tuple[
     asked = [(task.measure, task.row_grid) for task in query.tasks]
     asked += [(histogram.serves, histogram.grid) for histogram in query.histograms]
     found = [
-        Content(arguments.index(measure.argument), grid if isinstance(measure, (OwnerSum, OwnerMean)) else None)
+        Content(arguments.index(measure.argument), grid if measure.summed_on_grid else None)
         for measure, grid in asked
         if measure.argument is not None
     ]

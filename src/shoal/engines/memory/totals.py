@@ -1,4 +1,4 @@
-"""What bounded owners add, measure by measure, in exact 64-bit integers; the same integers as the statements of `bounding`.
+"""What bounded owners add, measure by measure, in exact 64-bit integers; the same integers as the statements of `sum_owners`.
 
 A tally first reads one slice of owners (`of`, many slices at once), then adds what it read (`add`, one slice after another).
 """
@@ -14,6 +14,9 @@ from shoal.plan.measures import DistinctValues, Leaves, OwnerCount, OwnerMean, O
 from shoal.plan.totals import LeafCounts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
     from shoal.engines.memory.bounded_owners import Bounded
@@ -77,19 +80,41 @@ class GroupTally:
         return bounded.groups, self._value(bounded)
 
     def _value(self, bounded: Bounded) -> NDArray[np.int64]:
-        measure, number, task = self._task.measure, self._argument, self._task
-        if isinstance(measure, OwnerCount):
-            return (bounded.counts(number) > 0).astype(np.int64)
-        if isinstance(measure, RowCount):
-            return rescaled(clamped(bounded.counts(number), task), task)
-        assert number is not None  # noqa: S101 - sums and means have an argument
-        sums = bounded.segments.sums(bounded.argument(number).in_steps(task.row_grid))
-        counts = bounded.counts(number)
-        # An owner without a value adds nothing, also where the bounds leave out 0.
-        if isinstance(measure, OwnerSum):
-            return np.where(counts > 0, rescaled(clamped(sums, task), task), 0)
-        assert task.steps is not None  # noqa: S101 - means have bounds
-        return np.where(counts > 0, clamped(mean(sums, counts), task) - task.steps.middle, 0)
+        return PER_OWNER[type(self._task.measure)](self._task, self._argument, bounded)
+
+
+def _owner_count(task: GridMeasure, number: int | None, bounded: Bounded) -> NDArray[np.int64]:  # noqa: ARG001 - one is one
+    return (bounded.counts(number) > 0).astype(np.int64)
+
+
+def _row_count(task: GridMeasure, number: int | None, bounded: Bounded) -> NDArray[np.int64]:
+    return rescaled(clamped(bounded.counts(number), task), task)
+
+
+def _owner_sum(task: GridMeasure, number: int | None, bounded: Bounded) -> NDArray[np.int64]:
+    sums, counts = _sums(number, bounded, task.row_grid)
+    return np.where(counts > 0, rescaled(clamped(sums, task), task), 0)
+
+
+def _owner_mean(task: GridMeasure, number: int | None, bounded: Bounded) -> NDArray[np.int64]:
+    sums, counts = _sums(number, bounded, task.row_grid)
+    assert task.steps is not None  # noqa: S101 - means have bounds
+    return np.where(counts > 0, clamped(mean(sums, counts), task) - task.steps.middle, 0)
+
+
+def _sums(number: int | None, bounded: Bounded, grid: Fraction) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sums and numbers of values; an owner without a value adds nothing, also where the bounds leave out 0."""
+    assert number is not None  # noqa: S101 - sums and means have an argument
+    return bounded.segments.sums(bounded.argument(number).in_steps(grid)), bounded.counts(number)
+
+
+PER_OWNER: dict[type, Callable[[GridMeasure, int | None, Bounded], NDArray[np.int64]]] = {
+    OwnerCount: _owner_count,
+    RowCount: _row_count,
+    OwnerSum: _owner_sum,
+    OwnerMean: _owner_mean,
+}
+"""What one owner adds, for measures of one number per owner; `engines.statements.sum_owners.PER_OWNER` says the same in SQL."""
 
 
 def mean(sums: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -229,15 +254,15 @@ class HistogramTally:
         """Numbers of the pairs that are looked at, and their values in steps of the histogram's grid."""
         measure, number, grid = self._histogram.serves, self._argument, self._histogram.grid
         wanted = np.ones(len(bounded.groups), dtype=bool) if self._histogram.per_group else bounded.first_pairs
-        if isinstance(measure, RowCount):
+        if measure.never_negative:
             return np.flatnonzero(wanted), bounded.counts(number)[wanted]
         assert number is not None  # noqa: S101 - the rest reads an argument
         wanted = wanted & (bounded.counts(number) > 0)
         pairs = np.flatnonzero(wanted)
-        if isinstance(measure, (OwnerSum, OwnerMean)):
-            sums = bounded.segments.sums(bounded.argument(number).in_steps(grid))[wanted]
-            return pairs, sums if isinstance(measure, OwnerSum) else mean(sums, bounded.counts(number)[wanted])
-        if isinstance(measure, Leaves) and measure.extreme is not None:
+        if measure.summed_on_grid:
+            sums, counts = _sums(number, bounded, grid)
+            return pairs, mean(sums[wanted], counts[wanted]) if measure.centred else sums[wanted]
+        if measure.extreme is not None:
             _, reals = extremes(bounded, number, measure.extreme)
             return pairs, real_steps(reals[wanted], grid)
         sampled, argument = bounded.one_row(number, first_pairs_only=not self._histogram.per_group)
@@ -255,6 +280,19 @@ def log_bins(values: NDArray[np.int64], top: int) -> NDArray[np.int64]:
     # a double just below a power of two may have been rounded up to it
     exponents = exponents - ((sizes >> np.maximum(exponents.astype(np.int64) - 1, 0)) == 0) * (sizes > 0)
     return np.asarray(np.sign(values) * np.minimum(exponents.astype(np.int64), top))
+
+
+def tally_of(task: GridMeasure, arguments: tuple[Expression, ...], groups: int, rows: int) -> Any:
+    """The tally of a task, by the class of its measure."""
+    return TALLIES[type(task.measure)](task, arguments, groups, rows)
+
+
+TALLIES: dict[type, Callable[[GridMeasure, tuple[Expression, ...], int, int], Any]] = {
+    **dict.fromkeys(PER_OWNER, GroupTally),
+    RowMoment: MomentTally,
+    Leaves: lambda task, arguments, *_: LeafTally(task, arguments),
+    DistinctValues: lambda task, arguments, groups, _: DistinctTally(task, arguments, groups),
+}
 
 
 def _concatenated(parts: list[NDArray[Any]]) -> NDArray[Any]:

@@ -18,7 +18,6 @@ from sqlglot import exp
 
 from shoal.engines.statements.integers import integer, masked, mixed, not_null, on_grid, plus, same, times, wide
 from shoal.engines.statements.relations import Compiler, aliased, call, column, select
-from shoal.plan.measures import Leaves, Measure, OwnerMean, OwnerSum
 from shoal.plan.types import INTEGER, Type
 from shoal.sql import functions
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shoal.plan.expressions import Expression
+    from shoal.plan.measures import Measure
     from shoal.plan.totals import SamplingKey, TotalsQuery
 
 ONE = Fraction(1)
@@ -52,7 +52,7 @@ class BoundOwners:
         """The column of `rows` that a measure reads: a number on a grid for sums, else the (canonical) value as it is."""
         if measure.argument is None:
             return None
-        grid = row_grid if isinstance(measure, (OwnerSum, OwnerMean)) else None
+        grid = row_grid if measure.summed_on_grid else None
         for expression, symbol, known in self._arguments:
             if expression == measure.argument and known == grid:
                 return symbol
@@ -223,7 +223,7 @@ class BoundOwners:
         measures = [t.measure for t in self.query.tasks] + [h.serves for h in self.query.histograms]
         found = []
         for measure in measures:
-            if isinstance(measure, Leaves) and measure.extreme is not None:
+            if measure.extreme is not None:
                 symbol = self.argument(measure, ONE)
                 assert symbol is not None  # noqa: S101 - leaves have an argument
                 if (symbol, measure.extreme) not in found:

@@ -42,7 +42,7 @@ from shoal.sql import functions
 from shoal.sql.functions.forms import try_cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from shoal.plan.totals import GridMeasure, SamplingKey, TotalsQuery
 
@@ -105,49 +105,13 @@ class Summing:
     def _totals(self) -> exp.Query:
         items = [aliased(call("count", exp.Star()), OWNERS)]
         for index, task in enumerate(self._bounding.query.tasks):
-            if not (isinstance(task.measure, (RowMoment, Leaves, DistinctValues))):
+            if not task.measure.reads_rows:
                 items.append(aliased(call("sum", self._owner_value(task)), f"m{index}"))
         return self._bounding.with_rows(self._grouped(items, exp.Table(this=exp.to_identifier("bounded_"))))
 
     def _owner_value(self, task: GridMeasure) -> exp.Expr:
         """What one owner adds to one group, in steps of the task's grid, clamped after the per-owner aggregate."""
-        measure = task.measure
-        symbol = self._bounding.argument(measure, task.row_grid)
-        if isinstance(measure, OwnerCount):
-            return (
-                wide(exists(exp.GT(this=column(f"{symbol}_n"), expression=exp.Literal.number(0))))
-                if symbol
-                else integer(1)
-            )
-        assert task.steps is not None  # noqa: S101 - these measures have bounds
-        if isinstance(measure, RowCount):
-            rows = wide(column(f"{symbol}_n" if symbol else N))
-            return self._rescaled(clamped(rows, task.steps.lower, task.steps.upper), task)
-        # An owner without a value adds nothing, also where the bounds leave out 0.
-        present = exp.GT(this=column(f"{symbol}_n"), expression=exp.Literal.number(0))
-        if isinstance(measure, OwnerSum):
-            total = exp.Coalesce(this=column(f"{symbol}_sum"), expressions=[integer(0)])
-            value = self._rescaled(clamped(total, task.steps.lower, task.steps.upper), task)
-        else:
-            mean = clamped(self._mean(str(symbol)), task.steps.lower, task.steps.upper)
-            value = exp.Sub(this=exp.Paren(this=mean), expression=integer(task.steps.middle))
-        return exp.Case(ifs=[exp.If(this=present, true=value)], default=integer(0))
-
-    @staticmethod
-    def _mean(symbol: str) -> exp.Expr:
-        """⌊(2S + n) / 2n⌋: one fixed rounding; S is lifted above zero so that every engine's division agrees."""
-        lift = 2 ** (SATURATION_BITS + 1)
-        rows = call("greatest", wide(column(f"{symbol}_n")), integer(1))
-        lifted = plus(column(f"{symbol}_sum"), times(integer(lift), rows))
-        numerator = plus(times(integer(2), lifted), rows.copy())
-        quotient = exp.IntDiv(this=exp.Paren(this=numerator), expression=exp.Paren(this=times(integer(2), rows.copy())))
-        return exp.Sub(this=exp.Paren(this=quotient), expression=integer(lift))
-
-    @staticmethod
-    def _rescaled(value: exp.Expr, task: GridMeasure) -> exp.Expr:
-        if task.shrink > 1:
-            return floor_divided(plus(times(integer(2), value), integer(task.shrink)), 2 * task.shrink)
-        return times(value, integer(task.stretch)) if task.stretch > 1 else value
+        return PER_OWNER[type(task.measure)](task, self._bounding.argument(task.measure, task.row_grid))
 
     def _moments(self, indices: list[int]) -> exp.Query:
         """Σ (clamp(x) − m)^power over sampled rows, for all powers of one argument."""
@@ -182,7 +146,7 @@ class Summing:
         value: exp.Expr = exp.Paren(this=centred)
         if measure.power == 2:
             value = times(value, value.copy())
-        return self._rescaled(value, task)
+        return _rescaled(value, task)
 
     def _leaf(self, measure: Leaves, task: GridMeasure, value: exp.Expr) -> exp.Expr:
         """⌊(x − L)·(leaves / (U − L))⌋, at least 0 and at most the last leaf; the same IEEE operations everywhere."""
@@ -252,8 +216,8 @@ class Summing:
         keys = self._bin_keys(histogram)
         bounded = exp.Table(this=exp.to_identifier("bounded_"))
         first = exp.true() if histogram.per_group else exp.EQ(this=column(RANK), expression=exp.Literal.number(1))
-        if not isinstance(measure, (RowCount, OwnerSum, OwnerMean)) and getattr(measure, "extreme", None) is None:
-            assert measure.argument is not None  # noqa: S101 - the rest reads rows of an argument
+        if measure.reads_rows and measure.extreme is None:
+            assert measure.argument is not None  # noqa: S101 - rows are read of an argument
             raw = str(symbol)
             sample = self._bounding.compiler.subquery(
                 self._bounding.one_row(raw, first_group_only=not histogram.per_group)
@@ -261,14 +225,84 @@ class Summing:
             return select(
                 [*keys, aliased(on_grid(column(raw), self._bounding.type_of(raw), histogram.grid), N)], sample
             )
-        if isinstance(measure, RowCount):
-            value: exp.Expr = wide(column(f"{symbol}_n" if symbol else N))
-        elif isinstance(measure, OwnerSum):
-            value = column(f"{symbol}_sum")
-        elif isinstance(measure, OwnerMean):
-            present = exp.GT(this=column(f"{symbol}_n"), expression=exp.Literal.number(0))
-            return select([*keys, aliased(self._mean(str(symbol)), N)], bounded).where(first).where(present)
-        else:
-            assert isinstance(measure, Leaves)  # noqa: S101 - only leaves have an extreme
-            value = on_grid(column(f"{symbol}_{measure.extreme}"), measure.argument.type, histogram.grid)
-        return select([*keys, aliased(value, N)], bounded).where(first)
+        value = BINNED_PER_OWNER[type(measure)](histogram, symbol)
+        chosen = select([*keys, aliased(value, N)], bounded).where(first)
+        return chosen.where(_present(symbol)) if measure.centred else chosen
+
+
+# ---- what one owner adds to one group, by the class of the measure ----------------------------------------------------
+
+
+def _present(symbol: str | None) -> exp.Expr:
+    """Whether the owner has a value: one without adds nothing, also where the bounds leave out 0."""
+    return exp.GT(this=column(f"{symbol}_n"), expression=exp.Literal.number(0))
+
+
+def _rows_of(symbol: str | None) -> exp.Expr:
+    return wide(column(f"{symbol}_n" if symbol else N))
+
+
+def _mean(symbol: str) -> exp.Expr:
+    """⌊(2S + n) / 2n⌋: one fixed rounding; S is lifted above zero so that every engine's division agrees."""
+    lift = 2 ** (SATURATION_BITS + 1)
+    rows = call("greatest", wide(column(f"{symbol}_n")), integer(1))
+    lifted = plus(column(f"{symbol}_sum"), times(integer(lift), rows))
+    numerator = plus(times(integer(2), lifted), rows.copy())
+    quotient = exp.IntDiv(this=exp.Paren(this=numerator), expression=exp.Paren(this=times(integer(2), rows.copy())))
+    return exp.Sub(this=exp.Paren(this=quotient), expression=integer(lift))
+
+
+def _rescaled(value: exp.Expr, task: GridMeasure) -> exp.Expr:
+    if task.shrink > 1:
+        return floor_divided(plus(times(integer(2), value), integer(task.shrink)), 2 * task.shrink)
+    return times(value, integer(task.stretch)) if task.stretch > 1 else value
+
+
+def _clamped(value: exp.Expr, task: GridMeasure) -> exp.Expr:
+    assert task.steps is not None  # noqa: S101 - these measures have bounds
+    return clamped(value, task.steps.lower, task.steps.upper)
+
+
+def _where_present(value: exp.Expr, symbol: str | None) -> exp.Expr:
+    return exp.Case(ifs=[exp.If(this=_present(symbol), true=value)], default=integer(0))
+
+
+def _owner_count(task: GridMeasure, symbol: str | None) -> exp.Expr:  # noqa: ARG001 - one owner is one on any grid
+    return wide(exists(_present(symbol))) if symbol else integer(1)
+
+
+def _row_count(task: GridMeasure, symbol: str | None) -> exp.Expr:
+    return _rescaled(_clamped(_rows_of(symbol), task), task)
+
+
+def _owner_sum(task: GridMeasure, symbol: str | None) -> exp.Expr:
+    total = exp.Coalesce(this=column(f"{symbol}_sum"), expressions=[integer(0)])
+    return _where_present(_rescaled(_clamped(total, task), task), symbol)
+
+
+def _owner_mean(task: GridMeasure, symbol: str | None) -> exp.Expr:
+    assert task.steps is not None  # noqa: S101 - means have bounds
+    mean = _clamped(_mean(str(symbol)), task)
+    return _where_present(exp.Sub(this=exp.Paren(this=mean), expression=integer(task.steps.middle)), symbol)
+
+
+def _binned_extreme(histogram: Histogram, symbol: str | None) -> exp.Expr:
+    measure = histogram.serves
+    assert isinstance(measure, Leaves)  # noqa: S101 - only leaves have an extreme
+    return on_grid(column(f"{symbol}_{measure.extreme}"), measure.argument.type, histogram.grid)
+
+
+PER_OWNER: dict[type, Callable[[GridMeasure, str | None], exp.Expr]] = {
+    OwnerCount: _owner_count,
+    RowCount: _row_count,
+    OwnerSum: _owner_sum,
+    OwnerMean: _owner_mean,
+}
+"""What one owner adds, for measures of one number per owner; `engines.memory.totals.PER_OWNER` gives the same integers."""
+BINNED_PER_OWNER: dict[type, Callable[[Histogram, str | None], exp.Expr]] = {
+    RowCount: lambda _, symbol: _rows_of(symbol),
+    OwnerSum: lambda _, symbol: column(f"{symbol}_sum"),
+    OwnerMean: lambda _, symbol: _mean(str(symbol)),
+    Leaves: _binned_extreme,
+}
+"""The value of one owner that is counted in logarithmic bins; what is not listed is read row by row."""

@@ -11,7 +11,7 @@ from shoal.accounting.events import Shift
 from shoal.errors import InternalError
 from shoal.mechanisms import calibrate
 from shoal.mechanisms.selection import thresholds
-from shoal.plan.measures import OwnerMean, OwnerSum, RowCount, RowMoment
+from shoal.plan.measures import MeasureDefaults, OwnerMean, OwnerSum, RowCount, RowMoment
 from shoal.plan.releases import Contribution
 from shoal.rewrite import assign_mechanisms, bound_contributions, pipeline
 
@@ -32,8 +32,8 @@ def one_group(_select) -> Contribution:
 
 
 PLANTED = {
-    "κ forgotten in the moves": (SUMS, bound_contributions, "coordinates_of", lambda *_: 1),
-    "rows in one leaf only": (QUANTILE, bound_contributions, "entries_of", lambda *_: None),
+    "κ forgotten in the moves": (SUMS, MeasureDefaults, "coordinates", lambda *_: 1),
+    "rows in one leaf only": (QUANTILE, MeasureDefaults, "entries", lambda *_: None),
     "κ forgotten in the histogram": (PER_GROUP, assign_mechanisms, "bins_shift", lambda *_: Shift(1)),
     "κ forgotten in the count": (THRESHOLD, thresholds, "count_shift", lambda _: Shift(1)),
     "κ = 1 whatever is asked": (COUNT, bound_contributions, "_contribution", one_group),
