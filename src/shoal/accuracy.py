@@ -122,6 +122,6 @@ def size_of_a_group(owners: int | None) -> int:
         raise ShoalError(
             "E_USAGE",
             "The error of an average depends on how many owners a group has.",
-            hint="Say about how many: owners=1000 in Python, --owners 1000 behind the command.",
+            hint="Give an estimate: owners=1000 in Python, or --owners 1000 on the command line.",
         )
     return params.whole_number(owners, option="owners", largest=10**12)

@@ -188,7 +188,7 @@ class Catalog:
         tables: dict[str, Table] = {}
         for name, raw in raw_tables.items():
             if fold(name) in tables:
-                raise _wrong(f"The catalog names the table {name!r} twice (names ignore case).")
+                raise _wrong(f"The catalog names the table {name!r} twice (names are case-insensitive).")
             tables[fold(name)] = _read_table(name, raw)
         resolve_owners(tables)
         canonical = json.dumps(data, sort_keys=True, default=str)
@@ -230,10 +230,10 @@ def _read_table(name: str, raw: Any) -> Table:
     if through is not None or each_row:
         owner = CARRIED_OWNER
     if not isinstance(trusted, bool):
-        raise _wrong(f"In the catalog, {where}: trusted_view is true or false.")
+        raise _wrong(f"In the catalog, {where}: trusted_view must be true or false.")
     if not isinstance(public, bool) or (owner is not None and not (isinstance(owner, str) and owner)):
         raise _wrong(
-            f"In the catalog, {where}: owner is the name of a column, public is true or false.",
+            f"In the catalog, {where}: owner must be the name of a column, and public true or false.",
             f'Or owner = "{EACH_ROW}", or owner = {{ through = "order_id", to = "orders" }}.',
         )
     if (owner is None) != public:
@@ -243,7 +243,7 @@ def _read_table(name: str, raw: Any) -> Table:
         )
     view, kind, rows = raw.get("view"), raw.get("owner_kind"), raw.get("max_rows_per_owner_and_group")
     if (view is not None and not isinstance(view, str)) or (kind is not None and not isinstance(kind, str)):
-        raise _wrong(f"In the catalog, {where}: view and owner_kind are text.")
+        raise _wrong(f"In the catalog, {where}: view and owner_kind must be strings.")
     source = raw.get("source")
     if source is not None and (not isinstance(source, str) or not source or view is not None):
         raise _wrong(f'In the catalog, {where}: source is the name of a table, "schema.table", where there is no view.')
@@ -328,7 +328,7 @@ def _read_policies(where: str, raw: Any, owner: str | None) -> dict[str, TablePo
         if owner is None:
             raise _wrong(f"{here}: a public table has nobody to protect.")
         if fold(name) in found:
-            raise _wrong(f"{here} is named twice (names ignore case).")
+            raise _wrong(f"{here} is named twice (names are case-insensitive).")
         found[fold(name)] = _read_policy(here, name, written, owner)
     return found
 
@@ -343,7 +343,7 @@ def _read_policy(here: str, name: str, written: Mapping[str, Any], owner: str) -
     if not isinstance(domain, dict) or secret is None or not isinstance(known, list):
         raise _wrong(f"{here} needs domain = {{ … }} and secret = …; known is a list.")
     if fold(owner) in {fold(attribute) for attribute in domain}:
-        raise _wrong(f"{here}: the owner column is no attribute.", "Owners are never shown.")
+        raise _wrong(f"{here}: the owner column cannot be an attribute.", "Owners are never shown.")
     try:
         rule = Policy.from_dict(
             {"name": name, "attributes": list(domain), "domain": domain, "secret": secret, "known": known}

@@ -9,14 +9,11 @@ The same seed gives the same tables. They are made up: nothing here needs protec
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REGIONS = {"north": 0.45, "south": 0.30, "east": 0.20, "west": 0.05}
 """Share of the customers living in each region."""
@@ -45,7 +42,7 @@ income = { type = "DOUBLE", bounds = [0, 200000] }
 
 [tables.visits]
 owner = "uid"
-max_rows_per_owner_and_group = 10           # COUNT(*) counts at most so many visits of one owner in one group
+max_rows_per_owner_and_group = 10           # COUNT(*) counts at most this many visits per owner and group
 [tables.visits.columns]
 uid = { type = "BIGINT" }
 site = { type = "VARCHAR" }                 # no list: which sites may appear is decided privately
@@ -74,8 +71,9 @@ def shop(customers: int = 20_000, seed: int = 7) -> dict[str, pa.Table]:
     return {"customers": _customers(customers, rng), "visits": _visits(customers, rng), "regions": _regions()}
 
 
-def write_shop(folder: Path, tables: dict[str, pa.Table] | None = None) -> None:
+def write_shop(folder: Path | str, tables: dict[str, pa.Table] | None = None) -> None:
     """Write `data/*.parquet` and `shoal.toml` into a folder, making it if need be."""
+    folder = Path(folder)
     data = folder / "data"
     data.mkdir(parents=True, exist_ok=True)
     for name, table in (tables or shop()).items():

@@ -44,9 +44,7 @@ def epsilon(value: object, *, option: str = "epsilon") -> Fraction:
     hint = f"Write {written(option, '1')}, or any number from 1e-10 to 1e6."
     exact = _number(value, option, "E_OPTION_INVALID", hint)
     if not SMALLEST_EPSILON <= exact <= LARGEST_EPSILON:
-        raise ShoalError(
-            "E_OPTION_INVALID", f"{option} must be from 1e-10 to 1e6, and {_shown(value)} is not.", hint=hint
-        )
+        raise ShoalError("E_OPTION_INVALID", f"{option} must be from 1e-10 to 1e6; got {_shown(value)}.", hint=hint)
     return exact
 
 
@@ -72,7 +70,7 @@ def delta(value: object, *, option: str = "delta", hint: str | None = None) -> F
     exact = _number(value, option, "E_OPTION_INVALID", hint)
     if not 0 <= exact < 1:
         raise ShoalError(
-            "E_OPTION_INVALID", f"{option} must be at least 0 and less than 1, and {_shown(value)} is not.", hint=hint
+            "E_OPTION_INVALID", f"{option} must be at least 0 and less than 1; got {_shown(value)}.", hint=hint
         )
     if 0 < exact < SMALLEST_POSITIVE_DELTA:
         raise ShoalError(
@@ -100,9 +98,7 @@ def confidence_level(value: object, *, option: str = "level") -> Fraction:
     hint = f"Write {written(option, '0.95')} for intervals that cover 95 times out of 100."
     exact = _number(value, option, "E_OPTION_INVALID", hint)
     if not Fraction(1, 10**12) <= exact <= 1 - Fraction(1, 10**12):
-        raise ShoalError(
-            "E_OPTION_INVALID", f"{option} must be between 0 and 1, and {_shown(value)} is not usable.", hint=hint
-        )
+        raise ShoalError("E_OPTION_INVALID", f"{option} must be between 0 and 1; got {_shown(value)}.", hint=hint)
     return exact
 
 
@@ -132,11 +128,11 @@ def whole_number(value: object, *, option: str, smallest: int = 1, largest: int 
     """
     hint = f"Write {written(option, str(max(smallest, 1)))}, or any whole number from {smallest} to {largest}."
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise ShoalError("E_OPTION_INVALID", f"{option} must be a whole number, and {_shown(value)} is not.", hint=hint)
+        raise ShoalError("E_OPTION_INVALID", f"{option} must be a whole number; got {_shown(value)}.", hint=hint)
     count = int(value)
     if not smallest <= count <= largest:
         raise ShoalError(
-            "E_OPTION_INVALID", f"{option} must be from {smallest} to {largest}, and {_shown(count)} is not.", hint=hint
+            "E_OPTION_INVALID", f"{option} must be from {smallest} to {largest}; got {_shown(count)}.", hint=hint
         )
     return count
 
@@ -240,11 +236,11 @@ def written(option: str, value: str) -> str:
 def _number(value: object, option: str, code: str, hint: str) -> Fraction:
     """The exact rational behind a number; anything else is refused in words that name the option."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
-        raise ShoalError(code, f"{option} must be a number, and {_shown(value)} was given.", hint=hint)
+        raise ShoalError(code, f"{option} must be a number; got {_shown(value)}.", hint=hint)
     try:
         exact = as_fraction(_plain(value))
     except ValueError:
-        raise ShoalError(code, f"{option} must be a finite number, and {_shown(value)} is not.", hint=hint) from None
+        raise ShoalError(code, f"{option} must be a finite number; got {_shown(value)}.", hint=hint) from None
     if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > MOST_BITS:
         raise ShoalError(code, f"{option} has too many digits, or is too large or too small.", hint=hint)
     return exact

@@ -40,7 +40,7 @@ def frozen_schemas(engine: Engine, catalog: Catalog) -> tuple[dict[str, Schema],
         else:
             raise ShoalError(
                 "E_CATALOG",
-                f"The catalog names the table {table.name!r}, and the source does not have it.",
+                f"The catalog names the table {table.name!r}, but the source does not have it.",
                 hint=f"Tables of the source: {', '.join(sorted(found)[:20])}.",
             )
         schemas[key] = tuple((name, _type(table, name, stored)) for name, stored in columns)
@@ -210,7 +210,7 @@ def _check_owner(table: Table, schema: Schema) -> None:
         raise ShoalError(
             "E_CATALOG",
             f"The owner column of {table.name!r} is of type {owner}, which cannot tell owners apart.",
-            hint="Owners are whole numbers, texts, decimals, dates, timestamps or booleans. For whole numbers stored as "
+            hint="Owners are whole numbers, strings, decimals, dates, timestamps or booleans. For whole numbers stored as "
             f'reals, give the column a type: [tables.{table.name}.columns.{table.owner}] type = "BIGINT".',
         )
 

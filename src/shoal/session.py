@@ -71,12 +71,12 @@ def _ledger(budget: tuple[Any, Any] | None, path: str | Path | None, accountant:
     if limit is not None and opened.budget != limit:
         raise ShoalError(
             "E_LEDGER",
-            "The ledger has another budget than the one given.",
+            "The ledger's budget is not the one given.",
             hint="Leave out budget= to use the ledger's own.",
         )
     if accountant is not None and opened.accountant != accountant:
         raise ShoalError(
-            "E_LEDGER", f"The ledger adds up by the {opened.accountant} accountant.", hint="Leave out accountant=."
+            "E_LEDGER", f"The ledger uses the {opened.accountant} accountant.", hint="Leave out accountant=."
         )
     return opened
 
@@ -177,7 +177,7 @@ class Session:
         self, sql: str, epsilon: Fraction | None = None, composition: str = "basic"
     ) -> tuple[StatementPlan, bool]:
         if composition not in {"basic", "pld"}:
-            raise ShoalError("E_USAGE", "composition is 'basic' or 'pld'.")
+            raise ShoalError("E_USAGE", "composition must be 'basic' or 'pld'.")
         statement = parse(sql)
         try:
             plan = on_its_own_stack(

@@ -78,11 +78,11 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*) FRO
 
 -- The owner of a side that may be missing
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*) FROM (SELECT v.uid, age FROM customers c LEFT JOIN visits v ON v.uid = c.uid)
---> E_UID_LOST at (1, 91): The column 'uid' comes from the side of an outer join that may be missing.
+--> E_UID_LOST at (1, 91): The column 'uid' comes from the optional side of an outer join.
 
 -- A window by the owner of a side that may be missing
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*) FROM (SELECT c.uid, COUNT(*) OVER (PARTITION BY v.uid) AS n FROM customers c LEFT JOIN visits v ON v.uid = c.uid)
---> E_CROSS_USER at (1, 98): This window goes by an owner from the side of an outer join that may be missing.
+--> E_CROSS_USER at (1, 98): This window uses an owner from the optional side of an outer join.
 
 -- A further join on the owner of a side that may be missing
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*) FROM customers c LEFT JOIN visits v ON v.uid = c.uid JOIN visits w ON w.uid = v.uid
@@ -97,7 +97,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*) FRO
 
 -- A public side that is preserved makes rows of nobody
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*) FROM customers c RIGHT JOIN regions r ON c.region = r.region
---> E_UID_LOST at (1, 95): This outer join makes rows that belong to nobody.
+--> E_UID_LOST at (1, 95): This outer join creates rows that belong to nobody.
 
 -- Semi and anti joins tied to the owner
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*) FROM customers c WHERE EXISTS (SELECT 1 FROM visits v WHERE v.uid = c.uid) AND NOT EXISTS (SELECT 1 FROM visits v WHERE v.uid = c.uid AND spend > 5)
@@ -176,7 +176,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*) FRO
 
 -- A forged owner
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*) FROM (SELECT age AS uid, city FROM customers)
---> E_UID_FORGED at (1, 91): The column 'uid' bears the owner's name but does not hold the owner.
+--> E_UID_FORGED at (1, 91): The column 'uid' has the owner's name but does not hold the owner.
 
 -- The owner as a key
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) uid, COUNT(*) FROM customers GROUP BY uid

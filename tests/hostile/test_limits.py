@@ -117,7 +117,7 @@ def test_how_deep_the_caller_stands_changes_no_verdict(session):
 
 @pytest.mark.parametrize("sql", [None, 7, b"SELECT 1", ["SELECT 1"], object(), 1.5, True, {"sql": "SELECT 1"}])
 def test_a_query_that_is_no_text_is_refused(sql, session):
-    with pytest.raises(shoal.ShoalError, match="A query is a string"):
+    with pytest.raises(shoal.ShoalError, match="A query must be a string"):
         session.query(sql)
 
 

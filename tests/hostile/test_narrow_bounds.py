@@ -69,7 +69,7 @@ def test_narrow_bounds_far_from_zero_are_refused_with_a_way_out(worlds):
     sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) AVG(income, contribution_bounds_per_group => ({}, {})) AS x FROM v"
     with pytest.raises(shoal.ShoalError, match="too large, or too close together") as caught:
         worlds[0].query(sql.format(low, high))
-    assert "Take the common part away" in caught.value.hint
+    assert "Subtract the common part" in caught.value.hint
     assert len(worlds[0].query(sql.format("1000000", "1000000.001"))) == 1
 
 

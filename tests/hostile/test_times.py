@@ -124,7 +124,7 @@ def test_a_parquet_file_that_its_reader_would_fail_on_is_not_opened(tmp_path, ty
     pq.write_table(table(type_, 5), path, write_statistics=statistics)
     assert all(code != "E_EXECUTION" for code, *_ in faces(str(path)))
     pq.write_table(table(type_, 2**62), path, write_statistics=statistics)
-    with pytest.raises(shoal.ShoalError, match="that are no time"):
+    with pytest.raises(shoal.ShoalError, match="invalid times"):
         shoal.connect(str(path), catalog=CATALOG)
 
 

@@ -143,7 +143,7 @@ def test_every_float_in_range_stands_for_its_shortest_decimal_form(value):
     ],
 )
 def test_numbers_of_a_query_are_shown_as_numbers(given_number, shown):
-    assert refusal(params.epsilon, given_number).message.endswith(f"and {shown} is not.")
+    assert refusal(params.epsilon, given_number).message.endswith(f"got {shown}.")
 
 
 def test_hints_are_written_as_the_option_is():

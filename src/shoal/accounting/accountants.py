@@ -239,7 +239,7 @@ class ZcdpAccountant:
             raise ShoalError(
                 "E_OPTION_INVALID",
                 "The zcdp accountant needs a budget with a positive delta.",
-                hint="Name a small delta, such as 1e-6, or take the basic accountant.",
+                hint="Give a small delta, such as 1e-6, or use the basic accountant.",
             )
 
     def fits(self, spent: Spent, request: Loss, budget: Budget) -> bool:

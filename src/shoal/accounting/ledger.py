@@ -251,7 +251,7 @@ class Ledger:
         reason = _reason(because, "Raising a budget")
         before = self.budget
         if before is None or budget.epsilon < before.epsilon or budget.delta < before.delta:
-            raise ShoalError("E_USAGE", "A budget can be raised, and neither lowered nor added later.")
+            raise ShoalError("E_USAGE", "A budget can be raised, but not lowered or added later.")
         self._accountant.check(budget)
         self._turns.do(lambda pen: pen.raise_budget(budget, reason))
 
@@ -269,7 +269,9 @@ class Ledger:
         """A copy of the file as it is now, and its anchor."""
         copy = getattr(self._store, "backup", None)
         if copy is None:
-            raise ShoalError("E_USAGE", "Only a ledger in a file is copied here.", hint="PostgreSQL: use pg_dump.")
+            raise ShoalError(
+                "E_USAGE", "Only a ledger in a file can be copied this way.", hint="PostgreSQL: use pg_dump."
+            )
         copy(target)
         return Ledger.open(target).anchor
 
@@ -346,7 +348,7 @@ class Ledger:
             return {name: (amount_of(sums[0]), amount_of(sums[1])) for name, sums in transaction.accounts()}
 
     def spent_by_user(self) -> dict[str, tuple[Fraction, Fraction]]:
-        """Plain sums (Σε, Σδ) of each user's charges, the largest first; '' is nobody in particular."""
+        """Plain sums (Σε, Σδ) of each user's charges, the largest first; '' is no user given."""
         return sums_by(self.entries(), lambda entry: (entry.user, entry.epsilon, entry.delta))
 
     def asked_by_promise(self) -> dict[str, tuple[Fraction, Fraction]]:
@@ -419,7 +421,7 @@ def _require_anchor(transaction: Transaction, anchor: Anchor) -> None:
         raise ShoalError(
             "E_LEDGER",
             "The ledger is older than its anchor: what was charged since is missing.",
-            hint="Restore the newest copy, or book what is missing:"
+            hint="Restore the newest copy, or record what is missing:"
             " shoal budget --ledger FILE --anchor N:HASH --loss EPS,DELTA --because TEXT",
         )
 

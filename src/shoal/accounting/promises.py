@@ -145,5 +145,5 @@ def _infinite(why: str) -> ShoalError:
     return ShoalError(
         "E_BUDGET",
         f"This cannot be charged to this ledger: {why}.",
-        hint="Use a ledger of the same promise. Nothing was spent.",
+        hint="Use a ledger with the same promise. Nothing was spent.",
     )

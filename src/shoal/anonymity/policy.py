@@ -101,7 +101,7 @@ def _rule(entry: Any, folder: Path) -> Rule:
 def _text(entry: Mapping[str, Any], key: str) -> str | None:
     value = entry.get(key)
     if value is not None and not isinstance(value, str):
-        raise usage(f"{key} of [[anonymity]] is a text.", hint=_HINT)
+        raise usage(f"{key} of [[anonymity]] must be a string.", hint=_HINT)
     return value
 
 
@@ -109,7 +109,7 @@ def _texts(entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
     value = entry.get(key, [])
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
-        raise usage(f"{key} of [[anonymity]] is a list of columns.", hint=_HINT)
+        raise usage(f"{key} of [[anonymity]] must be a list of columns.", hint=_HINT)
     return tuple(listed)
 
 

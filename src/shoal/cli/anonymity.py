@@ -21,21 +21,21 @@ app = typer.Typer(
 )
 
 Source = Annotated[str, typer.Argument(help="A file, folder or glob (parquet, CSV), or a DuckDB file.")]
-Quasi = Annotated[str, typer.Option(help="The quasi-identifiers, with commas between: zip,age.")]
-Sensitive = Annotated[str | None, typer.Option(help="The sensitive columns, with commas between.")]
-Owner = Annotated[str | None, typer.Option(help="The column that says whose a row is; an owner counts once.")]
+Quasi = Annotated[str, typer.Option(help="The quasi-identifiers, comma-separated: zip,age.")]
+Sensitive = Annotated[str | None, typer.Option(help="The sensitive columns, comma-separated.")]
+Owner = Annotated[str | None, typer.Option(help="The column with the owner of a row; an owner counts once.")]
 Table = Annotated[str | None, typer.Option(help="The table, where the source has several.")]
 Population = Annotated[str | None, typer.Option(help="A source with the quasi-identifiers of the whole population.")]
 Sampling = Annotated[float | None, typer.Option(help="The share of the population that is in the table.")]
 Distance = Annotated[
-    list[str] | None, typer.Option(help="COLUMN=equal, COLUMN=ordered or COLUMN=hierarchy.csv; more than once.")
+    list[str] | None, typer.Option(help="COLUMN=equal, COLUMN=ordered or COLUMN=hierarchy.csv; can be repeated.")
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write, .parquet or .csv.")]
 Suppress = Annotated[float, typer.Option(help="The share of rows that may be dropped.")]
-Keep = Annotated[str | None, typer.Option(help="Other columns to publish as they are, with commas between.")]
+Keep = Annotated[str | None, typer.Option(help="Other columns to publish as they are, comma-separated.")]
 KeepOwner = Annotated[bool, typer.Option("--keep-owner", help="Publish the owner as a random number.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Html = Annotated[Path | None, typer.Option("--html", help="Write a web page that needs nothing but a browser.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Html = Annotated[Path | None, typer.Option("--html", help="Write a self-contained web page.")]
 ShowValues = Annotated[bool, typer.Option("--show-values", help="Show the values of failing classes on the page.")]
 
 
@@ -82,14 +82,18 @@ def enforce(
     *,
     quasi: Quasi,
     output: Output,
-    k: Annotated[int | None, typer.Option("--k", help="Every class has at least so many owners.")] = None,
+    k: Annotated[int | None, typer.Option("--k", help="Every class has at least this many owners.")] = None,
     l: Annotated[  # noqa: E741 - the letter of the definition
-        int | None, typer.Option("--l", help="Every class has so many values of each sensitive column.")
+        int | None, typer.Option("--l", help="Every class has at least this many values of each sensitive column.")
     ] = None,
-    entropy_l: Annotated[float | None, typer.Option(help="Every class is as uncertain as so many values.")] = None,
+    entropy_l: Annotated[
+        float | None, typer.Option(help="Every class is as uncertain as this many equally likely values.")
+    ] = None,
     recursive: Annotated[str | None, typer.Option(help="C,L: recursive (c, l)-diversity.")] = None,
     t: Annotated[float | None, typer.Option("--t", help="Every class is within t of the whole table.")] = None,
-    k_map: Annotated[int | None, typer.Option(help="Every class has so many owners in the population.")] = None,
+    k_map: Annotated[
+        int | None, typer.Option(help="Every class has at least this many owners in the population.")
+    ] = None,
     presence: Annotated[str | None, typer.Option(help="HIGH, or LOW,HIGH: the share of a class that is here.")] = None,
     sensitive: Sensitive = None,
     owner: Owner = None,
@@ -98,18 +102,19 @@ def enforce(
     sampling: Sampling = None,
     distance: Distance = None,
     hierarchies: Annotated[
-        Path | None, typer.Option(help="A folder of hierarchies, or a TOML file; without: made from the data.")
+        Path | None,
+        typer.Option(help="A folder of hierarchies, or a TOML file; without it, they are made from the data."),
     ] = None,
     suppress: Suppress = 0.0,
     quality: Annotated[str, typer.Option(help="What to minimise: loss, discernibility or class_size.")] = "loss",
     weights: Annotated[
-        list[str] | None, typer.Option(help="COLUMN=WEIGHT: how much the loss of a column matters; more than once.")
+        list[str] | None, typer.Option(help="COLUMN=WEIGHT: how much the loss of a column matters; can be repeated.")
     ] = None,
-    recoding: Annotated[str, typer.Option(help="global: levels for all rows; local: each part its own.")] = "global",
+    recoding: Annotated[str, typer.Option(help="global: one level for all rows; local: each part its own.")] = "global",
     keep: Keep = None,
     keep_owner: KeepOwner = False,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds after which the best so far is taken.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Write the transformation, to apply it again.")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Stop the search after this many seconds.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Save the transformation, to apply it again.")] = None,
     html: Html = None,
     show_values: ShowValues = False,
     json: Json = False,
@@ -167,7 +172,7 @@ def apply(
     show_values: ShowValues = False,
     json: Json = False,
 ) -> None:
-    """Recode a table by a transformation fixed before; its demands are checked, nothing is chosen from the data.
+    """Recode a table with a saved transformation: its demands are checked, and nothing is chosen from the data.
 
     Example: shoal anonymity apply june.csv t.toml -o june-out.csv --suppress 0.01
     """
@@ -190,7 +195,7 @@ def apply(
 @app.command()
 def compose(
     source: Source,
-    transformations: Annotated[list[Path], typer.Argument(help="Two transformations or more.")],
+    transformations: Annotated[list[Path], typer.Argument(help="Two or more transformations.")],
     *,
     sensitive: Sensitive = None,
     owner: Owner = None,
@@ -199,7 +204,7 @@ def compose(
     html: Html = None,
     json: Json = False,
 ) -> None:
-    """Measure what several recodings of one table give away together.
+    """Measure what several recodings of one table reveal together.
 
     Example: shoal anonymity compose people.csv t1.toml t2.toml --sensitive dx
     """
@@ -220,16 +225,16 @@ def hierarchy(
     column: Annotated[str, typer.Option(help="The column whose values to list.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
     table: Table = None,
-    intervals: Annotated[str | None, typer.Option(help="Widths with commas between: 5,10,20.")] = None,
-    dates: Annotated[str | None, typer.Option(help="Periods with commas between: month,year.")] = None,
+    intervals: Annotated[str | None, typer.Option(help="Widths comma-separated: 5,10,20.")] = None,
+    dates: Annotated[str | None, typer.Option(help="Periods comma-separated: month,year.")] = None,
     mask: Annotated[str | None, typer.Option(help="right or left.")] = None,
-    auto: Annotated[bool, typer.Option("--auto", help="By the type and the range of the data.")] = False,
+    auto: Annotated[bool, typer.Option("--auto", help="Choose by the type and range of the data.")] = False,
     complete: Annotated[
-        Path | None, typer.Option(help="A hierarchy to which values that it lacks are added, under *.")
+        Path | None, typer.Option(help="A hierarchy to complete: missing values are added under *.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write the hierarchy of a column as a file to look at and to edit.
+    """Write the hierarchy of a column to a file that you can edit.
 
     Example: shoal anonymity hierarchy people.csv --column age --intervals 5,10,20 -o age.csv
     """
@@ -247,17 +252,17 @@ def hierarchy(
     if json:
         write_json({"values": written, "file": str(output)})
     else:
-        typer.echo(f"{written:,} values are in {output}.", err=True)
+        typer.echo(f"Wrote {written:,} values to {output}.", err=True)
 
 
 @app.command()
 def check(
     source: Source,
     *,
-    policy: Annotated[Path, typer.Option(help="TOML with the limits.")],
+    policy: Annotated[Path, typer.Option(help="The policy, a TOML file with limits.")],
     json: Json = False,
 ) -> None:
-    """Hold tables to a policy; exit status 1 when a limit is broken.
+    """Check tables against a policy; exit with status 1 if a limit is broken.
 
     Example: shoal anonymity check data/ --policy policy.toml
     """
@@ -317,7 +322,7 @@ def pair(text: str, example: str) -> list[Any]:
     """`4,3` as two numbers, whole where they are written so."""
     parts = [as_number(part, example) for part in text.split(",")]
     if len(parts) != 2:
-        raise ShoalError("E_USAGE", "Two numbers with a comma between were expected.", hint=example)
+        raise ShoalError("E_USAGE", "Expected two numbers separated by a comma.", hint=example)
     return parts
 
 
@@ -331,7 +336,7 @@ def as_number(text: str, example: str) -> Any:
     try:
         return int(text) if text.strip().lstrip("-").isdigit() else float(text)
     except ValueError:
-        raise ShoalError("E_USAGE", "A number was expected.", hint=example) from None
+        raise ShoalError("E_USAGE", "Expected a number.", hint=example) from None
 
 
 def numbers(given: dict[str, str] | None, example: str) -> dict[str, Any] | None:

@@ -21,12 +21,12 @@ app = typer.Typer(
 
 People = Annotated[int, typer.Option(min=1, max=5000, help="How many people have a secret.")]
 Epsilon = Annotated[float, typer.Option(min=1e-9, max=100, help="The total budget of the private answers.")]
-Seed = Annotated[int, typer.Option(min=0, help="Fixes the data and the careless noise.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the data and of the careless noise.")]
 Sql = Annotated[
-    bool, typer.Option("--sql", help="Ask a real session in SQL instead of drawing the noise it would draw. Slower.")
+    bool, typer.Option("--sql", help="Query a real session in SQL instead of simulating its noise. Slower.")
 ]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves (needs the extra 'plot').")]
-Json = Annotated[bool, typer.Option("--json", help="The curves for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the curves as JSON.")]
 
 
 def attack_on_answers(function: str, of_people: str, people: int, epsilon: float, words: str) -> None:
@@ -84,7 +84,7 @@ def reconstruction(
     ] = None,
     epsilon: Epsilon = 1.0,
     runs: Annotated[
-        int | None, typer.Option(min=1, max=50, help="Average over so many tables: 1, or 30 with --exhaustive.")
+        int | None, typer.Option(min=1, max=50, help="Average over this many tables: 1, or 30 with --exhaustive.")
     ] = None,
     seed: Seed = 0,
     *,
@@ -117,7 +117,9 @@ def reconstruction(
 
 @app.command()
 def membership(
-    people: Annotated[int, typer.Option(min=2, max=2000, help="How many are in the data, and how many are not.")] = 100,
+    people: Annotated[
+        int, typer.Option(min=2, max=2000, help="How many people are in the data, and how many are not.")
+    ] = 100,
     attributes: Annotated[int, typer.Option(min=64, max=20_000, help="Published averages.")] = 2000,
     epsilon: Epsilon = 1.0,
     seed: Seed = 0,
@@ -126,7 +128,7 @@ def membership(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Tell from published averages who is in the data (Homer et al.).
+    """Find out from published averages who is in the data (Homer et al.).
 
     [bold]Example[/bold]
 
@@ -163,7 +165,7 @@ def linkage(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Give names back to a table by a public roll (Sweeney).
+    """Put names back on a table with a public register (Sweeney).
 
     [bold]Example[/bold]
 
@@ -228,7 +230,7 @@ def sketches(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Tell who is in a distinct-count sketch that somebody shared (Desfontaines et al.).
+    """Find out who is in a shared distinct-count sketch (Desfontaines et al.).
 
     [bold]Example[/bold]
 
@@ -256,7 +258,7 @@ def show(result: AttackResult, plot: Path | None, *, json: bool) -> None:
         return write_json(result.to_dict())
     out = console()
     out.print(f"{result.attack}: {result.secret}", markup=False)
-    out.print(f"guessing gets {result.guessing:.1%}; the attacker gets, after so many queries:", markup=False)
+    out.print(f"guessing gets {result.guessing:.1%}; the attacker gets, by number of queries:", markup=False)
     out.print(_table(result))
     for curve in result.curves:
         if curve.note:

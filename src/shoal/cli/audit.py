@@ -20,17 +20,20 @@ if TYPE_CHECKING:
 def audit(
     *,
     deep: Annotated[
-        bool, typer.Option("--deep", help="A million samples a database instead of 100,000: sees smaller violations.")
+        bool,
+        typer.Option(
+            "--deep", help="Draw a million samples per database instead of 100,000, to see smaller violations."
+        ),
     ] = False,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="FAMILY", help="Check one family only; may be given several times.")
+        list[str] | None, typer.Option(metavar="FAMILY", help="Check only this family; can be repeated.")
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(min=1000, max=10_000_000, help="How many samples a database, instead of the default.")
+        int | None, typer.Option(min=1000, max=10_000_000, help="Samples per database, instead of the default.")
     ] = None,
-    processes: Annotated[int, typer.Option(min=1, max=64, help="How many checks run at once.")] = 2,
+    processes: Annotated[int, typer.Option(min=1, max=64, help="How many checks to run in parallel.")] = 2,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as a web page.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="The table for machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Check every sampler, aggregate, selection rule and kind of query of this installation.
 
@@ -50,7 +53,7 @@ def audit(
             "E_USAGE", f"There is no family of checks {unknown[0]!r}.", hint=f"Families: {', '.join(suite.families())}."
         )
     if deep and samples is not None:
-        raise ShoalError("E_USAGE", "--deep and --samples both say how many samples to take.", hint="Give one of them.")
+        raise ShoalError("E_USAGE", "--deep and --samples cannot be combined.", hint="Give one of them.")
     depth = samples or (suite.DEEP_SAMPLES if deep else suite.DEFAULT_SAMPLES)
     report = suite.run(depth, tuple(only or ()), processes, _progress())
     if html is not None:

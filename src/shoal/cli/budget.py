@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from shoal.params import Budget
 
 VALUES_ONLY = (
-    "The total bounds one owner's rows added or removed in the tables and her survey answers replaced;"
-    " that she took part in a survey is not hidden."
+    "The total bounds one owner's rows added or removed in the tables and their survey answers replaced;"
+    " that they took part in a survey is not hidden."
 )
 
 
@@ -36,10 +36,11 @@ class AccountantName(StrEnum):
 
 def budget(
     ledger: Annotated[
-        str, typer.Option("--ledger", metavar="LEDGER", help="A file, or postgresql://user@host/database#name.")
+        str,
+        typer.Option("--ledger", metavar="LEDGER", help="The ledger: a file, or postgresql://user@host/database#name."),
     ],
     create: Annotated[
-        str | None, typer.Option("--create", metavar="EPS,DELTA", help="Make a ledger with this budget.")
+        str | None, typer.Option("--create", metavar="EPS,DELTA", help="Create a ledger with this budget.")
     ] = None,
     accountant: Annotated[
         AccountantName | None,
@@ -57,16 +58,16 @@ def budget(
     ] = None,
     lift: Annotated[
         str | None,
-        typer.Option("--lift", metavar="USER", help="Let a suspended user ask again; shows why it happened."),
+        typer.Option("--lift", metavar="USER", help="Let a suspended user ask again; shows why they were suspended."),
     ] = None,
     raise_to: Annotated[
-        str | None, typer.Option("--raise", metavar="EPS,DELTA", help="Raise the budget to this, for life.")
+        str | None, typer.Option("--raise", metavar="EPS,DELTA", help="Raise the budget to this, permanently.")
     ] = None,
     loss: Annotated[
-        str | None, typer.Option("--loss", metavar="EPS,DELTA", help="Book what a restored copy lacks.")
+        str | None, typer.Option("--loss", metavar="EPS,DELTA", help="Record a loss that a restored copy lacks.")
     ] = None,
     because: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="With --lift, --raise and --loss: the reason, which is kept.")
+        str | None, typer.Option(metavar="TEXT", help="With --lift, --raise and --loss: the reason, which is recorded.")
     ] = None,
     anchor: Annotated[
         str | None, typer.Option(metavar="N:HASH", help="Refuse a ledger without this row; with --loss: accept it.")
@@ -75,9 +76,9 @@ def budget(
         Path | None, typer.Option(metavar="FILE", help="Copy the ledger here, and print the copy's anchor.")
     ] = None,
     *,
-    json: Annotated[bool, typer.Option("--json", help="The ledger for machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the ledger as JSON.")] = False,
 ) -> None:
-    """Make a budget; show what was spent, by whom and on what; end a suspension; copy, check or correct a ledger.
+    """Create a budget; show what was spent, by whom and on what; lift a suspension; copy, check or correct a ledger.
 
     [bold]Example[/bold]
 
@@ -116,7 +117,7 @@ def chosen_promise(create: str | None, policy: str | None, catalog: Path | None)
     if policy is None and catalog is None:
         return None
     if create is None or policy is None:
-        raise ShoalError("E_USAGE", "--policy and --catalog belong to --create: a ledger keeps its promise.")
+        raise ShoalError("E_USAGE", "--policy and --catalog only work with --create: a ledger's promise never changes.")
     from shoal.cli.policy import find
     from shoal.policies.charging import promise_of
 
@@ -132,11 +133,13 @@ def check_options(
     if accountant is not None and create is None:
         raise ShoalError(
             "E_USAGE",
-            "--accountant belongs to --create: a ledger keeps the accountant it was made with.",
+            "--accountant only works with --create: a ledger's accountant never changes.",
             hint="Leave it out to read the ledger.",
         )
     if because is not None and not any(act is not None for act in acts):
-        raise ShoalError("E_USAGE", "--because gives the reason of --lift, --raise or --loss.", hint="Add one of them.")
+        raise ShoalError(
+            "E_USAGE", "--because gives the reason for --lift, --raise or --loss.", hint="Add one of them."
+        )
 
 
 def lift_suspension(book: Ledger, user: str, because: str | None) -> None:
@@ -225,12 +228,12 @@ def show(book: Ledger) -> None:
     show_suspensions(book)
     entries = book.entries()
     if not entries:
-        out.print("\nNothing was asked yet.")
+        out.print("\nNo queries yet.")
         return
     out.print()
     out.print(spends_table(entries))
     for user, amounts in book.spent_by_user().items():
-        out.print(f"{user or 'nobody in particular'}: {pair(*amounts)}", markup=False)
+        out.print(f"{user or 'no user given'}: {pair(*amounts)}", markup=False)
     for account, amounts in book.accounts().items():
         out.print(f"account {account}: {pair(*amounts)}", markup=False)
 
@@ -250,11 +253,11 @@ def show_suspensions(book: Ledger) -> None:
 
     out = console()
     for suspension in in_force(book):
-        who = suspension.user or "nobody in particular"
+        who = suspension.user or "no user given"
         out.print(f"suspended  {who}, since {suspension.noted_at} (entry {suspension.charge})", markup=False)
     told = book.told_by_failures(MIN_EPSILON_PER_QUERY)
     later = "" if told.bits_by_the_end is None else f", {told.bits_by_the_end:.1f} when all is spent at epsilon 0.01"
-    out.print(f"failures   {told.failures}, lifted {told.lifts}; they can tell at most {told.bits:.1f} bits{later}")
+    out.print(f"failures   {told.failures}, lifted {told.lifts}; they can reveal at most {told.bits:.1f} bits{later}")
 
 
 def spends_table(entries: list[Entry]) -> Any:
@@ -283,7 +286,7 @@ def number(amount: Fraction) -> str:
 
 
 def as_data(book: Ledger) -> dict[str, Any]:
-    """The ledger for machines."""
+    """Print the ledger as JSON."""
     from shoal.accounting.spending.report_data import ledger_data
     from shoal.catalog import MIN_EPSILON_PER_QUERY
 

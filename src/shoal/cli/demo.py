@@ -56,13 +56,13 @@ class Story:
 
 
 def demo(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the sample shop is put.")] = Path(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to put the sample shop.")] = Path(
         "shoal-demo"
     ),
     *,
-    json: Annotated[bool, typer.Option("--json", help="The story for machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the story as JSON.")] = False,
 ) -> None:
-    """Tell the whole story on sample data, in under a minute.
+    """Run the whole story on sample data, in under a minute.
 
     [bold]Example[/bold]
 
@@ -109,7 +109,7 @@ def writing_into(folder: Path) -> Iterator[None]:
         raise ShoalError(
             "E_USAGE",
             f"The sample shop cannot be put into {str(folder)!r}: {reason_of(error)}.",
-            hint="Name a folder that you may write to: shoal demo FOLDER",
+            hint="Choose a folder that you can write to: shoal demo FOLDER",
         ) from None
 
 
@@ -119,8 +119,8 @@ def prepare(folder: Path) -> None:
     if folder.exists() and not marker.exists() and any(folder.iterdir()):
         raise ShoalError(
             "E_USAGE",
-            f"The folder {str(folder)!r} is not empty and was left as it is.",
-            hint="Name another: shoal demo FOLDER",
+            f"The folder {str(folder)!r} is not empty and was not changed.",
+            hint="Choose another: shoal demo FOLDER",
         )
     folder.mkdir(parents=True, exist_ok=True)
     marker.write_text(
@@ -176,9 +176,7 @@ def tell(story: Story, out: Console) -> None:
     out.print(PRIVATE, style="cyan", markup=False)
     out.print()
     out.print(side_by_side(story))
-    out.print(
-        "± is the 95 % interval of the noise. Both queries read the same rows; only the second may be shown around."
-    )
+    out.print("± is the 95 % interval of the noise. Both queries read the same rows; only the second is safe to share.")
     heading(out, 3, "Singled out")
     tell_singled_out(story, out)
     heading(out, 4, "The budget")
@@ -265,7 +263,7 @@ def next_commands(folder: Path) -> list[tuple[str, str]]:
 
 
 def as_data(story: Story) -> dict[str, Any]:
-    """The story for machines."""
+    """Print the story as JSON."""
     return {
         "folder": str(story.folder),
         "exact": story.exact,

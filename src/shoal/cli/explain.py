@@ -18,21 +18,22 @@ def explain(
     sql: Sql,
     catalog: CatalogFile = Path("shoal.toml"),
     db: Annotated[
-        str | None, typer.Option("--db", metavar="SOURCE", help="Take column types from here, not from the catalog.")
+        str | None,
+        typer.Option("--db", metavar="SOURCE", help="Read column types from this source instead of the catalog."),
     ] = None,
     error: Annotated[
-        float | None, typer.Option(metavar="X", help="The smallest ε whose widest interval is at most ± X.")
+        float | None, typer.Option(metavar="X", help="Find the smallest ε whose widest interval is at most ± X.")
     ] = None,
     level: Annotated[
         float | None,
-        typer.Option(metavar="LEVEL", help="With --error: the confidence of that interval.", show_default="0.95"),
+        typer.Option(metavar="LEVEL", help="With --error: the confidence level of that interval.", show_default="0.95"),
     ] = None,
     owners: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="With --error, for averages: how many owners a group has, about."),
+        typer.Option(metavar="N", min=1, help="With --error, for averages: roughly how many owners a group has."),
     ] = None,
     *,
-    json: Annotated[bool, typer.Option("--json", help="The explanation for machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON.")] = False,
 ) -> None:
     """Explain one query: ownership, bounds, noise, which groups may appear, expected error, cost.
 
@@ -65,7 +66,7 @@ def check_question(error: float | None, level: float | None, owners: int | None)
         if error is None and value is not None:
             raise ShoalError(
                 "E_USAGE",
-                f"{name} belongs to --error.",
+                f"{name} only works with --error.",
                 hint="Ask --error 10 for the epsilon of ± 10; the ± of a query has the level of its confidence_level.",
             )
     if error is not None and not 0 < error < math.inf:

@@ -88,10 +88,10 @@ def init(
     population: Annotated[
         int | None, typer.Option("--population", metavar="N", min=1, help="About how many owners there are, if public.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a catalog that is there.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="What was found, for machines.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing catalog.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
-    """Write a first catalog by looking at schemas; marks what it guesses.
+    """Write a first catalog from table schemas, and mark every guess.
 
     [bold]Example[/bold]
 
@@ -136,7 +136,9 @@ def write_new(path: Path, text: str, *, force: bool) -> None:
             file.write(text)
     except FileExistsError:
         raise ShoalError(
-            "E_USAGE", f"The file {str(path)!r} exists and was left as it is.", hint="Name another with -o, or --force."
+            "E_USAGE",
+            f"The file {str(path)!r} already exists and was not changed.",
+            hint="Choose another with -o, or use --force.",
         ) from None
     except OSError as error:
         raise ShoalError("E_USAGE", f"The file {str(path)!r} was not written: {error.strerror}.") from None

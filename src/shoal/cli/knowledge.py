@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="knowledge",
     no_args_is_help=True,
-    help="What exact counts give away to somebody who does not know everything: a conditional promise.",
+    help="What exact counts reveal to an attacker who does not know everything: a conditional promise.",
 )
 
 People = Annotated[int, typer.Option(help="Everybody who is counted.")]
@@ -29,14 +29,14 @@ Counts = Annotated[
 Known = Annotated[int, typer.Option(help="How many of them the attacker knows; never the target.")]
 Uncertainty = Annotated[float | None, typer.Option(help="λ: everybody unknown says yes with a chance from λ to 1 − λ.")]
 Probabilities = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Instead: a file with the chance of each person, one a line.")
+    Path | None, typer.Option(metavar="FILE", help="Instead: a file with the probability of each person, one per line.")
 ]
 Epsilon = Annotated[float | None, typer.Option(help="Give δ at this ε.")]
 Delta = Annotated[float | None, typer.Option(help="Give ε at this δ (1e-6 if neither is given).")]
-Require = Annotated[str | None, typer.Option(metavar="EPS,DELTA", help="Exit with 1 when this is not kept.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Require = Annotated[str | None, typer.Option(metavar="EPS,DELTA", help="Exit with status 1 if this is not met.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curve (needs the extra 'plot').")]
-Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a web page that needs nothing but a browser.")]
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a self-contained web page.")]
 Limit = Annotated[int, typer.Option("--threshold", help="Counts up to this one are not shown.")]
 
 
@@ -57,7 +57,7 @@ def count(
     plot: Plot = None,
     html: Html = None,
 ) -> None:
-    """One exact count, or each of a table of counts.
+    """One exact count, or each count of a table.
 
     Example: shoal knowledge count --people 1000 --uncertainty 0.05 --delta 1e-6
     """
@@ -112,7 +112,9 @@ def threshold(
     probabilities: Probabilities = None,
     known: Known = 0,
     attacker: Annotated[str, typer.Option(help="passive: knows answers. active: decides them.")] = "passive",
-    both_sides: Annotated[bool, typer.Option("--both-sides", help="Also hide counts that nearly all share.")] = False,
+    both_sides: Annotated[
+        bool, typer.Option("--both-sides", help="Also hide counts that include nearly everybody.")
+    ] = False,
     counts: Counts = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
@@ -121,7 +123,7 @@ def threshold(
     plot: Plot = None,
     html: Html = None,
 ) -> None:
-    """A count that is shown above a threshold only, or each of a table of them.
+    """A count that is shown only above a threshold, or each count of a table.
 
     Example: shoal knowledge threshold --people 1000 --threshold 20 --at-most 0.005 --epsilon 1
     """
@@ -177,7 +179,7 @@ def repeated(
     people: People,
     times: Annotated[int, typer.Option(help="How often the count is released.")],
     answers: Annotated[
-        str, typer.Option(help="'new people', 'independent' or 'dependent': how a person's answers hang together.")
+        str, typer.Option(help="'new people', 'independent' or 'dependent': how a person's answers are related.")
     ] = "",
     *,
     uncertainty: Uncertainty = None,
@@ -190,7 +192,7 @@ def repeated(
     plot: Plot = None,
     html: Html = None,
 ) -> None:
-    """A count that is released again and again.
+    """A count that is released repeatedly.
 
     Example: shoal knowledge repeated --people 1000 --times 2 --uncertainty 0.2 --answers dependent --epsilon 1
     """
@@ -258,13 +260,13 @@ def _chances(path: Path | None) -> list[float] | None:
         return [float(word) for word in path.read_text(encoding="utf-8").replace(",", " ").split()]
     except (OSError, ValueError):
         raise ShoalError(
-            "E_USAGE", f"The file {str(path)!r} is not a list of numbers.", hint="One chance a line."
+            "E_USAGE", f"The file {str(path)!r} is not a list of numbers.", hint="Write one probability per line."
         ) from None
 
 
 def _asked(epsilon: float | None, delta: float | None, require: str | None) -> dict[str, float | None]:
     if epsilon is not None and delta is not None:
-        raise ShoalError("E_USAGE", "Give --epsilon or --delta, one of them.", hint="--delta 1e-6")
+        raise ShoalError("E_USAGE", "Give either --epsilon or --delta.", hint="--delta 1e-6")
     if epsilon is None and delta is None and require is not None:
         return {"epsilon": None, "delta": _required(require)[1]}
     return {"epsilon": epsilon, "delta": delta}
@@ -296,7 +298,7 @@ def _show_each(
     from shoal import knowledge
 
     if (people is None) == (counts is None):
-        raise ShoalError("E_USAGE", "Give --people or --counts, one of them.", hint="--people 1000")
+        raise ShoalError("E_USAGE", "Give either --people or --counts.", hint="--people 1000")
     if people is not None:
         return _show(release(people), *asked, json=json, plot=plot, html=html)
     if plot is not None or html is not None:
@@ -342,5 +344,5 @@ def _leave(
     else:
         typer.echo("\n".join(filter(None, (shown.to_text(**asked), words))))
     if not passed:
-        typer.echo("What was required is not kept.", err=True)
+        typer.echo("The requirement is not met.", err=True)
         raise typer.Exit(1)

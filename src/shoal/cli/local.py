@@ -21,16 +21,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 QuestionFile = Annotated[Path, typer.Argument(metavar="QUESTION", help="The question's file.")]
 
 
 @app.command()
 def question(
-    title: Annotated[str, typer.Argument(help="What people are asked.")],
+    title: Annotated[str, typer.Argument(help="The question.")],
     *,
     epsilon: Annotated[str | None, typer.Option(metavar="EPS", help="What one respondent's report costs.")] = None,
-    values: Annotated[str | None, typer.Option(help="The values to choose from, with commas between.")] = None,
+    values: Annotated[str | None, typer.Option(help="The values to choose from, comma-separated.")] = None,
     number: Annotated[str | None, typer.Option(metavar="LOWER,UPPER", help="Ask for a number between these.")] = None,
     count: Annotated[int | None, typer.Option(metavar="UPPER", help="Ask for a whole number from 0 to this.")] = None,
     yes_no: Annotated[bool, typer.Option("--yes-no", help="Ask for yes or no.")] = False,
@@ -38,17 +38,19 @@ def question(
     oracle: Annotated[str, typer.Option(help="With --values: auto, subset, projective, unary or hashing.")] = "auto",
     longitudinal: Annotated[
         str | None,
-        typer.Option(metavar="FIRST,TOTAL", help="In place of --epsilon: asked again and again; one report, and all."),
+        typer.Option(
+            metavar="FIRST,TOTAL", help="Instead of --epsilon, for repeated rounds: the ε of one report, and of all."
+        ),
     ] = None,
     ledger: Annotated[Path | None, typer.Option(metavar="FILE", help="Charge this ledger for asking.")] = None,
-    user: Annotated[str | None, typer.Option(metavar="NAME", help="Who asks, for the ledger.")] = None,
-    round: Annotated[str, typer.Option(metavar="TEXT", help="Which round, for the ledger.")] = "",  # noqa: A002 - the option
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="The user to record in the ledger.")] = None,
+    round: Annotated[str, typer.Option(metavar="TEXT", help="The round to record in the ledger.")] = "",  # noqa: A002 - the option
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the question here.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make a question; with --ledger, charge for asking it.
+    """Write a question; with --ledger, charge for asking it.
 
     Example: shoal local question "How often?" --values never,once,often --epsilon 1 -o q.json
     """
@@ -56,11 +58,13 @@ def question(
     if sum(kinds) != 1:
         raise ShoalError(
             "E_USAGE",
-            "Say what kind of answer is wanted.",
-            hint="One of --values, --number, --count, --yes-no, --text.",
+            "Choose the kind of answer.",
+            hint="Give one of --values, --number, --count, --yes-no, --text.",
         )
     if ledger is None and (user is not None or round):
-        raise ShoalError("E_USAGE", "--user and --round belong to --ledger.", hint="Leave them out, or name a ledger.")
+        raise ShoalError(
+            "E_USAGE", "--user and --round only work with --ledger.", hint="Leave them out, or name a ledger."
+        )
     asked = _asked(title, epsilon, values, number, count, oracle, longitudinal, yes_no=yes_no)
     check_writable(output)
     if ledger is not None:
@@ -92,7 +96,7 @@ def _asked(
     if values is not None:
         return local.choice(values.split(","), price, oracle=oracle, longitudinal=pair, title=title)
     if oracle != "auto" or (pair is not None and not yes_no):
-        raise ShoalError("E_USAGE", "--oracle and --longitudinal belong to --values.", hint="Leave them out.")
+        raise ShoalError("E_USAGE", "--oracle and --longitudinal only work with --values.", hint="Leave them out.")
     if yes_no:
         return local.yes_no(price, longitudinal=pair, title=title)
     if number is not None:
@@ -138,7 +142,7 @@ def randomize(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Write the reports here.")],
     json: Json = False,
 ) -> None:
-    """Turn true answers into reports: for pilots, simulations, and to move old data.
+    """Turn true answers into reports: for pilots, simulations and old data.
 
     Example: shoal local randomize q.json answers.csv --column a -o reports.jsonl
     """
@@ -148,7 +152,7 @@ def randomize(
     check_writable(output)
     reports = asked.randomize_many(local.read_answers(answers, column, asked))
     reports.to_jsonl(output)
-    said = f"{len(reports)} reports to {asked.fingerprint} are in {output}."
+    said = f"Wrote {len(reports)} reports for {asked.fingerprint} to {output}."
     if json:
         return write_json({"reports": len(reports), "fingerprint": asked.fingerprint})
     return typer.echo(said, err=True)
@@ -184,15 +188,15 @@ def estimate(
     question: QuestionFile,
     reports: Annotated[list[Path], typer.Argument(help="Files of reports: JSON lines, or as Python writes them.")],
     *,
-    level: Annotated[float, typer.Option(help="How often an interval covers.")] = 0.95,
+    level: Annotated[float, typer.Option(help="The confidence level of the intervals.")] = 0.95,
     raw: Annotated[bool, typer.Option("--raw", help="Unbiased shares, not made consistent.")] = False,
     population: Annotated[
         bool, typer.Option("--population", help="Intervals for the population that respondents were drawn from.")
     ] = False,
     candidates: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Of a text question: the texts to look for, one a line.")
+        Path | None, typer.Option(metavar="FILE", help="For a text question: the strings to look for, one per line.")
     ] = None,
-    simultaneous: Annotated[bool, typer.Option("--simultaneous", help="All intervals cover together.")] = False,
+    simultaneous: Annotated[bool, typer.Option("--simultaneous", help="Make all intervals hold at once.")] = False,
     max_rejected: Annotated[float, typer.Option(min=0, max=1, help="The largest share of rejected reports.")] = 0.01,
     json: Json = False,
 ) -> None:
@@ -226,7 +230,7 @@ def compare(
     n: Annotated[int, typer.Option("-n", help="How many people answer.")] = 100_000,
     json: Json = False,
 ) -> None:
-    """Compare the oracles, and what a trusted party would err with the same ε.
+    """Compare the errors of the oracles, and that of a trusted party with the same ε.
 
     Example: shoal local compare --values 128 --epsilon 1 -n 100000
     """
@@ -249,7 +253,7 @@ def shuffled(
     honest: Annotated[float, typer.Option(help="The share of reports that are honest.")] = 1.0,
     json: Json = False,
 ) -> None:
-    """What reports keep when a trusted shuffler forgets who sent them.
+    """Compute the ε of reports after a trusted shuffler removes who sent them.
 
     Example: shoal local shuffled --epsilon 1 -n 100000 --delta 1e-6
     """
@@ -259,6 +263,6 @@ def shuffled(
     if json:
         return write_json({"epsilon": found, "local_epsilon": epsilon, "n": n, "delta": delta})
     return typer.echo(
-        f"{n:,} reports of ε = {epsilon:g}, shuffled by somebody who is trusted: ε = {found:.4g} at δ = {delta:g}.\n"
+        f"{n:,} reports of ε = {epsilon:g}, shuffled by a trusted party: ε = {found:.4g} at δ = {delta:g}.\n"
         "Reports that are known or made up do not count: --honest 0.8."
     )

@@ -43,11 +43,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, query, explain, budget, init, audit, meaning, compose, convert, group, subsample, functions):
-    app.command()(verb)
-app.command("help")(help_)
-for verbs in (risk.app, anonymity.app, knowledge.app, local.app, policy.app, attack.app, definitions.app):
-    app.add_typer(verbs)
+_QUERIES, _TOOLS, _CALCULATORS, _REFERENCE = "Private queries", "Other tools", "Calculators (read no data)", "Reference"
+for verb in (demo, init, query, explain, budget):
+    app.command(rich_help_panel=_QUERIES)(verb)
+app.command(rich_help_panel=_TOOLS)(audit)
+for verbs in (risk.app, anonymity.app, knowledge.app, local.app, attack.app):
+    app.add_typer(verbs, rich_help_panel=_TOOLS)
+for verb in (meaning, compose, convert, group, subsample):
+    app.command(rich_help_panel=_CALCULATORS)(verb)
+for verbs in (policy.app, definitions.app):
+    app.add_typer(verbs, rich_help_panel=_CALCULATORS)
+app.command("help", rich_help_panel=_REFERENCE)(help_)
+app.command(rich_help_panel=_REFERENCE)(functions)
 
 RARELY = 200_000
 """New objects between two searches for cycles: loading modules makes many and leaves no cycles worth 0.05 s of searching."""
@@ -69,7 +76,7 @@ def main(
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
-    """Strong anonymization an ordinary data team can use: private SQL, risk analysis, audit.
+    """Query personal data in SQL and get answers that are safe to share.
 
     [bold]Example[/bold]
 

@@ -20,14 +20,14 @@ app = typer.Typer(
 CatalogFile = Annotated[Path, typer.Option("--catalog", metavar="FILE", help="The catalog that has the policy.")]
 TableName = Annotated[str, typer.Option("--table", help="The table of the policy.")]
 PolicyName = Annotated[str, typer.Option("--policy", help="The policy's name in the catalog.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
 def show(
     table: TableName, policy: PolicyName, catalog: CatalogFile = Path("shoal.toml"), *, json: Json = False
 ) -> None:
-    """What a policy promises, how sensitive common questions are, and its stretch to hiding the whole value.
+    """Show what a policy promises, how sensitive common questions are, and its stretch to hiding the whole value.
 
     Example: shoal policy show --catalog shoal.toml --table people --policy nearby_age
     """
@@ -49,7 +49,7 @@ def compare(
     *,
     json: Json = False,
 ) -> None:
-    """Expected error of histograms, ranges and sums under the policy, and under owner-level privacy at the same ε.
+    """Compare expected errors of histograms, ranges and sums with those of owner-level privacy at the same ε.
 
     Example: shoal policy compare --catalog shoal.toml --table people --policy nearby_age --epsilon 1
     """

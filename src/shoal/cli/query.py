@@ -36,12 +36,15 @@ Database = Annotated[
     ),
 ]
 CatalogFile = Annotated[
-    Path, typer.Option("--catalog", metavar="FILE", help="What the tables mean; `shoal init` writes a first one.")
+    Path, typer.Option("--catalog", metavar="FILE", help="What the tables mean; `shoal init` writes a first catalog.")
 ]
 LedgerFile = Annotated[
-    str | None, typer.Option("--ledger", metavar="FILE", help="Charge this budget; `shoal budget --create` makes one.")
+    str | None,
+    typer.Option("--ledger", metavar="FILE", help="The ledger to charge; `shoal budget --create` creates one."),
 ]
-User = Annotated[str | None, typer.Option("--user", help="Who asks, for the ledger.", show_default="your account")]
+User = Annotated[
+    str | None, typer.Option("--user", help="The user to record in the ledger.", show_default="your account")
+]
 
 
 def query(
@@ -51,18 +54,18 @@ def query(
     ledger: LedgerFile = None,
     user: User = None,
     format: Annotated[  # noqa: A002 - its name on the command line
-        Format | None, typer.Option(help="How to write the rows.", show_default="table")
+        Format | None, typer.Option(help="The output format.", show_default="table")
     ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to this file.")] = None,
     level: Annotated[
         float | None,
         typer.Option(
             metavar="LEVEL",
-            help="How often an interval covers, such as 0.9; adds <name>_low and <name>_high to CSV, JSON and parquet.",
+            help="The confidence level of the intervals, such as 0.9; adds <name>_low and <name>_high to CSV, JSON and parquet.",
         ),
     ] = None,
     *,
-    json: Annotated[bool, typer.Option("--json", help="The rows, their intervals and the cost, for machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the rows, their intervals and the cost as JSON.")] = False,
 ) -> None:
     """Answer one query privately.
 
@@ -96,7 +99,7 @@ def check_format(chosen: Format | None, output: Path | None, *, json: bool) -> N
     if json and chosen is not None:
         raise ShoalError(
             "E_USAGE",
-            "--json and --format are two ways to write the answer.",
+            "--json and --format cannot be combined.",
             hint="--json writes rows, intervals, cost and notes as one object; --format json the rows alone.",
         )
     check_terminal(chosen or Format.table, output)

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="risk",
-    help="How identifying is data that exists, and how easily can it be joined.",
+    help="Measure how identifying data is, and how easily it can be joined.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Html = Annotated[Path | None, typer.Option("--html", help="Write a web page that needs nothing but a browser.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Html = Annotated[Path | None, typer.Option("--html", help="Write a self-contained web page.")]
 Sketches = Annotated[Path, typer.Argument(help="A folder of sketches, or one sketch file.")]
 
 
@@ -35,25 +35,27 @@ def scan(
     source: Annotated[str, typer.Argument(help="A file, folder or glob (parquet, CSV, JSON lines), or a DuckDB file.")],
     *,
     owner: Annotated[
-        list[str] | None, typer.Option(help="The column that tells whose a row is; or TABLE=COLUMN, more than once.")
+        list[str] | None, typer.Option(help="The column with the owner of a row, or TABLE=COLUMN; can be repeated.")
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(help="Only these columns, with commas between; zip+age is a combination.")
+        str | None, typer.Option(help="Only these columns, comma-separated; zip+age is a combination.")
     ] = None,
     combine: Annotated[int, typer.Option(help="2: also all pairs of the most unique columns. 3: triples too.")] = 1,
-    table: Annotated[list[str] | None, typer.Option(help="Only this table; more than once for several.")] = None,
+    table: Annotated[list[str] | None, typer.Option(help="Only this table; can be repeated.")] = None,
     key: Annotated[
         Path | None,
-        typer.Option(help="File with the secret that values are hashed with; make one: shoal risk key FILE."),
+        typer.Option(help="File with the secret key that values are hashed with; create one with shoal risk key FILE."),
     ] = None,
-    no_key: Annotated[bool, typer.Option("--no-key", help="Hash without a secret: anybody can test guesses.")] = False,
+    no_key: Annotated[
+        bool, typer.Option("--no-key", help="Hash without a secret key: anybody can test guesses.")
+    ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder to write the sketches into.")] = None,
     html: Html = None,
     json: Json = False,
-    k: Annotated[int, typer.Option("--k", help="Values sampled of each column.")] = 2048,
+    k: Annotated[int, typer.Option("--k", help="How many values to sample per column.")] = 2048,
     m: Annotated[int, typer.Option("--m", help="Registers that count the owners of a value.")] = 512,
-    max_combinations: Annotated[int, typer.Option(help="The most combinations to look at in one table.")] = 50,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; by default one for each core.")] = None,
+    max_combinations: Annotated[int, typer.Option(help="The most combinations to look at per table.")] = 50,
+    workers: Annotated[int | None, typer.Option(min=1, help="How many processes; one per core by default.")] = None,
 ) -> None:
     """Sketch every column in one pass: how many owners share each value.
 
@@ -92,15 +94,16 @@ def join(
     sketches: Sketches,
     *,
     labels: Annotated[
-        Path | None, typer.Option(help="TOML with labels of columns and spaces of owners (identified, pseudonymous).")
+        Path | None,
+        typer.Option(help="TOML file with labels of columns and spaces of owners (identified, pseudonymous)."),
     ] = None,
-    path: Annotated[str | None, typer.Option(help="FROM,TO: the best way between two datasets.")] = None,
+    path: Annotated[str | None, typer.Option(help="FROM,TO: show the best path between two datasets.")] = None,
     minimum_containment: Annotated[float, typer.Option(min=0, max=1, help="Leave out pairs that share less.")] = 0.1,
-    minimum_values: Annotated[int, typer.Option(min=1, help="Set columns with fewer values aside.")] = 100,
+    minimum_values: Annotated[int, typer.Option(min=1, help="Set aside columns with fewer values.")] = 100,
     html: Html = None,
     json: Json = False,
 ) -> None:
-    """Which of the sketched datasets can be joined through which columns, directly or over others.
+    """Find which sketched datasets can be joined on which columns, directly or through others.
 
     Example: shoal risk join sketches/ --labels labels.toml --html join.html
     """
@@ -125,11 +128,11 @@ def join(
 def check(
     sketches: Sketches,
     *,
-    policy: Annotated[Path, typer.Option(help="TOML with the limits.")],
-    baseline: Annotated[Path | None, typer.Option(help="Sketches of an earlier scan, to see what moved.")] = None,
+    policy: Annotated[Path, typer.Option(help="The policy, a TOML file with limits.")],
+    baseline: Annotated[Path | None, typer.Option(help="Sketches of an earlier scan, to see what changed.")] = None,
     json: Json = False,
 ) -> None:
-    """Hold sketches to a policy; exit status 1 when a limit is broken.
+    """Check sketches against a policy; exit with status 1 if a limit is broken.
 
     Example: shoal risk check sketches/ --policy policy.toml --baseline last-week/
     """
@@ -149,7 +152,7 @@ def check(
 
 @app.command()
 def report(sketches: Sketches, *, html: Html = None, json: Json = False) -> None:
-    """Show again what a scan found, from its sketches.
+    """Show what an earlier scan found, from its sketches.
 
     Example: shoal risk report sketches/ --html report.html
     """
@@ -168,11 +171,11 @@ def report(sketches: Sketches, *, html: Html = None, json: Json = False) -> None
 
 @app.command()
 def key(
-    file: Annotated[Path, typer.Argument(help="Where to write the key; an existing file is left alone.")],
+    file: Annotated[Path, typer.Argument(help="Where to write the key; an existing file is never overwritten.")],
     *,
     json: Json = False,
 ) -> None:
-    """Make a secret key of 32 random bytes that only you can read.
+    """Create a secret key of 32 random bytes that only you can read.
 
     Example: shoal risk key secret.key
     """
@@ -182,7 +185,7 @@ def key(
     if json:
         write_json({"key": str(file)})
     typer.echo(
-        f"A new key is in {file}. Whoever has it can look values up in your sketches; keep it apart from them.",
+        f"Wrote a new key to {file}. Anyone who has it can look up values in your sketches, so keep it apart from them.",
         err=True,
     )
 
@@ -194,7 +197,7 @@ def loss(
     m: Annotated[int, typer.Option("--m", help="Registers of the sketch.")] = 512,
     json: Json = False,
 ) -> None:
-    """The average privacy loss of a HyperLogLog sketch: what it tells about an average owner's presence.
+    """The average privacy loss of a HyperLogLog sketch: what it reveals about an average owner's presence.
 
     Example: shoal risk loss --owners 10000 --m 512
     """
@@ -213,20 +216,20 @@ def loss(
 @app.command()
 def membership(
     sketches: Sketches,
-    owner: Annotated[str, typer.Option(help="Whom to look up; whole numbers are taken as numbers.")],
+    owner: Annotated[str, typer.Option(help="The owner to look up; digits are read as a number.")],
     *,
     value: Annotated[
-        str | None, typer.Option(help="Whether the owner has this value; whole numbers are numbers.")
+        str | None, typer.Option(help="Ask whether the owner has this value; digits are read as a number.")
     ] = None,
     column: Annotated[str | None, typer.Option(help="Only this column.")] = None,
     text: Annotated[
-        bool, typer.Option("--text", help="Take owner and value as texts, also where they are digits.")
+        bool, typer.Option("--text", help="Treat owner and value as strings, even if they are digits.")
     ] = False,
-    key: Annotated[Path | None, typer.Option(help="The file with the secret of the sketches.")] = None,
-    prior: Annotated[float, typer.Option(help="What you believed before, above 0 and below 1.")] = 0.5,
+    key: Annotated[Path | None, typer.Option(help="The file with the secret key of the sketches.")] = None,
+    prior: Annotated[float, typer.Option(help="Your belief beforehand, above 0 and below 1.")] = 0.5,
     json: Json = False,
 ) -> None:
-    """What the holder of a sketch learns about somebody: prior and posterior, exactly.
+    """Compute what the holder of a sketch learns about somebody: prior and posterior, exactly.
 
     Example: shoal risk membership sketches/ --owner 42 --key secret.key
     """
@@ -257,7 +260,7 @@ def _owners(owner: list[str] | None) -> str | dict[str, str] | None:
         return owner[0]
     if not all("=" in entry for entry in owner):
         raise ShoalError(
-            "E_USAGE", "Name one owner for all tables, or TABLE=COLUMN for each.", hint="--owner visits=uid"
+            "E_USAGE", "Give one owner for all tables, or TABLE=COLUMN for each.", hint="--owner visits=uid"
         )
     return dict(entry.split("=", 1) for entry in owner)
 
@@ -285,15 +288,15 @@ def _key(path: Path | None, *, no_key: bool) -> Any:
 def _say_where(written: list[Path], html: Path | None, *, key_thrown_away: bool) -> None:
     """Tell people, on stderr, what was written."""
     if written:
-        typer.echo(f"{len(written)} sketch files are in {written[0].parent} (readable by you only).", err=True)
+        typer.echo(f"Wrote {len(written)} sketch files to {written[0].parent} (readable only by you).", err=True)
         if key_thrown_away:
             typer.echo(
-                "They were hashed with a key that is gone now: they can be compared with each other, not with a later scan. "
-                "For that, make a key once (shoal risk key FILE) and scan with --key FILE.",
+                "They were hashed with a key that is gone now: they can be compared with each other, but not with a later scan. "
+                "For that, create a key once (shoal risk key FILE) and scan with --key FILE.",
                 err=True,
             )
     if html is not None:
-        typer.echo(f"The page is {html}.", err=True)
+        typer.echo(f"Wrote the page to {html}.", err=True)
 
 
 def _show_path(found: Any, wanted: str, *, json: bool) -> None:
@@ -304,7 +307,7 @@ def _show_path(found: Any, wanted: str, *, json: bool) -> None:
     if json:
         return write_json({"path": None if way is None else way.to_dict()})
     if way is None:
-        return typer.echo(f"No way links {ends[0]} to {ends[1]}.")
+        return typer.echo(f"No path links {ends[0]} to {ends[1]}.")
     hops = "\n".join(f"  {pair.a} = {pair.b}: {pair.reason}" for pair in way.pairs)
     return typer.echo(f"{' → '.join(way.datasets)} (score {way.score:.2f})\n{hops}")
 

@@ -111,13 +111,13 @@ DEFINITIONS = (
         offered_by="knowledge",
     ),
     Rule(
-        "for places, how much may be told grows with the distance",
+        "for places, how much may be revealed grows with the distance",
         "geo-indistinguishability",
         protects=("place",),
         watch_out=("Repeated positions of one person add up: a track needs a budget.",),
         offered_by="local",
     ),
-    Rule("for text, how much may be told grows with a distance of words", "d-privacy", protects=("text",),
+    Rule("for text, how much may be revealed grows with a distance of words", "d-privacy", protects=("text",),
          watch_out=("The distance decides everything: what is far apart is hardly protected.",), offered_by="local"),
     Rule(
         "some values are secret, and everybody knows constraints on the data",
@@ -128,10 +128,10 @@ DEFINITIONS = (
         offered_by="policy",
     ),
     Rule(
-        "only some values are secret; records without them may be told exactly",
+        "only some values are secret; records without them may be revealed exactly",
         "one-sided-dp",
         protects=("some values",),
-        watch_out=("That a record is *not* sensitive is told.",),
+        watch_out=("That a record is *not* sensitive is revealed.",),
         offered_by="policy",
     ),
     Rule(
@@ -143,23 +143,23 @@ DEFINITIONS = (
         offered_by="policy",
     ),
     Rule(
-        "people who hang together must be protected together",
+        "people whose data hangs together must be protected together",
         "group-dp",
         protects=("group",),
         watch_out=("Noise grows with the size of the group.",),
         offered_by="session",
     ),
     Rule(
-        "each person has an epsilon of her own",
+        "each person has an epsilon of their own",
         "personalized-dp",
         needs=("personal levels",),
-        watch_out=("Asking for more protection may itself tell something: keep levels secret, or independent of the data.",),
+        watch_out=("Asking for more protection may itself reveal something: keep levels secret, or independent of the data.",),
     ),
     Rule(
         "parties compute together, and the attacker is bounded to polynomial time",
         "ind-computational-dp",
         attacker=("polynomial",),
-        watch_out=("It stands on cryptographic assumptions, and on every party following the protocol.",),
+        watch_out=("It rests on cryptographic assumptions, and on every party following the protocol.",),
     ),
     Rule(
         "people are the nodes of a graph, with all their edges",

@@ -83,7 +83,7 @@ def _open_database(path: Path) -> Engine:
         raise ShoalError(
             "E_SOURCE",
             f"The DuckDB file {str(path)!r} cannot be opened for reading.",
-            hint="Is it a DuckDB database, and is no other process writing to it?",
+            hint="Check that it is a DuckDB database and that no other process is writing to it.",
         ) from None
 
 
@@ -114,8 +114,8 @@ def _refuse_clashes(tables: dict[str, list[Path]]) -> None:
         if fold(name) in folded or len({SUFFIXES[p.suffix.lower()] for p in files}) > 1:
             raise ShoalError(
                 "E_SOURCE",
-                f"Several files would be the table {name!r}.",
-                hint="File names (without their ending, ignoring case) become table names: rename or move one of them.",
+                f"Several files map to the table {name!r}.",
+                hint="Table names come from file names (without the extension, ignoring case): rename or move one of the files.",
             )
         folded.add(fold(name))
 
@@ -161,7 +161,7 @@ def _unreadable(connection: duckdb.DuckDBPyConnection, table: str, parts: list[P
             return ShoalError(
                 "E_SOURCE",
                 f"The file {str(path)!r} cannot be read as a table.",
-                hint=f"By its name it is {'a CSV' if kind == 'csv' else 'a parquet'} file: is it whole, and is it one?",
+                hint=f"Its name says it is {'a CSV' if kind == 'csv' else 'a parquet'} file: check that it is one, and complete.",
             )
     return ShoalError(
         "E_SOURCE",
@@ -198,11 +198,11 @@ def _open_frames(frames: dict[str, Any]) -> Engine:
 
     connection = duckdb.connect(":memory:")
     if len({fold(name) if isinstance(name, str) else name for name in frames}) < len(frames):
-        raise ShoalError("E_SOURCE", "Two data frames have the same name (names ignore case).")
+        raise ShoalError("E_SOURCE", "Two data frames have the same name (names are case-insensitive).")
     sound: dict[str, Any] = {}
     for table, frame in frames.items():
         if not isinstance(table, str):
-            raise ShoalError("E_SOURCE", "Data frames come as a dict of name → frame.", hint=_WHAT_WORKS)
+            raise ShoalError("E_SOURCE", "Pass data frames as a dict of name → frame.", hint=_WHAT_WORKS)
         sound[table] = frame_table(table, frame)
         try:
             connection.register(table, sound[table])

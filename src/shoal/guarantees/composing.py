@@ -358,7 +358,7 @@ def _gdp(counts: Counter[Claim], question: Question) -> Answer:
     for claim, times in counts.items():
         mu = claim.gaussian_mu()
         if mu is None:
-            return f"only for Gaussian claims, and {claim} is none"
+            return f"only for Gaussian claims, and {claim} is not one"
         squares += mu * mu * times
     with arithmetic():
         together = profiles.Gaussian(above(decimal_of(squares).sqrt()))

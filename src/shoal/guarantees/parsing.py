@@ -95,7 +95,7 @@ class _Reader:
         runs = [self.run()]
         while self.kind != "end":
             if self.word.startswith("+") and self.kind == "number":
-                raise self.wrong("A claim was expected.")
+                raise self.wrong("Expected a claim.")
             self.expect("+", "Claims are joined by '+'.")
             runs.append(self.run())
         return Claims(run for one in runs for run in one.runs)
@@ -106,12 +106,12 @@ class _Reader:
             return Claims([(claim, 1)])
         self.advance()
         if self.kind != "number" or not self.word.isdecimal():
-            raise self.wrong("A whole number was expected after '*'.")
+            raise self.wrong("Expected a whole number after '*'.")
         return claim * int(self.advance()[:20])
 
     def claim(self, *, inside: bool = False) -> Claim:
         if self.kind != "name" or self.word not in _BUILDERS:
-            raise self.wrong("A claim was expected." if self.kind != "name" else "There is no claim of this name.")
+            raise self.wrong("Expected a claim." if self.kind != "name" else "There is no claim of this name.")
         if inside and self.word == "subsampled":
             raise self.wrong("A sample of a sample is a sample: multiply the rates.")
         name = self.advance()
@@ -134,7 +134,7 @@ class _Reader:
 
     def number(self) -> int | Decimal:
         if self.kind != "number":
-            raise self.wrong("A number was expected.")
+            raise self.wrong("Expected a number.")
         word = self.advance()
         return int(word) if word.isdecimal() and len(word) <= 20 else Decimal(word)
 

@@ -35,7 +35,7 @@ def people_and_known(people: object, known: object) -> tuple[int, int]:
     if isinstance(people, numbers.Integral) and int(people) > MOST_PEOPLE:
         raise ShoalError(
             "E_USAGE",
-            "At most ten million people are computed with.",
+            "At most ten million people are supported.",
             hint="Use a sample of ten million: more people only lower δ.",
         )
     everybody = whole(people, "people", 1, MOST_PEOPLE)

@@ -109,7 +109,7 @@ class Guarantee:
     def at(self, *, epsilon: float | None = None, delta: float | None = None) -> tuple[float, float]:
         """The pair (ε, δ) of which one was given."""
         if (epsilon is None) == (delta is None):
-            raise ShoalError("E_USAGE", "Give epsilon or delta, one of them.", hint="epsilon=1 or delta=1e-6")
+            raise ShoalError("E_USAGE", "Give either epsilon or delta.", hint="epsilon=1 or delta=1e-6")
         if epsilon is not None:
             return float(epsilon), self.delta_at(epsilon)
         found = self.epsilon_at(checked_delta(delta))

@@ -82,7 +82,7 @@ class Question(ABC):
 
     @property
     def title(self) -> str:
-        """What people are asked."""
+        """The question."""
         return str(self.spec.get("title", ""))
 
     @cached_property
@@ -196,7 +196,7 @@ class Question(ABC):
     def _counting(self, candidates: Sequence[Value] | None) -> tuple[Any, tuple[Value, ...] | None]:
         """The design that counts, and the candidates it counts where the question itself has no list."""
         if candidates is not None:
-            raise ShoalError("E_USAGE", "Candidates belong to text questions.", hint="This question has its own list.")
+            raise ShoalError("E_USAGE", "Only text questions take candidates.", hint="This question has its own list.")
         return self.design, None
 
     @abstractmethod
@@ -366,6 +366,6 @@ def different_values(values: Any) -> tuple[list[Any], Any]:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if pa.types.is_nested(array.type):
-        raise wrong_value("values are texts or numbers, not lists of them")
+        raise wrong_value("values must be strings or numbers, not lists of them")
     encoded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)

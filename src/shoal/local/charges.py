@@ -56,7 +56,7 @@ def open_question(
 ) -> Opening:
     """Charge the loss once for a question and round, whoever opens it again."""
     if not isinstance(turn, str):
-        raise ShoalError("E_USAGE", "A round is a text.", hint='Write round="2026-01".')
+        raise ShoalError("E_USAGE", "A round must be a string.", hint='Write round="2026-01".')
     book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
     what = json.dumps([promise, sha256, turn, str(loss.epsilon), str(loss.delta)])
     key = "local-" + hashlib.sha256(what.encode()).hexdigest()
@@ -77,7 +77,7 @@ def loss_of(epsilon: Fraction, *, shuffled: bool, n: int | None, delta: float | 
     """(promise, loss): ε itself, or the (ε, δ) that a trusted shuffler leaves of it."""
     if not shuffled:
         if n is not None or delta is not None:
-            raise ShoalError("E_USAGE", "n and delta belong to shuffled=True.", hint="Leave them out, or shuffle.")
+            raise ShoalError("E_USAGE", "n and delta only work with shuffled=True.", hint="Leave them out, or shuffle.")
         return "local", Loss(epsilon, Fraction(0))
     if n is None or delta is None:
         raise ShoalError(

@@ -191,7 +191,7 @@ def _mean_text(about: MeanInterval) -> str:
 def _footer(estimate: Estimate | NumberEstimate) -> str:
     return (
         f"{estimate.n:,} reports, {estimate.rejected:,} rejected; {estimate.level:.4g} intervals; each answer is hidden with"
-        f" ε = {estimate.epsilon:g}, that somebody answered is not; a false report moves a result by at most"
+        f" ε = {estimate.epsilon:g}, but not that somebody answered; a false report moves a result by at most"
         f" {estimate.poison_per_report:.2g}"
     )
 

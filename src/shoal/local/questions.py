@@ -184,7 +184,7 @@ class Text(Shares):
         """One report for each text."""
         different, which = different_values(values)
         if not all(isinstance(value, str) for value in different):
-            raise wrong_value("the answers to this question are texts")
+            raise wrong_value("the answers to this question are strings")
         columns = self._hashing(tuple(different)).draw(which, entropy)
         return Reports(self.document, self.fingerprint, self.design, columns)
 
@@ -200,7 +200,7 @@ class Text(Shares):
             )
         texts = tuple(candidates)
         if len(set(texts)) < len(texts) or not all(isinstance(text, str) for text in texts):
-            raise ShoalError("E_USAGE", "Candidates are different texts.", hint="Leave each of them in once.")
+            raise ShoalError("E_USAGE", "Candidates must be distinct strings.", hint="List each one once.")
         return self._hashing(texts), texts
 
     def _consistent(self, raw: Any) -> Any:
@@ -295,7 +295,7 @@ def _json_text(source: str | os.PathLike[str]) -> str:
     try:
         return Path(source).read_text(encoding="utf-8")
     except OSError:
-        raise ShoalError("E_SOURCE", "The file of the question cannot be read.", hint="Check its name.") from None
+        raise ShoalError("E_SOURCE", "The question file cannot be read.", hint="Check its name.") from None
 
 
 def read_reports(path: str | os.PathLike[str]) -> Reports | ReportLines:
@@ -338,7 +338,9 @@ def read_candidates(path: str | os.PathLike[str]) -> list[str]:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
-        raise ShoalError("E_SOURCE", "The file of candidates cannot be read.", hint="One text a line, UTF-8.") from None
+        raise ShoalError(
+            "E_SOURCE", "The candidates file cannot be read.", hint="Write one string per line, in UTF-8."
+        ) from None
     return [line for line in lines if line]
 
 
@@ -353,7 +355,7 @@ def client_source(asked: Question | None = None) -> str:
 
 def _document(kind: str, title: str, epsilon: Fraction, **facts: Any) -> str:
     if not isinstance(title, str) or len(title) > LONGEST_TITLE:
-        raise ShoalError("E_USAGE", "A title is a text of at most 1000 characters.", hint='title="How often?"')
+        raise ShoalError("E_USAGE", "A title is a string of at most 1000 characters.", hint='title="How often?"')
     known = {"kind": kind, "shoal": 1, "epsilon": fraction_text(epsilon), **facts}
     if title:
         known["title"] = title
@@ -378,9 +380,9 @@ def _checked_values(values: Sequence[Value]) -> tuple[Value, ...]:
             "E_USAGE", "A list has from 2 to 2^20 values.", hint='Write choice(["never", "once", "often"], epsilon=1).'
         )
     if not all(type(value) in {str, int} for value in texts):
-        raise ShoalError("E_USAGE", "Values of a list are texts or whole numbers.", hint="Write them as texts.")
+        raise ShoalError("E_USAGE", "Values in a list must be strings or whole numbers.", hint="Write them as strings.")
     if len(set(map(str, texts))) < len(texts):
-        raise ShoalError("E_USAGE", "The list has a value twice.", hint="Leave each value in once.")
+        raise ShoalError("E_USAGE", "The list has a duplicate value.", hint="List each value once.")
     return texts
 
 
@@ -392,7 +394,7 @@ def _oracle(texts: tuple[Value, ...], epsilon: Fraction, name: str) -> oracles.O
         exists = name in {"subset", "projective"}
         raise ShoalError(
             "E_USAGE",
-            "This oracle cannot take so many values." if exists else "There is no such oracle.",
+            "This oracle cannot handle that many values." if exists else "There is no such oracle.",
             hint=f"Choose one of auto, {', '.join(known)}.",
         )
     return known[name]

@@ -126,7 +126,7 @@ def open_reports(path: Path) -> ReportLines | StoredReports:
                 return ReportLines(path)
             header, body = split_header(REPORTS_MAGIC, start + file.read())
     except OSError:
-        raise ShoalError("E_SOURCE", "The file of reports cannot be read.", hint="Check its name.") from None
+        raise ShoalError("E_SOURCE", "The reports file cannot be read.", hint="Check its name.") from None
     count, rejected, document = (header.get(name) for name in ("count", "rejected", "question"))
     if not isinstance(document, str) or type(count) is not int or type(rejected) is not int:
         raise damaged()

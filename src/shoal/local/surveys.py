@@ -66,7 +66,7 @@ class Comparison:
     central_standard_error: float
 
     def to_dict(self) -> dict[str, Any]:
-        """The table for machines."""
+        """Print the table as JSON."""
         rows = [{"oracle": row.oracle, "standard_error": row.standard_error, "bits": row.bits} for row in self.rows]
         return {"rows": rows, "central_standard_error": self.central_standard_error}
 

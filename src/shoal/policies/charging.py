@@ -154,7 +154,7 @@ def charged_run(
             reservation.fail()
         raise ShoalError(
             "E_EXECUTION",
-            "The release could not be finished. A charge stays, because data may have been read.",
+            "The release failed. Any charge stays, because data may have been read.",
             hint="Details are withheld because they could reveal data. Ask the data custodian.",
         )
     if reservation is None:

@@ -243,7 +243,7 @@ def _written(attribute: Attribute) -> list[Any]:
 
 def _read(name: str, values: object) -> range | tuple[Any, ...]:
     if not isinstance(values, list | tuple):
-        raise usage(f"The values of {name!r} are [low, high] or a list of texts.")
+        raise usage(f"The values of {name!r} are [low, high] or a list of strings.")
     if len(values) == 2 and all(isinstance(v, int) and not isinstance(v, bool) for v in values):
         low, high = values
         if low > high:
@@ -253,7 +253,7 @@ def _read(name: str, values: object) -> range | tuple[Any, ...]:
         return tuple(values)
     if all(isinstance(value, dict) and set(value) == {"value"} for value in values):
         return tuple(value["value"] for value in values)
-    raise usage(f"The values of {name!r} are [low, high] of whole numbers, or a list of texts.")
+    raise usage(f"The values of {name!r} are [low, high] of whole numbers, or a list of strings.")
 
 
 def require(condition: bool, sentence: str) -> None:

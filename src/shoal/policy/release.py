@@ -146,7 +146,7 @@ def release(
             the number of records.
         user: who asks, for the ledger.
         level: of the intervals.
-        owner: the column that says whose a row is. Without it the promise is about one row.
+        owner: the column with the owner of a row. Without it the promise is about one row.
         max_rows_per_owner: how many rows of an owner are kept, drawn at random; noise grows with it.
         totals: known counts from the custodian, by the keys of the known cells; read from the data where that is allowed.
         table: which table of a path with several.
@@ -184,7 +184,7 @@ def _checked(
     params.confidence_level(level)
     params.whole_number(max_rows_per_owner, option="max_rows_per_owner")
     if owner is None and max_rows_per_owner != 1:
-        raise ShoalError("E_USAGE", "max_rows_per_owner needs owner=: the column that says whose a row is.")
+        raise ShoalError("E_USAGE", "max_rows_per_owner needs owner=: the column with the owner of a row.")
     return params.epsilon(epsilon)
 
 

@@ -96,7 +96,7 @@ def execute(
     reservation.fail()
     raise ShoalError(
         "E_EXECUTION",
-        "The query could not be finished. It stays charged, because data may have been read.",
+        "The query failed. It stays charged, because data may have been read.",
         hint="Details are withheld because they could reveal data. Ask the data custodian.",
     )
 
@@ -107,8 +107,8 @@ def snapshot_of(engine: Engine, deadline: Deadline, stack: ExitStack) -> Engine:
         return stack.enter_context(engine.snapshot(deadline))
     raise ShoalError(
         "E_SOURCE",
-        "The database does not answer any more. Nothing was charged.",
-        hint="Open the session again. If a connection was handed in, close results that were not read to the end.",
+        "The database no longer responds. Nothing was charged.",
+        hint="Open a new session. If you passed in a connection, close results that were not read to the end.",
     )
 
 
@@ -125,7 +125,7 @@ def prepare(plan: StatementPlan, engine: Engine) -> None:
     raise ShoalError(
         "E_INTERNAL",
         f"This query cannot be run safely, which is a bug in shoal ({found}). Nothing was read and nothing was charged.",
-        hint="Please report it with the text of the query; written another way, it may be answered.",
+        hint="Please report it with the text of the query. Written another way, it may work.",
     )
 
 

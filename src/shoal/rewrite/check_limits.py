@@ -43,7 +43,7 @@ def check_limits(bound: BoundStatement) -> None:
     if sum(map(measured.weight_below, trees)) + sum(map(measured.weight, written)) > MAX_WEIGHT:
         raise ShoalError(
             "E_LIMITS",
-            "The expressions of the query are too many once aliases and WITH tables are written out.",
+            "The query has too many expressions once aliases and WITH tables are expanded.",
             hint="Ask several smaller queries.",
         )
 

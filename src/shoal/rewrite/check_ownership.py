@@ -122,8 +122,8 @@ def _refuse_forged(node: Node) -> None:
         if f.name and fold(f.name) in names and f.symbol not in genuine:
             raise ShoalError(
                 "E_UID_FORGED",
-                f"The column {f.name!r} bears the owner's name but does not hold the owner.",
-                hint="Give the computed column another name; the owner is carried along by itself.",
+                f"The column {f.name!r} has the owner's name but does not hold the owner.",
+                hint="Give the computed column another name; the owner is carried along automatically.",
                 position=_place_of(node, f),
             )
 
@@ -163,9 +163,7 @@ def _refuse_missing_partition(node: nodes.Project, below: Owned) -> None:
     """A partition by an owner that may be missing would put all rows without one, of any owner, into one window."""
     for part in (window for _, value in node.items for window in windows_of(value)):
         if not any(map(below.holds_owner, part.partition)):
-            raise _cross(
-                part.position, "This window goes by an owner from the side of an outer join that may be missing."
-            )
+            raise _cross(part.position, "This window uses an owner from the optional side of an outer join.")
 
 
 def _cross(position: Position, message: str) -> ShoalError:
@@ -254,7 +252,7 @@ class Ownership:
             if f.name and fold(f.name) in below.names and f.symbol in nullable:
                 raise _lost(
                     _place_of(node, f),
-                    f"The column {f.name!r} comes from the side of an outer join that may be missing.",
+                    f"The column {f.name!r} comes from the optional side of an outer join.",
                     "Take the owner from the preserved side of the join.",
                 )
         items = node.items
@@ -351,7 +349,7 @@ class Ownership:
                 raise _subquery(node.position)
             raise _lost(
                 node.position,
-                "This outer join makes rows that belong to nobody.",
+                "This outer join creates rows that belong to nobody.",
                 "Preserve the private side, or use group_selection_strategy = PUBLIC_GROUPS to list public groups.",
             )
         left, right = (owned.node, node.right) if owned_is_left else (node.left, owned.node)

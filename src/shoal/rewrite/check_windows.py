@@ -52,7 +52,7 @@ def _refuse(windows: Iterator[WindowCall]) -> None:
     for window in windows:
         raise ShoalError(
             "E_UNSUPPORTED",
-            f"The window function {window.function.upper()} cannot stand here.",
+            f"The window function {window.function.upper()} is not allowed here.",
             hint="Compute it in the SELECT list of a subquery, and use the column.",
             position=window.position,
         )

@@ -101,7 +101,7 @@ def _check_steps(plan: SelectPlan) -> None:
                 raise ShoalError(
                     "E_BOUNDS_INVALID",
                     "The bounds are too large, or too close together for their distance from 0.",
-                    hint="Take the common part away in the query, as in AVG(x - 1000000), or give wider bounds.",
+                    hint="Subtract the common part in the query, as in AVG(x - 1000000), or give wider bounds.",
                     position=column.call.position,
                 )
 

@@ -26,7 +26,7 @@ class Question:
             if not isinstance(getattr(self, name), kind):
                 raise ShoalError("E_USAGE", f"'{name}' is a {'true or false' if kind is bool else 'string'}.")
         if self.composition not in {"basic", "pld"}:
-            raise ShoalError("E_USAGE", "composition is 'basic' or 'pld'.")
+            raise ShoalError("E_USAGE", "composition must be 'basic' or 'pld'.")
         if len(self.reason) > LONGEST_REASON:
             raise ShoalError("E_USAGE", f"A reason has at most {LONGEST_REASON} characters.")
 

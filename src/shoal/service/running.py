@@ -308,7 +308,7 @@ def ended_by_death() -> ShoalError:
     """The process of a run died twice."""
     return ShoalError(
         "E_EXECUTION",
-        "The query could not be finished. It stays charged, because data may have been read.",
+        "The query failed. It stays charged, because data may have been read.",
         hint="Details are withheld because they could reveal data. Ask the data custodian.",
     )
 

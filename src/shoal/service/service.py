@@ -679,7 +679,7 @@ def _same(known: Job, request: Request) -> Job:
     if known.body != request.body_sha256:
         raise ShoalError(
             "E_IDEMPOTENCY",
-            "Another request was sent under this key.",
+            "This key was already used for another request.",
             hint="Use a new key for a new request.",
         )
     return known

@@ -64,7 +64,7 @@ class Statement:
 def parse(sql: str) -> Statement:
     """The one query in a text, or a ShoalError that says why there is none."""
     if not isinstance(sql, str):
-        raise ShoalError("E_USAGE", "A query is a string.", hint="Pass the SQL text.")
+        raise ShoalError("E_USAGE", "A query must be a string.", hint="Pass the SQL text.")
     try:
         check_size(sql)
         _check_statement(sql)
@@ -98,7 +98,7 @@ def _check_statement(sql: str) -> None:
     """Only queries: the first word tells, before the rest is even split into tokens."""
     word, start = first_word(sql) or ("SELECT", 0)
     if word not in QUERY_WORDS and word != "EXPLAIN":
-        message = f"Only queries are answered; {word[:40]} is none."
+        message = f"{word[:40]} is not a query; only SELECT and WITH are accepted."
         refuse(sql, start, "E_STATEMENT", message, "A query begins with SELECT or WITH.")
 
 

@@ -21,7 +21,7 @@ def test_a_new_ledger_has_its_whole_budget_left(shoal, ledger_file):
     done = shoal("budget", "--ledger", str(ledger_file), "--create", "3,1e-5")
     assert done.status == 0, done.err
     assert "remaining  epsilon 3, delta 1e-05" in done.out
-    assert "Nothing was asked yet." in done.out
+    assert "No queries yet." in done.out
 
 
 def test_amounts_on_the_command_line_are_exact(shoal, ledger_file):
@@ -76,7 +76,7 @@ def test_an_accountant_without_a_new_ledger_is_refused(shoal, ledger_file):
     shoal("budget", "--ledger", str(ledger_file), "--create", "3,1e-5")
     done = shoal("budget", "--ledger", str(ledger_file), "--accountant", "zcdp")
     assert done.status == 2
-    assert done.err.startswith("E_USAGE: --accountant belongs to --create")
+    assert done.err.startswith("E_USAGE: --accountant only works with --create")
 
 
 @pytest.mark.parametrize("wrong", ["0,0", "1,2", "1e10,0", "1,-1"])
@@ -104,7 +104,7 @@ def test_suspensions_are_shown_with_what_failures_can_tell(shoal, ledger_file):
     failed_ledger(ledger_file)
     shown = shoal("budget", "--ledger", str(ledger_file)).out
     assert "suspended  ada, since 20" in shown
-    assert "failures   1, lifted 0; they can tell at most 1.0 bits, 8.1 when all is spent at epsilon 0.01" in shown
+    assert "failures   1, lifted 0; they can reveal at most 1.0 bits, 8.1 when all is spent at epsilon 0.01" in shown
     data = json.loads(shoal("budget", "--ledger", str(ledger_file), "--json").out)
     assert [(s["user"], s["charge"], s["lifted_at"]) for s in data["suspensions"]] == [("ada", 1, "")]
     assert data["failing"]["failures"] == 1

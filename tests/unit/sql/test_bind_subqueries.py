@@ -31,7 +31,7 @@ REFUSED = {
     ),
     "a public value for each row": (f"c.age > ({PUBLIC} = c.region)", "E_UNSUPPORTED", "LEFT JOIN"),
     "a public value two levels down": (f"c.age > ({NESTED} c.region))", "E_UNSUPPORTED", "LEFT JOIN"),
-    "a name that nobody knows": (f"c.age > ({PUBLIC} = d.region)", "E_UNKNOWN_TABLE", "In sight"),
+    "a name that nobody knows": (f"c.age > ({PUBLIC} = d.region)", "E_UNKNOWN_TABLE", "Available"),
     "a column that nobody knows": (f"c.age > ({PUBLIC} = c.regoin)", "E_UNKNOWN_COLUMN", "region"),
     "> ALL": ("c.age > ALL (SELECT LENGTH(region) FROM regions)", "E_UNSUPPORTED", "MAX(y)"),
     "= ALL": ("c.age = ALL (SELECT LENGTH(region) FROM regions)", "E_UNSUPPORTED", "MAX(y)"),

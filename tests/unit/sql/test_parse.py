@@ -295,7 +295,7 @@ def test_an_error_points_at_the_place():
     [
         ("SELECT a FROM t WERE a > 1", "Did you mean WHERE?"),
         ("SELECT a FROM t GRUOP BY a", "Did you mean GROUP?"),
-        ("SELECT order FROM t", 'A column of that name stands in double quotes: "order".'),
+        ("SELECT order FROM t", 'Put a column of that name in double quotes: "order".'),
         ("SELECT a FROM order", 'Put the name in double quotes: "…".'),
         ("SELECT a FROM t WHERE a = 1 |> LIMIT 3", "Write SELECT … FROM … WHERE … GROUP BY …."),
         ("DELETE FROM t", "A query begins with SELECT or WITH."),

@@ -30,7 +30,7 @@ class Request:
         """From what the user sent. Names of users and data sets are never given out twice."""
         texts = (user, data_set, checked_key(key))
         if any("\x1f" in text for text in texts):
-            raise ShoalError("E_USAGE", "A name or a key holds a control character.")
+            raise ShoalError("E_USAGE", "A name or a key contains a control character.")
         return cls(hashlib.sha256("\x1f".join(texts).encode()).hexdigest(), hashlib.sha256(body).hexdigest())
 
 
@@ -74,14 +74,14 @@ def checked_key(key: str | None) -> str:
     if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
         raise ShoalError(
             "E_USAGE",
-            f"A key is a printable text of 1 to {LONGEST_KEY} characters.",
+            f"A key is a printable string of 1 to {LONGEST_KEY} characters.",
             hint="Use a hash of the request, or a UUID.",
         )
     return key
 
 
 def kept_user(user: str | None) -> str:
-    """The name as it is kept; nobody in particular is one user."""
+    """The name as it is kept; no user given is one user."""
     return escaped(user or "", LONGEST_USER)
 
 

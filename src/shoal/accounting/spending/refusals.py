@@ -37,7 +37,7 @@ def over_budget(rule: Accountant, spent: Spent, request: Loss, budget: Budget, w
 def other_request() -> ShoalError:
     """The same key for something else."""
     return ShoalError(
-        "E_IDEMPOTENCY", "Another request was sent under this key.", hint="Use a new key for a new request."
+        "E_IDEMPOTENCY", "This key was already used for another request.", hint="Use a new key for a new request."
     )
 
 
@@ -45,15 +45,17 @@ def ended_without_an_answer() -> ShoalError:
     """A request that was charged before, and has no answer."""
     return ShoalError(
         "E_EXECUTION",
-        "The query could not be finished. It stays charged, because data may have been read.",
-        hint="Send it under a new key to ask, and pay, again.",
+        "The query failed. It stays charged, because data may have been read.",
+        hint="To ask (and pay) again, send it under a new key.",
     )
 
 
 def no_longer_kept() -> ShoalError:
     """An answer whose bytes were dropped, or never kept."""
     return ShoalError(
-        "E_GONE", "The answer was given, and is no longer kept.", hint="Ask again under a new key; that is charged."
+        "E_GONE",
+        "The answer was already given and is no longer stored.",
+        hint="Ask again under a new key; that is charged again.",
     )
 
 

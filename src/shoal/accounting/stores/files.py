@@ -138,7 +138,7 @@ def _require_regular_file(path: Path) -> None:
         raise ShoalError(
             "E_LEDGER",
             "There is no ledger at this path, or it cannot be reached.",
-            hint="Make one with: shoal budget --ledger PATH --create EPSILON,DELTA",
+            hint="Create one with: shoal budget --ledger PATH --create EPSILON,DELTA",
         ) from None
     if not stat.S_ISREG(mode):
         raise ShoalError("E_LEDGER", "The ledger's path is not a file.", hint="Name the file that holds the ledger.")
@@ -192,7 +192,7 @@ def _in_plain_words(extended_code: int | None) -> ShoalError:
         return ShoalError(
             "E_LEDGER",
             "The ledger cannot be read and written, so nothing can be spent on it.",
-            hint="Check free space, and that this account may read and write the file and its folder.",
+            hint="Check the free space, and that this account can read and write the file and its folder.",
         )
     return damaged("it cannot be read as one")
 
@@ -221,13 +221,13 @@ def _whole_or_not_at_all(path: Path) -> Iterator[Path]:
         _sync_folder(path.parent)
     except FileExistsError:
         raise ShoalError(
-            "E_LEDGER", "A file is already there, and a ledger is never replaced.", hint="Choose another path."
+            "E_LEDGER", "A file already exists there, and ledgers are never overwritten.", hint="Choose another path."
         ) from None
     except (OSError, ValueError):
         raise ShoalError(
             "E_LEDGER",
-            "The ledger cannot be made at this path.",
-            hint="Check that the folder exists and may be written, on a file system that supports links.",
+            "The ledger cannot be created at this path.",
+            hint="Check that the folder exists, is writable, and is on a file system that supports hard links.",
         ) from None
 
 

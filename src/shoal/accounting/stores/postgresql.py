@@ -316,7 +316,7 @@ def create(url: str, header: Header) -> None:
         if not made:
             raise ShoalError(
                 "E_LEDGER",
-                "A ledger of this name is already there, and is never replaced.",
+                "A ledger of this name already exists, and ledgers are never overwritten.",
                 hint="Choose another name.",
             )
         head = first_head(header)
@@ -399,7 +399,7 @@ def _missing() -> ShoalError:
     return ShoalError(
         "E_LEDGER",
         "There is no ledger of this name in the database.",
-        hint="Make one with: shoal budget --ledger URL#NAME --create EPSILON,DELTA",
+        hint="Create one with: shoal budget --ledger URL#NAME --create EPSILON,DELTA",
     )
 
 

@@ -103,7 +103,7 @@ def _presence(value: Any, ground: Ground) -> Demand:
 def _on_values(name: str, value: Any, ground: Ground) -> list[Demand]:
     """A demand on each sensitive column, or on those that a mapping names."""
     if not ground.distances:
-        raise usage(f"{name} speaks of a sensitive column, and none is named.", hint="Give sensitive= (--sensitive).")
+        raise usage(f"{name} is about a sensitive column, and none was given.", hint="Give sensitive= (--sensitive).")
     by_column = value if isinstance(value, Mapping) else dict.fromkeys(ground.distances, value)
     unknown = set(by_column) - set(ground.distances)
     if unknown:

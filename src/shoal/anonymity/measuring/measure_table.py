@@ -39,11 +39,11 @@ class Roles:
 
     def __post_init__(self) -> None:
         if not self.quasi:
-            raise usage("No quasi-identifier was named.", hint='Write quasi=["zip", "age"] (--quasi zip,age).')
+            raise usage("No quasi-identifiers were given.", hint='Write quasi=["zip", "age"] (--quasi zip,age).')
         seen: set[str] = set()
         for name in (*self.quasi, *self.sensitive, *self.keep, *(() if self.owner is None else (self.owner,))):
             if fold(name) in seen:
-                raise usage(f"The column {name!r} was named in two roles.", hint="A column has one role.")
+                raise usage(f"The column {name!r} was given two roles.", hint="A column has one role.")
             seen.add(fold(name))
 
     @property
@@ -64,7 +64,7 @@ def checked_sampling(sampling: Any, population: Any) -> float | None:
     if sampling is None:
         return None
     if population is not None:
-        raise usage("A population and a sampling fraction exclude each other.", hint="Give one of them.")
+        raise usage("A population and a sampling fraction cannot be combined.", hint="Give one of them.")
     fraction = exact_number("sampling", sampling, 0, 1)
     if fraction <= 0:
         raise usage("sampling must be above 0.", hint="Write sampling=0.1.")

@@ -155,7 +155,7 @@ def _choose_table(engine: Engine, table: str | None, prefer: str | None) -> str:
     if not known:
         raise ShoalError("E_SOURCE", "The source has no tables.")
     raise ShoalError(
-        "E_USAGE", "The source has several tables; name one.", hint=f"table= (--table) one of: {', '.join(known)}."
+        "E_USAGE", "The source has several tables; choose one.", hint=f"table= (--table) one of: {', '.join(known)}."
     )
 
 
@@ -175,7 +175,7 @@ def _batches(engine: Engine, table: str, columns: list[str]) -> list[pa.RecordBa
         return [_encoded(batch) for batch in engine.combinations(table, columns)]
     except EngineFailure:
         raise ShoalError(
-            "E_SOURCE", f"The table {table!r} could not be read to its end.", hint="Is every file whole?"
+            "E_SOURCE", f"The table {table!r} could not be read to the end.", hint="Check that no file is truncated."
         ) from None
 
 

@@ -130,7 +130,7 @@ def compose(
     """Measure the publication of several recodings of one table: whoever knows a person sees their class in each."""
     fixed = [each if isinstance(each, Transformation) else Transformation.read(each) for each in transformations]
     if len(fixed) < 2:
-        raise usage("compose takes two transformations or more.", hint="compose SOURCE t1.toml t2.toml")
+        raise usage("compose takes two or more transformations.", hint="compose SOURCE t1.toml t2.toml")
     watched = names(sensitive)
     wanted = dict.fromkeys(name for each in fixed for name in (*each.quasi, *each.sensitive))
     rows = read_rows(source, tuple(dict.fromkeys((*wanted, *watched))), owner=owner, table=table)

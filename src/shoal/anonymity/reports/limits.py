@@ -124,7 +124,7 @@ def _of_the_search(recoded: str | None, finer: dict[str, int] | None) -> Iterato
     if recoded == "fixed":
         yield Limit(
             "thresholding", "Thresholding",
-            "The recoding was fixed beforehand. Which classes were suppressed still tells that they were too small.",
+            "The recoding was fixed beforehand. Which classes were suppressed still reveals that they were too small.",
             None, "shoal help theory/anonymity",
         )  # fmt: skip
         return

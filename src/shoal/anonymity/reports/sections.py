@@ -195,7 +195,7 @@ def failing(found: Measurement, k: int, *, show_values: bool) -> str:
         names = chosen.column_names[:-1]
         values = [["NULL" if row[name] is None else str(row[name]) for name in names] for row in chosen.to_pylist()]
         inside = table(names, values)
-        inside += '<p class="note">This page shows values of the data: keep it where the data is.</p>'
+        inside += '<p class="note">This page shows values of the data: protect it like the data.</p>'
     return card(f"Classes below {k}", inside, f"{counted(total)} classes of the table as it came")
 
 

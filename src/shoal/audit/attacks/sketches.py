@@ -93,7 +93,7 @@ class SketchAttack:
         names = [curator.name for curator in self.curators]
         axes.barh(names, [curator.accuracy for curator in self.curators], color="#b3312c")
         axes.axvline(0.5, color="#5a5a5a", linestyle="--", label="guessing")
-        axes.set(title=self.to_dict()["secret"], xlabel="share of targets told rightly", xlim=(0, 1))
+        axes.set(title=self.to_dict()["secret"], xlabel="share of targets identified correctly", xlim=(0, 1))
         axes.invert_yaxis()
         axes.legend(frameon=False)
         if path is not None:

@@ -68,7 +68,7 @@ class Report:
         return all(row.passed for row in self.rows)
 
     def to_dict(self) -> dict[str, object]:
-        """The table for machines."""
+        """Print the table as JSON."""
         return {
             "passed": self.passed,
             "samples": self.samples,

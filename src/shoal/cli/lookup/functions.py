@@ -13,7 +13,7 @@ from shoal.errors import ShoalError
 def functions(
     search: Annotated[str, typer.Argument(help="A word that must occur in the name, the usage or the meaning.")] = "",
     *,
-    json: Annotated[bool, typer.Option("--json", help="Write the list for machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> None:
     """List the functions that queries may call.
 

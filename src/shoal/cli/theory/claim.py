@@ -21,7 +21,7 @@ def one_claim(text: str) -> Claim:
     claims = parse(text)
     if len(claims) != 1:
         raise ShoalError(
-            "E_USAGE", "One claim was expected.", hint="`shoal compose` adds several up; name a single one here."
+            "E_USAGE", "Expected a single claim.", hint="`shoal compose` adds several up; name a single one here."
         )
     return claims[0]
 

@@ -20,10 +20,10 @@ def compose(
         str, typer.Option(help="basic, advanced, optimal, zcdp, renyi, gdp, numerical, or best: the smallest.")
     ] = "best",
     fits: Annotated[
-        str | None, typer.Option(metavar="EPS,DELTA", help="Exit status 1 where this budget is exceeded.")
+        str | None, typer.Option(metavar="EPS,DELTA", help="Exit with status 1 if this budget is exceeded.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw δ over ε, a line for each rule.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="An object for machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Add up privacy claims that are fixed in advance; one row for each known rule. Reads no data.
 

@@ -23,7 +23,7 @@ def convert(
     epsilon: Annotated[float | None, typer.Option(help="For dp: the δ at this ε.")] = None,
     alpha: Annotated[float | None, typer.Option(help="For renyi: the order.")] = None,
     gamma: Annotated[float | None, typer.Option(help="For probabilistic: how much ε may grow.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="An object for machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Convert a claim to another definition, rounded up; without a claim, list every conversion.
 

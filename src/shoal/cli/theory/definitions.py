@@ -12,7 +12,7 @@ from shoal.cli.output import check_writable, write_json
 app = typer.Typer(
     name="definitions",
     no_args_is_help=True,
-    help="The catalogue of privacy definitions: list, show, relation, path, guide, page. Reads no data.",
+    help="The catalogue of privacy definitions. Reads no data.",
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
@@ -28,7 +28,7 @@ def list_(
     kind: Annotated[
         str | None, typer.Option(help="definition, deployment model, sensitivity notion or out of scope.")
     ] = None,
-    search: Annotated[str, typer.Option(metavar="TEXT", help="Words in names, ideas or notes.")] = "",
+    search: Annotated[str, typer.Option(metavar="TEXT", help="Search names, ideas and notes.")] = "",
     json: AsJson = False,
 ) -> None:
     """List entries.
@@ -58,7 +58,7 @@ def show(name: Name, *, json: AsJson = False) -> None:
 
 @app.command()
 def relation(first: Name, second: Name, *, json: AsJson = False) -> None:
-    """How two entries relate: stored, inverse, or what follows from it; exit status 1 where nothing is known."""
+    """Show how two entries relate; exit with status 1 if nothing is known."""
     from shoal import definitions
 
     found = definitions.relation(first, second)
@@ -72,7 +72,7 @@ def relation(first: Name, second: Name, *, json: AsJson = False) -> None:
 
 @app.command()
 def path(first: Name, second: Name, *, json: AsJson = False) -> None:
-    """The shortest chain of implications, with conversions that run; exit status 1 where none is known."""
+    """Show the shortest chain of implications, with conversions; exit with status 1 if none is known."""
     from dataclasses import asdict
 
     from shoal import definitions
@@ -101,12 +101,12 @@ def guide(
         typer.Option(
             metavar="WORDS",
             help="'never fails', 'exact output', 'personal levels', constraints, 'many gaussians' or "
-            "'no trusted collector'; may be given several times.",
+            "'no trusted collector'; can be repeated.",
         ),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Which definition suits, with reasons.
+    """Recommend a definition, with reasons.
 
     [bold]Example[/bold]
 
@@ -120,7 +120,7 @@ def guide(
 
 @app.command()
 def page(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the page goes.")], *, json: AsJson = False
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The page to write.")], *, json: AsJson = False
 ) -> None:
     """Write the whole catalogue as one web page: search, filters, graph, guide, formulas; no network."""
     from shoal import definitions

@@ -13,9 +13,9 @@ def group(
     claim: Annotated[str, typer.Argument(metavar="CLAIM", help="A claim, such as 'dp(0.5, 1e-8)'.")],
     *,
     size: Annotated[int, typer.Option(help="How many owners come or go together.")],
-    json: Annotated[bool, typer.Option("--json", help="An object for machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """What a claim says about a group of owners, such as a household. Reads no data.
+    """Show what a claim says about a group of owners, such as a household. Reads no data.
 
     [bold]Example[/bold]
 

@@ -23,9 +23,9 @@ def meaning(
     deployments: Annotated[bool, typer.Option("--deployments", help="List documented deployments too.")] = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a web page.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw beliefs before and after.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="An object for machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say what (ε, δ) means: beliefs before and after, tests, guesses, and the defaults with their reasons.
+    """Explain what (ε, δ) means: beliefs before and after, tests, guesses, and the defaults with their reasons.
 
     [bold]Example[/bold]
 

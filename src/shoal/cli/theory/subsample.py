@@ -20,13 +20,13 @@ class Neighbours(StrEnum):
 def subsample(
     claim: Annotated[str, typer.Argument(metavar="CLAIM", help="A claim, such as 'dp(1, 1e-6)'.")],
     *,
-    rate: Annotated[float, typer.Option(help="The share of people that is looked at.")],
+    rate: Annotated[float, typer.Option(help="The share of people in the sample.")],
     neighbours: Annotated[
         Neighbours, typer.Option(help="add/remove: a Poisson sample; replace-one: m of n without replacement.")
     ] = Neighbours.add_remove,
-    json: Annotated[bool, typer.Option("--json", help="An object for machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """What a claim becomes when the mechanism sees a random sample that nobody else knows. Reads no data.
+    """Show what a claim becomes when the mechanism sees a secret random sample. Reads no data.
 
     [bold]Example[/bold]
 

@@ -92,8 +92,8 @@ def refuse_unreadable(path: Path) -> None:
             if low < limits[0] or high > limits[1]:
                 raise ShoalError(
                     "E_SOURCE",
-                    f"The file {str(path)!r} has values in the column {column.path!r} that are no time.",
-                    hint="Repair them, or store the column in microseconds: one such value stops every query.",
+                    f"The file {str(path)!r} has invalid times in the column {column.path!r}.",
+                    hint="Repair them, or store the column in microseconds. A single one makes every query fail.",
                 )
 
 

@@ -92,7 +92,7 @@ def reading_refused(path: Path) -> ShoalError | None:
     except OSError as error:
         reason = error.strerror or "it cannot be read"
         return ShoalError(
-            "E_SOURCE", f"The file {str(path)!r} cannot be read: {reason}.", hint="May this account read it?"
+            "E_SOURCE", f"The file {str(path)!r} cannot be read: {reason}.", hint="Check that this account can read it."
         )
     return None
 

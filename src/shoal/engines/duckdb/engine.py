@@ -209,7 +209,7 @@ class DuckDBEngine:
             raise ShoalError(
                 "E_SOURCE",
                 "Tables of the database were changed or dropped since the session was opened. Nothing was charged.",
-                hint="Open the session again.",
+                hint="Open a new session.",
             )
 
     def _refuse_other_process(self) -> None:
@@ -244,8 +244,8 @@ class DuckDBEngine:
         if setting and fold(str(setting)) != "binary":
             raise ShoalError(
                 "E_SOURCE",
-                "The connection compares texts by a default collation.",
-                hint="Reset it (RESET default_collation) before the connection is handed in.",
+                "The connection compares strings with a default collation.",
+                hint="Run RESET default_collation before passing the connection in.",
             )
 
     def _refuse_other_meanings(self) -> None:
@@ -255,8 +255,8 @@ class DuckDBEngine:
         if found:
             raise ShoalError(
                 "E_SOURCE",
-                f"The connection has changed what statements mean: {', '.join(sorted(found))}.",
-                hint=f"Reset it before the connection is handed in: RESET {min(found)}.",
+                f"The connection has settings that change what statements mean: {', '.join(sorted(found))}.",
+                hint=f"Before passing the connection in, run RESET {min(found)}.",
             )
 
     def _refresh(self) -> None:
@@ -320,7 +320,7 @@ class DuckDBEngine:
         raise ShoalError(
             "E_SOURCE",
             f"The data frame {frame!r} that was registered holds values that cannot be read as its columns' types.",
-            hint="Give every column one type, or hand the frame in as {name: frame}.",
+            hint="Give every column one type, or pass the frame in as {name: frame}.",
         )
 
     def _stored(self) -> Stored:

@@ -55,7 +55,7 @@ def refuse_changed(opened: dict[Path, Stamp]) -> None:
         raise ShoalError(
             "E_SOURCE",
             f"The file {str(path)!r} has changed since the session was opened. Nothing was charged.",
-            hint="Open the session again.",
+            hint="Open a new session.",
         )
 
 
@@ -78,7 +78,7 @@ def refuse_broken_texts(connection: duckdb.DuckDBPyConnection, paths: list[Path]
             raise ShoalError(
                 "E_SOURCE",
                 f"The file {str(path)!r} holds text that is not UTF-8, or is damaged.",
-                hint="Write it again with valid text. A single broken value would make some queries fail, and not others.",
+                hint="Rewrite it with valid text. A single broken value would make some queries fail, and not others.",
             ) from None
         remembered.add(path)
     remembered.save()

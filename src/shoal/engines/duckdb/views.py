@@ -68,7 +68,7 @@ def refuse_fragile(view: str, tree: exp.Expr, schemas: Schemas, stored: Stored, 
             raise ShoalError(
                 "E_CATALOG",
                 f"The view of {view!r} can fail on single rows: it has {str(found).rpartition(' with ')[2]}.",
-                hint="Write casts as TRY_CAST, and keep to functions that have a value or NULL for every row. "
+                hint="Write casts as TRY_CAST, and use only functions that give a value or NULL for every row. "
                 "If no row can fail, say trusted_view = true.",
             ) from None
 

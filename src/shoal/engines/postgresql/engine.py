@@ -234,7 +234,7 @@ class PostgreSQLEngine:
             "E_SOURCE",
             "Tables of the database, or the rights to read them, were changed since the session was opened. "
             "Nothing was charged.",
-            hint="Open the session again.",
+            hint="Open a new session.",
         )
 
     def _is_used(self, relation: Relation) -> bool:

@@ -148,7 +148,7 @@ class _Entry:
             self._take(
                 key,
                 lambda value: isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value),
-                "a list of texts",
+                "a list of strings",
             )
         )
 

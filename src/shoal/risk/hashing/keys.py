@@ -102,7 +102,7 @@ def make_key(path: str | Path) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise ShoalError("E_USAGE", f"The key file {str(path)!r} exists already; it was left as it is.") from None
+        raise ShoalError("E_USAGE", f"The key file {str(path)!r} already exists and was not changed.") from None
     except OSError as error:
         raise ShoalError("E_USAGE", f"The key file {str(path)!r} was not written: {error.strerror}.") from None
     with os.fdopen(handle, "wb") as file:
@@ -115,12 +115,12 @@ def read_key(path: str | Path) -> bytes:
         with Path(path).open("rb") as file:
             secret = file.read(4097)
     except OSError as error:
-        hint = f"Make one: shoal risk key {path}" if isinstance(error, FileNotFoundError) else None
+        hint = f"Create one: shoal risk key {path}" if isinstance(error, FileNotFoundError) else None
         raise ShoalError(
             "E_USAGE", f"The key file {str(path)!r} cannot be read: {error.strerror}.", hint=hint
         ) from None
     if not 1 <= len(secret) <= 4096:
-        raise ShoalError("E_USAGE", "A key file holds 1 to 4096 bytes.", hint="Make one: shoal risk key FILE")
+        raise ShoalError("E_USAGE", "A key file holds 1 to 4096 bytes.", hint="Create one: shoal risk key FILE")
     return secret
 
 
@@ -128,7 +128,7 @@ def weaknesses_of_key_file(path: str | Path, secret: bytes) -> list[str]:
     """What to say about a key file that others may read or guess."""
     said = []
     if os.name == "posix" and Path(path).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        said.append(f"others than you can read the key file {str(path)!r}; run: chmod 600 {path}")
+        said.append(f"other users can read the key file {str(path)!r}; run: chmod 600 {path}")
     if len(secret) < SHORT_KEY_BYTES:
         said.append(f"the key has {len(secret)} bytes and can be guessed; make a good one: shoal risk key FILE")
     return said

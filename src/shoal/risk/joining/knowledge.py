@@ -66,7 +66,7 @@ def knowledge_from(data: dict[str, Any]) -> Knowledge:
             spaces[name] = entry["space"]
         given = entry.get("labels", {})
         if not isinstance(given, dict) or not all(isinstance(label, str) for label in given.values()):
-            raise _wrong(f"The labels of {name!r} are not texts.")
+            raise _wrong(f"The labels of {name!r} must be strings.")
         labels |= {(name, column): label for column, label in given.items()}
     return Knowledge(labels, spaces)
 

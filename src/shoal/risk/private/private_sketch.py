@@ -84,8 +84,8 @@ class PrivateSketch:
         if flips.noise >= flips.keep:
             raise ShoalError(
                 "E_SKETCH",
-                "So many releases were merged that nothing can be counted any more.",
-                hint="Merge fewer, or release at a larger ε; risk.sketch_error tells the error before.",
+                "Too many releases were merged: nothing can be counted any more.",
+                hint="Merge fewer, or release at a larger ε; risk.sketch_error gives the error in advance.",
             )
         return PrivateSketch(
             merge_bits(self.bits, self.flips, other.bits, other.flips, entropy),

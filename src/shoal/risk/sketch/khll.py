@@ -85,7 +85,7 @@ class Sketch:
     def update_combination(self, columns: Sequence[Any], owners: Any = None) -> None:
         """Take in rows of several columns whose values are one combined value; ("a", "bc") and ("ab", "c") differ."""
         if len(columns) < 2:
-            raise ShoalError("E_USAGE", "A combination has two columns or more.")
+            raise ShoalError("E_USAGE", "A combination has two or more columns.")
         self._update(columns, owners)
 
     def _update(self, columns: Sequence[Any], owners: Any) -> None:

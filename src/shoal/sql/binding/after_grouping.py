@@ -199,6 +199,6 @@ class GroupedBinder(ExpressionBinder):
             raise ShoalError(
                 "E_UNSUPPORTED",
                 f"{call.name}(…) OVER (…) in a private SELECT looks at released groups, not at rows.",
-                hint="Leave out OVER for a private aggregate; windows over one owner's rows stand in a subquery in FROM.",
+                hint="Leave out OVER for a private aggregate; put windows over one owner's rows in a subquery in FROM.",
                 position=call.position,
             ) from None

@@ -68,7 +68,7 @@ class Scope:
         if relation.alias and any(fold(r.alias) == fold(relation.alias) for r in self.relations):
             raise ShoalError(
                 "E_UNKNOWN_TABLE",
-                f"Two relations of this FROM are called {relation.alias!r}.",
+                f"Two tables of this FROM are called {relation.alias!r}.",
                 hint="Give one of them another name: FROM visits AS a JOIN visits AS b …",
             )
         self.relations.append(relation)
@@ -98,7 +98,7 @@ class Scope:
         if expression.type == RELEASED_LIST:
             raise ShoalError(
                 "E_UNSUPPORTED",
-                f"The column {name!r} is a released list, which a query can show and not compute with.",
+                f"The column {name!r} is a released list, which a query can show but not compute with.",
                 hint="Name it alone in the SELECT list; for single numbers ask for PERCENTILE_CONT(x, 0.25) and so on.",
                 position=position,
             )
@@ -131,7 +131,10 @@ class Scope:
         if table is not None and not any(fold(r.alias) == fold(table) for r in self.relations):
             known = ", ".join(sorted(r.alias for r in self.relations if r.alias))
             return ShoalError(
-                "E_UNKNOWN_TABLE", f"Nothing is called {table!r} here.", hint=f"In sight: {known}.", position=position
+                "E_UNKNOWN_TABLE",
+                f"There is no table or alias {table!r} here.",
+                hint=f"Available: {known}.",
+                position=position,
             )
         names = sorted({f.name for r in self.relations for f in r.fields if f.name})
         close = difflib.get_close_matches(name, names, n=1)
@@ -140,7 +143,7 @@ class Scope:
         return ShoalError(
             "E_UNKNOWN_COLUMN",
             f"There is no column {name!r} here.",
-            hint=f"{nearest}Columns in sight: {listed}.",
+            hint=f"{nearest}Available columns: {listed}.",
             position=position,
         )
 
@@ -189,7 +192,7 @@ class Context:
         if self.relations > MAX_RELATIONS:
             raise ShoalError(
                 "E_LIMITS",
-                f"The query reads more than {MAX_RELATIONS} relations once WITH tables are written out.",
+                f"The query reads more than {MAX_RELATIONS} relations once WITH tables are expanded.",
                 hint="Use each WITH table fewer times.",
                 position=position,
             )

@@ -116,7 +116,7 @@ class ExpressionBinder:
         if bound.type.kind not in {Kind.BOOLEAN, Kind.NULL}:
             raise ShoalError(
                 "E_UNSUPPORTED",
-                f"A condition is expected here, and this is a value of type {bound.type}.",
+                f"Expected a condition, but this is a value of type {bound.type}.",
                 hint="Compare it with something: x <> 0, name = 'a'.",
                 position=position_of(node),
             )
@@ -163,7 +163,7 @@ class ExpressionBinder:
             case exp.Subquery():
                 return self._scalar(node, position)
             case exp.Star():
-                raise ShoalError("E_PARSE", "A star cannot stand here.", position=position)
+                raise ShoalError("E_PARSE", "* is not allowed here.", position=position)
             case exp.Bracket():
                 raise ShoalError(
                     "E_UNSUPPORTED",
@@ -181,7 +181,7 @@ class ExpressionBinder:
             case exp.Tuple():
                 raise ShoalError(
                     "E_UNSUPPORTED",
-                    "Several values in parentheses stand on the left of IN only, before a list of such rows.",
+                    "Several values in parentheses are allowed only on the left of IN, before a list of such rows.",
                     hint="Compare them one by one: a = 1 AND b = 2, for a subquery inside of EXISTS (SELECT 1 FROM t WHERE …).",
                     position=position,
                 )
@@ -195,7 +195,7 @@ class ExpressionBinder:
     def column(self, node: exp.Column, position: Position) -> Expression:
         """A column by name."""
         if isinstance(node.this, exp.Star):
-            raise ShoalError("E_PARSE", "A star cannot stand here.", position=position)
+            raise ShoalError("E_PARSE", "* is not allowed here.", position=position)
         if node.args.get("db") or node.args.get("catalog"):
             raise ShoalError(
                 "E_UNKNOWN_TABLE",
@@ -207,7 +207,7 @@ class ExpressionBinder:
             found = self.scope.resolve(node.table or None, node.name, position)
         except ShoalError as error:
             if error.code == "E_UNKNOWN_COLUMN" and node.this.args.get("quoted"):
-                error.hint = f"Quoted like this it is a name; a text stands in single quotes. {error.hint}"
+                error.hint = f"In double quotes this is a name; strings go in single quotes. {error.hint}"
             raise
         return replace(found, position=position)
 
@@ -218,7 +218,7 @@ class ExpressionBinder:
         if is_aggregate(call):
             raise ShoalError(
                 "E_AGG_NOT_DP",
-                f"The aggregate {call.name} cannot stand here.",
+                f"The aggregate {call.name} is not allowed here.",
                 hint="Aggregates stand in the SELECT list, in HAVING or in ORDER BY, not in WHERE, GROUP BY or another aggregate.",
                 position=call.position,
             )
@@ -339,7 +339,7 @@ class ExpressionBinder:
     def _public(self, query: exp.Expr, position: Position) -> Node:
         """A relation inside an expression: public ones only, and nothing of the outer query in them."""
         if self._subquery is None:
-            raise ShoalError("E_EXPR_SUBQUERY", "A subquery cannot stand here.", position=position)
+            raise ShoalError("E_EXPR_SUBQUERY", "A subquery is not allowed here.", position=position)
         inner = query.this if isinstance(query, exp.Subquery) else query
         relation = self._subquery(inner, self.scope)
         if is_owned(relation):
@@ -459,9 +459,7 @@ def _frame(spec: exp.WindowSpec | None) -> Frame | None:
         if isinstance(value, str):
             return (None, "CURRENT ROW") if value == "CURRENT ROW" else (None, str(side))
         if not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit() or len(value.name) > 9:
-            raise ShoalError(
-                "E_UNSUPPORTED", "The frame of a window is given by whole numbers.", position=position_of(spec)
-            )
+            raise ShoalError("E_UNSUPPORTED", "A window frame takes whole numbers.", position=position_of(spec))
         return int(value.name), str(side)
 
     if spec.args["kind"] != "ROWS" and any(bound(k)[0] is not None for k in ("start", "end")):

@@ -323,7 +323,7 @@ def _check_exclusive(given: dict[str, Constant]) -> None:
     groups, rows = _written(("max_groups_contributed", "kappa"), given), given.get("max_rows_contributed")
     if groups is not None and rows is not None:
         raise _invalid(
-            "max_groups_contributed and max_rows_contributed exclude each other.",
+            "max_groups_contributed and max_rows_contributed cannot be combined.",
             rows,
             "Bound either the groups or the rows of an owner.",
         )

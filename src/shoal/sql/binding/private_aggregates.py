@@ -102,7 +102,7 @@ class AggregateBinder:
             written = "ANON_COUNT, ANON_SUM, …" if self._anonymization else "COUNT, SUM, …"
             raise ShoalError(
                 "E_AGG_NOT_DP",
-                f"{call.name} does not belong to this clause.",
+                f"{call.name} is not available in this clause.",
                 hint=f"Here aggregates are written {written}",
                 position=call.position,
             )

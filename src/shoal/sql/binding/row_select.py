@@ -98,7 +98,7 @@ class RowsBinder:
                 merged = self._scope.merged.get(fold(f.name)) if not table else None
                 found.append((f.name, merged or Column(f.symbol, f.type)))
         if not found:
-            raise ShoalError("E_UNKNOWN_TABLE", "This star names nothing.", position=position_of(value))
+            raise ShoalError("E_UNKNOWN_TABLE", "This * does not match any table.", position=position_of(value))
         return found
 
     def _qualified(self, items: list[tuple[str, Expression]]) -> Node:
@@ -140,7 +140,7 @@ class RowsBinder:
             if value.is_star and isinstance(value, (exp.Star, exp.Column)):
                 raise ShoalError(
                     "E_GROUPING",
-                    "A star cannot stand beside GROUP BY.",
+                    "* cannot be combined with GROUP BY.",
                     hint="Name the columns.",
                     position=position_of(value),
                 )

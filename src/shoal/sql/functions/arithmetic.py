@@ -303,7 +303,7 @@ FUNCTIONS = (
     overloaded(
         "pow",
         "POW(x, y)",
-        "x to the power y; NULL where that is no number.",
+        "x to the power y; NULL where that is not a number.",
         Overload((DOUBLE, DOUBLE), DOUBLE, _power),
         aliases=("power",),
     ),

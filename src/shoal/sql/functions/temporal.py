@@ -420,9 +420,9 @@ FUNCTIONS = (
         "Days since 1970.",
         Overload((DATE,), INTEGER, lambda value: builtin("-", calendar_date(value), cast(text("1970-01-01"), "DATE"))),
     ),
-    _from_1970("timestamp_seconds", SECOND, "The timestamp so many seconds after 1970.", ("to_timestamp",)),
-    _from_1970("timestamp_millis", 1000, "The timestamp so many milliseconds after 1970."),
-    _from_1970("timestamp_micros", 1, "The timestamp so many microseconds after 1970.", ("make_timestamp",)),
+    _from_1970("timestamp_seconds", SECOND, "The timestamp this many seconds after 1970.", ("to_timestamp",)),
+    _from_1970("timestamp_millis", 1000, "The timestamp this many milliseconds after 1970."),
+    _from_1970("timestamp_micros", 1, "The timestamp this many microseconds after 1970.", ("make_timestamp",)),
 )
 
 _BY_NAME = {function.name: function for function in FUNCTIONS}

@@ -253,7 +253,7 @@ class ExpressionGrammar(CallGrammar):
     def _string(self) -> exp.Literal:
         token = self.advance()
         if self.token.kind is Kind.STRING:
-            self.fail("E_PARSE", "Two strings stand side by side.", "Join them with ||.")
+            self.fail("E_PARSE", "Two strings are next to each other.", "Join them with ||.")
         return self.mark(exp.Literal(this=token.text, is_string=True), token)
 
     def _array(self) -> exp.Array:
@@ -312,12 +312,12 @@ class ExpressionGrammar(CallGrammar):
     def _first_part(self) -> exp.Identifier:
         token = self.token
         if token.key in QUERY_WORDS & RESERVED:
-            self.fail("E_PARSE", f"Expected a value, found '{token.key}'.", "A subquery stands in parentheses.")
+            self.fail("E_PARSE", f"Expected a value, found '{token.key}'.", "Put subqueries in parentheses.")
         callable_word = token.key in FUNCTIONS_NAMED_LIKE_KEYWORDS and self.ahead(1).key == "("
         if token.key in OUTSIDE_THE_LANGUAGE:
             self.unexpected("a value")
         if token.kind is Kind.WORD and token.key in RESERVED and not callable_word:
-            hint = f'A column of that name stands in double quotes: "{token.text}".'
+            hint = f'Put a column of that name in double quotes: "{token.text}".'
             self.fail("E_PARSE", f"Expected a value, found the keyword {token.key}.", hint)
         return self.identifier("a value", reserved=callable_word)
 

@@ -55,7 +55,7 @@ OUTSIDE_THE_LANGUAGE: dict[str, tuple[str, str, str]] = {
     ),
     "FOR": ("E_UNSUPPORTED", "FOR (locking, time travel) is not supported.", "Remove the clause: queries only read."),
     "INTO": ("E_STATEMENT", "SELECT INTO writes a table; only queries are answered.", "Remove INTO."),
-    "RETURNING": ("E_STATEMENT", "Statements that change data are not answered.", "Write a SELECT."),
+    "RETURNING": ("E_STATEMENT", "Statements that change data are not allowed.", "Write a SELECT."),
     "SIMILAR": ("E_UNSUPPORTED", "SIMILAR TO is not supported.", _WRITE_REGEXP),
     "RLIKE": ("E_UNSUPPORTED", "RLIKE is not supported.", _WRITE_REGEXP),
     "REGEXP": ("E_UNSUPPORTED", "REGEXP is not supported as an operator.", _WRITE_REGEXP),

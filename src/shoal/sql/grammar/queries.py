@@ -173,7 +173,9 @@ class QueryGrammar(RelationGrammar):
             case "FROM":
                 self._refuse_from_first()
             case word if word in OTHER_STATEMENTS:
-                self.fail("E_STATEMENT", f"Only queries are answered; {word} is none.", "Write a SELECT.")
+                self.fail(
+                    "E_STATEMENT", f"{word} is not a query; only SELECT and WITH are accepted.", "Write a SELECT."
+                )
         self.unexpected("SELECT")
         return None
 
@@ -276,7 +278,7 @@ class QueryGrammar(RelationGrammar):
             return value
         if self.accept("AS"):
             if self.token.kind is Kind.STRING:
-                self.fail("E_PARSE", "A name stands in double quotes, not in single ones.", 'Write AS "name".')
+                self.fail("E_PARSE", "Names go in double quotes, not single quotes.", 'Write AS "name".')
             return self.mark(exp.Alias(this=value, alias=self.identifier("a name", reserved=True)), start)
         if self.at_alias() and self.token.key not in _NOT_AN_ALIAS:
             return self.mark(exp.Alias(this=value, alias=self.identifier("a name")), start)

@@ -135,13 +135,13 @@ class RelationGrammar(ExpressionGrammar):
     def _table(self) -> exp.Table:
         start = self.token
         if start.kind is Kind.STRING:
-            hint = "Tables are those of the catalog, by name; files are not read."
+            hint = "Use the tables of the catalog, by name; files cannot be read."
             self.fail("E_UNKNOWN_TABLE", "A string is not the name of a table.", hint)
         if start.kind is Kind.WORD and start.key not in RESERVED and self.ahead(1).key == "(":
             call = self.call(self.advance().text, start)
             if self.at("WITH") or not isinstance(call, exp.Anonymous):
                 self.fail(
-                    "E_TABLE_FUNCTION", "Functions in FROM are not supported.", "Read a table of the catalog.", at=start
+                    "E_TABLE_FUNCTION", "Functions in FROM are not supported.", "Use a table of the catalog.", at=start
                 )
             return self.mark(exp.Table(this=call), start)
         return self._table_name()
@@ -153,7 +153,7 @@ class RelationGrammar(ExpressionGrammar):
             parts.append(self.identifier("a table", reserved=True))
         if self.at("("):
             self.fail(
-                "E_TABLE_FUNCTION", "Functions in FROM are not supported.", "Read a table of the catalog.", at=start
+                "E_TABLE_FUNCTION", "Functions in FROM are not supported.", "Use a table of the catalog.", at=start
             )
         if len(parts) > 3:
             self.fail("E_UNKNOWN_TABLE", "A table has at most three parts.", "Write catalog.schema.table.", at=start)

@@ -87,17 +87,17 @@ _REFUSED_SYMBOLS = {
         "Comments are /* … */, not nested, or run from -- to the end of the line.",
     ),
     "$": (
-        "Dollar quotes and numbered parameters are not part of the language.",
+        "Dollar quotes and numbered parameters are not supported.",
         "Write the constant, strings in single quotes.",
     ),
-    "?": ("Parameters are not part of the language.", "Write the constant where the ? stands."),
-    "@": ("Variables are not part of the language.", "Write the constant where the variable stands."),
-    "#": ("The character # is not part of the language.", "Comments start with --."),
-    "\\": ("A backslash is not part of the language.", "Strings are in single quotes; double a quote to write it."),
-    ":=": ("The operator := is not part of the language.", "Named arguments are written name => value."),
-    "==": ("The operator == is not part of the language.", "Write =."),
-    "<=>": ("The operator <=> is not part of the language.", "Write IS NOT DISTINCT FROM."),
-    "!": ("The operator ! is not part of the language.", "Write NOT, or <> for not equal."),
+    "?": ("Parameters are not supported.", "Write the constant in place of the ?."),
+    "@": ("Variables are not supported.", "Write the constant in place of the variable."),
+    "#": ("The character # is not supported.", "Comments start with --."),
+    "\\": ("A backslash is not supported.", "Strings are in single quotes; double a quote to write it."),
+    ":=": ("The operator := is not supported.", "Named arguments are written name => value."),
+    "==": ("The operator == is not supported.", "Write =."),
+    "<=>": ("The operator <=> is not supported.", "Write IS NOT DISTINCT FROM."),
+    "!": ("The operator ! is not supported.", "Write NOT, or <> for not equal."),
 }
 
 
@@ -187,10 +187,10 @@ def _check_characters(sql: str) -> None:
     try:
         sql.encode("utf-8")
     except UnicodeEncodeError as error:
-        refuse(sql, error.start, "E_PARSE", "The query holds half of a character (a lone surrogate).")
+        refuse(sql, error.start, "E_PARSE", "The query contains half of a character (a lone surrogate).")
     if found := _HIDDEN.search(sql):
         code_point = f"U+{ord(found.group()):04X}"
-        refuse(sql, found.start(), "E_PARSE", f"The query holds the invisible character {code_point}.", "Remove it.")
+        refuse(sql, found.start(), "E_PARSE", f"The query contains the invisible character {code_point}.", "Remove it.")
 
 
 def _token(sql: str, group: str, found: re.Match[str]) -> Token:
@@ -248,7 +248,7 @@ def _end_of_comment(sql: str, start: int) -> int:
             sql,
             start,
             "E_PARSE",
-            "A comment stands inside a comment.",
+            "A comment is nested inside another comment.",
             "Engines disagree where that ends; close the first one.",
         )
     if sql[start + 2 : start + 3] in {"+", "!"}:
@@ -260,5 +260,5 @@ def _refuse_character(sql: str, position: int) -> NoReturn:
     character = sql[position]
     if character in "'\"`":
         refuse(sql, position, "E_PARSE", "A quote is never closed.", "Close it; double a quote to write it inside.")
-    message = f"The character U+{ord(character):04X} is not part of the language."
-    refuse(sql, position, "E_PARSE", message, "Names with letters other than a to z stand in double quotes.")
+    message = f"The character U+{ord(character):04X} is not supported."
+    refuse(sql, position, "E_PARSE", message, "Put names with letters other than a to z in double quotes.")

@@ -33,7 +33,7 @@ def the_select(statement: Statement) -> exp.Select:
     if other is not None:
         raise ShoalError(
             "E_POLICY",
-            "A statement makes one promise: WITH POLICY and WITH DIFFERENTIAL_PRIVACY are never mixed.",
+            "A statement makes one promise: WITH POLICY and WITH DIFFERENTIAL_PRIVACY cannot be mixed.",
             hint="Ask two queries.",
             position=position_of(other),
         )

@@ -115,7 +115,7 @@ def test_ledgers_of_one_database_do_not_know_each_other(url, postgres_server):
 
 
 def test_an_existing_ledger_is_never_replaced_and_a_missing_one_not_made(url, postgres_server):
-    assert "already there" in refusal(Ledger.create, url, ONE).message
+    assert "already exists" in refusal(Ledger.create, url, ONE).message
     assert "no ledger of this name" in refusal(Ledger.open, f"{postgres_server[0]}#missing").message
     assert refusal(Ledger.open, f"{postgres_server[0]}#mis sing").code == "E_USAGE"
     assert refusal(Ledger.open(url).backup, "copy.db").code == "E_USAGE"
