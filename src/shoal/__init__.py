@@ -1,4 +1,4 @@
-"""shoal: strong anonymization an ordinary data team can use.
+"""shoal: query personal data in SQL and get answers that are safe to share.
 
     >>> import shoal
     >>> session = shoal.connect({"t": {"uid": [1, 2, 3]}}, catalog={"tables": {"t": {"owner": "uid"}}})

@@ -112,12 +112,12 @@ class ShoalError(Exception):
         return [f"  line {line_number}: {shown}", " " * (len(f"  line {line_number}: ") + column - 1 - start) + "^"]
 
     def located(self, sql: str) -> ShoalError:
-        """The same error, knowing the text it speaks of."""
+        """The same error, with the text of the query."""
         self.sql = sql
         return self
 
     def to_dict(self) -> dict[str, object]:
-        """The error as a machine reads it."""
+        """The error as plain values, for programs."""
         return {
             "code": self.code,
             "message": self.message,
@@ -127,7 +127,7 @@ class ShoalError(Exception):
 
 
 class InternalError(Exception):
-    """A bug of ours. Never carries data, never carries what an engine said."""
+    """A bug in shoal. Never carries data, nor anything an engine said."""
 
 
 def missing_extra(extra: str, purpose: str) -> ShoalError:

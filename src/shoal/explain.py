@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a query will do and cost; `to_dict` for machines, `str` for people."""
+    """What a query will do and cost; `to_dict` for programs, `str` for people."""
 
     data: dict[str, Any]
 

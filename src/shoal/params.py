@@ -7,7 +7,7 @@ shortest decimal form, so 0.1 is one tenth. Text, booleans, None, NaN and infini
     True
     >>> epsilon("1")
     Traceback (most recent call last):
-    shoal.errors.ShoalError: E_OPTION_INVALID: epsilon must be a number, and a text was given.
+    shoal.errors.ShoalError: E_OPTION_INVALID: epsilon must be a number; got a string.
     Hint: Write epsilon = 1, or any number from 1e-10 to 1e6.
 """
 
@@ -258,7 +258,7 @@ def _shown(value: object) -> str:
     if value is None or isinstance(value, bool):
         return str(value).upper() if isinstance(value, bool) else "nothing"
     if isinstance(value, str | bytes):
-        return "a text"
+        return "a string"
     if isinstance(value, numbers.Integral):
         return str(int(value)) if abs(int(value)) < 10**20 else "a number of more than 20 digits"
     if isinstance(value, numbers.Real | Decimal):

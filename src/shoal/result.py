@@ -95,7 +95,7 @@ class Rows:
 
 
 class Result(Rows):
-    """The answer of one statement: rows, what they cost, and how far the noise may have moved each number."""
+    """The answer to one statement: rows, what they cost, and how far the noise may have moved each number."""
 
     promise: str = OWNER_LEVEL
     """What the answer promises the people behind it."""
@@ -114,7 +114,7 @@ class Result(Rows):
         return Result(kept) if kept.spreads is None else PolicyResult(kept)
 
     def to_bytes(self) -> bytes:
-        """Everything that was released with the answer, to be stored or sent: rows, cost, notes, error bars at any level."""
+        """Everything that was released with the answer, to store or send: rows, cost, notes, error bars at any level."""
         return to_bytes(self._kept)
 
     @cached_property
@@ -179,7 +179,7 @@ class Result(Rows):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Why this answer should not be shown around, if there is a reason."""
+        """Why this answer should not be shared, if there is a reason."""
         warning = params.warning_about(self.epsilon)
         return () if warning is None else (warning,)
 

@@ -47,7 +47,7 @@ def connect(
     Args:
         source: a .duckdb file; a parquet or CSV file, a glob or a folder (a table per file stem); a dict of name → Arrow,
             pandas or polars table; an open DuckDB connection (never reconfigured); or postgresql://role@host/database.
-        catalog: a dict, the path of a TOML file, or a `shoal.Catalog`. A table not in it does not exist for queries.
+        catalog: a dict, the path of a TOML file, or a `shoal.Catalog`. Queries see only the tables in it.
         budget: (ε, δ) for the whole session; without it, each query is bounded by its own and the session adds up.
         ledger: a file, or postgresql://user@host/database#name, that remembers every spend, shared by any number of
             processes; made if `budget` is given.
@@ -99,7 +99,7 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Lets go of files and connections that are ours."""
+        """Closes the files and connections that the session opened."""
         self._engine.close()
 
     # ---- asking --------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class Session:
         return self._planned(sql, composition=composition)[0]
 
     def explain(self, sql: str, *, epsilon: float | None = None, composition: str = "basic") -> Explanation:
-        """The plan in words and numbers; reads no data, spends nothing. `epsilon` stands in for the query's own."""
+        """The plan in words and numbers; reads no data, spends nothing. `epsilon` replaces the query's own."""
         asked = None if epsilon is None else params.epsilon(epsilon)
         under_policy = self._under_policy(sql, asked)
         if under_policy is not None:
@@ -310,7 +310,7 @@ class Session:
 
     @property
     def ledger(self) -> Ledger:
-        """Every spend, for reading."""
+        """Every charge, read-only."""
         return self._ledger
 
     def tables(self) -> dict[str, dict[str, Any]]:

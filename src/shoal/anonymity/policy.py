@@ -56,7 +56,7 @@ class Policy:
 
 
 def read_policy(path: str | Path) -> Policy:
-    """A policy from a TOML file; populations are found beside it."""
+    """A policy from a TOML file; populations are looked up next to it."""
     try:
         with Path(path).open("rb") as file:
             data = tomllib.load(file)
@@ -68,7 +68,7 @@ def read_policy(path: str | Path) -> Policy:
 
 
 def policy_from(data: Mapping[str, Any], folder: Path | None = None) -> Policy:
-    """A policy from parsed TOML; what is not understood is refused, so that no typing error switches a rule off."""
+    """A policy from parsed TOML; what is not understood is refused, so that no typo turns a rule off."""
     unknown = set(data) - {"anonymity"}
     entries = data.get("anonymity")
     if unknown or not isinstance(entries, list) or not entries:
@@ -126,7 +126,7 @@ def _distance(entry: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def check(source: Any, policy: Policy | str | Path | Mapping[str, Any]) -> Verdict:
-    """Hold the tables of a source to a policy; a rule that matches no table is broken."""
+    """Check the tables of a source against a policy; a rule that matches no table counts as broken."""
     if isinstance(policy, Policy):
         rules = policy.rules
     else:

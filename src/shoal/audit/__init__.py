@@ -1,4 +1,4 @@
-"""Audit: catch a broken mechanism, show what an attack gets.
+"""Audit: catch broken mechanisms, and show what attacks get.
 
 >>> import numpy as np
 >>> from shoal import audit

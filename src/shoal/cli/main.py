@@ -49,8 +49,8 @@ for verb in (demo, init, query, explain, budget):
 app.command(rich_help_panel=_TOOLS)(audit)
 for verbs in (risk.app, anonymity.app, knowledge.app, local.app, attack.app):
     app.add_typer(verbs, rich_help_panel=_TOOLS)
-for verb in (meaning, compose, convert, group, subsample):
-    app.command(rich_help_panel=_CALCULATORS)(verb)
+for calculator in (meaning, compose, convert, group, subsample):
+    app.command(rich_help_panel=_CALCULATORS)(calculator)
 for verbs in (policy.app, definitions.app):
     app.add_typer(verbs, rich_help_panel=_CALCULATORS)
 app.command("help", rich_help_panel=_REFERENCE)(help_)

@@ -93,4 +93,4 @@ class Engine(Protocol):
         """
 
     def close(self) -> None:
-        """Lets go of files and connections that are ours."""
+        """Closes the files and connections that the session opened."""

@@ -9,7 +9,7 @@ A claim checks itself when it is made. It keeps numbers as they were written: 0.
     4
     >>> Pure(-1)
     Traceback (most recent call last):
-    shoal.errors.ShoalError: E_OPTION_INVALID: epsilon must be from 0 to 1e6, and -1 is not.
+    shoal.errors.ShoalError: E_OPTION_INVALID: epsilon must be from 0 to 1e6; got -1.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def check_field(claim: Claim, field: str, allowed: str, within: Callable[[Fracti
     if not within(exact(kept)):
         raise ShoalError(
             "E_OPTION_INVALID",
-            f"{field} must be {allowed}, and {_written(kept)} is not.",
+            f"{field} must be {allowed}; got {_written(kept)}.",
             hint=f"Write {claim.name}(…) with {field} {allowed}.",
         )
     object.__setattr__(claim, field, kept)

@@ -4,7 +4,7 @@
 >>> together.rule, round(together.epsilon, 6)
 ('optimal', 3.172903)
 >>> round(together.by_rule["advanced"], 6), together.by_rule["gdp"]
-(3.919797, 'only for Gaussian claims, and dp(0.1) is none')
+(3.919797, 'only for Gaussian claims, and dp(0.1) is not one')
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What exact counts give away to somebody who does not know everything.
+"""What exact counts reveal to an attacker who does not know everything.
 
-Conditional promises: they hold while the attacker's ignorance is as stated, and are not differential privacy. Every result
+Conditional promises: they hold only under the stated assumptions, and are not differential privacy. Every result
 carries its assumptions.
 
     >>> kept = count(1000, uncertainty=0.05)

@@ -23,7 +23,7 @@ NOTHING = "nothing"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Guarantee:
-    """The curve (ε, δ) of a release, under assumptions that it never leaves behind.
+    """The curve (ε, δ) of a release, together with its assumptions.
 
     Not differential privacy: it holds while the attacker's ignorance is as stated. `delta_at` never understates.
     """

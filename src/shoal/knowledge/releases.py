@@ -196,7 +196,7 @@ def repeated(
     known: int = 0,
     answers: str,
 ) -> Guarantee:
-    """A count that is released `times` times. Exact counts over the same people do not compose unless it is said how.
+    """A count that is released `times` times. Exact counts over the same people compose only under stated assumptions.
 
     `answers`: "new people" (nobody is in two releases), "independent" (what a person says at one time tells nothing about
     another), "dependent" (given a person's past, each answer keeps a chance of at least λ).

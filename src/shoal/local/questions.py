@@ -170,7 +170,7 @@ class Choice(Shares):
 
 @dataclass(frozen=True, repr=False)
 class Text(Shares):
-    """Any text; which texts to look for is decided when the reports are in."""
+    """Any string; which ones to look for is decided when the reports are in."""
 
     @cached_property
     def design(self) -> oracles.Hashing:
@@ -244,7 +244,7 @@ def yes_no(epsilon: object = None, longitudinal: tuple[object, object] | None = 
 
 
 def text(epsilon: object = None, title: str = "") -> Text:
-    """Any text: which ones to look for is decided when the reports are in."""
+    """Any string; which ones to look for is decided when the reports are in."""
     exact = checked_epsilon(_required(epsilon))
     buckets = oracles.hashing((), weights_for(exact)).buckets
     return Text(_document("text", title, exact, oracle="hashing", buckets=buckets, **_weights(exact)))
@@ -334,7 +334,7 @@ def read_answers(path: str | os.PathLike[str], column: str, asked: Question) -> 
 
 
 def read_candidates(path: str | os.PathLike[str]) -> list[str]:
-    """Texts to look for, one a line."""
+    """Strings to look for, one per line."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

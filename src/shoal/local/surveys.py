@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """All oracles for one list and ε, and what the same ε would do in the centre."""
+    """All oracles for one list and ε, and what the same ε would do in the central model."""
 
     values: int
     epsilon: float
@@ -87,7 +87,7 @@ class Comparison:
 
 
 def compare(values: int = 128, epsilon: float = 1.0, n: int = 100_000) -> Comparison:
-    """What each oracle errs with n respondents, and the central error for contrast.
+    """The error of each oracle with n respondents, and the central error for contrast.
 
     >>> compare(values=2, epsilon=1.0, n=10_000).central_standard_error < 2e-4
     True

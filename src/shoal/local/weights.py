@@ -52,7 +52,7 @@ def checked_epsilon(value: object, option: str = "epsilon") -> Fraction:
     if epsilon > LARGEST_EPSILON:
         raise ShoalError(
             "E_OPTION_INVALID",
-            f"{option} must be from 1e-10 to 40 in the local model, and {float(epsilon):g} is not.",
+            f"{option} must be from 1e-10 to 40 in the local model; got {float(epsilon):g}.",
             hint=f"Write {option} = 1. From 10 on a report says almost everything about its sender.",
         )
     return epsilon

@@ -558,7 +558,7 @@ def full() -> Secret:
 
 
 def attributes(count: int) -> Secret:
-    """Pairs that differ in at most `count` attributes: hides any so many facts of one person."""
+    """Pairs that differ in at most `count` attributes: hides any that many facts about one person."""
     return Attributes(count)
 
 

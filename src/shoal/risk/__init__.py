@@ -1,4 +1,4 @@
-"""Risk: how identifying is data that already exists, and how easily can it be joined.
+"""Risk: how identifying existing data is, and how easily it can be joined.
 
 Measures and heuristics for data that was made without a privacy promise: they find, rank and watch risk; they guarantee
 nothing. Sketches are as sensitive as the identifiers in them: keep them where the data is.

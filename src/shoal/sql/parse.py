@@ -8,7 +8,7 @@ Verdicts come in a fixed order: size, kind of statement, number of statements, l
     False
     >>> parse("DROP TABLE visits")
     Traceback (most recent call last):
-    shoal.errors.ShoalError: E_STATEMENT: Only queries are answered; DROP is none.
+    shoal.errors.ShoalError: E_STATEMENT: DROP is not a query; only SELECT and WITH are accepted.
     ...
 """
 

@@ -201,7 +201,7 @@ def _in_plain_words(extended_code: int | None) -> ShoalError:
 
 
 def create_file(path: Path, header: Header) -> None:
-    """A new ledger appears whole or not at all, readable by its owner only; an existing file is never replaced."""
+    """A new ledger appears whole or not at all, readable only by its owner; an existing file is never overwritten."""
     with _whole_or_not_at_all(path) as scratch:
         FileStore(scratch).start(header)
 

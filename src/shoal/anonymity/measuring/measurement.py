@@ -120,7 +120,7 @@ class Sensitive:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Everything measured of one table and one choice of quasi-identifiers."""
+    """Everything measured for one table and one choice of quasi-identifiers."""
 
     tuples: Tuples
     found: Classes

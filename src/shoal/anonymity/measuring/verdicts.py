@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one demand says of a table: whether it is broken, by how many owners, and the sentence to print."""
+    """What one demand says about a table: whether it is broken, by how many owners, and the sentence to print."""
 
     rule: str
     subject: str

@@ -53,7 +53,7 @@ def apply(
     *,
     keep_owner: bool = False,
 ) -> Anonymized:
-    """Recode a table by a transformation fixed beforehand; its demands are checked, and nothing is chosen from the data."""
+    """Recode a table with a transformation fixed beforehand; its demands are checked, and nothing is chosen from the data."""
     fixed = transformation if isinstance(transformation, Transformation) else Transformation.read(transformation)
     if keep_owner and owner is None:
         raise usage("keep_owner needs an owner.", hint="Give owner= (--owner).")
@@ -127,7 +127,7 @@ def compose(
     table: str | None = None,
     population: Any = None,
 ) -> Measurement:
-    """Measure the publication of several recodings of one table: whoever knows a person sees their class in each."""
+    """Measure the publication of several recodings of one table: anyone who knows a person sees their class in each."""
     fixed = [each if isinstance(each, Transformation) else Transformation.read(each) for each in transformations]
     if len(fixed) < 2:
         raise usage("compose takes two or more transformations.", hint="compose SOURCE t1.toml t2.toml")

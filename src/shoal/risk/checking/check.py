@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule says of a column or a pair."""
+    """What a rule says about a column or a pair."""
 
     rule: str
     subject: str
@@ -74,7 +74,7 @@ class Verdict:
 def check(
     datasets: Sequence[SketchedDataset], policy: Policy, baseline: Sequence[SketchedDataset] | None = None
 ) -> Verdict:
-    """Hold sketches to a policy, and compare them with those of an earlier scan."""
+    """Check sketches against a policy, and compare them with those of an earlier scan."""
     sketches = sketches_by_name(datasets)
     earlier = None if baseline is None else sketches_by_name(baseline)
     findings: list[Finding] = []

@@ -105,7 +105,7 @@ def read_policy(path: str | Path) -> Policy:
 
 
 def policy_from(data: dict[str, Any]) -> Policy:
-    """A policy from parsed TOML; whatever is not understood is refused, so that no typing error switches a rule off."""
+    """A policy from parsed TOML; whatever is not understood is refused, so that no typo turns a rule off."""
     readers: dict[str, Callable[[_Entry], Rule]] = {
         "uniqueness": _uniqueness, "containment": _containment, "k_anonymity": _k_anonymity, "change": _change,
     }  # fmt: skip

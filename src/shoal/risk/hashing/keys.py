@@ -33,7 +33,7 @@ _PUBLIC_SECRET = b"unkeyed"
 
 
 class UnkeyedSketchWarning(UserWarning):
-    """A sketch without a secret key: whoever holds it can look up any value and any owner in it."""
+    """A sketch without a secret key: anyone who has it can look up any value and any owner in it."""
 
 
 class Key:
@@ -98,7 +98,7 @@ def warn_unkeyed(what: str) -> None:
 
 
 def make_key(path: str | Path) -> None:
-    """Write a fresh key of 32 random bytes, readable by its owner only; an existing file is never replaced."""
+    """Write a fresh key of 32 random bytes, readable only by its owner; an existing file is never overwritten."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

@@ -18,7 +18,7 @@ _TERMS = 400
 
 @dataclass(frozen=True, slots=True)
 class SketchLoss:
-    """Losses of a sketch of so many registers that has seen so many owners."""
+    """Losses of a sketch with this many registers and owners."""
 
     registers: int
     owners: float

@@ -34,7 +34,7 @@ _HEAD = struct.Struct("<8sHHI")  # magic, version, nothing, length of the header
 
 @dataclass(frozen=True, slots=True)
 class SketchedDataset:
-    """The sketches of a dataset, and what a reader must know of them."""
+    """The sketches of a dataset, and what a reader must know about them."""
 
     name: str
     owner: str | None  # None: every row is an owner of its own
@@ -140,7 +140,7 @@ def _is_list_of_texts(value: object) -> bool:
 
 
 def write_datasets(folder: str | Path, datasets: list[SketchedDataset]) -> list[Path]:
-    """Write a file for each dataset into a folder, made if need be; both are for their owner only (0600, 0700)."""
+    """Write a file for each dataset into a folder, created if needed; only their owner can read them (0600, 0700)."""
     place = Path(folder)
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -46,7 +46,7 @@ def average_privacy_loss(registers: int, owners: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Leakage:
-    """What a sketch gives away to somebody with its key."""
+    """What a sketch reveals to somebody who has its key."""
 
     keyed: bool
     values_with_listed_owners: float  # share of the kept values whose owners can be looked up exactly

@@ -144,7 +144,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Everything a report says of one column or combination."""
+    """Everything a report says about one column or combination."""
 
     rows: int
     owners: Estimate
