@@ -12,13 +12,13 @@ import pyarrow as pa
 from benchmarks.tpch.closed_forms import Group, is_one_count, median_relative_error, share_withheld
 from benchmarks.tpch.repeat import answers, exact_answers
 from benchmarks.tpch.tables import delta_at
-from shoal.accounting.events import LaplaceNoise, OptimalSelection
+from shoal.accounting.events import LaplaceNoise, OptimalSelection, QuantileChoice
 from shoal.release.execute import fresh_sampling_key, measure
 
 if TYPE_CHECKING:
     from benchmarks.tpch.rows import Row
     from benchmarks.tpch.tables import Opened
-    from shoal.accounting.events import AdditiveNoise, Selection
+    from shoal.accounting.events import Randomised, Selection
     from shoal.plan.releases import SelectPlan
     from shoal.release.resolve_bounds import ResolvedTotals
 
@@ -101,7 +101,9 @@ def mechanism(select: SelectPlan, measured: ResolvedTotals) -> str:
     return noises if select.selection is None else f"{noises}; {_selection(select.selection)}"
 
 
-def _noise(noise: AdditiveNoise) -> str:
+def _noise(noise: Randomised) -> str:
+    if isinstance(noise, QuantileChoice):
+        return f"chosen, {float(noise.scale):,.4g} rows"
     if isinstance(noise, LaplaceNoise):
         return f"Laplace {float(noise.scale * noise.grid):,.4g}"
     return f"Gaussian {float(noise.sigma * noise.grid):,.4g}"

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal import params
-from shoal.accounting.events import LaplaceNoise
+from shoal.accounting.events import LaplaceNoise, QuantileChoice
 from shoal.mechanisms import group_selection
 from shoal.mechanisms.calibrate import noise_quantile, noise_standard_deviation
+from shoal.mechanisms.quantile_choice import rank_error
 from shoal.params import many
 from shoal.plan import nodes
+from shoal.plan.measures import Leaves
 from shoal.plan.releases import Inferred
 from shoal.release.output_names import output_names
 from shoal.sql.grammar.source_text import CallsAsWritten
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from shoal.accounting.ledger import Ledger
     from shoal.plan.releases import HistogramRelease, Release, SelectPlan, StatementPlan
     from shoal.release.output_names import OutputNames
+
+RANK_LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,22 @@ def _noise(noise: AdditiveNoise, *, relative: bool) -> dict[str, Any]:
     }
 
 
+def _choice(choice: QuantileChoice, leaves: int) -> dict[str, Any]:
+    """Quantiles that are chosen: how far from the rank, in rows, what is chosen may be."""
+    return {
+        "mechanism": "exponential",
+        "scale": float(choice.scale),
+        "grid": 1.0,
+        "sensitivity_per_group": choice.shift.per_coordinate,
+        "coordinates": choice.shift.coordinates,
+        "ranks": [float(target.fraction) for target in choice.targets],
+        "rows_from_the_end": max(target.margin for target in choice.targets),
+        "rank_error": {
+            str(float(target.fraction)): rank_error(choice, target, RANK_LEVEL, leaves) for target in choice.targets
+        },
+    }
+
+
 def _column(select: SelectPlan, index: int, names: OutputNames, written: CallsAsWritten) -> dict[str, Any]:
     column = select.columns[index]
     level = float(select.select.options.confidence_level)
@@ -141,6 +161,9 @@ def _column(select: SelectPlan, index: int, names: OutputNames, written: CallsAs
 def _release(release: Release) -> dict[str, Any]:
     relative = isinstance(release.bounds, Inferred)
     measure = release.measure
+    if isinstance(release.noise, QuantileChoice):
+        leaves = measure.leaf_count if isinstance(measure, Leaves) else 1
+        return {"measure": type(measure).__name__, "what": "ranks of leaves"} | _choice(release.noise, leaves)
     return {"measure": type(measure).__name__, "what": measure.words} | _noise(release.noise, relative=relative)
 
 
@@ -149,6 +172,8 @@ def _expected_error(releases: list[Release], level: float) -> float | None:
     if len(releases) != 1 or releases[0].measure.is_tree or isinstance(releases[0].bounds, Inferred):
         return None
     noise = releases[0].noise
+    if isinstance(noise, QuantileChoice):
+        return None
     return noise_quantile(noise, level) * float(noise.grid) if noise.shift.l1 else 0.0
 
 
@@ -258,5 +283,15 @@ def _called(column: dict[str, Any]) -> str:
 def _noise_text(noise: dict[str, Any]) -> str:
     if noise["mechanism"] == "none":
         return "no noise needed"
+    if noise["mechanism"] == "exponential":
+        return _choice_text(noise)
     unit = " × the bound found" if noise.get("relative_to_bounds") else ""
     return f"{noise['mechanism']} noise, scale {_number(noise['scale'])}{unit}, in steps of {noise['grid']:g}"
+
+
+def _choice_text(choice: dict[str, Any]) -> str:
+    error = max(choice["rank_error"].values())
+    ends = f", {choice['rows_from_the_end']:,} rows from the end" if choice["rows_from_the_end"] else ""
+    return (
+        f"exponential mechanism{ends}; the rank is off by at most {_number(error)} rows at {params.percent(RANK_LEVEL)}"
+    )

@@ -28,8 +28,16 @@ from planted import (
     stops_the_plan,
 )
 
-from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, Shift, ThresholdSelection
-from shoal.mechanisms import calibrate, group_selection, noise, quantiles
+from shoal.accounting.events import (
+    GaussianNoise,
+    LaplaceNoise,
+    OptimalSelection,
+    QuantileChoice,
+    RankTarget,
+    Shift,
+    ThresholdSelection,
+)
+from shoal.mechanisms import calibrate, group_selection, noise, quantile_choice, quantiles
 from shoal.mechanisms.entropy import seeded_entropy
 from shoal.mechanisms.sampling import samplers
 from shoal.mechanisms.sampling.inversion import enclose_exp
@@ -75,6 +83,56 @@ def a_sampler_that_draws_too_little(patch):
     honest = noise.wide_discrete_laplace
     patch.setattr(
         noise, "wide_discrete_laplace", lambda scale, size, entropy: honest(scale * Fraction(3, 5), size, entropy)
+    )
+
+
+def _medians():
+    """The median of rows in six leaves, as it is drawn; every letter is a row."""
+
+    def mechanism(data, n):
+        leaf = np.tile([ord(letter) - ord("a") for letter in data], n)
+        group = np.repeat(np.arange(n), len(data))
+        choice = QuantileChoice(Shift(1), Fraction(2), (RankTarget(Fraction(1, 2)),))
+        drawn = quantile_choice.ChosenQuantiles(n, group, leaf, np.ones_like(leaf), choice, 6, seeded_entropy(n))
+        return (drawn.quantiles([0.5])[:, 0] * 6).astype(np.int64)
+
+    return mechanism
+
+
+@planted(
+    "noise scale too small",
+    "the exponential mechanism forgets that the sum of weights moves too, and draws at half its scale",
+    TESTER,
+    is_caught_sampling(_medians, inputs=[("aabee", "aabeee")]),
+)
+def a_choice_without_its_two(patch):
+    honest = quantile_choice.chosen_leaves
+    patch.setattr(
+        quantile_choice,
+        "chosen_leaves",
+        lambda pieces, target, scale, entropy: honest(pieces, target, scale / 2, entropy),
+    )
+
+
+@planted(
+    "a release that nobody pays for",
+    "two quantiles are read and one is drawn and charged",
+    PLAN_CHECK,
+    stops_the_plan(
+        private(
+            "PERCENTILE_CONT(spend, 0.4, contribution_bounds_per_row => (0, 10))",
+            "PERCENTILE_CONT(spend, 0.6, contribution_bounds_per_row => (0, 10))",
+            options="epsilon=1",
+            group=None,
+        )
+    ),
+)
+def a_choice_that_pays_once(patch):
+    honest = assign_mechanisms.choice_of
+    patch.setattr(
+        assign_mechanisms,
+        "choice_of",
+        lambda part, epsilon: replace(honest(part, epsilon), targets=honest(part, epsilon).targets[:1]),
     )
 
 

@@ -119,12 +119,12 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPL
 
 -- A quantile tree
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) MEDIAN(age), MIN(age) FROM customers
---> release 0: Leaves(argument=c4, rows=1, branching=16, height=4) in [18, 100] + Laplace(scale 8, shift 1 × 4, grid 1)
---> release 1: Leaves(argument=c4, rows=1, extreme=min, branching=16, height=4) in [18, 100] + Laplace(scale 8, shift 1 × 4, grid 1)
+--> release 0: Leaves(argument=c4, rows=1, branching=16, height=4) in [18, 100] + choice of 1/2 (scale 4, shift 1 × 1, grid 1)
+--> release 1: Leaves(argument=c4, rows=1, extreme=min, branching=16, height=4) in [18, 100] + choice of 0 (44 rows inside) (scale 4, shift 1 × 1, grid 1)
 --> groups: all
---> charge: epsilon 1/2 for Laplace(scale 8, shift 1 × 4, grid 1)
---> charge: epsilon 1/2 for Laplace(scale 8, shift 1 × 4, grid 1)
---> note: Laplace noise: Gaussian noise would need delta > 0
+--> charge: epsilon 1/2 for choice of 1/2 (scale 4, shift 1 × 1, grid 1)
+--> charge: epsilon 1/2 for choice of 0 (44 rows inside) (scale 4, shift 1 × 1, grid 1)
+--> note: Quantiles are chosen among leaves, which is more accurate here than a noisy tree
 
 -- Rows instead of groups
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_rows_contributed = 10, noise = LAPLACE) site, COUNT(*), SUM(spend) FROM visits GROUP BY site
@@ -143,10 +143,13 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, noise = GAUSSIAN) COUNT(*)
 
 -- Bounds of each group, on request
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 3, inferred_bounds = PER_GROUP) region, SUM(income), MEDIAN(income) FROM customers GROUP BY region
---> release 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0 + Gaussian(sigma ≈ 6.57771e+09, shift 536870912 × 3, grid 1/2^29)
---> release 1: Leaves(argument=c5, rows=1, branching=16, height=4) in the bounds of histogram 1 + Gaussian(sigma ≈ 38.7441, shift 1 × 12, grid 1)
---> histogram 0 for each group: OwnerSum(argument=c5, is_integer=False) + Gaussian(sigma ≈ 12.2519, shift 1 × 3, grid 1)
---> histogram 1 for each group: Leaves(argument=c5, rows=1, branching=16, height=4) + Gaussian(sigma ≈ 19.372, shift 1 × 3, grid 1)
+--> release 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0 + Laplace(scale 6442450944, shift 536870912 × 3, grid 1/2^29)
+--> release 1: Leaves(argument=c5, rows=1, branching=16, height=4) in the bounds of histogram 1 + choice of 1/2 (scale 24, shift 1 × 3, grid 1)
+--> histogram 0 for each group: OwnerSum(argument=c5, is_integer=False) + Laplace(scale 12, shift 1 × 3, grid 1)
+--> histogram 1 for each group: Leaves(argument=c5, rows=1, branching=16, height=4) + Laplace(scale 12, shift 1 × 3, grid 1)
 --> groups: all
---> charge: epsilon 1, delta ≈ 1e-06 for 4 Gaussian parts together
---> note: Jointly calibrated Gaussian noise is the more accurate here
+--> charge: epsilon 1/4 for Laplace(scale 12, shift 1 × 3, grid 1)
+--> charge: epsilon 1/4 for Laplace(scale 12, shift 1 × 3, grid 1)
+--> charge: epsilon 1/4 for Laplace(scale 6442450944, shift 536870912 × 3, grid 1/2^29)
+--> charge: epsilon 1/4 for choice of 1/2 (scale 24, shift 1 × 3, grid 1)
+--> note: Quantiles are chosen among leaves, which is more accurate here than a noisy tree; Laplace noise for the rest

@@ -10,7 +10,14 @@ from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, OptimalSelection, ThresholdSelection
+from shoal.accounting.events import (
+    GaussianNoise,
+    JointGaussian,
+    LaplaceNoise,
+    OptimalSelection,
+    QuantileChoice,
+    ThresholdSelection,
+)
 from shoal.catalog import Catalog
 from shoal.engines.duckdb.engine import render
 from shoal.engines.statements.relations import name
@@ -387,6 +394,9 @@ def _bounds(bounds: Any) -> str:
 def _noise(noise: Any) -> str:
     spread = f" over {noise.shift.entries}" if noise.shift.entries is not None else ""
     moved = f"shift {noise.shift.per_coordinate} × {noise.shift.coordinates}{spread}, grid {_plain(noise.grid)}"
+    if isinstance(noise, QuantileChoice):
+        ranks = ", ".join(f"{t.fraction}{f' ({t.margin} rows inside)' if t.margin else ''}" for t in noise.targets)
+        return f"choice of {ranks} (scale {_plain(noise.scale)}, {moved})"
     if isinstance(noise, LaplaceNoise):
         return f"Laplace(scale {_plain(noise.scale)}, {moved})"
     # The exact σ comes out of a search; six digits of it tell everything a reader wants to know.
@@ -395,7 +405,7 @@ def _noise(noise: Any) -> str:
 
 def _event(event: Any) -> str:
     match event:
-        case LaplaceNoise():
+        case LaplaceNoise() | QuantileChoice():
             return f"epsilon {_plain(event.epsilon)} for {_noise(event)}"
         case GaussianNoise():
             return _noise(event)

@@ -175,7 +175,8 @@ def test_intervals_are_no_columns_and_are_refused_before_anything_is_spent(quiet
     assert refusal(quiet_shop, sql).code == "E_UNSUPPORTED"
 
 
-CUTS = f"{CLAUSE}({SURE}) site, APPROX_QUANTILES(spend, 2, contribution_bounds_per_row => (0, 9)) AS q FROM visits GROUP BY 1"
+PER_ROW = "contribution_bounds_per_row => (0, 9)"
+CUTS = f"{CLAUSE}({SURE}, noise = LAPLACE) site, APPROX_QUANTILES(spend, 2, {PER_ROW}) AS q FROM visits GROUP BY 1"
 
 
 @pytest.mark.parametrize(

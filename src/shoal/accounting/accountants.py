@@ -24,6 +24,7 @@ from shoal.accounting.events import (
     LaplaceNoise,
     OptimalSelection,
     PolicyLaplace,
+    QuantileChoice,
     Selection,
     ThresholdSelection,
 )
@@ -102,6 +103,7 @@ def plan_loss(events: Sequence[Event]) -> Loss:
     | Laplace noise, c coordinates moved by ≤ s steps, scale b | c·s/b | 0 | c·(s/b)²/2 | 0 |
     | Laplace noise of a policy, moved by ≤ s steps in all, scale b | s/b | 0 | (s/b)²/2 | 0 |
     | joint Gaussian noise (its claim is verified) | ε | δ | Σρ | 0 |
+    | m quantiles chosen in each of κ groups, c rows per owner, scale b | 2·m·κ·c/b | 0 | m·κ·c²/2b² | 0 |
     | optimal selection, κ groups | ε | δ | ε²/2κ | δ |
     | threshold (its noise must be charged beside it) | 0 | δ | 0 | δ |
 
@@ -125,6 +127,8 @@ def _event_loss(event: Event) -> Loss:
             return Loss(event.epsilon, Fraction(0), event.epsilon**2 / (2 * event.shift.coordinates), Fraction(0))
         case JointGaussian():
             return _joint_gaussian_loss(event)
+        case QuantileChoice():
+            return Loss(event.epsilon, Fraction(0), event.rho, Fraction(0))
         case OptimalSelection() | ThresholdSelection():
             return _selection_loss(event)
     raise InternalError("a plan holds an event that cannot be charged")

@@ -169,6 +169,65 @@ class ThresholdSelection:
         _require(self.max_groups_per_owner >= 1 and self.min_owners >= 1, "counts start at 1")
 
 
+@dataclass(frozen=True, slots=True)
+class RankTarget:
+    """Which rank of n rows is looked for: T = fraction·n, kept margin − ½ rows from either end (n/2 where they meet).
+
+    A margin of 1 looks for the outermost row itself, ½ rows from the end; 0 is no margin.
+
+    T grows by 0 to 1 with every row. `reach` is how far one row moves T − A and B − T, where A and B count the rows up to
+    and below some place: max(p, 1 − p) without a margin, 1 with one.
+    """
+
+    fraction: Fraction
+    margin: int = 0
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.fraction <= 1 and self.margin >= 0, "a rank lies between the least and the greatest")
+
+    @property
+    def reach(self) -> Fraction:
+        """How far one row moves the distance of any place from the rank."""
+        return Fraction(1) if self.margin else max(self.fraction, 1 - self.fraction)
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileChoice:
+    """One leaf for each target in each group, by the exponential mechanism: P[leaf] ∝ exp(−distance/(reach·scale)).
+
+    The distance of a leaf is how many rows lie between its own rows and the rank that is looked for. `shift` says how many
+    rows one owner adds: per_coordinate to one group, in `coordinates` groups. c rows move every distance by at most
+    c·reach, and with it each logarithm by at most c/scale, up or down, and the logarithm of their sum likewise: a draw
+    loses 2c/scale. ε = 2·targets·l1/scale; ρ = targets·l2²/(2·scale²), see docs/theory/quantiles.md.
+    """
+
+    shift: Shift
+    scale: Fraction
+    targets: tuple[RankTarget, ...]
+
+    def __post_init__(self) -> None:
+        _require(self.scale > 0 and self.shift.l1 > 0, "a choice needs a positive scale, and rows to choose among")
+        _require(bool(self.targets), "a choice looks for a rank")
+
+    @property
+    def grid(self) -> Fraction:
+        """Rows are counted in ones."""
+        return Fraction(1)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The pure loss of all draws together."""
+        return Fraction(2 * len(self.targets) * self.shift.l1) / self.scale
+
+    @property
+    def rho(self) -> Fraction:
+        """The zCDP loss: a draw whose log-ratios lie in an interval of length e has e²/8."""
+        return len(self.targets) * self.shift.l2_squared / (2 * self.scale**2)
+
+
+Randomised = AdditiveNoise | QuantileChoice
+"""How a release is made private: noise on its numbers, or a choice that goes by them."""
+
 Selection = OptimalSelection | ThresholdSelection
-Event = LaplaceNoise | PolicyLaplace | JointGaussian | OptimalSelection | ThresholdSelection
+Event = LaplaceNoise | PolicyLaplace | JointGaussian | QuantileChoice | OptimalSelection | ThresholdSelection
 """What a plan may be charged with. `GaussianNoise` enters through `JointGaussian` only."""

@@ -10,8 +10,8 @@ plan with such a release is refused.
    P[X + v ≥ k] − e^ε·P[X ≥ k] grows with v: the pair (X, X + s) dominates every smaller move, in both directions by
    symmetry, and the product over coordinates dominates the release.
 2. An (ε, δ)-private decision is dominated by: everything is revealed with chance δ, else randomised response at ε.
-   Optimal selection is κ such decisions at (ε/κ, δ₁), δ in all. A threshold reveals with chance δ beyond its noise,
-   which is charged as noise. These chances are added outside, in exact rationals.
+   Optimal selection is κ such decisions at (ε/κ, δ₁), δ in all; a chosen quantile is one at (ε, 0) in each group. A threshold
+   reveals with chance δ beyond its noise, which is charged as noise. These chances are added outside, in exact rationals.
 3. Losses are rounded up to a grid and masses beyond it count as infinite loss, so hockey-stick divergences only grow.
    What floating point and the library's Fourier transforms may lose is added as an allowance of 10⁻¹¹ per coordinate
    (a transform of n ≤ 2²⁰ points errs by at most 3·u·log₂n in L2, so a tail by √n times that).
@@ -35,6 +35,7 @@ from shoal.accounting.events import (
     JointGaussian,
     LaplaceNoise,
     OptimalSelection,
+    QuantileChoice,
     ThresholdSelection,
 )
 from shoal.accounting.zcdp import zcdp_delta, zcdp_epsilon
@@ -44,7 +45,7 @@ from shoal.exact import float_above, float_below
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shoal.accounting.events import Event
+    from shoal.accounting.events import Event, Shift
 
 LARGEST_EPSILON = 50
 """Beyond it the loss is almost surely close to its mean, and nothing is gained."""
@@ -209,6 +210,10 @@ def _parts(events: Sequence[Event]) -> Counter[_Part]:
             case JointGaussian():
                 for noise in event.parts:
                     _add_noise(parts, noise)
+            case QuantileChoice():
+                _require_not_spread(event.shift)
+                draws = len(event.targets) * event.shift.coordinates
+                parts[_Response(event.epsilon / draws)] += draws
             case OptimalSelection() | ThresholdSelection():
                 epsilon, copies = rule_of(event).responses(event) or (Fraction(0), 0)
                 if epsilon > 0:
@@ -219,10 +224,14 @@ def _parts(events: Sequence[Event]) -> Counter[_Part]:
 def _add_noise(parts: Counter[_Part], noise: AdditiveNoise) -> None:
     if noise.shift.per_coordinate == 0:
         return
-    if noise.shift.touched > noise.shift.coordinates:
-        raise InternalError("the losses of moves that may spread cannot be composed numerically")
+    _require_not_spread(noise.shift)
     scale = noise.sigma if isinstance(noise, GaussianNoise) else noise.scale
     parts[_Noise(isinstance(noise, GaussianNoise), noise.shift.per_coordinate, scale)] += noise.shift.coordinates
+
+
+def _require_not_spread(shift: Shift) -> None:
+    if shift.touched > shift.coordinates:
+        raise InternalError("the losses of moves that may spread cannot be composed numerically")
 
 
 # --- one part, from the library or on its grid ------------------------------------------------------------------------

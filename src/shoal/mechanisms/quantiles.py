@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import InternalError
-from shoal.mechanisms.calibrate import approx_bounds_threshold
+from shoal.mechanisms.calibrate import approx_bounds_threshold, noise_quantile
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.noise import draw_noise
 
@@ -36,6 +36,9 @@ Reals = npt.NDArray[np.float64]
 
 BRANCHING = 16
 HEIGHT = 4
+LEVEL_OF_THE_ENDS = 0.993
+"""How unlikely a noisy count is that is taken for rows beyond either end of the data: five scales of Laplace noise."""
+
 NO_FALSE_BIN = tuple(1 - Fraction(1, 10**digits) for digits in range(9, 1, -1))
 """The chances of no false bin that are tried one after the other: strict first, at no cost."""
 
@@ -87,8 +90,9 @@ class NoisyForest:
 
     def quantiles(self, probabilities: Sequence[float]) -> Reals:
         """Positions in [0, 1] between L and U, of shape (groups, probabilities), monotone in the probability."""
-        rest = np.tile(np.clip(np.asarray(probabilities, dtype=np.float64), 0.0, 1.0), self._groups)
         node = np.repeat(np.arange(self._groups, dtype=np.int64), len(probabilities))
+        asked = np.tile(np.clip(np.asarray(probabilities, dtype=np.float64), 0.0, 1.0), self._groups)
+        rest = self._away_from_the_ends(asked, node)
         rows = np.full(len(node), np.nan)  # what was found for the node itself; the root is not counted
         for level in range(self._height):
             children = self._children_of(level, node, rows)
@@ -98,6 +102,18 @@ class NoisyForest:
         leaves = self._branching**self._height
         positions: Reals = (node % leaves + rest) / leaves
         return positions.reshape(self._groups, len(probabilities))
+
+    def _away_from_the_ends(self, asked: Reals, root: Counts) -> Reals:
+        """The shares 0 and 1, moved inwards by as many rows as noise alone makes up, at most to the middle.
+
+        Looking for the very first row finds the first noisy count above 0, wherever the rows are.
+        """
+        ends = (asked == 0) | (asked == 1)
+        if not ends.any() or not self._noise.shift.l1:
+            return asked
+        rows = np.maximum(self._children_of(0, root, np.full(len(root), np.nan)).sum(axis=1), 1.0)
+        inside = np.minimum(noise_quantile(self._noise, LEVEL_OF_THE_ENDS) / rows, 0.5)
+        return np.where(ends, np.where(asked == 0, inside, 1 - inside), asked)
 
     def _children_of(self, level: int, node: Counts, rows: Reals) -> Reals:
         """What was found for the children of each node, drawing noise for nodes that are visited for the first time."""

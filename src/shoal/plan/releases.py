@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from shoal.accounting.accountants import Loss
-    from shoal.accounting.events import AdditiveNoise, Event, Selection
+    from shoal.accounting.events import AdditiveNoise, Event, Randomised, Selection
     from shoal.params import Bounds
     from shoal.plan.aggregates import Aggregate
     from shoal.plan.expressions import Expression, Position
@@ -108,7 +108,7 @@ class Release:
     """A measure and its noise. With `Inferred` bounds the noise is given for bounds of one unit, and stretched with them."""
 
     measure: Measure
-    noise: AdditiveNoise
+    noise: Randomised
     bounds: Bounds | Inferred | None
 
 
@@ -141,7 +141,7 @@ class SelectPlan:
         """Whether every group that is shown gets bounds of its own."""
         return any(release.histogram.per_group for release in self.histograms)
 
-    def share_of_joint_release(self, noise: AdditiveNoise) -> float | None:
+    def share_of_joint_release(self, noise: Randomised) -> float | None:
         """Which part of the squared norm Σ Δ²/σ² a noise has, where it is part of a joint Gaussian release."""
         from shoal.accounting.events import JointGaussian
 

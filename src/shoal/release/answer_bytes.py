@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import pyarrow as pa
 
-from shoal.accounting.events import GaussianNoise, LaplaceNoise, Shift
+from shoal.accounting.events import Randomised, RankTarget, Shift
 from shoal.errors import InternalError, ShoalError
 from shoal.params import Bounds
 from shoal.plan.aggregates import Aggregate, NoisyMeasure
@@ -39,7 +39,7 @@ MEDIA_TYPE = "application/vnd.shoal.answer"
 _FIELDS = frozenset({"promise", "epsilon", "delta", "level", "private", "notes", "columns", "spreads"})
 _CLASSES = {
     **{kind.__name__: kind for union in (Aggregate, Measure) for kind in get_args(union)},
-    **{kind.__name__: kind for kind in (LaplaceNoise, GaussianNoise, Shift, Bounds, Steps)},
+    **{kind.__name__: kind for kind in (*get_args(Randomised), RankTarget, Shift, Bounds, Steps)},
     **{kind.__name__: kind for kind in (CopiedSpread, OneDraw, Ratio, QuantileSpread, PrefixNoise)},
 }
 """What may be in the bytes: public parameters of a release."""
@@ -215,7 +215,7 @@ def _read_taken(data: Any) -> NoisyMeasure:
     measure, noise, grid, bounds, steps = (
         _value(data[name]) for name in ("measure", "noise", "grid", "bounds", "steps")
     )
-    _require(isinstance(measure, get_args(Measure)) and isinstance(noise, LaplaceNoise | GaussianNoise))
+    _require(isinstance(measure, get_args(Measure)) and isinstance(noise, get_args(Randomised)))
     _require(isinstance(grid, Fraction) and isinstance(bounds, Bounds | None) and isinstance(steps, Steps | None))
     return NoisyMeasure(measure, noise, grid, bounds, steps, np.array(NO_VALUES))
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoal.accounting.events import QuantileChoice
 from shoal.errors import InternalError
 from shoal.mechanisms import calibrate, group_selection, quantiles
 from shoal.mechanisms.noise import add_noise
+from shoal.mechanisms.quantile_choice import ChosenQuantiles
 from shoal.params import Bounds, many
 from shoal.plan.aggregates import NoisyMeasure
 from shoal.plan.measures import Leaves
@@ -22,8 +24,9 @@ from shoal.plan.totals import ExactTotals, LeafCounts
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shoal.accounting.events import AdditiveNoise
+    from shoal.accounting.events import Randomised
     from shoal.mechanisms.entropy import Entropy
+    from shoal.plan.aggregates.noisy_measure import Forest
     from shoal.plan.measures import Histogram
     from shoal.plan.releases import HistogramRelease, SelectPlan
     from shoal.release.resolve_bounds import ResolvedTotals
@@ -92,6 +95,8 @@ def reading(
             raise InternalError("only leaves have a tree")
         forest = _forest(release_.measure, total, order, noise, entropy)
         return NoisyMeasure(release_.measure, noise, grid, bounds, steps, empty, forest)
+    if isinstance(noise, QuantileChoice):
+        raise InternalError("only leaves are chosen among")
     if plan.shared_count == index and noisy_owners is not None:
         values: NDArray[Any] = np.asarray(noisy_owners)[order]
     else:
@@ -100,18 +105,18 @@ def reading(
 
 
 def _forest(
-    measure_: Leaves, counts: LeafCounts, order: NDArray[np.int64], noise: AdditiveNoise, entropy: Entropy
-) -> quantiles.NoisyForest:
-    """Noisy trees of the groups that are shown, and of no other."""
+    measure_: Leaves, counts: LeafCounts, order: NDArray[np.int64], noise: Randomised, entropy: Entropy
+) -> Forest:
+    """Noisy trees, or chosen quantiles, of the groups that are shown, and of no other."""
     shown = np.full(max(int(counts.groups.max(initial=-1)), int(order.max(initial=-1))) + 1, -1, dtype=np.int64)
     shown[order] = np.arange(len(order))
     group = shown[counts.groups]
     kept = group >= 0
+    shown_counts = len(order), group[kept], counts.leaves[kept], counts.counts[kept]
+    if isinstance(noise, QuantileChoice):
+        return ChosenQuantiles(*shown_counts, noise, measure_.leaf_count, entropy)
     return quantiles.NoisyForest(
-        len(order),
-        group[kept],
-        counts.leaves[kept],
-        counts.counts[kept],
+        *shown_counts,
         noise,
         branching=measure_.branching,
         height=measure_.height,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from shoal.accounting.events import GaussianNoise, LaplaceNoise, Shift
+from shoal.accounting.events import GaussianNoise, LaplaceNoise, QuantileChoice, Shift
 from shoal.errors import InternalError
 from shoal.exact import power_of_two_below
 from shoal.mechanisms.gaussian_certificate import MOST_SHRUNK, SHRINKS_FROM
@@ -15,7 +15,7 @@ from shoal.plan.releases import Inferred
 from shoal.plan.totals import ExactTotals, GridMeasure, TotalsQuery, grid_measure_of
 
 if TYPE_CHECKING:
-    from shoal.accounting.events import AdditiveNoise
+    from shoal.accounting.events import AdditiveNoise, Randomised
     from shoal.plan.measures import Measure
     from shoal.plan.releases import Release, SelectPlan
 
@@ -26,7 +26,7 @@ class ResolvedTotals:
 
     measurement: ExactTotals
     tasks: tuple[GridMeasure | None, ...]
-    noises: tuple[AdditiveNoise, ...]
+    noises: tuple[Randomised, ...]
     bounds: tuple[Bounds | None, ...]
     found: tuple[Bounds | None, ...]
     outside: tuple[float | None, ...] = ()
@@ -43,9 +43,7 @@ def totals_query(plan: SelectPlan, tasks: tuple[GridMeasure, ...]) -> TotalsQuer
     return TotalsQuery(plan.select.input, plan.select.keys, tasks, (), plan.contribution, plan.select.public_groups)
 
 
-def resolve(
-    release: Release, found: tuple[Bounds | None, ...]
-) -> tuple[GridMeasure | None, AdditiveNoise, Bounds | None]:
+def resolve(release: Release, found: tuple[Bounds | None, ...]) -> tuple[GridMeasure | None, Randomised, Bounds | None]:
     """A release with its bounds filled in: the task for the engine, and the noise stretched to them."""
     measure_, noise = release.measure, release.noise
     if not isinstance(release.bounds, Inferred):
@@ -57,6 +55,8 @@ def resolve(
         bounds = Bounds(Fraction(0), Fraction(1))
     if measure_.is_tree:
         return grid_measure_of(measure_, bounds, noise.grid), noise, bounds
+    if isinstance(noise, QuantileChoice):
+        raise InternalError("only leaves are chosen among")
     unit = _unit(measure_, bounds)
     if unit == 0:
         still = LaplaceNoise(Shift(0, noise.shift.coordinates, noise.shift.entries), Fraction(0))

@@ -10,7 +10,7 @@ threshold on the owner count (part of the same joint release), or beside an opti
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from shoal.accounting.events import (
     GaussianNoise,
     JointGaussian,
     LaplaceNoise,
+    QuantileChoice,
     Shift,
     ThresholdSelection,
 )
@@ -27,20 +28,23 @@ from shoal.mechanisms import calibrate, group_selection
 from shoal.mechanisms.group_selection import RULES
 from shoal.mechanisms.selection import thresholds
 from shoal.plan.releases import Column, HistogramRelease, Release, SelectPlan
-from shoal.rewrite.bound_contributions import bins_shift
+from shoal.rewrite.bound_contributions import bins_shift, choose_quantiles
 from shoal.rewrite.select_groups import delta_of
-from shoal.rewrite.sizing import Sized, reach, sized
+from shoal.rewrite.sizing import Sized, choice_of, reach, sized
 from shoal.rewrite.weights import joint_weights, weights_by_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shoal.accounting.events import AdditiveNoise, Event, Selection
+    from shoal.accounting.events import AdditiveNoise, Event, Randomised, Selection
     from shoal.mechanisms.selection.rule import Rule, SelectionApart
     from shoal.rewrite.draft import Draft, Part, Unit
 
 LAPLACE_95, GAUSSIAN_95 = math.log(20), 1.96
 SLACK = 1 + 1e-6
+RANKS_OF_A_TREE = 1.8
+"""About how many times the error of one node a rank read off a tree is wrong (measured: docs/theory/quantiles.md)."""
+
 NEARLY_ALL = Fraction(99, 100)
 LARGER_SHARES = 4
 """How often the share of a selection is enlarged before it is given up; owners go by 1/ε, so that one step mostly does."""
@@ -50,7 +54,7 @@ LARGER_SHARES = 4
 class Candidate:
     """One complete assignment: noise of every part and histogram, the selection, what it costs and how good it is."""
 
-    parts: tuple[AdditiveNoise, ...]
+    parts: tuple[Randomised, ...]
     histograms: tuple[AdditiveNoise, ...]
     selection: Selection | None
     shared: bool
@@ -79,7 +83,10 @@ class Errors:
     owners: float
 
 
-def _width(noise: AdditiveNoise) -> float:
+def _width(noise: Randomised) -> float:
+    if isinstance(noise, QuantileChoice):
+        reaches = max(target.reach for target in noise.targets)
+        return LAPLACE_95 * float(reaches * noise.scale) / RANKS_OF_A_TREE
     if isinstance(noise, LaplaceNoise):
         return LAPLACE_95 * float(noise.scale) * float(noise.grid)
     return GAUSSIAN_95 * float(noise.sigma) * float(noise.grid)
@@ -88,6 +95,9 @@ def _width(noise: AdditiveNoise) -> float:
 def assign_mechanisms(draft: Draft) -> SelectPlan:
     """The finished plan of one private SELECT."""
     candidates = _candidates(draft, Budget(draft))
+    chosen = choose_quantiles(draft)
+    if chosen is not None:
+        candidates += _candidates(chosen, Budget(chosen))
     fair = [candidates[0], *(c for c in candidates[1:] if _nowhere_worse(c, candidates[0], spare_of(draft)))]
     return finished(draft, min(fair, key=Candidate.score))
 
@@ -151,7 +161,9 @@ def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
         )
     if moves and budget.delta > 0 and (noise == "GAUSSIAN" or (noise == "AUTO" and budget.is_even)):
         for rule in reversed(rules):  # the joint threshold first: it often surpasses a selection apart
-            if not _surpassed(draft, found, partial(_least_beside, draft, budget, rule)):
+            if any(part.targets for part in draft.parts):
+                found += _gaussian_beside_choices(draft, budget, rule)
+            elif not _surpassed(draft, found, partial(_least_beside, draft, budget, rule)):
                 found.append(_with_gaussian(draft, budget, rule))
     if noise != "GAUSSIAN":
         for rule in rules[1:]:
@@ -173,6 +185,9 @@ def _why(draft: Draft, budget: Budget, noise: str) -> str:
     """The reason for a kind of noise in words; that it is the more accurate one only where the planner could choose."""
     name = "Laplace noise" if noise == "LAPLACE" else "Jointly calibrated Gaussian noise"
     options = draft.select.options
+    if any(part.targets for part in draft.parts):
+        left = "" if all(part.targets for part in draft.parts) else f"; {name} for the rest"
+        return f"Quantiles are chosen among leaves, which is more accurate here than a noisy tree{left}"
     if not any(part_moves(part) for part in draft.parts):
         return "No owner can change these numbers, so they get no noise"
     if options.noise == noise:
@@ -248,7 +263,9 @@ def joins_gaussian(rule: Rule | None) -> bool:
 # ---- Laplace -----------------------------------------------------------------------------------------------------
 
 
-def _laplace(part: Part, epsilon: Fraction) -> LaplaceNoise:
+def _laplace(part: Part, epsilon: Fraction) -> LaplaceNoise | QuantileChoice:
+    if part.targets:
+        return choice_of(part, epsilon)
     if not part_moves(part):
         return LaplaceNoise(Shift(0, part.coordinates), Fraction(0))
     on_grid = sized(part, part.coordinates * reach(part) / epsilon)
@@ -285,7 +302,7 @@ def _laplace_shares(draft: Draft, budget: Budget) -> tuple[list[Fraction], list[
 
 
 def _laplace_selection(
-    draft: Draft, budget: Budget, rule: Rule | None, noises: tuple[LaplaceNoise, ...]
+    draft: Draft, budget: Budget, rule: Rule | None, noises: tuple[Randomised, ...]
 ) -> tuple[Selection | None, tuple[Event, ...]]:
     if rule is None:
         return None, ()
@@ -293,6 +310,7 @@ def _laplace_selection(
         apart = _selection_apart(draft, rule, budget.selection, budget.delta)
         return apart.selection, apart.events
     noise = noises[draft.units[draft.shared_unit].parts[0]]
+    assert isinstance(noise, LaplaceNoise)  # noqa: S101 - owners are counted
     selected = thresholds.on_released_count(
         noise, draft.contribution.groups, draft.select.options.min_owners, budget.delta
     )
@@ -341,6 +359,31 @@ def _with_gaussian(draft: Draft, budget: Budget, rule: Rule | None) -> Candidate
     shared = isinstance(selection, ThresholdSelection) and selection.released
     why = _why(draft, budget, "GAUSSIAN")
     return Candidate(noises[:size], noises[size : size + len(draft.histograms)], selection, shared, events, why)
+
+
+def _gaussian_beside_choices(draft: Draft, budget: Budget, rule: Rule | None) -> list[Candidate]:
+    """Quantiles that are chosen keep their shares of ε; all other numbers are one jointly calibrated release."""
+    rest = [index for index, part in enumerate(draft.parts) if not part.targets]
+    if draft.histograms or not any(part_moves(draft.parts[index]) for index in rest):
+        return []  # found bounds are charged together with what they stretch
+    epsilons = _laplace_shares(draft, budget)[0]
+    chosen = {i: choice_of(part, epsilons[i]) for i, part in enumerate(draft.parts) if part.targets}
+    units = [unit for unit in draft.units if chosen.keys().isdisjoint(unit.parts)]
+    shared = None if draft.shared_unit is None else units.index(draft.units[draft.shared_unit])
+    left = budget.epsilon - sum((c.epsilon for c in chosen.values()), Fraction(0))
+    options = replace(draft.select.options, epsilon=left)
+    others = replace(
+        draft,
+        select=replace(draft.select, options=options),
+        parts=tuple(draft.parts[index] for index in rest),
+        units=tuple(replace(unit, parts=tuple(rest.index(i) for i in unit.parts)) for unit in units),
+        shared_unit=shared,
+    )
+    joint = _with_gaussian(others, Budget(others), rule)
+    parts = dict(zip(rest, joint.parts, strict=True)) | chosen
+    noises = tuple(parts[index] for index in range(len(draft.parts)))
+    why = _why(draft, budget, "GAUSSIAN")
+    return [replace(joint, parts=noises, events=(*chosen.values(), *joint.events), why=why)]
 
 
 def _shared_part(draft: Draft) -> int | None:

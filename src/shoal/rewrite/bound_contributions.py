@@ -6,7 +6,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from shoal.accounting.events import Shift
+from shoal.accounting.events import RankTarget, Shift
+from shoal.mechanisms.quantile_choice import planned_fraction
 from shoal.plan.releases import AggregateCall, Contribution, PrivateSelect
 from shoal.rewrite.draft import Draft, Part, Unit
 
@@ -52,6 +53,37 @@ def _parts_of(call: AggregateCall, contribution: Contribution) -> list[Part]:
         )
         for measure in call.aggregate.measures_within(call.bounds)
     ]
+
+
+def choose_quantiles(draft: Draft) -> Draft | None:
+    """The draft with quantiles that are chosen among leaves, not counted in a tree; None without any, or where noise was named.
+
+    A tree pays for every level and answers any number of quantiles of a column; a choice pays for every quantile, and one owner
+    adds rows to its groups, whatever the levels. Which of the two is more accurate is left to `assign_mechanisms`.
+    """
+    if draft.select.options.noise != "AUTO" or not any(part.measure.is_tree for part in draft.parts):
+        return None
+    return replace(draft, parts=tuple(_chosen(draft, index) for index in range(len(draft.parts))))
+
+
+def _chosen(draft: Draft, index: int) -> Part:
+    part = draft.parts[index]
+    if not part.measure.is_tree:
+        return part
+    return replace(
+        part,
+        targets=tuple(RankTarget(rank) for rank in _ranks(draft, index)),
+        coordinates=part.coordinates // part.measure.levels,
+        entries=None if part.entries is None else part.entries // part.measure.levels,
+    )
+
+
+def _ranks(draft: Draft, index: int) -> list[Fraction]:
+    """All ranks that any aggregate reads off these leaves."""
+    reading = [u for u, unit in enumerate(draft.units) if index in unit.parts]
+    calls = [c.aggregate for c, u in zip(draft.select.aggregates, draft.unit_of_call, strict=True) if u in reading]
+    asked = [rank for aggregate in calls for rank in aggregate.ranks]
+    return sorted({planned_fraction(rank) for rank in asked})
 
 
 def bins_shift(histogram: Histogram, contribution: Contribution) -> Shift:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from shoal.accounting.events import RankTarget
     from shoal.params import Bounds
     from shoal.plan.measures import Histogram, Measure
     from shoal.plan.releases import Contribution, Inferred, PrivateSelect
@@ -24,6 +25,8 @@ class Part:
     bounds: Bounds | Inferred | None
     coordinates: int
     entries: int | None = None
+    targets: tuple[RankTarget, ...] = ()
+    """Ranks to be found by choosing among leaves, instead of counting them in a noisy tree."""
 
 
 @dataclass(frozen=True, slots=True)

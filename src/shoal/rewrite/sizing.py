@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from shoal.accounting.events import Shift
+from shoal.accounting.events import QuantileChoice, RankTarget, Shift
+from shoal.errors import InternalError
 from shoal.exact import power_of_two_below
+from shoal.mechanisms.certified import round_scale_up
+from shoal.mechanisms.quantile_choice import outer_margin
 from shoal.params import Bounds
-from shoal.plan.measures import Steps
+from shoal.plan.measures import Leaves, Steps
 from shoal.plan.releases import Inferred
 from shoal.plan.totals import row_grid_of
 
@@ -83,3 +86,14 @@ def _square_below(grid: Fraction) -> Fraction:
     """The largest even power of two that is not above the grid, so that rows have a grid of their own."""
     exponent = grid.numerator.bit_length() - grid.denominator.bit_length()
     return Fraction(2) ** (exponent - exponent % 2)
+
+
+def choice_of(part: Part, epsilon: Fraction) -> QuantileChoice:
+    """The choice that spends ε; the ends of the data are looked for at a distance from the ends that the scale asks for."""
+    if not isinstance(part.measure, Leaves):
+        raise InternalError("only leaves can be chosen among")
+    shift = Shift(part.measure.rows, part.coordinates, part.entries)
+    scale = round_scale_up(2 * len(part.targets) * shift.l1 / epsilon)
+    margin = outer_margin(scale, part.measure.leaf_count)
+    targets = tuple(RankTarget(t.fraction, margin if t.fraction in {0, 1} else 0) for t in part.targets)
+    return QuantileChoice(shift, scale, targets)

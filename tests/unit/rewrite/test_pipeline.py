@@ -67,7 +67,7 @@ def test_plans_as_they_are_pass(quiet_shop, name):
 
 def smaller(noise):
     """The same noise at nine tenths of its scale."""
-    if isinstance(noise, LaplaceNoise):
+    if not isinstance(noise, GaussianNoise):
         return replace(noise, scale=noise.scale * Fraction(9, 10))
     return replace(noise, sigma=noise.sigma * Fraction(9, 10))
 

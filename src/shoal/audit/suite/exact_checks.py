@@ -6,6 +6,7 @@ a slip in one is not repeated in the other. Floats with 15 digits, a relative to
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +20,7 @@ from shoal.mechanisms import calibrate
 from shoal.mechanisms.selection import keep_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -117,10 +118,32 @@ def optimal_selection(epsilon: float) -> Computed:
     return _compared(_any_group(float(largest / whole)), DELTA)
 
 
+def quantile_choice(epsilon: float) -> Computed:
+    """The largest P[leaf] − e^ε·P′[leaf], both ways, between all small groups that differ by one row."""
+    worst = 0.0
+    for fraction in (0.5, 0.9):
+        for counts in itertools.product(range(4), repeat=4):
+            for leaf in range(4):
+                more = [count + (place == leaf) for place, count in enumerate(counts)]
+                laws = choice_law(counts, fraction, epsilon), choice_law(more, fraction, epsilon)
+                worst = max(worst, *(float(np.max(a - math.exp(epsilon) * b)) for a, b in (laws, laws[::-1])))
+    return _compared(max(worst, 0.0), DELTA)
+
+
+def choice_law(counts: Sequence[int], fraction: float, epsilon: float) -> NDArray[np.float64]:
+    """The chance of every leaf: exp(−ε·d/2r), d rows between the leaf's own and the rank, r = max(p, 1 − p)."""
+    rank, reach = fraction * sum(counts), max(fraction, 1 - fraction)
+    upto = np.cumsum(counts)
+    far = np.maximum(0.0, np.maximum(rank - upto, upto - counts - rank))
+    weights = np.exp(-epsilon * (far - far.min()) / (2 * reach))
+    return np.asarray(weights / weights.sum())
+
+
 LAWS: tuple[tuple[str, str, Callable[[float], Computed]], ...] = (
     ("Gaussian count", "calibration at δ = 10⁻⁶", gaussian_count),
     ("Gaussian count in 3 groups", "calibration at δ = 10⁻⁶", lambda epsilon: gaussian_count(epsilon, 3)),
     ("Laplace threshold, 3 groups", "calibration at δ = 10⁻⁶", laplace_threshold),
     ("Gaussian threshold, 3 groups", "calibration at δ = 10⁻⁶", gaussian_threshold),
+    ("chosen quantiles", "all groups of up to 12 rows in 4 leaves", quantile_choice),
     ("optimal selection, 3 groups", "calibration at δ = 10⁻⁶", optimal_selection),
 )

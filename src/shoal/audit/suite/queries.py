@@ -100,6 +100,16 @@ QUERIES: tuple[PrivateQuery, ...] = (
     ),
     _aggregate("MIN", f"MIN(x, {_IN_ROW} => (0, 10))", 2),
     _aggregate("MAX", f"MAX(x, {_IN_ROW} => (0, 10))", 2),
+    PrivateQuery(
+        "aggregates",
+        "MEDIAN off a tree",
+        f"MEDIAN(x, {_IN_ROW} => (0, 10)) AS answer FROM visits",
+        "noise=LAPLACE",
+        slower=2,
+    ),
+    PrivateQuery(
+        "aggregates", "MAX off a tree", f"MAX(x, {_IN_ROW} => (0, 10)) AS answer FROM visits", "noise=LAPLACE", slower=2
+    ),
     _selection("optimal", "group_selection_strategy=OPTIMAL, noise=LAPLACE", _SUM_BY_SITE),
     _selection("Laplace threshold", "group_selection_strategy=LAPLACE_THRESHOLD, noise=LAPLACE", _SUM_BY_SITE),
     _selection("Laplace threshold, count shown", "group_selection_strategy=LAPLACE_THRESHOLD, noise=LAPLACE"),

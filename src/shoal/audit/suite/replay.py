@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.accounting.events import Shift
+from shoal.accounting.events import QuantileChoice, Shift
 from shoal.accounting.ledger import Ledger
 from shoal.catalog import Catalog
 from shoal.engines.base import EngineFailure
 from shoal.engines.sources import open_source
 from shoal.errors import ShoalError
 from shoal.mechanisms.entropy import seeded_entropy
+from shoal.plan.measures import Leaves
 from shoal.plan.totals import LeafCounts
 from shoal.release.bounds_per_group import find_bounds, measure_classes, release_by_group
 from shoal.release.execute import fresh_sampling_key, infer, measure, release, with_stored_rows
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from shoal.engines.base import Engine
-    from shoal.plan.releases import SelectPlan, StatementPlan
+    from shoal.plan.releases import Release, SelectPlan, StatementPlan
     from shoal.plan.totals import ExactTotals, SamplingKey, TotalsQuery
     from shoal.release.resolve_bounds import ResolvedTotals
     from shoal.release.stored_rows import StoredRows
@@ -282,8 +283,7 @@ def _select_entries(plan: SelectPlan, measured: list[ResolvedTotals]) -> Iterato
     yield _entry("groups that exist", reach if plan.selection is not None else Shift(0), dict.fromkeys(appeared, 1))
     for index, (item, noise) in enumerate(zip(plan.releases, measured[0].noises, strict=True)):
         vectors = [
-            _vector(names, side.measurement.totals[index], item.measure)
-            for names, side in zip(groups, measured, strict=True)
+            _vector(names, side.measurement.totals[index], item) for names, side in zip(groups, measured, strict=True)
         ]
         yield from _compared(
             type(item.measure).__name__, noise.shift, vectors if item.measure.additive else vectors[:2]
@@ -302,14 +302,16 @@ def _group_names(measurement: ExactTotals) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in measurement.keys.to_pylist()] or [()] * len(measurement.owners)
 
 
-def _vector(groups: list[tuple[Any, ...]], total: Any, measured: Any) -> Moves:
-    """What a release adds noise to: a number a group, or a number for every node of every group's tree below its root."""
-    if not hasattr(total, "leaves"):
+def _vector(groups: list[tuple[Any, ...]], total: Any, item: Release) -> Moves:
+    """What a release goes by: a number a group, or one for every node of every group's tree below its root, or for every leaf."""
+    leaves = item.measure
+    if not hasattr(total, "leaves") or not isinstance(leaves, Leaves):
         return {group: int(value) for group, value in zip(groups, total, strict=True)}
+    levels = 1 if isinstance(item.noise, QuantileChoice) else leaves.height
     vector: Moves = {}
     for group, leaf, count in zip(total.groups.tolist(), total.leaves.tolist(), total.counts.tolist(), strict=True):
-        for level in range(measured.height):
-            node = (groups[group], level, leaf // measured.branching**level)
+        for level in range(levels):
+            node = (groups[group], level, leaf // leaves.branching**level)
             vector[node] = vector.get(node, 0) + count
     return vector
 

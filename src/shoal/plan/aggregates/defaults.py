@@ -8,6 +8,7 @@ from shoal.plan.aggregates.noisy_measure import half_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from shoal.params import Bounds
     from shoal.plan.known_bounds import Known
@@ -32,6 +33,11 @@ class AggregateDefaults:
     def feed(self) -> Measure | None:
         """What a histogram looks at whose bounds are themselves the answer."""
         return None
+
+    @property
+    def ranks(self) -> tuple[Fraction, ...]:
+        """Which shares of the rows lie below what is asked for, in an aggregate of quantiles."""
+        return ()
 
     @property
     def catalog_bounds_note(self) -> str | None:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from shoal.errors import InternalError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
-    from shoal.accounting.events import AdditiveNoise
+    from shoal.accounting.events import Randomised
     from shoal.params import Bounds
     from shoal.plan.measures import Measure, Steps
 
@@ -34,7 +36,7 @@ class NoisyMeasure:
     """A measure after noise, for all released groups, with the public parameters it was taken with."""
 
     measure: Measure
-    noise: AdditiveNoise
+    noise: Randomised
     grid: Fraction
     bounds: Bounds | None
     steps: Steps | None
@@ -55,9 +57,13 @@ class NoisyMeasure:
         return float(math.floor(self.half_width(level) + 0.5))
 
 
-def half_width(noise: AdditiveNoise, level: float, grid: Fraction | None = None) -> float:
+def half_width(noise: Randomised, level: float, grid: Fraction | None = None) -> float:
     """How far the noise strays with this confidence, in the analyst's units."""
+    from shoal.accounting.events import QuantileChoice
     from shoal.mechanisms.calibrate import noise_quantile
+
+    if isinstance(noise, QuantileChoice):
+        raise InternalError("a choice adds no noise")
 
     if noise.shift.l1 == 0:
         return 0.0

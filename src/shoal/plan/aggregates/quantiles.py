@@ -1,4 +1,4 @@
-"""Quantiles, MIN and MAX, read off one noisy tree; and APPROX_BOUNDS, read off a noisy histogram."""
+"""Quantiles, MIN and MAX, read off one noisy tree or chosen among its leaves; and APPROX_BOUNDS, read off a noisy histogram."""
 
 from __future__ import annotations
 
@@ -39,6 +39,11 @@ class Quantile(AggregateDefaults):
     shares = (Fraction(1),)
 
     @property
+    def ranks(self) -> tuple[Fraction, ...]:
+        """The one that is asked for."""
+        return (self.fraction,)
+
+    @property
     def measures(self) -> tuple[Measure, ...]:
         """Rows per leaf."""
         return (Leaves(self.argument, self.rows),)
@@ -65,6 +70,11 @@ class Quantiles(AggregateDefaults):
     shares = (Fraction(1),)
 
     @property
+    def ranks(self) -> tuple[Fraction, ...]:
+        """All cut points, both ends included."""
+        return tuple(Fraction(i, self.parts) for i in range(self.parts + 1))
+
+    @property
     def measures(self) -> tuple[Measure, ...]:
         """Rows per leaf."""
         return (Leaves(self.argument, self.rows),)
@@ -73,7 +83,7 @@ class Quantiles(AggregateDefaults):
         """Lists of places in [L, U], monotone."""
         if readings[0].bounds is None:
             return nothing(len(readings[0].values))
-        cuts = _places(readings[0], [i / self.parts for i in range(self.parts + 1)])
+        cuts = _places(readings[0], [float(rank) for rank in self.ranks])
         lists = np.empty(len(cuts), dtype=object)
         lists[:] = [row.tolist() for row in cuts]
         return lists
@@ -95,6 +105,11 @@ class Extreme(AggregateDefaults):
     shares = (Fraction(1),)
 
     @property
+    def ranks(self) -> tuple[Fraction, ...]:
+        """One of the ends."""
+        return (Fraction(0 if self.side == "min" else 1),)
+
+    @property
     def name(self) -> str:
         """MIN or MAX."""
         return self.side.upper()
@@ -106,7 +121,7 @@ class Extreme(AggregateDefaults):
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The place in [L, U]."""
-        return _place(readings[0], 0.0 if self.side == "min" else 1.0)
+        return _place(readings[0], float(self.ranks[0]))
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:  # noqa: ARG002 - no honest one
         """None: nothing bounds how far the true extreme lies."""

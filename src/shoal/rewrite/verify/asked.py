@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, ThresholdSelection
+from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, QuantileChoice, ThresholdSelection
 from shoal.errors import InternalError
 from shoal.params import Bounds
 from shoal.plan import aggregates
@@ -32,6 +32,8 @@ _KIND_OF_RULE = {
     "LAPLACE_THRESHOLD": LaplaceNoise,
     "GAUSSIAN_THRESHOLD": GaussianNoise,
 }
+_FINEST = 10**6
+"""Fractions are rounded to such a denominator before they are looked for."""
 _ONE_EACH = Bounds(Fraction(0), Fraction(1))
 _KIND_OF_NOISE = {"LAPLACE": LaplaceNoise, "GAUSSIAN": GaussianNoise}
 
@@ -46,6 +48,9 @@ def check_asked(plan: SelectPlan) -> None:
     require(tuple(c.call for c in plan.columns) == plan.select.aggregates, "the columns are not the aggregates")
     for column in plan.columns:
         _check_column(plan, column)
+    for index, release in enumerate(plan.releases):
+        if isinstance(release.noise, QuantileChoice):
+            _check_choice(plan, index, release.noise)
     read = {index for column in plan.columns for index in column.releases}
     require(read == set(range(len(plan.releases))), "a release that no column reads")
     found = {column.histogram for column in plan.columns} - {None}
@@ -94,6 +99,28 @@ def _check_column(plan: SelectPlan, column: Column) -> None:
     require(finds == (column.histogram is not None), "a histogram that finds nothing, or bounds that nothing finds")
     if finds:
         _check_histogram(plan, column, wanted)
+
+
+def _check_choice(plan: SelectPlan, index: int, choice: QuantileChoice) -> None:
+    """Every quantile that is read was paid for, and no other; only the ends of the data are looked for at a distance."""
+    require(isinstance(plan.releases[index].measure, Leaves), "a choice among things that are not leaves")
+    read = [column.call.aggregate for column in plan.columns if index in column.releases]
+    asked = {fraction.limit_denominator(_FINEST) for aggregate in read for fraction in _fractions(aggregate)}
+    found = [target.fraction for target in choice.targets]
+    require(len(found) == len(asked) and set(found) == asked, "quantiles are drawn that are not the ones that are read")
+    for target in choice.targets:
+        require((target.margin == 0) == (0 < target.fraction < 1), "a rank is looked for at another place than asked")
+
+
+def _fractions(aggregate: aggregates.Aggregate) -> tuple[Fraction, ...]:
+    match aggregate:
+        case aggregates.Quantile(fraction=fraction):
+            return (fraction,)
+        case aggregates.Quantiles(parts=parts):
+            return tuple(Fraction(i, parts) for i in range(parts + 1))
+        case aggregates.Extreme(side=side):
+            return (Fraction(1) if side == "max" else Fraction(0),)
+    raise InternalError("an aggregate that reads no quantile")
 
 
 def _histogram_of(column: Column) -> int:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shoal.accounting.accountants import Loss, plan_loss
-from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, ThresholdSelection
+from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, QuantileChoice, ThresholdSelection
 from shoal.mechanisms.gaussian_certificate import SHRINKS_FROM
 from shoal.plan.measures import Leaves, OwnerCount
 from shoal.plan.releases import Inferred
@@ -46,7 +46,7 @@ def check_events(plan: SelectPlan) -> None:
     noises = [*(r.noise for r in plan.releases), *(h.noise for h in plan.histograms)]
     if isinstance(selection, ThresholdSelection) and not selection.released:
         noises.append(selection.noise)
-    known = all(isinstance(noise, (LaplaceNoise, GaussianNoise)) for noise in noises)
+    known = all(isinstance(noise, (LaplaceNoise, GaussianNoise, QuantileChoice)) for noise in noises)
     require(known, "noise that keeps another promise than that to owners")
     drawn: Counter[object] = Counter(noise for noise in noises if noise.shift.l1)
     if selection is not None:

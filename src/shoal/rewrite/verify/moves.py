@@ -10,6 +10,7 @@ most R rows in all. Norms are taken of the worst way to spread it. The passes ha
 | distinct       | κ entries by c                               | R in one entry, or spread over R   |
 | leaves, height h | c rows in each of κ·h levels               | R rows in each of h levels         |
 | extremes       | κ·h entries by 1                             | κ·h entries by 1                   |
+| leaves to choose among | c rows in each of κ groups           | R rows in all                      |
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from shoal.accounting.events import QuantileChoice
 from shoal.accounting.neighbours import OWNER
 from shoal.errors import InternalError
 from shoal.plan.measures import (
@@ -93,12 +95,22 @@ def moves_of(release: Release, contribution: Contribution) -> Moves:
             return Moves.even(groups, most * each) if rows is None else Moves.spread(1, rows, each)
         case DistinctValues(values=most):
             return Moves.even(groups, most) if rows is None else Moves.spread(1, rows, 1)
+        case Leaves() as leaves if isinstance(release.noise, QuantileChoice):
+            return _rows_chosen_among(leaves, contribution)
         case Leaves(extreme=None) as leaves:
             levels = leaves.height
             return Moves.spread(groups * levels, leaves.rows, 1) if rows is None else Moves.spread(levels, rows, 1)
         case Leaves() as leaves:
             return Moves.even(groups * leaves.height, 1)
     raise InternalError("a measure of an unknown kind")
+
+
+def _rows_chosen_among(leaves: Leaves, contribution: Contribution) -> Moves:
+    """A choice goes by the rows themselves, whatever tree could be built on them."""
+    groups, rows = groups_of(contribution), contribution.max_rows
+    if leaves.extreme is not None:
+        return Moves.even(groups, 1)
+    return Moves.spread(groups, leaves.rows, 1) if rows is None else Moves.spread(1, rows, 1)
 
 
 def moves_of_histogram(histogram: Histogram, contribution: Contribution) -> Moves:

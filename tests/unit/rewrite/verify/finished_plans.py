@@ -50,6 +50,10 @@ SQL = {
     f"AVG(spend, contribution_bounds_per_group => (0, 9)), COUNT(DISTINCT items), {WHOLE} {BY_SITE}",
     "quantiles": f"{CLAUSE}({LAPLACE}) site, MEDIAN(spend, {PER_ROW}), APPROX_QUANTILES(items, 4, {PER_ROW}), "
     f"MAX(spend, contribution_bounds_per_row => (0, 9)), COUNT(DISTINCT items, max_contributions_per_group => 2) {BY_SITE}",
+    "chosen quantiles": f"{CLAUSE}({BASE}) site, MEDIAN(spend, {PER_ROW}), PERCENTILE_CONT(spend, 0.9, {PER_ROW}), "
+    f"MIN(items, contribution_bounds_per_row => (0, 9)) {BY_SITE}",
+    "chosen among few rows": f"{CLAUSE}(epsilon = 1, delta = 1e-6, max_rows_contributed = 4) site, "
+    f"MEDIAN(spend, contribution_bounds_per_row => (0, 9)) {BY_SITE}",
     "variance": f"{CLAUSE}({LAPLACE}) site, STDDEV(spend, {PER_ROW}), {COUNT} {BY_SITE}",
     "report": f"{CLAUSE}({BASE}) SUM(spend, contribution_bounds_per_group => (0, 9), report_format => 'JSON') FROM visits",
     "numerical": f"{CLAUSE}(epsilon = 1, delta = 1e-6, max_groups_contributed = 10, noise = LAPLACE) "

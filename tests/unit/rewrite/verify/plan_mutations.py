@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.accountants import Loss, plan_loss
-from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, Shift
+from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, RankTarget, Shift
 from shoal.accounting.neighbours import Neighbours
 from shoal.errors import InternalError, ShoalError
 from shoal.mechanisms.calibrate import threshold_for
@@ -243,6 +243,18 @@ def other_noise_kind(old: Any, _holder: Any, _plan: Any) -> Any:
     return LaplaceNoise(old.shift, Fraction(1, 1000), old.grid)
 
 
+def fewer_rows(old: Shift, _holder: Any, _plan: Any) -> Any:
+    return replace(old, per_coordinate=old.per_coordinate // 2) if old.per_coordinate > 1 else SKIP
+
+
+def one_target_less(old: Any, _holder: Any, _plan: Any) -> Any:
+    return old[1:] if len(old) > 1 else SKIP
+
+
+def another_target(old: Any, _holder: Any, _plan: Any) -> Any:
+    return (*old, RankTarget(Fraction(1, 7)))
+
+
 def other_bounds(old: Any, _holder: Any, _plan: Any) -> Any:
     if isinstance(old, Bounds):
         return Bounds(old.lower - 1, old.upper + 1)
@@ -375,6 +387,11 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("LaplaceNoise", "shift"): {"none": lambda old, _h, _p: Shift(0, old.coordinates) if old.l1 else SKIP},
     ("LaplaceNoise", "scale"): {"half": smaller},
     ("LaplaceNoise", "grid"): {"half": smaller},
+    ("QuantileChoice", "shift"): {"fewer rows": fewer_rows},
+    ("QuantileChoice", "scale"): {"half": smaller},
+    ("QuantileChoice", "targets"): {"one less": one_target_less, "another": another_target},
+    ("RankTarget", "fraction"): {"other": lambda old, _h, _p: (old + Fraction(1, 3)) / 2},
+    ("RankTarget", "margin"): {"none": lambda old, _h, _p: 0 if old else SKIP, "some": lambda old, _h, _p: SKIP if old else 7},
     ("GaussianNoise", "shift"): {"none": lambda old, _h, _p: Shift(0, old.coordinates) if old.l1 else SKIP},
     ("GaussianNoise", "sigma"): {"half": smaller, "a little less": lambda old, _h, _p: old * Fraction(99, 100)},
     ("GaussianNoise", "grid"): {"half": smaller},
@@ -495,6 +512,7 @@ HARMLESS: dict[tuple[str, str], str] = {
 EVERYWHERE = {
     "Shift", "Neighbours", "LaplaceNoise", "GaussianNoise", "OptimalSelection", "ThresholdSelection", "JointGaussian", "OwnerCount",
     "RowCount", "OwnerSum", "OwnerMean", "RowMoment", "DistinctValues", "Leaves", "Histogram", "Contribution", "CountRows",
+    "QuantileChoice", "RankTarget",
     "Sum", "Average", "Variance", "Quantile", "Quantiles", "Extreme", "CountDistinct", "ApproxBounds", "CountOwners",
 }  # fmt: skip
 """What several parts of a plan repeat: changed in one place, and in all of them."""

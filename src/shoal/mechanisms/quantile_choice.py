@@ -1,0 +1,261 @@
+"""Quantiles by the exponential mechanism over the leaves of [L, U], sampled exactly.
+
+Leaf ℓ of a group has B rows below it and A rows up to and in it; T is the rank that is looked for (`RankTarget`). Its
+distance is d = max(0, T − A, B − T), and it is chosen with probability ∝ exp(−d/(reach·scale)). Leaves between two occupied
+ones have the same distance: a *piece* is such a run, or one occupied leaf, and is chosen with its width as a factor;
+inside a piece leaves are alike.
+
+**Exactness.** Distances are integers (in units of 1/2b, b the denominator of the fraction). Weights are computed in floats
+first. The exponent x = d·rate has a relative error of 2⁻⁵¹, which matters up to x ≤ 745 (beyond it the weight is 0, less than
+10⁻³²³ too little), numpy's exp errs by a few units of the last place, a group's sum of N ≤ 2¹⁸ terms by N·2⁻⁵³ of it: shares are
+within 10⁻¹⁰ of their real values, and a running sum over G groups (each adds 1) errs by at most N·G·2⁻⁵³ more. A uniform number
+with 64 digits that is further from every cut than `UNSURE` = 10⁻⁹ and eight times that is decided; one that is not is decided
+by outward-rounded integers, with more digits of the same number where needed. So what is drawn has exactly the real-valued
+probabilities.
+
+**How far from the rank.** With chance 1 − β the chosen leaf has d ≤ reach·scale·ln(leaves/β): the best leaf weighs 1, all
+leaves further off than that weigh β together.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.errors import InternalError
+from shoal.mechanisms.entropy import SYSTEM, Entropy
+from shoal.mechanisms.sampling.inversion import WORD_BITS, enclose_exp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shoal.accounting.events import QuantileChoice, RankTarget
+    from shoal.mechanisms.entropy import Words
+
+Counts = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+UNSURE = 1e-9
+FLOAT_STEP = 2.0**-52
+EXACT_IN_FLOATS = 2**53
+GROUPS_AT_ONCE = 256
+LARGEST_DENOMINATOR = 10**6
+"""Fractions are rounded to such denominators when planning, so that distances stay within 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Runs of leaves that are alike, of several groups, one after the other.
+
+    For each: its first leaf, how many leaves, and the rows of its group below and up to it. `starts` is the first piece of
+    each group, `rows` the rows of each group.
+    """
+
+    first: Counts
+    width: Counts
+    below: Counts
+    upto: Counts
+    starts: Counts
+    rows: Counts
+
+    @classmethod
+    def of(cls, groups: int, group: Counts, leaf: Counts, count: Counts, leaves: int) -> Pieces:
+        """Gaps and occupied leaves in turn; counts are sorted by group and leaf, each pair of them once."""
+        ends = np.searchsorted(group, np.arange(groups), "right")
+        before = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        rows = before[ends] - before[np.concatenate([[0], ends[:-1]])]
+        earlier = np.concatenate([[0], np.cumsum(rows)])[:-1]
+        occupied = 2 * np.arange(len(leaf)) + group + 1
+        last = 2 * ends + np.arange(groups)
+        size = 2 * len(leaf) + groups
+        first, width, below, upto = (np.zeros(size, dtype=np.int64) for _ in range(4))
+        first[occupied], width[occupied] = leaf, 1
+        below[occupied], upto[occupied] = before[:-1] - earlier[group], before[1:] - earlier[group]
+        # A gap starts where the piece before it ends, and ends where the next one starts.
+        first[occupied + 1] = leaf + 1
+        below[occupied + 1] = upto[occupied + 1] = upto[occupied]
+        width[occupied - 1] = leaf - first[occupied - 1]
+        width[last] = leaves - first[last]
+        some = width > 0
+        starts = np.concatenate([[0], last[:-1] + 1])
+        kept = np.concatenate([[0], np.cumsum(some)])
+        return cls(first[some], width[some], below[some], upto[some], kept[starts], rows)
+
+    @property
+    def sizes(self) -> Counts:
+        """How many pieces each group has."""
+        return np.diff(np.append(self.starts, len(self.first)))
+
+
+def doubled_rank(target: RankTarget, rows: Counts) -> Counts:
+    """The rank T of groups with so many rows, in units of 1/2b: integers.
+
+    >>> from shoal.accounting.events import RankTarget
+    >>> doubled_rank(RankTarget(Fraction(1, 4)), np.array([10])), doubled_rank(RankTarget(Fraction(1), 3), np.array([10]))
+    (array([20]), array([15]))
+    """
+    top, bottom = target.fraction.numerator, target.fraction.denominator
+    inwards = max(0, 2 * target.margin - 1)
+    least, most = bottom * inwards, bottom * (2 * rows - inwards)
+    inside = np.minimum(np.maximum(2 * top * rows, least), most)
+    return np.asarray(np.where(least > most, bottom * rows, inside), dtype=np.int64)
+
+
+def distances(pieces: Pieces, target: RankTarget) -> Counts:
+    """How much further than the nearest piece of its group each piece is from the rank, in units of 1/2b."""
+    unit = 2 * target.fraction.denominator
+    if (int(pieces.rows.max(initial=0)) + target.margin) * unit >= 2**62:
+        raise InternalError("too many rows for the distances of a quantile")
+    rank = np.repeat(doubled_rank(target, pieces.rows), pieces.sizes)
+    far = np.maximum(np.maximum(rank - unit * pieces.upto, unit * pieces.below - rank), 0)
+    nearest: Counts = np.repeat(np.minimum.reduceat(far, pieces.starts), pieces.sizes)
+    return np.asarray(far - nearest, dtype=np.int64)
+
+
+def chosen_leaves(pieces: Pieces, target: RankTarget, scale: Fraction, entropy: Entropy) -> Counts:
+    """One leaf of each group, drawn with its exact probability."""
+    far = distances(pieces, target)
+    rate = 1 / (2 * target.fraction.denominator * target.reach * scale)
+    words = entropy.uint64(len(pieces.starts))
+    chosen, sure = _by_floats(pieces, far, float(rate), words)
+    for number in np.flatnonzero(~sure):
+        start, size = int(pieces.starts[number]), int(pieces.sizes[number])
+        widths, own = pieces.width[start : start + size].tolist(), far[start : start + size].tolist()
+        chosen[number] = start + piece_exactly(widths, own, rate, int(words[number]), entropy)
+    leaf: Counts = pieces.first[chosen]
+    for number in np.flatnonzero(pieces.width[chosen] > 1):
+        leaf[number] += entropy.below(int(pieces.width[chosen[number]]))
+    return leaf
+
+
+def _by_floats(pieces: Pieces, far: Counts, rate: float, words: Words) -> tuple[Counts, npt.NDArray[np.bool_]]:
+    """The piece in each group of the number that starts with these 64 digits, and where floats are sure of it.
+
+    Weights are divided by their sum, so that group g has the cuts between g and g + 1 of one running sum.
+    """
+    weights = pieces.width * np.exp(-far * rate)
+    share = weights / np.repeat(np.add.reduceat(weights, pieces.starts), pieces.sizes)
+    cuts = np.cumsum(share)
+    groups = len(words)
+    at = np.arange(groups) + words / 2.0**WORD_BITS
+    last = pieces.starts + pieces.sizes - 1
+    chosen = np.clip(np.searchsorted(cuts, at), pieces.starts, last)
+    unsure = UNSURE + 4 * groups * len(cuts) * FLOAT_STEP
+    near_upper = (chosen < last) & (np.abs(cuts[chosen] - at) < unsure)
+    near_lower = (chosen > pieces.starts) & (np.abs(cuts[chosen - 1] - at) < unsure)
+    exact = np.maximum.reduceat(far, pieces.starts) < EXACT_IN_FLOATS
+    return chosen, exact & ~near_upper & ~near_lower
+
+
+def piece_exactly(widths: Sequence[int], far: Sequence[int], rate: Fraction, word: int, entropy: Entropy) -> int:
+    """The same in integers: cut points between outward-rounded bounds, more digits while one of them is undecided."""
+    digits, bits = word, WORD_BITS
+    while True:
+        weights = _enclosed(widths, far, rate, bits + WORD_BITS)
+        piece = _decided(weights, digits, bits)
+        if piece is not None:
+            return piece
+        digits, bits = (digits << WORD_BITS) | entropy.bits(WORD_BITS), bits + WORD_BITS
+
+
+def _enclosed(widths: Sequence[int], far: Sequence[int], rate: Fraction, precision: int) -> list[tuple[int, int]]:
+    """Integers around each weight·2^precision; those of the nearest pieces are exact."""
+    one = 1 << precision
+    known = {0: (one, one)}
+    for distance in far:
+        if distance not in known:
+            known[distance] = enclose_exp(distance * rate, precision)
+    return [(width * known[d][0], width * known[d][1]) for width, d in zip(widths, far, strict=True)]
+
+
+def _decided(weights: Sequence[tuple[int, int]], digits: int, bits: int) -> int | None:
+    """How many cut points are at or below U, u ≤ U·2^bits < u + 1; None when some may be or may not.
+
+    The cut after the first pieces is S/(S + R), S their weight and R that of the rest. It is at most U for certain when
+    u·(S⁺ + R⁻) ≥ S⁺·2^bits, and above U for certain when (u + 1)·(S⁻ + R⁺) ≤ S⁻·2^bits.
+    """
+    low, high = 0, 0
+    rest_low, rest_high = sum(w for w, _ in weights), sum(w for _, w in weights)
+    for piece, (least, most) in enumerate(weights[:-1]):
+        low, high, rest_low, rest_high = low + least, high + most, rest_low - least, rest_high - most
+        if (digits + 1) * (low + rest_high) <= low << bits:
+            return piece
+        if digits * (high + rest_low) < high << bits:
+            return None
+    return len(weights) - 1
+
+
+class ChosenQuantiles:
+    """Quantiles of each group, drawn once and remembered; in each group sorted, so that they are monotone.
+
+    Args:
+        groups: the number of groups, public or already selected; an empty group has quantiles too.
+        group: the group of each count.
+        leaf: the leaf of each count, 0 ≤ leaf < leaves.
+        count: how many rows.
+        choice: the event that is realised.
+        leaves: how many leaves [L, U] is cut into.
+        entropy: where the random bits come from.
+    """
+
+    def __init__(
+        self,
+        groups: int,
+        group: Counts,
+        leaf: Counts,
+        count: Counts,
+        choice: QuantileChoice,
+        leaves: int,
+        entropy: Entropy = SYSTEM,
+    ) -> None:
+        if len(leaf) and (min(leaf.min(), group.min()) < 0 or leaf.max() >= leaves or group.max() >= groups):
+            raise InternalError("a count outside its tree")
+        places, which = np.unique(group * leaves + leaf, return_inverse=True)
+        rows = np.zeros(len(places), dtype=np.int64)
+        np.add.at(rows, which, count)
+        targets = sorted(choice.targets, key=lambda target: target.fraction)
+        drawn = np.zeros((groups, len(targets)))
+        for start in range(0, groups, GROUPS_AT_ONCE):
+            size = min(GROUPS_AT_ONCE, groups - start)
+            here = slice(*np.searchsorted(places, [start * leaves, (start + size) * leaves]))
+            pieces = Pieces.of(size, places[here] // leaves - start, places[here] % leaves, rows[here], leaves)
+            drawn[start : start + size] = np.transpose(
+                [chosen_leaves(pieces, target, choice.scale, entropy) for target in targets]
+            )
+        # The middle of a leaf is at most half its width off.
+        self._positions: Reals = (np.sort(drawn, axis=1) + 0.5) / leaves
+        self._columns = {float(target.fraction): column for column, target in enumerate(targets)}
+
+    def quantiles(self, probabilities: Sequence[float]) -> Reals:
+        """Positions in [0, 1] between L and U, of shape (groups, probabilities)."""
+        planned = [float(planned_fraction(p)) for p in probabilities]
+        if not self._columns.keys() >= set(planned):
+            raise InternalError("a quantile that was not drawn")
+        found: Reals = self._positions[:, np.array([self._columns[p] for p in planned])]
+        return found
+
+
+def planned_fraction(probability: float | Fraction) -> Fraction:
+    """The fraction that is looked for: the nearest with a small denominator."""
+    return Fraction(probability).limit_denominator(LARGEST_DENOMINATOR)
+
+
+def rank_error(choice: QuantileChoice, target: RankTarget, level: float, leaves: int) -> float:
+    """How many rows the chosen leaf may be away from the rank that was looked for, with at least this confidence.
+
+    >>> from shoal.accounting.events import QuantileChoice, RankTarget, Shift
+    >>> median = RankTarget(Fraction(1, 2))
+    >>> round(rank_error(QuantileChoice(Shift(1), Fraction(2), (median,)), median, 0.95, 65536), 2)
+    14.09
+    """
+    return float(target.reach * choice.scale) * math.log(leaves / (1 - level))
+
+
+def outer_margin(scale: Fraction, leaves: int) -> int:
+    """The margin for the least and the greatest value: so far from the end that all empty leaves weigh as one that fits."""
+    return max(1, round(float(scale) * math.log(leaves)))
