@@ -15,13 +15,15 @@ from shoal.policies.charging import uses_public_counts
 from shoal.result import PolicyResult, Result, Rows
 from shoal.rewrite.pipeline import plan_query
 from shoal.schema import frozen_schemas
+from shoal.sql.grammar.catalog_questions import asked_of_catalog
+from shoal.sql.grammar.parameters import with_parameters
 from shoal.sql.parse import parse
 from shoal.sql.policy_clause.select import bind_policy_select
 from shoal.sql.policy_clause.statement import has_policy_clause
 from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from shoal.accounting.ledger import Ledger
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from shoal.plan.policy_select import PolicySelect
     from shoal.plan.releases import StatementPlan
     from shoal.release.policy_clause.plan import PolicyPlan
+
+    Params = Sequence[Any] | Mapping[str, Any]
 
 __all__ = ["Explanation", "Result", "Rows", "Session", "connect"]
 
@@ -81,6 +85,10 @@ def _ledger(budget: tuple[Any, Any] | None, path: str | Path | None, accountant:
     return opened
 
 
+def _checked_epsilon(value: float) -> Fraction:
+    return params.epsilon(value)
+
+
 class Session:
     """Private queries over one source, under one catalog and one budget."""
 
@@ -104,13 +112,21 @@ class Session:
 
     # ---- asking --------------------------------------------------------------------------------------------------
 
-    def query(self, sql: str, *, composition: str = "basic", key: str | None = None) -> Result | Rows:
-        """The private answer; `EXPLAIN PRIVACY …` gives the plan as text, free.
+    def query(
+        self, sql: str, params: Params | None = None, *, composition: str = "basic", key: str | None = None
+    ) -> Result | Rows:
+        """The private answer; `EXPLAIN PRIVACY …` gives the plan as text, SHOW TABLES and DESCRIBE the catalog, free.
+
+        `params` are the values of placeholders: a list for ? and $1, a dict for $name and :name.
 
         `composition="pld"` composes the releases of each private SELECT numerically: the same (ε, δ) with less noise where
         many Laplace releases share it (extra: accounting). With a `key` of your choice, sending the same query again gives
         the same answer, charged once; another query under that key is E_IDEMPOTENCY.
         """
+        sql = sql if params is None else with_parameters(sql, params)
+        question = asked_of_catalog(sql)
+        if question is not None:
+            return self._from_catalog(*question)
         request = None
         if key is not None:
             request = Request.of(self._user or "", "", key, f"{composition}\n{sql}".encode(errors="surrogatepass"))
@@ -128,6 +144,39 @@ class Session:
             return self._explained(plan)
         seconds = float(self._catalog.defaults.max_seconds_per_query)
         return Result(execute(plan, self._engine, self._ledger, self._user, seconds=seconds, terms=terms))
+
+    def _from_catalog(self, word: str, name: str | None) -> Rows:
+        """SHOW TABLES, DESCRIBE name."""
+        import pyarrow as pa
+
+        known = self.tables()
+        if word == "SHOW":
+            owners = ["(public)" if table["public"] else table["owner"] for table in known.values()]
+            columns = [", ".join(table["columns"]) for table in known.values()]
+            return Rows(pa.table({"table": list(known), "owner": owners, "columns": columns}))
+        table = self._catalog.table(name or "")
+        if table is None:
+            raise ShoalError(
+                "E_UNKNOWN_TABLE",
+                "There is no such table in the catalog.",
+                hint=f"Tables: {', '.join(sorted(known)[:30])}.",
+            )
+        facts = known[table.name]["columns"]
+        listed = [
+            ", ".join(map(str, fact["values"][:20])) if fact["values"] is not None else None for fact in facts.values()
+        ]
+        return Rows(
+            pa.table(
+                {
+                    "column": list(facts),
+                    "type": [fact["type"] for fact in facts.values()],
+                    "bounds": pa.array(
+                        [str(f["bounds"]) if f["bounds"] else None for f in facts.values()], pa.string()
+                    ),
+                    "values": pa.array(listed, pa.string()),
+                }
+            )
+        )
 
     def _explained(self, plan: StatementPlan) -> Rows:
         import pyarrow as pa
@@ -150,9 +199,12 @@ class Session:
             raise ShoalError("E_UNSUPPORTED", "plan() is about owner-level queries.", hint="explain() knows policies.")
         return self._planned(sql, composition=composition)[0]
 
-    def explain(self, sql: str, *, epsilon: float | None = None, composition: str = "basic") -> Explanation:
+    def explain(
+        self, sql: str, params: Params | None = None, *, epsilon: float | None = None, composition: str = "basic"
+    ) -> Explanation:
         """The plan in words and numbers; reads no data, spends nothing. `epsilon` replaces the query's own."""
-        asked = None if epsilon is None else params.epsilon(epsilon)
+        sql = sql if params is None else with_parameters(sql, params)
+        asked = None if epsilon is None else _checked_epsilon(epsilon)
         under_policy = self._under_policy(sql, asked)
         if under_policy is not None:
             return self._policy_explanation(under_policy[0])

@@ -49,7 +49,9 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         EXTRACT(YEAR FROM {d}) ; EXTRACT(DOW FROM {d}) ; date_diff('day', {d}, {d}) ; mod({n}, {n}) ;
         CAST({f} AS INTEGER) ; position({t} IN {t}) ; log({n}) ; trunc({n}) ; ({n}) ; strpos({t}, {t}) ; log({n}, {n}) ;
         CAST({n} AS INTEGER) // CAST({n} AS INTEGER) ; EXTRACT(WEEK FROM {d}) ; EXTRACT(DAYOFWEEK FROM {d}) ;
-        EXTRACT(WEEK(TUESDAY) FROM {d}) ; DATE_DIFF({d}, {d}, WEEK(FRIDAY)) ; DATE_DIFF({d}, {d}, ISOWEEK)
+        SECONDS_BETWEEN({d}, CAST({t} AS TIMESTAMP)) ; {d} - CAST({t} AS TIMESTAMP) ; {d} - {d} ;
+        EXTRACT(EPOCH FROM {d} - CAST({t} AS TIMESTAMP)) ; EXTRACT(WEEK(TUESDAY) FROM {d}) ;
+        DATE_DIFF({d}, {d}, WEEK(FRIDAY)) ; DATE_DIFF({d}, {d}, ISOWEEK)
         """
     ),
     TEXT: forms(
@@ -63,6 +65,7 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     FLAG: forms(
         """
         {n} > {n} ; {n} <= {n} ; {n} = {n} ; {n} <> {n} ; {t} = {t} ; {t} LIKE {c} ; {t} IN ({c}, {c}) ;
+        {n} > '30' ; ({f}) = 'Yes' ; {n} IN ('1', {n}) ; {t} <> 'a\\b' ; {d} - CAST({t} AS TIMESTAMP) > INTERVAL '3 days' ;
         {n} IN (1, 2, {n}) ; {n} BETWEEN {n} AND {n} ; {d} > {d} ; {n} IS NULL ; {t} IS NOT NULL ; NOT ({f}) ;
         ({f} AND {f}) ; ({f} OR {f}) ; {f} AND {f} ; {f} OR {f} ; {o} = 7 ; {o} % 3 = 1 ; {o} IN (1, 7, 9) ;
         {t} IS DISTINCT FROM {t} ; TRUE ; FALSE ; {n} NOT BETWEEN {n} AND {n} ; starts_with({t}, {t}) ;
@@ -74,6 +77,7 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     DAY: forms(
         """
         {d} + INTERVAL 1 DAY ; {d} - INTERVAL 2 MONTH ; date_trunc('month', {d}) ; CAST({t} AS DATE) ;
+        TIME_BUCKET(INTERVAL '36 hours', {d}) ; TIME_BUCKET(INTERVAL '1 month', {d}) ; BUCKET_START({d}, {n}) ;
         COALESCE({d}, {d}) ; {d} + 3 ; DATE_TRUNC({d}, WEEK) ; DATE_TRUNC({d}, WEEK(SATURDAY)) ; DATE_TRUNC('week', {d})
         """
     ),
@@ -223,18 +227,33 @@ class Grammar:
         items = [f"{k} AS k{i}" for i, k in enumerate(key_list)] + [f"{v} AS v{i}" for i, v in enumerate(values)]
         clause = "ANONYMIZATION" if old else "DIFFERENTIAL_PRIVACY"
         where = f" WHERE {self.expression(FLAG, source.columns, 2)}" if self.dice.random() < 0.4 else ""
-        tail = f" GROUP BY {', '.join(str(i + 1) for i in range(count))}" if count else ""
+        tail = self.grouping(count) if count else ""
         if total:
             return f"SELECT WITH {clause} OPTIONS({self.options(old=old)}) {items[0]} FROM {source.sql}{where}"
         if values and self.dice.random() < 0.15:
             tail += f" HAVING {self.dice.choice(values)} > {self.dice.choice(NUMBERS)}"
+        if values and self.dice.random() < 0.1:
+            tail += f" QUALIFY ROW_NUMBER() OVER (ORDER BY {self.dice.choice(values)}) <= 3"
+        if values and self.dice.random() < 0.1:
+            items.append("v0 AS again")
         if self.dice.random() < 0.2:
             tail += f" ORDER BY {self.dice.randint(1, max(1, len(items)))} DESC"
+        elif self.dice.random() < 0.1:
+            tail += " ORDER BY ALL"
         if self.dice.random() < 0.1:
             tail += f" LIMIT {self.dice.randint(0, 9)}"
-        return (
-            f"SELECT WITH {clause} OPTIONS({self.options(old=old)}) {', '.join(items)} FROM {source.sql}{where}{tail}"
-        )
+        listed = f"SELECT WITH {clause} OPTIONS({self.options(old=old)}) {', '.join(items)}"
+        if self.dice.random() < 0.05:
+            return f"FROM {source.sql} {listed}{where}{tail}"
+        return f"{listed} FROM {source.sql}{where}{tail}"
+
+    def grouping(self, count: int) -> str:
+        """Keys by their places; now and then several groupings."""
+        places = [str(i + 1) for i in range(count)]
+        keys = ", ".join(places)
+        sets = ", ".join((*(f"({place})" for place in places), "()"))
+        forms = (keys, "ALL", f"ROLLUP ({keys})", f"CUBE ({keys})", f"GROUPING SETS ({sets})")
+        return f" GROUP BY {self.dice.choices(forms, (85, 5, 4, 3, 3))[0]}"
 
     def options(self, *, old: bool) -> str:
         """Mostly sensible."""

@@ -110,7 +110,6 @@ WRONG = [
     ("add", (column(INTEGER),)),
     ("add", (column(DATE), column(DOUBLE))),
     ("add", (column(DATE), column(DATE))),
-    ("subtract", (column(TIMESTAMP), column(TIMESTAMP))),
     ("subtract", (column(INTEGER), column(DATE))),
     ("multiply", (column(DATE), column(INTEGER))),
     ("integer_divide", (column(DOUBLE), column(INTEGER))),

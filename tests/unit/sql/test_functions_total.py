@@ -58,6 +58,7 @@ CONSTANTS: list[Expression] = [
     *(Literal(s, TEXT) for s in ("a%", "month", "hour", "week(friday)", "dayofweek", "%Y-%m-%d %H", "(a+)(b|c)?", "!")),
     Literal(2.5, DOUBLE),
     Literal((14, -3, 5_000_000), INTERVAL),
+    Literal((0, 2, 3_600_000_000), INTERVAL),
 ]
 
 

@@ -126,8 +126,8 @@ class KeyResolver:
         if isinstance(node, (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)):
             raise ShoalError(
                 "E_GROUPING",
-                "ROLLUP, CUBE and GROUPING SETS are not supported.",
-                hint="Ask one query per grouping, each with its own budget.",
+                "Several values in parentheses, ROLLUP, CUBE and GROUPING SETS stand side by side in GROUP BY, not inside.",
+                hint="Write GROUP BY ROLLUP (a, b), or GROUP BY a, b.",
                 position=position_of(node),
             )
         if has_aggregate(node):
@@ -151,6 +151,11 @@ class GroupedBinder(ExpressionBinder):
         self._raw = raw
         self.aliases: dict[str, Expression] = {}
         self.prefers_aliases = False
+        self.inputs_first = False
+
+    def name(self, alias: str, value: Expression) -> None:
+        """What stands before in the SELECT list can be spoken of by its name; the first of a name is meant."""
+        self.aliases.setdefault(fold(alias), value)
 
     def bind(self, node: exp.Expr) -> Expression:
         """A key, an aggregate, or an expression over them."""
@@ -162,11 +167,21 @@ class GroupedBinder(ExpressionBinder):
         if key is not None:
             return Column(key.symbol, key.type, position_of(node))
         if isinstance(node, exp.Column):
-            if not node.table and fold(node.name) in self.aliases:
+            if not node.table and fold(node.name) in self.aliases and not self._is_input(node):
                 return self.aliases[fold(node.name)]
             self._rows.bind(node)
             raise self._raw(node)
         return self._bind(node)
+
+    def _is_input(self, node: exp.Column) -> bool:
+        """Whether FROM has a column of this name, which is meant in the SELECT list; elsewhere aliases are."""
+        if not self.inputs_first:
+            return False
+        try:
+            self._rows.bind(node)
+        except ShoalError:
+            return False
+        return True
 
     def _key(self, node: exp.Expr) -> Field | None:
         if has_aggregate(node) or isinstance(node, (exp.Literal, exp.Boolean, exp.Null)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from shoal.catalog import Catalog
     from shoal.plan.nodes import Node
-    from shoal.plan.releases import PrivateSelect
+    from shoal.plan.releases import Options, PrivateSelect
     from shoal.plan.types import Type
 
 
@@ -168,6 +168,8 @@ class Context:
     """Whether no SELECT of the statement has a privacy clause."""
     without_defaults: int = 0
     """Above 0 while what is bound gets no clause by default."""
+    shares: int = 1
+    """By how many groupings of one SELECT its ε and δ are shared."""
     looks_outside: bool = False
     """Whether subqueries see the columns of outer queries, to find out why a name is unknown; the answer is an error."""
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC).replace(tzinfo=None))
@@ -185,6 +187,36 @@ class Context:
     def references(self) -> References:
         """References of the catalog between the columns met so far."""
         return References.declared(self.catalog, self.symbols.origins)
+
+    @contextmanager
+    def shared_by(self, groupings: int) -> Iterator[None]:
+        """While the groupings of one SELECT are bound."""
+        self.shares *= groupings
+        try:
+            yield
+        finally:
+            self.shares //= groupings
+
+    @property
+    def sharing(self) -> tuple[str, ...]:
+        """What to say of a SELECT that is one of several groupings."""
+        if self.shares == 1:
+            return ()
+        return (
+            f"This is one of {self.shares} groupings, each a release of its own; they share the query's ε and δ evenly.",
+        )
+
+    def share(self, options: Options) -> Options:
+        """The options of one grouping."""
+        if self.shares == 1:
+            return options
+        delta, selection = options.delta, options.selection_epsilon
+        return replace(
+            options,
+            epsilon=options.epsilon / self.shares,
+            delta=None if delta is None else delta / self.shares,
+            selection_epsilon=None if selection is None else selection / self.shares,
+        )
 
     def count_relations(self, number: int, position: tuple[int, int] | None) -> None:
         """Counts what a text stands for: doubling a WITH table thirty times must end here, not in memory."""

@@ -21,7 +21,7 @@ from shoal.sql.binding.expressions import LAST_VERDICTS, ExpressionBinder
 from shoal.sql.binding.options import ABOUT_GROUPS
 from shoal.sql.binding.private_aggregates import AggregateBinder, BoundAggregate
 from shoal.sql.binding.public_groups import has_public_keys, listed_in_catalog, outer_joined
-from shoal.sql.binding.row_select import ordered, value_name
+from shoal.sql.binding.row_select import ordered, qualifying, value_name
 from shoal.sql.parse import function_call, position_of, privacy_clause
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class PrivateBinder:
         self._check(unit)
         keys = self._keys()
         grouped = GroupedBinder(self._rows, keys, self._aggregate, self._raw)
-        outputs, condition, order = self._over_groups(grouped)
+        outputs, condition, qualified, order = self._over_groups(grouped)
         fields = tuple(keys.values()) + tuple(c.field for c in self._calls.values())
         # Private subqueries in the SELECT list or in HAVING were met first: they have the lower numbers, and run first.
         number = len(self._context.selects)
@@ -122,6 +122,8 @@ class PrivateBinder:
         released: Node = nodes.StoredRows(number, fields, position=position_of(self._tree))
         if condition is not None:
             released = nodes.Filter(released, condition)
+        if qualified is not None:
+            return qualifying(self._context.symbols, released, qualified, outputs, order)
         return released, outputs, order
 
     def _check(self, unit: Constant | None) -> None:
@@ -131,13 +133,6 @@ class PrivateBinder:
                 "E_UNSUPPORTED",
                 "This SELECT reads no private table: there is nobody to protect.",
                 hint="Remove the privacy clause, or name a private table in FROM.",
-                position=position,
-            )
-        if self._tree.args.get("qualify") is not None:
-            raise ShoalError(
-                "E_UNSUPPORTED",
-                "QUALIFY in a private SELECT is not supported.",
-                hint="Filter in an outer query.",
                 position=position,
             )
         if unit is not None:
@@ -156,10 +151,6 @@ class PrivateBinder:
         clause = self._tree.args.get("group")
         if clause is None:
             return {}
-        if clause.args.get("all"):
-            raise ShoalError(
-                "E_GROUPING", "GROUP BY ALL is not supported.", hint="List the keys.", position=position_of(clause)
-            )
         if len(clause.expressions) > MAX_KEYS:
             raise ShoalError("E_LIMITS", f"GROUP BY takes at most {MAX_KEYS} keys.", position=position_of(clause))
         resolver = OwnerAwareKeys(self._items, self._rows, self._is_owner)
@@ -179,16 +170,24 @@ class PrivateBinder:
 
     def _over_groups(
         self, grouped: GroupedBinder
-    ) -> tuple[list[tuple[str, Expression]], Expression | None, list[Order]]:
-        outputs = [self._output(grouped, index, alias, value) for index, (alias, value) in enumerate(self._items)]
+    ) -> tuple[list[tuple[str, Expression]], Expression | None, Expression | None, list[Order]]:
+        outputs = []
+        grouped.inputs_first = True
+        for index, (alias, value) in enumerate(self._items):
+            outputs.append(self._output(grouped, index, alias, value))
+            if alias is not None:
+                grouped.name(alias, outputs[-1][1])
+        grouped.inputs_first = False
         grouped.aliases = {fold(n): v for n, v in outputs}
         having = self._tree.args.get("having")
         condition = self._told_late(lambda: grouped.condition(having.this)) if having is not None else None
+        qualify = self._tree.args.get("qualify")
+        qualified = self._told_late(lambda: grouped.condition(qualify.this)) if qualify is not None else None
         clause = self._tree.args.get("order")
         grouped.prefers_aliases = True
         items = clause.expressions if clause is not None else []
         order = self._told_late(lambda: [ordered(grouped, item, outputs) for item in items]) or []
-        return outputs, condition, order
+        return outputs, condition, qualified, order
 
     def _output(self, grouped: GroupedBinder, index: int, alias: str | None, value: exp.Expr) -> tuple[str, Expression]:
         def bound() -> Expression:
@@ -243,7 +242,12 @@ class PrivateBinder:
     def _select(self, keys: dict[Expression, Field]) -> PrivateSelect:
         pairs = tuple((f, v) for v, f in keys.items())
         node, groups, note = self._public_groups(pairs)
-        notes = (*self._idle_options(keys), *dict.fromkeys(self._aggregates.notes), *self._trusted_views(node))
+        notes = (
+            *self._context.sharing,
+            *self._idle_options(keys),
+            *dict.fromkeys(self._aggregates.notes),
+            *self._trusted_views(node),
+        )
         return PrivateSelect(
             node, pairs, tuple(self._calls.values()), self._options, groups, note, notes, position_of(self._tree)
         )

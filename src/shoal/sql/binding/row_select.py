@@ -28,7 +28,7 @@ from shoal.sql.parse import position_of
 
 if TYPE_CHECKING:
     from shoal.plan.nodes import Field, Node, RowAggregate
-    from shoal.sql.binding.context import CommonTable, Scope
+    from shoal.sql.binding.context import CommonTable, Scope, Symbols
     from shoal.sql.binding.statement import Binder
     from shoal.sql.parse import FunctionCall
 
@@ -75,11 +75,19 @@ class RowsBinder:
     def _expanded(self) -> list[tuple[str, Expression]]:
         """The SELECT list with stars written out."""
         found: list[tuple[str, Expression]] = []
+        named: list[tuple[str, Expression]] = []
         for index, (alias, value) in enumerate(self._items):
             if value.is_star and isinstance(value, (exp.Star, exp.Column)):
                 found.extend(self._star(value))
             else:
-                found.append((output_name(alias, value, index), self._carried(value) or self._rows.bind(value)))
+                found.append(
+                    (
+                        output_name(alias, value, index),
+                        self._carried(value) or AliasBinder(self._rows, named).bind(value),
+                    )
+                )
+                if alias is not None:
+                    named.append(found[-1])
         return found
 
     def _carried(self, value: exp.Expr) -> Expression | None:
@@ -102,21 +110,10 @@ class RowsBinder:
         return found
 
     def _qualified(self, items: list[tuple[str, Expression]]) -> Node:
-        """All windows are computed beside the columns of FROM, rows are filtered by them, then the SELECT list is made."""
+        """Rows are filtered by windows over all of them, then the SELECT list is made."""
         clause = self._tree.args["qualify"]
         condition = AliasBinder(self._rows, items).condition(clause.this)
-        parts = (part for value in (condition, *(v for _, v in items)) for part in walk(value))
-        windows = dict.fromkeys(part for part in parts if isinstance(part, WindowCall))
-        fields = {window: self._binder.context.symbols.field("", window.type) for window in windows}
-        copies = tuple((f, Column(f.symbol, f.type)) for f in self._node.fields)
-        everything = nodes.Project(self._node, (*copies, *((f, window) for window, f in fields.items())))
-
-        def computed(part: Expression) -> Expression:
-            found = fields.get(part) if isinstance(part, WindowCall) else None
-            return part if found is None else Column(found.symbol, found.type)
-
-        filtered = nodes.Filter(everything, transform(condition, computed), position=position_of(clause))
-        outputs = [(name, transform(value, computed)) for name, value in items]
+        filtered, outputs, _ = qualifying(self._binder.context.symbols, self._node, condition, items, [])
         return with_tail(self._binder, self._tree, filtered, outputs, self._scope, self._tables)
 
     # ---- GROUP BY ------------------------------------------------------------------------------------------------
@@ -124,10 +121,6 @@ class RowsBinder:
     def _grouped(self) -> Node:
         symbols = self._binder.context.symbols
         clause = self._tree.args.get("group")
-        if clause is not None and clause.args.get("all"):
-            raise ShoalError(
-                "E_GROUPING", "GROUP BY ALL is not supported.", hint="List the keys.", position=position_of(clause)
-            )
         resolver = KeyResolver(self._items, self._rows)
         keys: dict[Expression, Field] = {}
         for part in clause.expressions if clause is not None else []:
@@ -144,7 +137,11 @@ class RowsBinder:
                     hint="Name the columns.",
                     position=position_of(value),
                 )
+            grouped.inputs_first = True
             outputs.append((output_name(alias, value, index), grouped.bind(value)))
+            if alias is not None:
+                grouped.name(alias, outputs[-1][1])
+        grouped.inputs_first = False
         grouped.aliases = {fold(n): v for n, v in outputs}
         having = self._tree.args.get("having")
         condition = grouped.condition(having.this) if having is not None else None
@@ -200,12 +197,33 @@ class RowsBinder:
         return Column(found.symbol, found.type, call.position)
 
 
+def qualifying(
+    symbols: Symbols, node: Node, condition: Expression, items: list[tuple[str, Expression]], order: list[Order]
+) -> tuple[Node, list[tuple[str, Expression]], list[Order]]:
+    """QUALIFY: all windows are computed beside the columns, and rows are filtered by them; what follows reads them there."""
+    parts = (part for value in (condition, *(v for _, v in items), *(o.value for o in order)) for part in walk(value))
+    windows = dict.fromkeys(part for part in parts if isinstance(part, WindowCall))
+    fields = {window: symbols.field("", window.type) for window in windows}
+    copies = tuple((f, Column(f.symbol, f.type)) for f in node.fields)
+    everything = nodes.Project(node, (*copies, *((f, window) for window, f in fields.items())))
+
+    def computed(part: Expression) -> Expression:
+        found = fields.get(part) if isinstance(part, WindowCall) else None
+        return part if found is None else Column(found.symbol, found.type)
+
+    filtered = nodes.Filter(everything, transform(condition, computed), position=condition.position)
+    outputs = [(name, transform(value, computed)) for name, value in items]
+    return filtered, outputs, [replace(o, value=transform(o.value, computed)) for o in order]
+
+
 class AliasBinder(ExpressionBinder):
-    """QUALIFY: columns of FROM first, then names that the SELECT list gives."""
+    """QUALIFY, and what follows in a SELECT list: columns of FROM first, then names that the SELECT list gives."""
 
     def __init__(self, rows: ExpressionBinder, items: list[tuple[str, Expression]]) -> None:
         super().__init__(rows.scope, rows._subquery)  # noqa: SLF001 - the same binder, with names added
-        self._named = {fold(name): value for name, value in items}
+        self._named: dict[str, Expression] = {}
+        for name, value in items:
+            self._named.setdefault(fold(name), value)
 
     def bind(self, node: exp.Expr) -> Expression:
         """A column, else an alias, or any expression over them."""

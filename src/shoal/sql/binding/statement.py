@@ -22,7 +22,14 @@ from shoal.plan.lineage import is_copy, lineage, owner_names
 from shoal.plan.traverse import is_owned
 from shoal.plan.types import Kind, Type, common_type
 from shoal.sql import functions
-from shoal.sql.binding.after_grouping import KeyResolver, is_grouped, output_name, refuse_distinct_on, select_items
+from shoal.sql.binding.after_grouping import (
+    KeyResolver,
+    has_aggregate,
+    is_grouped,
+    output_name,
+    refuse_distinct_on,
+    select_items,
+)
 from shoal.sql.binding.conditions import holds_owner, owner_not_in_place
 from shoal.sql.binding.context import CommonTable, Context, Relation, Scope
 from shoal.sql.binding.expressions import ExpressionBinder
@@ -32,6 +39,7 @@ from shoal.sql.binding.order_limit import with_tail
 from shoal.sql.binding.private_select import bind_private_select
 from shoal.sql.binding.row_select import RowsBinder
 from shoal.sql.binding.where_clause import WhereBinder
+from shoal.sql.binding.written_out import groupings_of, written_out
 from shoal.sql.parse import Statement, position_of, privacy_clause
 
 if TYPE_CHECKING:
@@ -200,6 +208,10 @@ class Binder:
 
     def _select(self, tree: exp.Select, tables: dict[str, CommonTable], parent: Scope | None, *, top: bool) -> Node:
         self.context.count_relations(1, position_of(tree))
+        tree = written_out(tree)
+        groupings = groupings_of(tree)
+        if groupings is not None:
+            return self._groupings(tree, groupings, tables, parent, top=top)
         clause = privacy_clause(tree)
         unit = None
         options = None
@@ -217,9 +229,36 @@ class Binder:
             tree = distinct_as_groups(tree)
             options = default_options(self.context.catalog.defaults, self.context.epsilon)
         if options is not None:
+            options = self.context.share(options)
             released, items, order = bind_private_select(self, tree, node, scope, tables, options, unit)
             return with_tail(self, tree, released, items, scope, tables, bound_order=order)
         return self._bind_as_rows(tree, node, scope, tables)
+
+    def _groupings(
+        self,
+        tree: exp.Select,
+        groupings: list[exp.Select],
+        tables: dict[str, CommonTable],
+        parent: Scope | None,
+        *,
+        top: bool,
+    ) -> Node:
+        """ROLLUP, CUBE and GROUPING SETS: all groupings one after the other, then ORDER BY and LIMIT over them all."""
+        if tree.args.get("qualify") is not None or tree.args.get("distinct") is not None:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                "QUALIFY and DISTINCT do not stand beside several groupings.",
+                hint="Filter in an outer query.",
+                position=position_of(tree),
+            )
+        whole: exp.Expr = groupings[0]
+        for other in groupings[1:]:
+            whole = exp.Union(this=whole, expression=other, distinct=False)
+        whole.meta.update(tree.meta)
+        for clause in ("order", "limit", "offset"):
+            whole.set(clause, tree.args.get(clause))
+        with self.context.shared_by(len(groupings)):
+            return self.query(whole, tables, parent, top=top)
 
     def _is_private(self, tree: exp.Select, node: Node, scope: Scope) -> bool:
         """Whether a SELECT of FROM or WITH gets the default clause."""
@@ -234,8 +273,11 @@ class Binder:
         return lambda tree, outer: self.uncorrelated(tree, tables, outer)
 
     def uncorrelated(self, tree: exp.Expr, tables: dict[str, CommonTable], outer: Scope) -> Node:
-        """A subquery that sees nothing of the outer query; one that would have to is refused for that."""
-        with self.context.no_defaults():
+        """A subquery that sees nothing of the outer query; one that would have to is refused for that.
+
+        In plain SQL one that gives a single number over private rows is a release of its own.
+        """
+        with self.context.no_defaults(unless=self.context.is_plain and is_one_row(tree)):
             if self.context.looks_outside:
                 return self.query(tree, tables, outer)
             return self._uncorrelated(tree, tables, outer)
@@ -256,7 +298,8 @@ class Binder:
         """What to say of a subquery with an unknown name, which the outer query may know."""
         self.context.looks_outside = True
         try:
-            node = self.query(tree, tables, outer)
+            with self.context.no_defaults():
+                node = self.query(tree, tables, outer)
         except ShoalError as error:
             further = unknown.code == "E_UNKNOWN_TABLE" and error.code == "E_UNKNOWN_COLUMN"
             return error if further or error.code not in _UNKNOWN_NAMES else unknown
@@ -276,6 +319,14 @@ class Binder:
             hint="Join its table instead: LEFT JOIN regions r ON r.region = c.region",
             position=position_of(tree),
         )
+
+
+def is_one_row(tree: exp.Expr) -> bool:
+    """Whether a subquery is one row of aggregates."""
+    plain = isinstance(tree, exp.Select) and not any(
+        tree.args.get(key) for key in ("group", "having", "distinct", "limit")
+    )
+    return plain and all(has_aggregate(value) for _, value in select_items(tree.expressions))
 
 
 def no_clause(position: tuple[int, int] | None) -> ShoalError:

@@ -1,8 +1,8 @@
 """Types meet types: which values turn into others by themselves, and the errors when they do not.
 
 Numbers widen integer → decimal → double, a date widens to a timestamp, NULL fits everything, and a text *constant*
-beside a date, a time or a timestamp is read as one. Nothing else changes its type without a CAST. Constants are
-converted here, exactly.
+beside a date, a time, a timestamp, a number or a truth is read as one. Nothing else changes its type without a CAST.
+Constants are converted here, exactly.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
-from shoal.plan.expressions import Cast, Expression, Literal, Position
-from shoal.plan.types import DATE, TIMESTAMP, Kind, Type, common_type
+from shoal.plan.expressions import Call, Cast, Expression, Literal, Position
+from shoal.plan.types import BOOLEAN, DATE, DOUBLE, INTEGER, TIMESTAMP, Kind, Type, common_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
 _TIME = re.compile(r"\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
+
+_NUMBER = re.compile(r"[+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_TRUTHS = {"true": True, "yes": True, "y": True, "t": True, "1": True}
+_TRUTHS |= {"false": False, "no": False, "n": False, "f": False, "0": False}
 
 
 def unsupported(message: str, position: Position, hint: str | None = None) -> ShoalError:
@@ -120,6 +124,7 @@ def as_temporal(argument: Expression) -> Expression | None:
 
 def unified(arguments: Sequence[Expression], what: str, position: Position) -> list[Expression]:
     """All arguments brought to their one common type; `what` names the doing in the error."""
+    arguments = _lengths_read(_texts_read(arguments))
     target = common_type([a.type for a in arguments]) or _beside_text_constants(arguments)
     if any(a.type.kind is Kind.INTERVAL for a in arguments):
         raise unsupported(f"{what} does not take intervals.", position, hint="Add the interval to a date or timestamp.")
@@ -128,6 +133,47 @@ def unified(arguments: Sequence[Expression], what: str, position: Position) -> l
         names = " and ".join(dict.fromkeys(named(a.type) for a in arguments))
         raise unsupported(f"{what} does not mix {names}.", position, hint="Bring them to one type with CAST(… AS …).")
     return [part for part in converted if part is not None]
+
+
+def _lengths_read(arguments: list[Expression]) -> list[Expression]:
+    """Intervals of fixed length beside the difference of two timestamps are read as seconds, which it is in."""
+    if not any(isinstance(a, Call) and a.function == "seconds_between" for a in arguments):
+        return arguments
+    return [_seconds(a) or a if isinstance(a, Literal) and a.type.kind is Kind.INTERVAL else a for a in arguments]
+
+
+def _seconds(literal: Literal) -> Literal | None:
+    if literal.value is None or literal.value[0]:
+        return None
+    _, days, microseconds = literal.value
+    return replace(literal, value=days * 86_400 + microseconds / 1_000_000, type=DOUBLE)
+
+
+def _texts_read(arguments: Sequence[Expression]) -> list[Expression]:
+    """Text constants beside numbers or truths are read as such: age > '30', churn = 'Yes'."""
+    beside = _beside_text_constants(arguments)
+    kind = beside.kind if beside is not None else None
+    if kind not in {Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE}:
+        return list(arguments)
+    read = _truth_in_words if kind is Kind.BOOLEAN else _number_in_words
+    return [read(a) or a if isinstance(a, Literal) and a.type.kind is Kind.TEXT else a for a in arguments]
+
+
+def _truth_in_words(literal: Literal) -> Literal | None:
+    word = str(literal.value).strip().lower()
+    if word not in _TRUTHS:
+        return None
+    return replace(literal, value=_TRUTHS[word], type=BOOLEAN)
+
+
+def _number_in_words(literal: Literal) -> Literal | None:
+    word = str(literal.value).strip()
+    if not _NUMBER.fullmatch(word):
+        return None
+    if word.lstrip("+-").isdigit() and abs(int(word)) < 2**63:
+        return replace(literal, value=int(word), type=INTEGER)
+    number = float(word)
+    return replace(literal, value=number, type=DOUBLE) if abs(number) < float("inf") else None
 
 
 def _beside_text_constants(arguments: Sequence[Expression]) -> Type | None:

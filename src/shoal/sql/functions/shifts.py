@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from shoal.plan.expressions import Call, Expression, Position
-from shoal.plan.types import DATE, INTEGER, TIMESTAMP, Kind
+from shoal.plan.expressions import Call, Expression, Literal, Position
+from shoal.plan.types import DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, Kind
 from shoal.sql.functions import arithmetic, forms
 from shoal.sql.functions.coerce import as_temporal, coerced, is_temporal, unsupported
-from shoal.sql.functions.forms import builtin, calendar_date, calendar_timestamp, huge, try_cast, within
-from shoal.sql.functions.intervals import bind_interval, parts_of
+from shoal.sql.functions.forms import builtin, calendar_date, calendar_timestamp, cast, huge, number, try_cast, within
+from shoal.sql.functions.intervals import SECOND, bind_interval, parts_of
 from shoal.sql.functions.overloads import (
     Function,
     Overload,
@@ -20,6 +20,7 @@ from shoal.sql.functions.overloads import (
     special,
     wrong_arguments,
 )
+from shoal.sql.functions.values import resolve_cast
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -52,6 +53,46 @@ def _timestamp_months_later(value: exp.Expr, months: exp.Expr) -> exp.Expr:
 
 def _microseconds_later(value: exp.Expr, microseconds: exp.Expr) -> exp.Expr:
     return forms.instant(builtin("+", huge(builtin("epoch_us", value)), huge(microseconds)))
+
+
+def _seconds_between(start: exp.Expr, end: exp.Expr) -> exp.Expr:
+    microseconds = builtin(
+        "-", builtin("epoch_us", calendar_timestamp(end)), builtin("epoch_us", calendar_timestamp(start))
+    )
+    return builtin("/", cast(microseconds, "DOUBLE"), number(float(SECOND)))
+
+
+_FIRST_BUCKET = 946_857_600 * SECOND
+"""2000-01-03, a Monday, in microseconds since 1970."""
+
+
+def _bucket_start(value: exp.Expr, step: exp.Expr) -> exp.Expr:
+    """Microseconds since the first bucket, rounded down to whole steps; a remainder of the engine may be negative."""
+    exact = huge(builtin("epoch_us", calendar_timestamp(value)))
+    since = builtin("-", exact, number(_FIRST_BUCKET))
+    width = builtin("greatest", huge(step), huge(number(1)))
+    rest = builtin("%", builtin("+", builtin("%", since, width), width.copy()), width.copy())
+    return forms.instant(builtin("-", exact.copy(), rest))
+
+
+def _bind_bucket(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+    checked_count(function, arguments, 2, 2, position)
+    width, value = arguments[0], as_temporal(arguments[1])
+    if value is None or not isinstance(width, Literal) or width.type.kind is not Kind.INTERVAL or width.value is None:
+        raise wrong_arguments(function, arguments, position)
+    months, days, microseconds = width.value
+    calendar = {1: "month", 3: "quarter", 12: "year"}.get(months)
+    if calendar is not None and not days and not microseconds:
+        return Call("date_trunc", (Literal(calendar, TEXT, position), value), value.type.plain(), position)
+    step = days * 86_400 * SECOND + microseconds
+    if months or step <= 0:
+        raise unsupported(
+            f"{function.usage} takes a positive length: weeks, days, hours …, or 1, 3 or 12 months.", position
+        )
+    instant = coerced(value, TIMESTAMP) or value
+    start = Call("bucket_start", (instant, Literal(step, INTEGER, position)), TIMESTAMP, position)
+    whole_days = value.type.kind is Kind.DATE and step % (86_400 * SECOND) == 0
+    return resolve_cast(start, DATE, position) if whole_days else start
 
 
 def _shift(value: Expression, interval: Expression, position: Position, *, backwards: bool) -> Expression:
@@ -89,7 +130,10 @@ def _bind_difference(function: Function, arguments: tuple[Expression, ...], posi
         return Call("days_between", (start, end), INTEGER, position)
     if left.type.kind is Kind.DATE and right.type.kind is Kind.INTEGER:
         return _plus_days(function, left, _opposite(right, position), position)
-    raise unsupported("Timestamps are subtracted with DATE_DIFF('second', start, end).", position)
+    instants = coerced(right, TIMESTAMP), coerced(left, TIMESTAMP)
+    if None in instants:
+        raise unsupported("A time is subtracted from a time, days from a date.", position, hint="Cast one of them.")
+    return _BY_NAME["seconds_between"].bind(_BY_NAME["seconds_between"], (right, left), position)
 
 
 def _plus_days(function: Function, date: Expression, days: Expression, position: Position) -> Expression:
@@ -121,7 +165,8 @@ SUMS = (
     replace(
         arithmetic.DIFFERENCE,
         bind=_bind_difference,
-        meaning="The difference, NULL when it does not fit; also of dates (days), and of a time and an interval.",
+        meaning="The difference, NULL when it does not fit; also of dates (days), of timestamps (seconds), of a time and an "
+        "interval.",
     ),
 )
 
@@ -159,6 +204,26 @@ FUNCTIONS = (
         "DAYS_BETWEEN(start, end)",
         "The number of days from one date to another; also written end - start.",
         Overload((DATE, DATE), INTEGER, lambda start, end: builtin("-", calendar_date(end), calendar_date(start))),
+    ),
+    overloaded(
+        "seconds_between",
+        "SECONDS_BETWEEN(start, end)",
+        "The seconds from one timestamp to another, with their fraction; also written end - start.",
+        Overload((TIMESTAMP, TIMESTAMP), DOUBLE, _seconds_between),
+    ),
+    special(
+        "time_bucket",
+        "TIME_BUCKET(INTERVAL n unit, time)",
+        "The beginning of the stretch of that length in which the time lies. Weeks and what is shorter are counted from "
+        "2000-01-03, a Monday; months, quarters and years are those of the calendar.",
+        _bind_bucket,
+        never_asked,
+    ),
+    overloaded(
+        "bucket_start",
+        "BUCKET_START(time, n)",
+        "The same for stretches of n microseconds.",
+        Overload((TIMESTAMP, INTEGER), TIMESTAMP, _bucket_start),
     ),
     special(
         "date_add",

@@ -147,6 +147,8 @@ def _bind_part(function: Function, arguments: tuple[Expression, ...], position: 
     written = (text_constant(part) or "").lower()
     if written in {"date", "time"}:
         return resolve_cast(as_temporal(value) or value, DATE if written == "date" else TIME, position)
+    if written == "epoch" and isinstance(value, Call) and value.function == "seconds_between":
+        return value
     if written == "epoch":
         return _BY_NAME["epoch"].bind(_BY_NAME["epoch"], (value,), position)
     if written not in PARTS:

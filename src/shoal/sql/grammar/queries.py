@@ -9,7 +9,6 @@ named in WINDOW are put where they are used.
 from __future__ import annotations
 
 import difflib
-from typing import NoReturn
 
 from sqlglot import exp
 
@@ -78,7 +77,7 @@ class QueryGrammar(RelationGrammar):
         start = self.token
         with_ = self._with() if self.at("WITH") and left is None else None
         body = self._set_operation(1, left)
-        tail = self._tail()
+        tail = self._tail(body)
         taken = (*(("order", "limit", "offset") if tail else ()), *(("with_",) if with_ else ()))
         if any(body.args.get(key) for key in taken):  # (SELECT … LIMIT 5) LIMIT 3: each clause keeps its own query
             body = self.mark(everything_from(exp.Subquery(this=body)), start)
@@ -88,9 +87,11 @@ class QueryGrammar(RelationGrammar):
         self.deeper(-1)
         return body
 
-    def _tail(self) -> dict[str, exp.Expr]:
+    def _tail(self, body: exp.Query) -> dict[str, exp.Expr]:
         found: dict[str, exp.Expr] = {}
-        if self.at("ORDER", "BY"):
+        if self.at("ORDER", "BY", "ALL") and self.ahead(3).key != "(":
+            found["order"] = self._order_all(body)
+        elif self.at("ORDER", "BY"):
             found["order"] = self.order()
         while self.at_any({"LIMIT", "OFFSET", "FETCH"}):
             start = self.token
@@ -99,6 +100,26 @@ class QueryGrammar(RelationGrammar):
                 self.unexpected("the end of the query")
             found[key] = self.mark(self._offset() if key == "offset" else self._limit(), start)
         return found
+
+    def _order_all(self, body: exp.Query) -> exp.Order:
+        """ORDER BY ALL: by every column that is shown, from left to right."""
+        start = self.token
+        self.move(3)
+        while isinstance(body, exp.SetOperation):
+            body = body.this
+        shown = body.expressions
+        if any(item.is_star for item in shown):
+            self.fail(
+                "E_UNSUPPORTED", "ORDER BY ALL does not know what a star stands for.", "Name the columns.", at=start
+            )
+        descending = self.accept("DESC")
+        if not descending:
+            self.accept("ASC")
+        first, last = self.accept("NULLS", "FIRST"), self.accept("NULLS", "LAST")
+        places = [self.mark(exp.Literal.number(place), start) for place in range(1, len(shown) + 1)]
+        nulls_first = first if first or last else None
+        items = [exp.Ordered(this=place, desc=descending, nulls_first=nulls_first) for place in places]
+        return self.mark(exp.Order(expressions=[self.mark(item, start) for item in items]), start)
 
     def _limit(self) -> exp.Limit:
         if self.accept("FETCH"):
@@ -171,7 +192,7 @@ class QueryGrammar(RelationGrammar):
             case "(":
                 return self.wrapped(self.query)
             case "FROM":
-                self._refuse_from_first()
+                return self._from_first()
             case word if word in OTHER_STATEMENTS:
                 self.fail(
                     "E_STATEMENT", f"{word} is not a query; only SELECT and WITH are accepted.", "Write a SELECT."
@@ -179,19 +200,28 @@ class QueryGrammar(RelationGrammar):
         self.unexpected("SELECT")
         return None
 
-    def _refuse_from_first(self) -> NoReturn:
-        piped = any(token.key == "|>" for token in self.tokens)
-        message = "The pipe form is not supported." if piped else "A query begins with SELECT, not with FROM."
-        self.fail("E_PARSE", message, "Write SELECT … FROM … WHERE … GROUP BY ….")
+    def _from_first(self) -> exp.Select:
+        """FROM t [SELECT …] [WHERE …] …; without SELECT everything is meant."""
+        if any(token.key == "|>" for token in self.tokens):
+            self.fail("E_PARSE", "The pipe form is not supported.", "Write SELECT … FROM … WHERE … GROUP BY ….")
+        start = self.advance()
+        source = self.from_clause()
+        if self.at("SELECT"):
+            return self._select(source)
+        clauses = {"expressions": [self.mark(exp.Star(), start)], "from_": source[0], "joins": source[1]}
+        return self.mark(exp.Select(**{k: v for k, v in (clauses | self._filters()).items() if v}), start)
 
-    def _select(self) -> exp.Select:
+    def _select(self, source: tuple[exp.From, list[exp.Join]] | None = None) -> exp.Select:
+        """A SELECT; `source` is what FROM named before it."""
         start = self.advance()
         clauses: dict[str, object] = {"hint": self._privacy()}
         clauses["distinct"] = self._distinct(private=clauses["hint"] is not None)
         if self.at("AS", "STRUCT") or self.at("AS", "VALUE"):
             self.fail("E_UNSUPPORTED", "SELECT AS STRUCT and AS VALUE are not supported.", "Name the columns.")
         clauses["expressions"] = self._select_list()
-        if self.accept("FROM"):
+        if source is not None:
+            clauses["from_"], clauses["joins"] = source
+        elif self.accept("FROM"):
             clauses["from_"], clauses["joins"] = self.from_clause()
         clauses |= self._filters()
         windows = self._windows()
@@ -308,7 +338,11 @@ class QueryGrammar(RelationGrammar):
             self.fail("E_GROUPING", "GROUP BY DISTINCT is not supported.", "List the keys.")
         items: list[exp.Expr] = []
         for item in self.separated(self._grouping):
-            items.extend(item.expressions if isinstance(item, exp.Tuple) else [item])
+            items.extend(item.expressions if isinstance(item, exp.Tuple) and item.expressions else [item])
+        if self.at("WITH", "ROLLUP") or self.at("WITH", "CUBE"):
+            self.advance()
+            kind = exp.Rollup if self.advance().key == "ROLLUP" else exp.Cube
+            items = [self.mark(kind(expressions=items), start)]
         if not items or self.at("WITH"):
             self.fail(
                 "E_GROUPING",

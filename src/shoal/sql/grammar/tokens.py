@@ -230,11 +230,11 @@ def _check_number(sql: str, start: int, end: int) -> None:
 
 
 def _check_quoted(sql: str, text: str, start: int) -> None:
-    if "\\" in text:
-        hint = "Double a quote to write it; use CHR(92) for the backslash itself."
-        refuse(
-            sql, start + text.index("\\"), "E_PARSE", "A backslash means different things to different engines.", hint
-        )
+    found = re.search(r"\\'|\\\"|\\`", text) if text[0] == "'" else re.search(r"\\", text)
+    if found:
+        hint = "Double a quote to write it; a text that ends in a backslash is written 'a' || CHR(92)."
+        message = "A backslash before a quote means different things to different engines."
+        refuse(sql, start + found.start(), "E_PARSE", message, hint)
     if len(text) == 2 and text != "''":
         refuse(sql, start, "E_PARSE", "A quoted name is empty.")
 
