@@ -85,7 +85,7 @@ def widest(plan: StatementPlan, level: float, owners: int | None) -> float:
                 raise ShoalError(
                     "E_UNSUPPORTED",
                     f"The answer computes with {outputs.first!r}, and what is computed has no error bar.",
-                    hint="Ask for the aggregates themselves, in columns of their own.",
+                    hint="Ask for the aggregates themselves, in separate columns.",
                     position=column.call.position,
                 )
     if not widths:

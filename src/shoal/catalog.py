@@ -239,16 +239,16 @@ def _read_table(name: str, raw: Any) -> Table:
     if (owner is None) != public:
         raise _wrong(
             f'In the catalog, {where} must say either owner = "column" or public = true.',
-            "A table is never public by omission.",
+            "No table is public unless the catalog says so.",
         )
     view, kind, rows = raw.get("view"), raw.get("owner_kind"), raw.get("max_rows_per_owner_and_group")
     if (view is not None and not isinstance(view, str)) or (kind is not None and not isinstance(kind, str)):
         raise _wrong(f"In the catalog, {where}: view and owner_kind must be strings.")
     source = raw.get("source")
     if source is not None and (not isinstance(source, str) or not source or view is not None):
-        raise _wrong(f'In the catalog, {where}: source is the name of a table, "schema.table", where there is no view.')
+        raise _wrong(f'In the catalog, {where}: source must be "schema.table", and cannot be combined with view.')
     if rows is not None and (not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows <= 2**40):
-        raise _wrong(f"In the catalog, {where}: max_rows_per_owner_and_group is a whole number from 1.")
+        raise _wrong(f"In the catalog, {where}: max_rows_per_owner_and_group must be a whole number of at least 1.")
     columns = {}
     described = raw.get("columns", {})
     if not isinstance(described, dict):
@@ -259,7 +259,7 @@ def _read_table(name: str, raw: Any) -> Table:
     if each_row:
         if kind is not None or rows not in {None, 1}:
             raise _wrong(
-                f"In the catalog, {where}: where each row is an owner, there is one row per owner of its own kind."
+                f'In the catalog, {where}: with owner = "each row", leave out owner_kind and max_rows_per_owner_and_group.'
             )
         kind, rows = f"{EACH_ROW} of {fold(name)}", 1
     references = _read_references(where, raw.get("references", {}), through)
@@ -283,7 +283,7 @@ def _read_reference(where: str, column: Any, raw: Any, known: set[str]) -> Refer
     to, key = raw.get("to"), raw.get("key", column)
     if not all(isinstance(part, str) and part for part in (column, to, key)):
         raise _wrong(
-            f"In the catalog, {where} names a column and the table that it leads to.",
+            f"In the catalog, {where} must name a column and the table that it leads to.",
             'For example owner = { through = "order_id", to = "orders" }; key = "id" where the column has another name there.',
         )
     return Reference(column, to, key)
@@ -338,7 +338,7 @@ def _read_policy(here: str, name: str, written: Mapping[str, Any], owner: str) -
 
     rows = written.get("max_rows_per_owner", 1)
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MAX_GROUPS_PER_OWNER:
-        raise _wrong(f"{here}: max_rows_per_owner is a whole number from 1.")
+        raise _wrong(f"{here}: max_rows_per_owner must be a whole number of at least 1.")
     domain, secret, known = written.get("domain"), written.get("secret"), written.get("known", [])
     if not isinstance(domain, dict) or secret is None or not isinstance(known, list):
         raise _wrong(f"{here} needs domain = {{ … }} and secret = …; known is a list.")
@@ -357,7 +357,7 @@ def _read_column(where: str, raw: Any) -> ColumnFacts:
     _known_keys(f"In the catalog, {where}", raw, {"bounds", "values", "type"})
     bounds, values = raw.get("bounds"), raw.get("values")
     if values is not None and (not isinstance(values, list) or len(values) > MAX_DOMAIN_VALUES):
-        raise _wrong(f"In the catalog, {where}: values is a list of at most {MAX_DOMAIN_VALUES} entries.")
+        raise _wrong(f"In the catalog, {where}: values must be a list of at most {MAX_DOMAIN_VALUES} entries.")
     return ColumnFacts(_read_bounds(where, bounds), tuple(values) if values is not None else None, raw.get("type"))
 
 
@@ -367,9 +367,9 @@ def _read_bounds(where: str, raw: Any) -> tuple[Fraction, Fraction] | None:
     try:
         lower, upper = (as_fraction(value) for value in raw)
     except (TypeError, ValueError):
-        raise _wrong(f"In the catalog, {where}: bounds are two finite numbers, [lower, upper].") from None
+        raise _wrong(f"In the catalog, {where}: bounds must be two finite numbers, [lower, upper].") from None
     if lower > upper or max(abs(lower), abs(upper)) > 10**30:
-        raise _wrong(f"In the catalog, {where}: bounds are [lower, upper] with lower ≤ upper.")
+        raise _wrong(f"In the catalog, {where}: bounds must be [lower, upper] with lower ≤ upper.")
     return lower, upper
 
 
@@ -393,13 +393,13 @@ def _read_defaults(raw: Any) -> Defaults:
         except (TypeError, ValueError):
             value = None
         if value is None or not low <= value <= high:
-            raise _wrong(f"In the catalog, defaults.{key} is a number from {float(low):g} to {float(high):g}.")
+            raise _wrong(f"In the catalog, defaults.{key} must be a number from {float(low):g} to {float(high):g}.")
         return value
 
     def whole(key: str, high: int) -> int | None:
         value = raw.get(key)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= high):
-            raise _wrong(f"In the catalog, defaults.{key} is a whole number from 1 to {high}.")
+            raise _wrong(f"In the catalog, defaults.{key} must be a whole number from 1 to {high}.")
         return value
 
     tiny, huge = Fraction(1, 10**10), Fraction(10**6)

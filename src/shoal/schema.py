@@ -172,7 +172,7 @@ def _check_references(engine: Engine, catalog: Catalog, schemas: dict[str, Schem
             if engine.repeats(target.name, [there])[there[0]] > 1:
                 raise ShoalError(
                     "E_CATALOG",
-                    f"The table {table.name!r} refers to {reference.key!r} of {target.name!r}, which is no key: a value repeats.",
+                    f"The table {table.name!r} refers to {reference.key!r} of {target.name!r}, not a key: a value repeats.",
                     hint="A row must lead to one owner. Refer to a column whose values are all different.",
                 )
 

@@ -244,7 +244,7 @@ def test_an_owner_under_a_loose_collation_is_refused(roles):
     )
     connection.execute("CREATE TABLE shop.named (uid text COLLATE shop.loose)")
     try:
-        with pytest.raises(shoal.ShoalError, match="different texts are equal") as caught:
+        with pytest.raises(shoal.ShoalError, match="different strings are equal") as caught:
             shoal.connect(url, {"tables": {"named": {"owner": "uid"}}})
         assert caught.value.code == "E_SOURCE"
     finally:

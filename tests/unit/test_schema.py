@@ -80,6 +80,8 @@ def test_owners_of_every_usable_type_are_told_apart(open_shop, owners):
 class Nothing:
     """An engine without any table, as behind `shoal explain` without data."""
 
+    warnings: tuple[str, ...] = ()
+
     def tables(self):
         return {}
 

@@ -30,9 +30,9 @@ IsKey = Callable[[str, str], bool]
 """Whether no value of a table's column repeats."""
 
 HEADER = """\
-# A first catalog, made by `shoal init` from names and types of columns; no value is in it. Types of CSV files, which do
-# not say them, were guessed from values.
-# Lines marked GUESS are yours to check. The promise of every answer is about the owners named here.
+# A first catalog, written by `shoal init` from column names and types; it contains no values. CSV files have no types,
+# so theirs were guessed from values.
+# Check the lines marked GUESS. Every answer protects the owners named here.
 #
 # Worth adding where it is public knowledge (never by looking at the data):
 #   bounds = [lower, upper]     of one value; saves the budget that inferring them costs
@@ -42,7 +42,7 @@ HEADER = """\
 
 FOOTER = """\
 [defaults]
-epsilon = 1.0                   # GUESS: what one query spends where it names nothing; with it, plain SQL is answered
+epsilon = 1.0                   # GUESS: what a query spends if it does not say; with it, plain SQL works
 delta = 1e-6
 {population}    # order of magnitude of owners, public knowledge
 # max_epsilon_per_query = 2.0   # a query that asks for more is refused

@@ -81,7 +81,7 @@ def _of_selection(plan: SelectPlan, groups: int) -> str:
         return ""
     owners = many(int(group_selection.half_point(plan.selection)), "owner")
     if groups:
-        return f"A group of {owners} has an even chance to appear; smaller ones are mostly left out."
+        return f"A group of {owners} has an even chance of appearing; smaller ones are mostly left out."
     return f"No group appears: under these options it takes {owners} for an even chance. What helps: {_ways_out(plan)}."
 
 

@@ -185,7 +185,7 @@ def kept_answer(plan: StatementPlan, finished: Answer) -> KeptAnswer:
 def _public(plan: StatementPlan, engine: Engine, deadline: Deadline) -> Answer:
     with suppress(EngineFailure), engine.snapshot(deadline) as taken:
         return finish(plan, {}, public_rows(plan.root, taken), deadline, ordered=True)
-    raise ShoalError("E_EXECUTION", "The query over public tables could not be finished.")
+    raise ShoalError("E_EXECUTION", "The query over public tables failed.")
 
 
 def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadline) -> Answer:

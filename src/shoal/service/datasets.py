@@ -77,7 +77,7 @@ class DataSets:
         kinds = sorted({t.owner_kind for t in catalog.tables.values() if t.owner_kind is not None})
         with self._store.writing() as rows:
             if rows.one("SELECT name FROM datasets WHERE name = ?", new.name):
-                raise ShoalError("E_USAGE", f"There is a data set '{new.name}' already, or there was.")
+                raise ShoalError("E_USAGE", f"There is a data set '{new.name}' already, or there was one.")
             Session(open_source(source), catalog, Ledger.in_memory()).close()
             ledger = self._ledger_for(rows, new, kinds)
             rows.run(
@@ -92,7 +92,7 @@ class DataSets:
         checked_name(name, "ledger")
         if name in known:
             if new.budget is not None:
-                raise ShoalError("E_USAGE", f"The ledger '{name}' has its budget already.", hint="Leave out --budget.")
+                raise ShoalError("E_USAGE", f"The ledger '{name}' already has a budget.", hint="Leave out --budget.")
             both = sorted({*kinds, *json.loads(known[name]["kinds"])})
             rows.run("UPDATE ledgers SET kinds = ? WHERE name = ?", json.dumps(both), name)
             return name

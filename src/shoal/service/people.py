@@ -96,7 +96,7 @@ class People:
         for group in groups:
             checked_name(group, "group")
         if name == "everyone" or rows.one("SELECT name FROM people WHERE name = ?", name):
-            raise ShoalError("E_USAGE", f"There is a user '{name}' already, or there was; names are not used twice.")
+            raise ShoalError("E_USAGE", f"There is a user '{name}' already, or there was one; names are never reused.")
         known = (json.dumps(sorted(set(roles))), json.dumps(sorted(set(groups))))
         rows.run("INSERT INTO people VALUES (?, ?, ?, ?, '')", name, *known, rows.now())
 

@@ -81,7 +81,7 @@ def test_keys_of_a_public_table_come_with_the_clause_that_lists_them(session):
 
 def test_an_answer_with_groups_says_which_are_mostly_left_out(session):
     sql = f"{CLAUSE}(epsilon = 9, delta = 1e-6) town % 2 AS k, COUNT(DISTINCT uid) FROM orders GROUP BY k"
-    assert "has an even chance to appear" in notes(session, sql)
+    assert "has an even chance of appearing" in notes(session, sql)
 
 
 def test_a_cell_without_bounds_says_how_many_owners_finding_them_takes(session):

@@ -144,7 +144,7 @@ def _check_server(server: dict[str, Any]) -> None:
     if server["encoding"] != "UTF8":
         raise ShoalError(
             "E_SOURCE",
-            "The PostgreSQL server keeps texts in another encoding than UTF8.",
+            "The PostgreSQL server stores strings in an encoding other than UTF8.",
             hint="Create the database with ENCODING 'UTF8'.",
         )
 
@@ -233,7 +233,7 @@ def _refuse_loose_owner(table: Table, relation: Relation) -> None:
     if owner is not None and not owner.deterministic:
         raise ShoalError(
             "E_SOURCE",
-            f"The owner column of {table.name!r} has a collation under which different texts are equal.",
+            f"The owner column of {table.name!r} has a collation under which different strings are equal.",
             hint="One owner of the database would be two here: name another column, or give it a deterministic collation.",
         )
 

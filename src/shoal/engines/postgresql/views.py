@@ -66,7 +66,7 @@ def _fragile_table(tree: exp.Expr, contents: Contents, depth: int) -> str | None
             continue
         below = contents.at(table.db, table.name) if table.db else next(iter(contents.named(table.name)), None)
         if below is None or depth > 20:
-            return "it reads something that is no table of the database"
+            return "it reads something that is not a table of the database"
         found = _fragile_part(below, contents, depth + 1)
         if found is not None:
             return found

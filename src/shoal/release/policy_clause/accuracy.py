@@ -23,7 +23,7 @@ def widest(plan: PolicyPlan, level: float, owners: int | None) -> float:
         raise ShoalError(
             "E_USAGE",
             "There is no private aggregate in this query whose error could be asked for.",
-            hint="Ask for the aggregates themselves, in columns of their own.",
+            hint="Ask for the aggregates themselves, in separate columns.",
         )
     return max(widths)
 
