@@ -163,6 +163,7 @@ ROWS: tuple[Row, ...] = (
         inner=MEDIAN_PER_CUSTOMER.replace("l_custkey", "l_suppkey"),
     ),
     Q1_MEDIAN,
+    replace(Q1_MEDIAN, way="15 rows per customer", aggregate=median(15)),
     replace(Q1_MEDIAN, way="1 row per customer", aggregate=median(1)),
     replace(Q1_MEDIAN, way="1 row per supplier", owners="supplier", aggregate=median(1)),
     Q4,

@@ -29,7 +29,7 @@ from shoal.accounting.events import (
     ThresholdSelection,
 )
 from shoal.accounting.neighbours import OWNER
-from shoal.accounting.zcdp import zcdp_epsilon, zcdp_rho_limit
+from shoal.accounting.zcdp import laplace_rho, zcdp_epsilon, zcdp_rho_limit
 from shoal.errors import InternalError, ShoalError
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ def plan_loss(events: Sequence[Event]) -> Loss:
 
     | event | ε | δ | ρ | δ′ |
     |---|---|---|---|---|
-    | Laplace noise, c coordinates moved by ≤ s steps, scale b | c·s/b | 0 | c·(s/b)²/2 | 0 |
-    | Laplace noise of a policy, moved by ≤ s steps in all, scale b | s/b | 0 | (s/b)²/2 | 0 |
+    | Laplace noise, c coordinates moved by ≤ s steps, scale b | c·s/b | 0 | c·`laplace_rho`(s, b) ≤ c·(s/b)²/2 | 0 |
+    | Laplace noise of a policy, moved by ≤ s steps in all, scale b | s/b | 0 | `laplace_rho`(s, b) | 0 |
     | joint Gaussian noise (its claim is verified) | ε | δ | Σρ | 0 |
     | m quantiles chosen in each of κ groups, c rows per owner, scale b | 2·m·κ·c/b | 0 | m·κ·c²/2b² | 0 |
     | optimal selection, κ groups | ε | δ | ε²/2κ | δ |
@@ -124,7 +124,7 @@ def plan_loss(events: Sequence[Event]) -> Loss:
 def _event_loss(event: Event) -> Loss:
     match event:
         case LaplaceNoise() | PolicyLaplace():
-            return Loss(event.epsilon, Fraction(0), event.epsilon**2 / (2 * event.shift.coordinates), Fraction(0))
+            return Loss(event.epsilon, Fraction(0), _laplace_rho(event), Fraction(0))
         case JointGaussian():
             return _joint_gaussian_loss(event)
         case QuantileChoice():
@@ -132,6 +132,12 @@ def _event_loss(event: Event) -> Loss:
         case OptimalSelection() | ThresholdSelection():
             return _selection_loss(event)
     raise InternalError("a plan holds an event that cannot be charged")
+
+
+def _laplace_rho(event: LaplaceNoise | PolicyLaplace) -> Fraction:
+    """Coordinates add up; a convex ρ is largest where moves are, so that spreading them over more entries costs no more."""
+    shift = event.shift
+    return shift.coordinates * laplace_rho(shift.per_coordinate, event.scale) if shift.l1 else Fraction(0)
 
 
 def _joint_gaussian_loss(event: JointGaussian) -> Loss:
@@ -264,8 +270,8 @@ class ZcdpAccountant:
     def largest_epsilon_that_fits(self, spent: Spent, request: Loss, budget: Budget) -> Fraction:
         """The larger of two safe answers.
 
-        √(2·ρ left) fits whatever the mechanism. And ρ is a convex function of ε that starts at 0 (ε²/2 for Laplace;
-        quadratic, later linear, for Gaussian noise), so t < 1 times the ε costs at most t times the ρ.
+        √(2·ρ left) fits whatever the mechanism. And ρ/ε grows with ε for every mechanism here (for Laplace noise it is
+        1 − (1 − e^{−ε})/(s·sinh(ε/s)); Gaussian ρ is quadratic, later linear), so t < 1 times the ε costs at most t times the ρ.
         """
         rho, delta = request.zcdp
         left = zcdp_rho_limit(budget.epsilon, budget.delta / 2) - spent.rho

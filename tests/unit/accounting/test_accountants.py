@@ -16,6 +16,7 @@ from shoal.accounting.events import (
     Shift,
     ThresholdSelection,
 )
+from shoal.accounting.zcdp import laplace_rho
 from shoal.errors import InternalError, ShoalError
 from shoal.params import Budget
 
@@ -34,10 +35,11 @@ def test_a_plan_without_events_costs_nothing():
     assert plan_loss([]) == Loss(Fraction(0), Fraction(0), Fraction(0), Fraction(0))
 
 
-def test_laplace_noise_costs_its_epsilon_and_half_its_square_over_the_coordinates():
+def test_laplace_noise_costs_its_epsilon_and_less_than_half_its_square_over_the_coordinates():
     loss = plan_loss([LaplaceNoise(Shift(3, 5), scale=Fraction(30))])
     assert (loss.epsilon, loss.delta) == (Fraction(1, 2), 0)
-    assert loss.zcdp == (Fraction(1, 40), 0)
+    assert loss.zcdp == (5 * laplace_rho(3, Fraction(30)), 0)
+    assert Fraction(97, 100) * Fraction(1, 40) < loss.zcdp[0] < Fraction(1, 40)
 
 
 def test_a_shift_of_zero_costs_nothing():
@@ -70,7 +72,8 @@ def test_a_gaussian_claim_that_does_not_hold_is_a_bug_and_not_a_release():
 def test_a_threshold_adds_its_delta_to_the_noise_that_is_charged_beside_it():
     loss = plan_loss([COUNT_OF_OWNERS, laplace_threshold()])
     assert (loss.epsilon, loss.delta) == (Fraction(1, 2), MILLIONTH)
-    assert loss.zcdp == (Fraction(1, 40), MILLIONTH)
+    shift = COUNT_OF_OWNERS.shift
+    assert loss.zcdp == (shift.coordinates * laplace_rho(shift.per_coordinate, COUNT_OF_OWNERS.scale), MILLIONTH)
 
 
 def test_a_gaussian_threshold_finds_its_noise_inside_a_joint_release():

@@ -3,12 +3,13 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from shoal.accounting.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho_limit
+from shoal.accounting.zcdp import laplace_rho, zcdp_delta, zcdp_epsilon, zcdp_rho_limit
 from shoal.errors import InternalError
 
 RHOS = [1e-12, 1e-6, 1e-3, 0.0244, 0.5, 3.0, 100.0, 1e6, 5e11]
@@ -92,3 +93,44 @@ def test_without_enough_epsilon_everything_may_be_lost():
     assert zcdp_delta(Fraction(10**6), Fraction(1)) == 1
     with pytest.raises(InternalError):
         zcdp_delta(Fraction(1), Fraction(-1))
+
+
+# ---- Laplace noise ---------------------------------------------------------------------------------------------------
+
+
+def renyi_over_order(shift: int, scale: float, order: float) -> float:
+    """D_α/α of discrete Laplace noise and its copy, summed term by term."""
+    points = np.arange(-math.ceil(60 * scale), shift + math.ceil(60 * scale) + 1, dtype=np.float64)
+    normalised = -np.abs(points) / scale - math.log((1 + math.exp(-1 / scale)) / (1 - math.exp(-1 / scale)))
+    moved = -np.abs(points - shift) / scale - math.log((1 + math.exp(-1 / scale)) / (1 - math.exp(-1 / scale)))
+    logs = order * normalised + (1 - order) * moved
+    top = float(logs.max())
+    return (top + math.log(float(np.exp(logs - top).sum()))) / (order - 1) / order
+
+
+@pytest.mark.parametrize(
+    ("shift", "scale"), [(1, 1), (1, 10), (3, 2), (7, 7), (40, 10), (50, 200), (5, Fraction(1, 2))]
+)
+def test_laplace_noise_costs_no_more_than_its_rho_at_any_order(shift, scale):
+    rho = float(laplace_rho(shift, Fraction(scale)))
+    orders = [1 + 10.0**exponent for exponent in np.linspace(-5, 2, 40)]
+    found = [renyi_over_order(shift, float(scale), order) for order in orders]
+    assert max(found) <= rho * (1 + 1e-9)
+    assert rho <= found[0] * (1 + 1e-3)
+
+
+def test_the_rho_of_laplace_noise_is_below_that_of_every_pure_mechanism():
+    for shift, scale in ((1, 1), (1000, 500), (2**20, 2**21), (1, 10**12), (3, Fraction(1, 10**6))):
+        epsilon = Fraction(shift) / scale
+        assert 0 < laplace_rho(shift, Fraction(scale)) <= epsilon**2 / 2
+    assert float(laplace_rho(2**20, Fraction(2**20))) == pytest.approx(math.exp(-1), rel=1e-6)
+    assert laplace_rho(0, Fraction(1)) == 0
+
+
+@given(st.integers(1, 200), st.fractions(Fraction(1, 10), 500), st.integers(1, 9))
+@settings(max_examples=100)
+def test_a_smaller_share_of_epsilon_costs_at_most_the_same_share_of_rho(shift, scale, tenths):
+    share = Fraction(tenths, 10)
+    assert laplace_rho(shift, scale / share) <= share * laplace_rho(shift, scale) * (
+        1 + Fraction(1, 10**20)
+    ) + Fraction(1, 10**25)
