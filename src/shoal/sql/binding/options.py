@@ -111,8 +111,8 @@ OPTIONS = (
         "delta",
         "delta",
         _number(params.delta),
-        "The chance that the promise fails, 0 ≤ δ < 1; at most 0.1 where unknown groups may appear. Far below one in the "
-        "number of owners.",
+        "The chance that the promise fails, 0 ≤ δ < 1; at most 0.1 where unknown groups may appear. Use far less "
+        "than one over the number of owners.",
         "the catalog's `delta`, else min(1e-6, 1/(100 · `population`)), else refused where it is needed",
         lambda defaults: defaults.default_delta,
     ),
@@ -130,7 +130,7 @@ OPTIONS = (
         "max_rows_contributed",
         "max_rows_per_owner",
         _number(params.max_groups_per_owner),
-        "Rows per owner instead (below). Not together with the former.",
+        "Rows per owner instead (below). Cannot be combined with the former.",
         "no such limit",
         clauses=("DIFFERENTIAL_PRIVACY",),
     ),
@@ -138,7 +138,7 @@ OPTIONS = (
         "group_selection_strategy",
         "strategy",
         _word(STRATEGIES),
-        f"Which rule decides what groups appear: {', '.join(f'`{name}`' for name in STRATEGIES)}. "
+        f"Which rule decides which groups appear: {', '.join(f'`{name}`' for name in STRATEGIES)}. "
         "See [group selection](group-selection.md).",
         "`AUTO`",
         lambda _: "AUTO",
@@ -177,7 +177,7 @@ OPTIONS = (
         "confidence_level",
         "confidence_level",
         _number(params.confidence_level),
-        "How often the intervals cover the noise.",
+        "The confidence level of the intervals.",
         "0.95",
         lambda _: Fraction(19, 20),
     ),
@@ -194,7 +194,7 @@ OPTIONS = (
         "inferred_bounds",
         "inferred_bounds",
         _word(INFERRED),
-        "Bounds that nobody gave are found once for all groups (`GLOBAL`) or for each group (`PER_GROUP`, below).",
+        "Missing bounds are found once for all groups (`GLOBAL`) or for each group (`PER_GROUP`, below).",
         "`GLOBAL`",
         lambda _: "GLOBAL",
     ),
@@ -226,7 +226,7 @@ def option_table() -> str:
         f"| {', or '.join(f'`{name}`' for name in option.names)} | {option.meaning} | {option.left_out} |"
         for option in OPTIONS
     )
-    return "\n".join(("| option | meaning | left out |", "|---|---|---|", *rows))
+    return "\n".join(("| option | meaning | if left out |", "|---|---|---|", *rows))
 
 
 def read_options(
