@@ -25,6 +25,7 @@ LAYERS = (
     ("engines",),
     ("schema", "release", "explain", "accuracy"),
     ("result", "plot", "session"),
+    ("notebook",),
     ("service",),
     ("cli", "web", "__main__"),
 )

@@ -67,3 +67,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return list(__all__)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext shoal` calls."""
+    import_module("shoal.notebook").load(shell)

@@ -116,6 +116,10 @@ class ShoalError(Exception):
         self.sql = sql
         return self
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the sentence, and no traceback through code that is not the reader's."""
+        return str(self).splitlines()
+
     def to_dict(self) -> dict[str, object]:
         """The error as plain values, for programs."""
         return {

@@ -1,42 +1,197 @@
-"""A chart that fits the shape of an answer: bars with error bars by group, points over dates or numbers (extra: plot)."""
+"""A chart that fits the shape of an answer: bars by group, points over dates or numbers, with error bars (extra: plot)."""
 
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError, missing_extra
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from shoal.result import Result
 
+MOST_GROUPS = 30
+MOST_SERIES = 8
+KINDS = ("bar", "point", "line")
+COLORS = ("#4c86a8", "#d9822b", "#6a9a58", "#a5567f", "#8a6fb0", "#b5a642", "#5b5b5b", "#3aa6a0")
 
-def plot_result(result: Result) -> Any:
-    """A matplotlib figure: the first private number of the answer over its first group key."""
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A number that was released and the ends of its interval, which may be missing."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is drawn: labels along the axis, and named series of cells over them."""
+
+    labels: list[Any]
+    series: dict[str, list[Cell | None]]
+    axis: str
+    value: str
+    apart: str | None = None
+    left_out: int = 0
+
+
+def plot_result(
+    result: Result,
+    column: str | None = None,
+    *,
+    kind: str | None = None,
+    title: str | None = None,
+    file: str | Path | None = None,
+) -> Any:
+    """A matplotlib figure, which a notebook shows by itself; written to `file` as well, if one is named."""
+    if kind is not None and kind not in KINDS:
+        raise ShoalError("E_USAGE", f"kind is one of {', '.join(KINDS)}.")
+    figure = _empty_figure()
+    axes = figure.add_subplot()
+    rows = result.intervals().to_dicts()
+    numbers = _numbers(result, rows)
+    if column is not None and column not in numbers:
+        raise ShoalError(
+            "E_USAGE", f"There is no private number {column!r} here.", hint=f"There are: {', '.join(numbers)}."
+        )
+    if not rows:
+        _write(axes, "No group is in this answer.\nWhat may help is among its notes.")
+    elif not numbers:
+        raise ShoalError("E_USAGE", "There is no private number with an interval in this answer to draw.")
+    else:
+        shape = _shape(rows, _keys(result, numbers), [column] if column else numbers)
+        _draw(axes, shape, kind or _fitting_kind(shape))
+    axes.set_title(title or f"{result.level:.0%} error bars, ε = {result.epsilon:g}", fontsize=10)
+    if file is not None:
+        figure.savefig(file)
+    return figure
+
+
+def _empty_figure() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise missing_extra("plot", "A chart") from None
-    intervals = result.intervals().to_dicts()
-    value = next((n for n in result.columns if intervals and f"{n}_low" in intervals[0]), None)
-    if value is None:
-        raise ShoalError("E_USAGE", "There is no private number with an interval in this answer to draw.")
-    key = next((n for n in result.columns if n != value and not n.endswith(("_low", "_high"))), None)
-    rows = [row for row in intervals if row[value] is not None]
-    labels = [row[key] if key is not None else value for row in rows]
-    heights = [row[value] for row in rows]
-    errors = [
-        [row[value] - row[f"{value}_low"] for row in rows],
-        [row[f"{value}_high"] - row[value] for row in rows],
-    ]
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    if labels and all(isinstance(label, (int, float, dt.date)) and not isinstance(label, bool) for label in labels):
-        axes.errorbar(labels, heights, yerr=errors, fmt="o", capsize=3)
+
+    class Shown(Figure):
+        """A figure that a notebook shows without being told how."""
+
+        def _repr_png_(self) -> bytes:
+            image = BytesIO()
+            self.savefig(image, format="png", dpi=110)
+            return image.getvalue()
+
+    return Shown(figsize=(8, 4.5), layout="constrained")
+
+
+def _numbers(result: Result, rows: Sequence[dict[str, Any]]) -> list[str]:
+    return [name for name in result.columns if rows and f"{name}_low" in rows[0]]
+
+
+def _keys(result: Result, numbers: list[str]) -> list[str]:
+    ends = {f"{name}{end}" for name in numbers for end in ("_low", "_high")}
+    return [name for name in result.columns if name not in numbers and name not in ends]
+
+
+def _shape(rows: list[dict[str, Any]], keys: list[str], numbers: list[str]) -> Shape:
+    """No key: a bar for each number. One: its groups. More: the last key that has few values tells series apart."""
+    if not keys:
+        cells: list[Cell | None] = [_cell(rows[0], name) for name in numbers]
+        return Shape(list(numbers), {"": cells}, "", numbers[0] if len(numbers) == 1 else "")
+    value = numbers[0]
+    apart = next((key for key in reversed(keys[1:]) if len({row[key] for row in rows}) <= MOST_SERIES), None)
+    along = [key for key in keys if key != apart]
+    labels = list(dict.fromkeys(_label(row, along) for row in rows))
+    kept, left_out = _largest(labels, rows, along, value)
+    names = list(dict.fromkeys(_text(row[apart]) for row in rows)) if apart else [""]
+    found = {(_label(row, along), _text(row[apart]) if apart else ""): _cell(row, value) for row in rows}
+    series = {name: [found.get((label, name)) for label in kept] for name in names}
+    return Shape(kept, series, ", ".join(along), value, apart, left_out)
+
+
+def _label(row: dict[str, Any], keys: list[str]) -> Any:
+    return row[keys[0]] if len(keys) == 1 else ", ".join(_text(row[key]) for key in keys)
+
+
+def _text(value: Any) -> str:
+    return "(none)" if value is None else str(value)
+
+
+def _cell(row: dict[str, Any], name: str) -> Cell | None:
+    value = row[name]
+    if value is None or isinstance(value, (str, list)):
+        return None
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    return Cell(float(value), None if low is None else float(low), None if high is None else float(high))
+
+
+def _largest(labels: list[Any], rows: list[dict[str, Any]], along: list[str], value: str) -> tuple[list[Any], int]:
+    """Too many groups for one picture: those with the largest numbers, in the order of the answer."""
+    if len(labels) <= MOST_GROUPS or all(_is_scale(label) for label in labels):
+        return labels, 0
+    height: dict[Any, float] = {}
+    for row in rows:
+        cell = _cell(row, value)
+        label = _label(row, along)
+        height[label] = max(height.get(label, float("-inf")), cell.value if cell is not None else float("-inf"))
+    best = set(sorted(labels, key=lambda label: height[label], reverse=True)[:MOST_GROUPS])
+    return [label for label in labels if label in best], len(labels) - MOST_GROUPS
+
+
+def _is_scale(label: Any) -> bool:
+    return isinstance(label, (int, float, dt.date)) and not isinstance(label, bool)
+
+
+def _fitting_kind(shape: Shape) -> str:
+    scale = shape.axis and len(shape.labels) > 1 and all(map(_is_scale, shape.labels))
+    return "point" if scale else "bar"
+
+
+def _draw(axes: Any, shape: Shape, kind: str) -> None:
+    scale = kind != "bar" and all(map(_is_scale, shape.labels))
+    width = 0.8 / len(shape.series)
+    for number, (name, cells) in enumerate(shape.series.items()):
+        shift = (number - (len(shape.series) - 1) / 2) * width if kind == "bar" else 0.0
+        places = [(shape.labels[i] if scale else i + shift, cell) for i, cell in enumerate(cells) if cell is not None]
+        _draw_series(axes, places, kind, width, COLORS[number % len(COLORS)], name)
+    if not scale:
+        angle = 0 if len(shape.labels) <= 6 and all(len(_text(label)) <= 12 for label in shape.labels) else 45
+        side = "center" if angle == 0 else "right"
+        axes.set_xticks(range(len(shape.labels)), [_text(x) for x in shape.labels], rotation=angle, ha=side)
+    elif all(isinstance(label, int) for label in shape.labels):
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0f}")
+    axes.set_xlabel(shape.axis)
+    axes.set_ylabel(shape.value)
+    if len(shape.series) > 1:
+        axes.legend(fontsize=8, title=shape.apart)
+    if shape.left_out:
+        words = f"the {MOST_GROUPS} largest groups; {shape.left_out} more are in the answer"
+        axes.annotate(words, (0.99, 0.98), xycoords="axes fraction", ha="right", va="top", fontsize=8)
+
+
+def _draw_series(axes: Any, places: list[tuple[Any, Cell]], kind: str, width: float, color: str, name: str) -> None:
+    if not places:
+        return
+    x, heights = [place for place, _ in places], [cell.value for _, cell in places]
+    below = [max(0.0, c.value - c.low) if c.low is not None else 0.0 for _, c in places]
+    above = [max(0.0, c.high - c.value) if c.high is not None else 0.0 for _, c in places]
+    label = name or None
+    if kind == "bar":
+        axes.bar(x, heights, width, yerr=[below, above], capsize=3, color=color, label=label)
     else:
-        axes.bar([str(label) for label in labels], heights, yerr=errors, capsize=3, color="#4c86a8")
-        axes.tick_params(axis="x", rotation=45)
-    axes.set_ylabel(value)
-    axes.set_xlabel(key or "")
-    axes.set_title(f"{value} with {result.level:.0%} error bars (ε = {result.epsilon:g})")
-    return figure
+        axes.errorbar(
+            x, heights, yerr=[below, above], fmt="o-" if kind == "line" else "o", capsize=3, color=color, label=label
+        )
+
+
+def _write(axes: Any, words: str) -> None:
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, words, ha="center", va="center", transform=axes.transAxes)

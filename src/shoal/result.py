@@ -15,6 +15,7 @@ from shoal.release.stored_rows import distinct_names, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from shoal.release.answer_bytes import KeptAnswer
 
@@ -164,11 +165,18 @@ class Result(Rows):
         """(low, high) of an output column that is a plain copy of private aggregates."""
         return self._kept.bars.interval(index, self._table, level)
 
-    def plot(self) -> Any:
-        """A chart that fits the shape of the answer (extra: plot)."""
+    def plot(
+        self,
+        column: str | None = None,
+        *,
+        kind: str | None = None,
+        title: str | None = None,
+        file: str | Path | None = None,
+    ) -> Any:
+        """A chart that fits the shape of the answer (extra: plot); `kind` is bar, point or line, `file` where to write it."""
         from shoal.plot import plot_result
 
-        return plot_result(self)
+        return plot_result(self, column, kind=kind, title=title, file=file)
 
     # ---- reading it ----------------------------------------------------------------------------------------------
 

@@ -100,6 +100,13 @@ class Session:
         self._schemas, self._facts = frozen_schemas(engine, catalog)
         self._spent_by_promise: dict[str, Fraction] = {}
 
+    def __repr__(self) -> str:
+        names = list(self.tables())
+        listed = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        spent, left = self.spent, self.remaining
+        budget = "no budget" if left is None else f"ε = {left[0]:.4g}, δ = {left[1]:.3g} left"
+        return f"<shoal session over {self._engine.name}: {listed}; ε = {spent[0]:.4g} spent, {budget}>"
+
     def __enter__(self) -> Session:  # noqa: PYI034 - a session is not subclassed
         return self
 

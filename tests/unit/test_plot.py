@@ -44,3 +44,54 @@ def test_cells_that_are_null_are_left_out(open_shop):
     result = session.query(f"{CLAUSE}(epsilon = 0.0001, delta = 1e-6) SUM(spend) AS s FROM visits")
     if result.to_dicts()[0]["s"] is None:
         assert len(result.plot().axes[0].patches) == 0
+
+
+def drawn(shop, sql, **options):
+    return shop.query(f"{CLAUSE}({SURE}) {sql}").plot(**options).axes[0]
+
+
+def test_two_keys_are_groups_of_bars(shop):
+    axes = drawn(shop, f"site, items > 2 AS many, {COUNT} FROM visits GROUP BY ALL")
+    assert len(axes.patches) == 8
+    assert [text.get_text() for text in axes.get_legend().get_texts()] in (["True", "False"], ["False", "True"])
+
+
+def test_without_keys_every_number_has_a_bar(shop):
+    axes = drawn(shop, f"{COUNT}, COUNT(DISTINCT uid) AS m FROM visits")
+    assert len(axes.patches) == 2
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["n", "m"]
+
+
+def test_years_are_written_as_years(shop):
+    axes = drawn(shop, f"1990 + items AS year, {COUNT} FROM visits GROUP BY ALL", kind="line")
+    axes.figure.canvas.draw()
+    assert all("," not in tick.get_text() and "." not in tick.get_text() for tick in axes.get_xticklabels())
+
+
+def test_of_many_groups_the_largest_are_drawn_and_the_rest_is_told(shop):
+    from shoal.plot import MOST_GROUPS, _largest
+
+    rows = [{"site": f"s{i}", "n": i, "n_low": i, "n_high": i} for i in range(40)]
+    kept, left_out = _largest([row["site"] for row in rows], rows, ["site"], "n")
+    assert (len(kept), left_out) == (MOST_GROUPS, 10)
+    assert "s39" in kept
+    assert "s0" not in kept
+
+
+def test_an_answer_without_groups_is_a_sentence(shop):
+    sql = f"{CLAUSE}(epsilon = 1, delta = 1e-6) site, {COUNT} FROM visits WHERE site = 'nowhere' GROUP BY site"
+    axes = shop.query(sql).plot().axes[0]
+    assert "No group" in axes.texts[0].get_text()
+
+
+def test_a_chart_is_titled_written_and_shown_in_a_notebook(shop, tmp_path):
+    figure = shop.query(f"{CLAUSE}({SURE}) {COUNT} FROM visits").plot("n", title="Visits", file=tmp_path / "visits.png")
+    assert figure.axes[0].get_title() == "Visits"
+    assert (tmp_path / "visits.png").read_bytes()[:4] == figure._repr_png_()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize("options", [{"kind": "pie"}, {"column": "m"}])
+def test_what_cannot_be_drawn_is_said(shop, options):
+    with pytest.raises(shoal.ShoalError) as refused:
+        drawn(shop, f"{COUNT} FROM visits", **options)
+    assert refused.value.code == "E_USAGE"

@@ -123,6 +123,15 @@ class Ledger:
         self._remember(head)
         self._turns = Turns(store, self._pen, self._remember)
 
+    def __repr__(self) -> str:
+        limit, spent = self.budget, self.spent
+        of = (
+            "no budget"
+            if limit is None
+            else f"a budget of ε = {float(limit.epsilon):.4g}, δ = {float(limit.delta):.3g}"
+        )
+        return f"<shoal ledger: ε = {float(spent[0]):.4g}, δ = {float(spent[1]):.3g} spent of {of} ({self.accountant})>"
+
     @classmethod
     def create(
         cls,

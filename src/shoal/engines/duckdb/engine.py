@@ -63,7 +63,6 @@ LOCKDOWN = (
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET allow_community_extensions = false",
-    "SET enable_progress_bar = false",
     "SET lock_configuration = true",
 )
 
@@ -154,6 +153,8 @@ class DuckDBEngine:
         self._places: dict[str, tuple[str, str]] = {}
         self._reading = Reading(LOCKDOWN)
         if ours:
+            with suppress(duckdb.Error):  # off already in a notebook that has no ipywidgets, where it cannot be set
+                self._connection.execute("SET enable_progress_bar = false")
             for statement in LOCKDOWN:
                 self._connection.execute(statement)
         for table, frame in self._frames.items():
