@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from shoal import params
 from shoal.accounting.spending.asking import Request, Terms
@@ -40,11 +40,12 @@ __all__ = ["Explanation", "Result", "Rows", "Session", "connect"]
 
 def connect(
     source: Any,
-    catalog: Catalog | Mapping[str, Any] | str | Path,
+    catalog: Catalog | Mapping[str, Any] | str | Path | None = None,
     budget: tuple[Any, Any] | None = None,
     ledger: str | Path | None = None,
     accountant: str | None = None,
     user: str | None = None,
+    token: str | None = None,
 ) -> Session:
     """Opens a session over a source of data.
 
@@ -57,7 +58,19 @@ def connect(
             processes; made if `budget` is given.
         accountant: "basic" or "zcdp".
         user: who asks, for the ledger.
+        token: of a service, where the source is https://host/d/NAME (or the variable SHOAL_TOKEN). Such a session has the
+            same methods; catalog, budget and user are the service's.
     """
+    from shoal.remote import RemoteSession, is_remote
+
+    if is_remote(source):
+        if any(option is not None for option in (catalog, budget, ledger, accountant, user)):
+            raise ShoalError(
+                "E_USAGE", "A service has its own catalog, budget and users.", hint="Give the token alone."
+            )
+        return cast("Session", RemoteSession(source, token))
+    if catalog is None or token is not None:
+        raise ShoalError("E_USAGE", "A session over data needs a catalog, and no token.", hint="shoal init writes one.")
     from shoal.engines.sources import open_source
 
     known = Catalog.load(catalog)

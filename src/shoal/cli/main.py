@@ -26,6 +26,8 @@ from shoal.cli.lookup.functions import functions
 from shoal.cli.lookup.help import help_
 from shoal.cli.output import as_json, reason_of
 from shoal.cli.query import query
+from shoal.cli.serving import service
+from shoal.cli.serving.serve import serve
 from shoal.cli.theory import definitions
 from shoal.cli.theory.compose import compose
 from shoal.cli.theory.convert import convert
@@ -44,8 +46,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _QUERIES, _TOOLS, _CALCULATORS, _REFERENCE = "Private queries", "Other tools", "Calculators (read no data)", "Reference"
-for verb in (demo, init, query, explain, budget):
+for verb in (demo, init, query, explain, budget, serve):
     app.command(rich_help_panel=_QUERIES)(verb)
+app.add_typer(service.app, rich_help_panel=_QUERIES)
 app.command(rich_help_panel=_TOOLS)(audit)
 for verbs in (risk.app, anonymity.app, knowledge.app, local.app, attack.app):
     app.add_typer(verbs, rich_help_panel=_TOOLS)

@@ -104,7 +104,6 @@ class Slots:
                     self._wake.wait(IDLE_SECONDS)
                 continue
             self._run_noted(job)
-        self._store.close()
 
     def _run_noted(self, job: Job) -> None:
         self._busy += 1

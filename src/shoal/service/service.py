@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from shoal.service.questions import Question
 
 APPROVAL_DAYS = 7
+FIRST = "custodian"
 END_SECONDS = 30.0
 OPERATOR = Caller(
     "operator", frozenset({"custodian"}), frozenset(), frozenset({"admin", "audit", "tune"}), None, via="command line"
@@ -96,6 +97,32 @@ class Service:
         """Begins to run jobs."""
         self._started = True
         self._slots.start()
+
+    @property
+    def ending(self) -> bool:
+        """Whether no new work is taken."""
+        return self._ending
+
+    def use_link(self, secret: str) -> dict[str, Any]:
+        """A token for whom a link was made; the link is used up."""
+        with self.store.writing() as rows:
+            person = self.people.use_link(rows, secret)
+            made = self.people.create_token(rows, person)
+            log.write(rows, person, "link", "sign-in", detail=made["id"])
+        return made
+
+    def first_link(self) -> str | None:
+        """A link for the first custodian, made while there is none."""
+        if self.people.has_custodian():
+            return None
+        with self.store.writing() as rows:
+            self.people.add(rows, FIRST, ["custodian"], [])
+            log.write(rows, OPERATOR.name, OPERATOR.via, "user added", detail=f"{FIRST}: custodian")
+            return self.people.create_link(rows, FIRST)
+
+    def refuse_new_work(self) -> None:
+        """From now on E_BUSY; what runs goes on."""
+        self._ending = True
 
     def close(self, seconds: float = END_SECONDS) -> bool:
         """No new work; running queries get this long. What waits stays for the next start. Whether all ended."""
@@ -221,7 +248,8 @@ class Service:
         dataset = self._dataset(caller, name)
         with self.store.writing() as rows:
             log.count(rows, caller.name, "explain")
-        explained = dataset.session.explain(sql, epsilon=epsilon, composition=composition).to_dict()
+        found = dataset.session.explain(sql, epsilon=epsilon, composition=composition)
+        explained = found.to_dict() | {"text": str(found)}
         plan, _ = dataset.session.asked(sql, composition=composition)
         replay = (
             None
@@ -433,14 +461,26 @@ class Service:
         dataset = self._dataset(caller, found["dataset"])
         if not dataset.share_answers and found["person"] != caller.name:
             raise not_found("answer")
-        if found["free"] is not None:
-            return found, bytes(found["free"])
-        return found, self.datasets.ledger(found["ledger"]).answer_of_charge(found["charge"])
+        return found, self._bytes(found)
 
-    def answer(self, caller: Caller, identifier: str) -> tuple[dict[str, Any], Result]:
-        """The same as a `Result`."""
+    def _bytes(self, row: dict[str, Any]) -> bytes:
+        if row["free"] is not None:
+            return bytes(row["free"])
+        return self.datasets.ledger(row["ledger"]).answer_of_charge(row["charge"])
+
+    def answer(self, caller: Caller, identifier: str) -> tuple[dict[str, Any], bytes, Result]:
+        """The same, and as a `Result`."""
         found, data = self.answer_bytes(caller, identifier)
-        return found, Result.from_bytes(data)
+        return found, data, Result.from_bytes(data)
+
+    def answer_of(self, caller: Caller, job: Job) -> tuple[Result, bytes]:
+        """The answer of the caller's own job: who may ask may see what they asked for."""
+        with self.store.reading() as rows:
+            found = rows.one("SELECT * FROM answers WHERE id = ?", job.answer)
+        if found is None or job.person != caller.name:
+            raise not_found("answer")
+        data = self._bytes(found)
+        return Result.from_bytes(data), data
 
     def remaining(self, caller: Caller, name: str) -> tuple[Fraction, Fraction] | None:
         """What is left of the ledger."""
@@ -627,6 +667,32 @@ class Service:
         with self.store.writing() as rows:
             log.write(rows, caller.name, caller.via, "log exported")
         return list(log.export(self.store))
+
+    def check(self) -> tuple[int, int]:
+        """Lines of the log and charges of the ledgers, all verified and in agreement; E_LEDGER otherwise."""
+        number = log.verify(log.export(self.store), log.anchor(self.store))
+        with self.store.reading() as rows:
+            logged = {(row["ledger"], row["charge"], row["anchor"]) for row in rows.all("SELECT * FROM logged_charges")}
+        found = {
+            (name, *ledger.anchor_of(entry.sequence))
+            for name, ledger in self.datasets.ledgers().items()
+            for entry in ledger.entries()
+            if entry.state not in {"reserved", "booked"}
+        }
+        if not found <= logged:
+            raise ShoalError("E_LEDGER", "A charge is missing in the log.", hint="The next start writes it; look why.")
+        return number, len(found)
+
+    def forget_answers(self, caller: Caller, days: int) -> int:
+        """Forget the rows of answers older than this; their digests stay, and what they cost."""
+        caller.require("admin")
+        with self.store.reading() as rows:
+            before = later(rows.now(), timedelta(days=-days))
+        dropped = sum(ledger.drop_answers(before) for ledger in self.datasets.ledgers().values())
+        with self.store.writing() as rows:
+            rows.run("UPDATE answers SET fingerprint = '' WHERE created < ?", before)
+            log.write(rows, caller.name, caller.via, "answers forgotten", detail=f"{dropped} before {before}")
+        return dropped
 
     # ---- health --------------------------------------------------------------------------------------------------
 

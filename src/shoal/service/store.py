@@ -101,6 +101,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
         self._mine = threading.local()
+        self._open: list[sqlite3.Connection] = []
         with self.reading() as rows:
             (found,) = rows.all("PRAGMA user_version")
             if found["user_version"] != FORMAT:
@@ -164,19 +165,23 @@ class Store:
         if not self._path.is_file():
             raise _unusable("is missing")
         connection = sqlite3.connect(
-            self._path.as_uri() + "?mode=rw", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+            self._path.as_uri() + "?mode=rw",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,  # each is used by one thread; whoever closes the store closes all of them
         )
         connection.row_factory = sqlite3.Row
         for setting in ("journal_mode = WAL", "synchronous = FULL", "trusted_schema = OFF"):
             connection.execute(f"PRAGMA {setting}")
         self._mine.kept = (os.getpid(), connection)
+        self._open.append(connection)
         return connection
 
     def close(self) -> None:
-        """Lets go of this thread's connection."""
-        kept = getattr(self._mine, "kept", None)
-        if kept is not None and kept[0] == os.getpid():
-            kept[1].close()
+        """Lets go of every connection, once no thread uses one."""
+        while self._open:
+            self._open.pop().close()
         self._mine = threading.local()
 
 

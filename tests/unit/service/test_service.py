@@ -40,7 +40,7 @@ def spent(service):
 def test_an_analyst_gets_an_answer_and_the_ledger_has_the_charge(service):
     job = ask(service, "ann", counting())
     assert (job.state, job.charged, spent(service)) == ("answered", True, Fraction(1, 10))
-    _, result = service.answer(caller(service, "ann"), job.answer)
+    _, _, result = service.answer(caller(service, "ann"), job.answer)
     assert result.columns == ["n"]
     assert result.epsilon == 0.1
 
@@ -104,7 +104,7 @@ def test_answers_that_are_not_shared_are_free_for_their_asker_alone(opened, fold
 def test_a_question_about_public_tables_costs_nothing(service):
     job = ask(service, "ann", "SELECT town FROM sites ORDER BY town")
     assert (job.state, job.charged, spent(service)) == ("answered", False, 0)
-    _, result = service.answer(caller(service, "bob"), job.answer)
+    _, _, result = service.answer(caller(service, "bob"), job.answer)
     assert result["town"] == ["here", "there"]
 
 

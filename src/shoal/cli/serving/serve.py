@@ -1,0 +1,143 @@
+"""`shoal serve`: the budget service over HTTP."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shoal.cli.budget import parse_budget
+from shoal.cli.output import as_json
+from shoal.errors import ShoalError, missing_extra
+
+HOME = Path("shoal-service")
+
+
+def serve(
+    source: Annotated[
+        str | None, typer.Argument(metavar="SOURCE", help="Data to serve as one data set, named after its folder.")
+    ] = None,
+    catalog: Annotated[Path, typer.Option(metavar="FILE", help="With SOURCE: what its tables mean.")] = Path(
+        "shoal.toml"
+    ),
+    budget: Annotated[str | None, typer.Option(metavar="EPS,DELTA", help="With SOURCE: its budget, for life.")] = None,
+    home: Annotated[Path, typer.Option(metavar="DIR", help="Where the service keeps its state.")] = HOME,
+    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0: any that is free.")] = 8642,
+    workers: Annotated[int, typer.Option(help="Processes.")] = 1,
+    slots: Annotated[int, typer.Option(help="Queries at a time in each.", show_default="2 × cores")] = 0,
+    public_url: Annotated[str | None, typer.Option(metavar="URL", help="The address that people see.")] = None,
+    allow_host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Also known under this name.")] = None,
+    tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="A certificate.")] = None,
+    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key.")] = None,
+    plain_http: Annotated[bool, typer.Option("--plain-http", help="Without TLS beyond this machine.")] = False,
+    answer_time: Annotated[
+        str, typer.Option(metavar="SECONDS", help="When replies that read data leave, such as 1s; or off.")
+    ] = "1s",
+    rates: Annotated[
+        str, typer.Option(metavar="on|off", help="Limits of requests a second; off: loopback only.")
+    ] = "on",
+    keep_answers: Annotated[
+        str | None, typer.Option(metavar="DAYS", help="Forget the rows of answers after this time, such as 400d.")
+    ] = None,
+    *,
+    sample: Annotated[bool, typer.Option("--sample", help="Serve a made-up shop, written beside the state.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One line for machines when requests are accepted.")] = False,
+) -> None:
+    """Let people who may not see the data ask private questions of it.
+
+    [bold]Example[/bold]
+
+        shoal serve data/ --catalog shoal.toml --budget 3,1e-5
+    """
+    try:
+        from shoal.web.server import Place
+        from shoal.web.server import serve as serve_over_http
+    except ImportError:
+        raise missing_extra("serve", "shoal serve") from None
+    from shoal.service.service import Limits
+
+    if rates not in {"on", "off"} or (rates == "off" and host not in {"127.0.0.1", "::1", "localhost"}):
+        raise ShoalError("E_USAGE", "--rates is on, or off on the loopback address.")
+    place = Place(host, port, tuple(allow_host or ()), public_url, tls_cert, tls_key, plain_http, workers)
+    limits = Limits(slots, seconds(answer_time), rates == "on")
+    days = None if keep_answers is None else whole_days(keep_answers)
+    if sample:
+        source, catalog, budget = sample_shop(home)
+    login = prepare(home, source, catalog, budget, days)
+
+    def ready(url: str, pid: int) -> None:
+        link = f"{url}/login?link={login}" if login else None
+        if json:
+            typer.echo(as_json({"url": url, "login": link, "pid": pid}).replace("\n", ""))
+        else:
+            typer.echo(f"shoal serves at {url}")
+            if link:
+                typer.echo(f"Sign in as the first custodian, once, within five minutes: {link}")
+        sys.stdout.flush()
+
+    raise typer.Exit(serve_over_http(home, limits, place, ready))
+
+
+def prepare(home: Path, source: str | None, catalog: Path, budget: str | None, days: int | None) -> str | None:
+    """The data set that was named on the line, once; a link for the first custodian, while there is none."""
+    from shoal.service.datasets import NewDataSet
+    from shoal.service.service import OPERATOR, Service
+
+    service = Service.open(home)
+    try:
+        if source is not None:
+            name = dataset_name(source)
+            if name not in service.datasets.names():
+                if budget is None:
+                    raise ShoalError("E_USAGE", "A new data set needs a budget.", hint="Write --budget 3,1e-5.")
+                service.add_dataset(OPERATOR, NewDataSet(name, source, str(catalog), parse_budget(budget, "--budget")))
+        if not service.datasets.names():
+            raise ShoalError(
+                "E_USAGE", "There is nothing to serve.", hint="Name a folder, or use: shoal service dataset add"
+            )
+        if days is not None:
+            service.forget_answers(OPERATOR, days)
+        return service.first_link()
+    finally:
+        service.close(0.0)
+
+
+def sample_shop(home: Path) -> tuple[str, Path, str]:
+    """The shop of `shoal demo`: made-up people, their visits, and a catalog."""
+    from shoal.datasets import write_shop
+
+    folder = home / "sample"
+    if not (folder / "shoal.toml").exists():
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_shop(folder)
+    return str(folder / "data"), folder / "shoal.toml", "3,1e-5"
+
+
+def dataset_name(source: str) -> str:
+    """A name from the last part of a path: data/ → data, My-Visits.duckdb → my-visits."""
+    stem = Path(source.rstrip("/")).absolute().stem.lower()
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "-" for c in stem).strip("-_")
+    return name if name[:1].isalpha() else f"d-{name}"[:63]
+
+
+def seconds(text: str) -> float:
+    """1s, 0.5s or off."""
+    if text == "off":
+        return 0.0
+    try:
+        found = float(text.removesuffix("s"))
+    except ValueError:
+        found = -1.0
+    if not 0 < found <= 3600:
+        raise ShoalError("E_USAGE", "--answer-time is a time such as 1s, or off.")
+    return found
+
+
+def whole_days(text: str) -> int:
+    """400d."""
+    if not text.removesuffix("d").isdecimal() or not 0 < int(text.removesuffix("d")) <= 36_500:
+        raise ShoalError("E_USAGE", "A number of days is written as 400d.")
+    return int(text.removesuffix("d"))

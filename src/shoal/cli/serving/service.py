@@ -1,0 +1,384 @@
+"""`shoal service …`: acts of whoever runs the machine: data sets, users, tokens, allowances, the log."""
+
+from __future__ import annotations
+
+from json import loads
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.budget import parse_budget
+from shoal.cli.output import check_writable, write_json, write_text
+from shoal.cli.serving.serve import HOME, whole_days
+from shoal.errors import ShoalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from shoal.service.service import Service
+
+app = typer.Typer(name="service", no_args_is_help=True, help="Administer a budget service on its own machine.")
+dataset_app = typer.Typer(name="dataset", no_args_is_help=True, help="Data sets.")
+user_app = typer.Typer(name="user", no_args_is_help=True, help="Users.")
+token_app = typer.Typer(name="token", no_args_is_help=True, help="Tokens.")
+log_app = typer.Typer(name="log", no_args_is_help=True, help="The log.")
+for verbs in (dataset_app, user_app, token_app, log_app):
+    app.add_typer(verbs)
+
+Home = Annotated[Path, typer.Option("--home", metavar="DIR", help="Where the service keeps its state.")]
+Because = Annotated[str, typer.Option("--because", metavar="TEXT", help="The reason, which is kept.")]
+Json = Annotated[bool, typer.Option("--json", help="An object for machines.")]
+
+
+def opened(home: Path, *, new: bool = False) -> AbstractContextManager[Service]:
+    """The service of a folder, for one act."""
+    from contextlib import contextmanager
+
+    from shoal.service.service import Service
+
+    if not new and not (home / "service.db").exists():
+        raise ShoalError("E_USAGE", f"There is no service in {str(home)!r}.", hint="shoal service init makes one.")
+
+    @contextmanager
+    def inside() -> Iterator[Service]:
+        service = Service.open(home)
+        try:
+            yield service
+        finally:
+            service.close(0.0)
+
+    return inside()
+
+
+def said(data: dict[str, Any], text: str, *, json: bool) -> None:
+    """What was done, for machines or for people."""
+    if json:
+        return write_json(data)
+    return typer.echo(text)
+
+
+@app.command()
+def init(home: Home = HOME, *, json: Json = False) -> None:
+    """Make an empty service.
+
+    [bold]Example[/bold]
+
+        shoal service init --home /srv/shoal
+    """
+    with opened(home, new=True):
+        pass
+    said({"home": str(home)}, f"A service is in {home}.", json=json)
+
+
+@app.command()
+def status(home: Home = HOME, *, json: Json = False) -> None:
+    """Show data sets, totals and people.
+
+    [bold]Example[/bold]
+
+        shoal service status --json
+    """
+    from shoal.service.service import OPERATOR
+
+    with opened(home) as service:
+        data: dict[str, Any] = {
+            "datasets": service.list_datasets(OPERATOR),
+            "users": service.people.all(),
+            "jobs": service.metrics(OPERATOR),
+        }
+    if json:
+        return write_json(data)
+    for one in data["datasets"]:
+        spent, limit = one["ledger"]["spent"]["epsilon"], one["ledger"]["budget"]["epsilon"]
+        typer.echo(f"{one['name']}: version {one['version']}, ε {spent:g} of {limit:g} for {one['unit']}")
+    return typer.echo(f"{len(data['users'])} users")
+
+
+@app.command()
+def check(home: Home = HOME, *, json: Json = False) -> None:
+    """Verify the log, the ledgers, and that they agree charge by charge.
+
+    [bold]Example[/bold]
+
+        shoal service check
+    """
+    with opened(home) as service:
+        lines, charges = service.check()
+    said(
+        {"lines": lines, "charges": charges},
+        f"{lines} lines of the log and {charges} charges are right, and agree.",
+        json=json,
+    )
+
+
+@app.command()
+def allow(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET")],
+    to: Annotated[str, typer.Option(metavar="WHOM", help="A user, group:NAME or everyone.")],
+    budget: Annotated[str | None, typer.Option(metavar="EPS,DELTA", help="What they may spend in each period.")] = None,
+    per: Annotated[str, typer.Option(metavar="PERIOD", help="day, week, month or ever.")] = "ever",
+    max_epsilon_per_query: Annotated[float | None, typer.Option(metavar="X", help="More is refused.")] = None,
+    approve_above: Annotated[float | None, typer.Option(metavar="X", help="More waits for a custodian.")] = None,
+    home: Home = HOME,
+    *,
+    json: Json = False,
+) -> None:
+    """Let somebody ask a data set, within limits.
+
+    [bold]Example[/bold]
+
+        shoal service allow visits --to group:research --budget 1,1e-6 --per week
+    """
+    from shoal import params
+    from shoal.service.allowances import Grant
+    from shoal.service.service import OPERATOR
+
+    limits = [None if x is None else params.epsilon(x) for x in (max_epsilon_per_query, approve_above)]
+    with opened(home) as service:
+        limit = None if budget is None else parse_budget(budget, "--budget")
+        service.allow(OPERATOR, Grant(dataset, to, per, limit, *limits))
+    said({"dataset": dataset, "to": to}, f"{to} may ask {dataset}.", json=json)
+
+
+@app.command()
+def lift(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET")],
+    user: Annotated[str, typer.Argument(metavar="USER")],
+    because: Because,
+    home: Home = HOME,
+    *,
+    json: Json = False,
+) -> None:
+    """Let a suspended user ask again.
+
+    [bold]Example[/bold]
+
+        shoal service lift visits ann --because "the disk was full"
+    """
+    from shoal.service.service import OPERATOR
+
+    with opened(home) as service:
+        service.lift(OPERATOR, dataset, user, because)
+    said({"lifted": user}, f"{user} may ask {dataset} again.", json=json)
+
+
+# ---- data sets -------------------------------------------------------------------------------------------------------
+
+
+@dataset_app.command("add")
+def dataset_add(
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE")],
+    catalog: Annotated[Path, typer.Option(metavar="FILE")] = Path("shoal.toml"),
+    budget: Annotated[str | None, typer.Option(metavar="EPS,DELTA", help="For a new ledger.")] = None,
+    accountant: Annotated[str, typer.Option(metavar="NAME", help="basic or zcdp.")] = "basic",
+    ledger: Annotated[str | None, typer.Option(metavar="NAME", help="Share the ledger of another data set.")] = None,
+    unit: Annotated[str, typer.Option(metavar="TEXT", help="What an ε is about.")] = "one person",
+    new_people: Annotated[bool, typer.Option("--new-people", help="These are other people than any before.")] = False,
+    home: Home = HOME,
+    *,
+    json: Json = False,
+) -> None:
+    """Add a data set, and a ledger for its people where they have none.
+
+    [bold]Example[/bold]
+
+        shoal service dataset add visits data/ --catalog shoal.toml --budget 3,1e-5
+    """
+    from shoal.service.datasets import NewDataSet
+    from shoal.service.service import OPERATOR
+
+    with opened(home) as service:
+        limit = None if budget is None else parse_budget(budget, "--budget")
+        new = NewDataSet(name, source, str(catalog), limit, accountant, ledger, unit, new_people)
+        service.add_dataset(OPERATOR, new)
+    said({"dataset": name}, f"{name} was added; nobody may ask it yet: shoal service allow {name} --to USER", json=json)
+
+
+@dataset_app.command("list")
+def dataset_list(home: Home = HOME, *, json: Json = False) -> None:
+    """List data sets."""
+    with opened(home) as service:
+        names = service.datasets.names()
+    if json:
+        return write_json({"datasets": names})
+    return typer.echo("\n".join(names))
+
+
+@dataset_app.command("refresh")
+def dataset_refresh(
+    name: Annotated[str, typer.Argument(metavar="NAME")], home: Home = HOME, *, json: Json = False
+) -> None:
+    """Say that data or catalog changed: answers are new from now on."""
+    from shoal.service.service import OPERATOR
+
+    with opened(home) as service:
+        service.refresh(OPERATOR, name)
+    said({"refreshed": name}, f"{name} has a new version.", json=json)
+
+
+@dataset_app.command("retire")
+def dataset_retire(
+    name: Annotated[str, typer.Argument(metavar="NAME")], home: Home = HOME, *, json: Json = False
+) -> None:
+    """Close a data set for good; its ledger and name stay."""
+    from shoal.service.service import OPERATOR
+
+    with opened(home) as service:
+        service.retire_dataset(OPERATOR, name)
+    said({"retired": name}, f"{name} is closed.", json=json)
+
+
+@dataset_app.command("raise")
+def dataset_raise(
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    budget: Annotated[str, typer.Option(metavar="EPS,DELTA", help="The new budget, for life.")],
+    because: Because,
+    home: Home = HOME,
+    *,
+    json: Json = False,
+) -> None:
+    """Raise the budget of a data set's ledger."""
+    from shoal.service.service import OPERATOR
+
+    with opened(home) as service:
+        service.raise_budget(OPERATOR, name, parse_budget(budget, "--budget"), because)
+    said({"raised": name}, f"The budget of {name} was raised.", json=json)
+
+
+# ---- users and tokens ------------------------------------------------------------------------------------------------
+
+
+@user_app.command("add")
+def user_add(
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    role: Annotated[list[str], typer.Option(metavar="ROLE", help="analyst, custodian or auditor; may be repeated.")],
+    group: Annotated[list[str] | None, typer.Option(metavar="GROUP", help="May be repeated.")] = None,
+    home: Home = HOME,
+    *,
+    json: Json = False,
+) -> None:
+    """Add a user.
+
+    [bold]Example[/bold]
+
+        shoal service user add ann --role analyst --group research
+    """
+    from shoal.service.service import OPERATOR
+
+    with opened(home) as service:
+        service.add_user(OPERATOR, name, role, group or [])
+    said({"user": name}, f"{name} was added.", json=json)
+
+
+@user_app.command("retire")
+def user_retire(name: Annotated[str, typer.Argument(metavar="NAME")], home: Home = HOME, *, json: Json = False) -> None:
+    """End all tokens of a user; the name is not given out again."""
+    from shoal.service.service import OPERATOR
+
+    with opened(home) as service:
+        service.retire_user(OPERATOR, name)
+    said({"retired": name}, f"{name} may do nothing any more.", json=json)
+
+
+@token_app.command("create")
+def token_create(
+    user: Annotated[str, typer.Argument(metavar="USER")],
+    scope: Annotated[list[str] | None, typer.Option(metavar="SCOPE", help="Less than the roles allow.")] = None,
+    dataset: Annotated[list[str] | None, typer.Option(metavar="NAME", help="These data sets only.")] = None,
+    expires: Annotated[str, typer.Option(metavar="DAYS", help="Such as 90d, at most 366d.")] = "90d",
+    home: Home = HOME,
+    *,
+    json: Json = False,
+) -> None:
+    """Make a token, shown once.
+
+    [bold]Example[/bold]
+
+        shoal service token create ann
+    """
+    from shoal.service.service import OPERATOR
+
+    with opened(home) as service:
+        made = service.create_token(OPERATOR, user, scope, dataset, whole_days(expires))
+    if json:
+        return write_json(made)
+    return typer.echo(made["token"])
+
+
+@token_app.command("list")
+def token_list(home: Home = HOME, *, json: Json = False) -> None:
+    """List tokens by their ids."""
+    with opened(home) as service:
+        found: list[dict[str, Any]] = service.people.tokens()
+    if json:
+        return write_json({"tokens": found})
+    return typer.echo("\n".join(f"{t['id']}  {t['user']}  until {t['expires']}" for t in found))
+
+
+@token_app.command("revoke")
+def token_revoke(
+    identifier: Annotated[str, typer.Argument(metavar="ID")], home: Home = HOME, *, json: Json = False
+) -> None:
+    """End a token at once."""
+    from shoal.service.service import OPERATOR
+
+    with opened(home) as service:
+        service.revoke_token(OPERATOR, identifier)
+    said({"revoked": identifier}, f"{identifier} is worth nothing any more.", json=json)
+
+
+# ---- the log ---------------------------------------------------------------------------------------------------------
+
+
+@log_app.command("export")
+def log_export(
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here.")] = None,
+    home: Home = HOME,
+    *,
+    json: Json = False,
+) -> None:
+    """Write the whole log as JSON lines."""
+    from shoal.service.service import OPERATOR
+
+    check_writable(output)
+    with opened(home) as service:
+        lines = service.export_log(OPERATOR)
+    if json:
+        return write_json({"log": [loads(line) for line in lines]}, output)
+    return write_text("".join(lines), output)
+
+
+@log_app.command("anchor")
+def log_anchor(home: Home = HOME, *, json: Json = False) -> None:
+    """Print number and hash of the last line: noted elsewhere, it finds out a log that was rolled back."""
+    from shoal.service.service import OPERATOR
+
+    with opened(home) as service:
+        anchor = service.log_anchor(OPERATOR)
+    said({"anchor": anchor}, anchor, json=json)
+
+
+@log_app.command("verify")
+def log_verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export.")],
+    anchor: Annotated[str | None, typer.Option(metavar="N:HASH", help="What was noted elsewhere.")] = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Check an export line by line.
+
+    [bold]Example[/bold]
+
+        shoal service log verify log.jsonl --anchor 12:9f…
+    """
+    from shoal.service.log import verify
+
+    try:
+        with file.open(encoding="utf-8") as lines:
+            number = verify(lines, anchor)
+    except (OSError, UnicodeDecodeError):
+        raise ShoalError("E_USAGE", f"The file {str(file)!r} cannot be read.") from None
+    said({"lines": number}, f"{number} lines are right.", json=json)

@@ -1,0 +1,274 @@
+"""The same face as a local session, over HTTP: `shoal.connect("https://host/d/visits", token=…)`.
+
+Every call carries a key of its own and is sent again when a connection is lost or the service is busy: never charged twice.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from shoal.errors import OTHER_CODES, QUERY_CODES, ShoalError, missing_extra
+from shoal.explain import Explanation
+from shoal.mechanisms.entropy import SYSTEM
+from shoal.release.answer_bytes import MEDIA_TYPE
+from shoal.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ATTEMPTS = 5
+WAIT_SECONDS = 30.0
+TIMEOUT_SECONDS = 90.0
+SEND_AGAIN = frozenset({429, 503})
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+class RemoteExplanation(Explanation):
+    """An explanation whose text the service wrote."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return str(self.data["text"])
+
+
+@dataclass
+class Job:
+    """A question that was sent; its answer can be asked for later, also by another process (`session.job(id)`)."""
+
+    session: RemoteSession
+    id: str
+
+    def _state(self, wait: float = 0.0) -> dict[str, Any]:
+        return self.session.get(f"/v1/jobs/{self.id}", {"wait": f"{wait:g}"})
+
+    @property
+    def state(self) -> str:
+        """waiting, approval, running, answered, failed or cancelled."""
+        return str(self._state()["state"])
+
+    @property
+    def position(self) -> int | None:
+        """How many wait before it, itself counted."""
+        found = self._state()["position"]
+        return None if found is None else int(found)
+
+    def result(self, timeout: float | None = None) -> Result:
+        """The answer, once there is one; E_BUSY when the time has passed."""
+        ends = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = WAIT_SECONDS if ends is None else min(WAIT_SECONDS, ends - time.monotonic())
+            found = self._state(max(0.0, left))
+            if found["error"] is not None:
+                raise raised(found["error"])
+            if found["answer"] is not None:
+                return self.session.answer(found["answer"])
+            if ends is not None and time.monotonic() >= ends:
+                raise ShoalError("E_BUSY", f"The job is not answered yet: {found['state']}.", hint="Ask again later.")
+            if found["state"] == "approval":
+                time.sleep(1.0)
+
+    def cancel(self) -> None:
+        """Free while it waits, charged once it runs."""
+        self.session.send("DELETE", f"/v1/jobs/{self.id}")
+
+
+class RemoteSession:
+    """Private queries over one data set of a service."""
+
+    def __init__(self, url: str, token: str | None = None, client: Any = None) -> None:
+        self._base, self.dataset = _parts(url)
+        self._client = client or _client()
+        self._token = token or os.environ.get("SHOAL_TOKEN", "")
+
+    def __enter__(self) -> RemoteSession:  # noqa: PYI034 - a session is not subclassed
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of connections."""
+        self._client.close()
+
+    # ---- asking --------------------------------------------------------------------------------------------------
+
+    def query(
+        self, sql: str, *, composition: str = "basic", fresh: bool = False, key: str | None = None, reason: str = ""
+    ) -> Result:
+        """The private answer. An answer that was released before comes back and is free, unless it is to be `fresh`."""
+        found: Result = self._asked(sql, composition, key, WAIT_SECONDS, fresh=fresh, reason=reason)
+        return found
+
+    def submit(
+        self, sql: str, *, composition: str = "basic", fresh: bool = False, key: str | None = None, reason: str = ""
+    ) -> Job:
+        """The same without waiting."""
+        found: Job = self._asked(sql, composition, key, 0.0, fresh=fresh, reason=reason, as_job=True)
+        return found
+
+    def _asked(
+        self,
+        sql: str,
+        composition: str,
+        key: str | None,
+        wait: float,
+        *,
+        fresh: bool,
+        reason: str,
+        as_job: bool = False,
+    ) -> Any:
+        body = {"sql": sql, "composition": composition, "fresh": fresh, "reason": reason, "wait": wait}
+        headers = {"Idempotency-Key": key or new_key()}
+        kind = "application/json" if as_job else MEDIA_TYPE
+        reply = self.send("POST", self._path("query"), json=body, headers=headers | {"Accept": kind})
+        if reply.status_code == 202:
+            job = Job(self, reply.json()["job"])
+            return job if as_job else job.result()
+        return _Answered(self, reply.json()["answer"]) if as_job else Result.from_bytes(reply.content)
+
+    def job(self, identifier: str) -> Job:
+        """A job that was submitted earlier."""
+        return Job(self, identifier)
+
+    def answer(self, identifier: str) -> Result:
+        """A released answer, free."""
+        return Result.from_bytes(self.send("GET", f"/v1/answers/{identifier}", headers={"Accept": MEDIA_TYPE}).content)
+
+    def explain(self, sql: str, *, epsilon: float | None = None, composition: str = "basic") -> Explanation:
+        """The plan in words and numbers; free."""
+        body = {"sql": sql, "epsilon": epsilon, "composition": composition}
+        return RemoteExplanation(self.send("POST", self._path("explain"), json=body).json())
+
+    def epsilon_for(self, sql: str, error: float, level: float = 0.95, owners: int | None = None) -> float:
+        """The smallest ε at which no interval is wider than ± error; free."""
+        body = {"sql": sql, "error": error, "level": level, "owners": owners}
+        return float(self.send("POST", self._path("epsilon_for"), json=body).json()["epsilon"])
+
+    # ---- looking -------------------------------------------------------------------------------------------------
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """What the catalog knows."""
+        found: dict[str, dict[str, Any]] = self.get(self._path())["tables"]
+        return found
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """(ε, δ) that everybody together has spent of the ledger."""
+        found = self.get(self._path())["ledger"]["spent"]
+        return found["epsilon"], found["delta"]
+
+    @property
+    def remaining(self) -> tuple[float, float] | None:
+        """(ε, δ) left of the ledger."""
+        found = self.get(self._path())["ledger"]["remaining"]
+        return None if found is None else (found["epsilon"], found["delta"])
+
+    # ---- HTTP ----------------------------------------------------------------------------------------------------
+
+    def _path(self, verb: str = "") -> str:
+        return f"/v1/datasets/{self.dataset}" + (f"/{verb}" if verb else "")
+
+    def get(self, path: str, parameters: dict[str, str] | None = None) -> dict[str, Any]:
+        """An object of the service."""
+        found: dict[str, Any] = self.send("GET", path, params=parameters or {}).json()
+        return found
+
+    def send(self, method: str, path: str, *, headers: dict[str, str] | None = None, **options: Any) -> Any:
+        """A reply that is no error; sent again where that is safe, which the key makes it."""
+        sent = {"Authorization": f"Bearer {self._token}", **(headers or {})}
+        reply = _again(lambda: self._client.request(method, self._base + path, headers=sent, **options))
+        if reply.status_code < 400:
+            return reply
+        raise raised(_error_of(reply))
+
+
+class _Answered(Job):
+    """A job whose answer was there at once."""
+
+    def __init__(self, session: RemoteSession, answer: str) -> None:
+        super().__init__(session, "")
+        self._answer = answer
+
+    def _state(self, wait: float = 0.0) -> dict[str, Any]:  # noqa: ARG002 - there is nothing to wait for
+        return {"state": "answered", "position": None, "answer": self._answer, "error": None}
+
+    def cancel(self) -> None:
+        """There is nothing left to cancel."""
+
+
+def new_key() -> str:
+    """A key that nobody used before."""
+    return base64.urlsafe_b64encode(SYSTEM.bytes(18)).decode()
+
+
+def _again(send: Callable[[], Any]) -> Any:
+    import httpx
+
+    for attempt in range(ATTEMPTS):
+        try:
+            reply = send()
+        except httpx.TransportError:
+            reply = None
+        if reply is not None and not _is_passing(reply):
+            return reply
+        if attempt + 1 < ATTEMPTS:
+            time.sleep(0.2 * 2**attempt)
+    if reply is not None:
+        return reply
+    raise ShoalError("E_SOURCE", "The service cannot be reached.", hint="Check the address, and that it runs.")
+
+
+def _is_passing(reply: Any) -> bool:
+    return reply.status_code in SEND_AGAIN or (reply.status_code == 502 and _error_of(reply)["code"] == "E_SOURCE")
+
+
+def _error_of(reply: Any) -> dict[str, Any]:
+    """The error of a reply; one that is not ours came from something in between."""
+    try:
+        error = reply.json()["error"]
+        if error["code"] in QUERY_CODES | OTHER_CODES:
+            return error  # type: ignore[no-any-return]
+    except (ValueError, KeyError, TypeError):
+        pass
+    return {"code": "E_SOURCE", "message": f"The service replied with status {reply.status_code}.", "hint": None}
+
+
+def raised(error: dict[str, Any]) -> ShoalError:
+    """The error that the service's own session raised."""
+    position = error.get("position")
+    return ShoalError(
+        str(error["code"]),
+        str(error["message"]),
+        hint=error.get("hint"),
+        position=tuple(position) if position else None,
+    )
+
+
+def _client() -> Any:
+    try:
+        import httpx
+    except ImportError:
+        raise missing_extra("client", "A session over HTTP") from None
+    return httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=False)
+
+
+def is_remote(source: object) -> bool:
+    """Whether a source is a data set of a service."""
+    return isinstance(source, str) and source.startswith(("https://", "http://")) and "/d/" in source
+
+
+def _parts(url: str) -> tuple[str, str]:
+    """Where the service is, and the data set's name."""
+    parts = urlsplit(url)
+    base, _, dataset = parts.path.partition("/d/")
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        raise ShoalError("E_USAGE", "A token is sent over https:// only, except on this machine.")
+    if not dataset or "/" in dataset.rstrip("/") or parts.query or parts.fragment or parts.username:
+        raise ShoalError("E_USAGE", "Write the address of a data set as https://host/d/NAME.")
+    return f"{parts.scheme}://{parts.netloc}{base}", dataset.rstrip("/")

@@ -1,0 +1,1 @@
+"""HTTP over the service: no logic of its own."""

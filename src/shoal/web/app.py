@@ -1,0 +1,91 @@
+"""The application: what is mounted where, and that every error is one of ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from shoal.errors import ShoalError
+from shoal.web import approvals, datasets, health, jobs, log, login, people
+from shoal.web.errors import error_reply
+from shoal.web.gate import Gate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from shoal.service.service import Service
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
+def application(service: Service, hosts: Iterable[str] = LOOPBACK) -> Gate:
+    """An ASGI application over a service, known under these hosts."""
+    app = FastAPI(title="shoal", version="1", docs_url=None, redoc_url=None, openapi_url="/openapi.json")
+    app.state.service = service
+    for noun in (datasets, jobs, people, approvals, log, health, login):
+        app.include_router(noun.routes)
+    app.add_exception_handler(ShoalError, _ours)
+    app.add_exception_handler(RequestValidationError, _not_understood)
+    app.add_exception_handler(HTTPException, _not_there)
+    app.openapi_schema = _described(app.openapi())
+    return Gate(app, service, frozenset(host.lower() for host in hosts))
+
+
+async def _ours(_: Request, error: Any) -> Response:
+    return error_reply(error)
+
+
+async def _not_understood(_: Request, error: Any) -> Response:
+    """Which field is wrong, and never what was in it."""
+    places = {".".join(str(part) for part in each["loc"][1:])[:100] for each in error.errors()[:20]}
+    named = ", ".join(sorted(place for place in places if place.isprintable() and place)) or "the body"
+    return error_reply(ShoalError("E_USAGE", f"The request cannot be understood: {named}.", hint="See /openapi.json."))
+
+
+async def _not_there(_: Request, error: Any) -> Response:
+    if error.status_code == 405:
+        return error_reply(ShoalError("E_USAGE", "This address does not know that method."), 405)
+    if error.status_code == 404:
+        return error_reply(ShoalError("E_NOT_FOUND", "There is nothing at this address."))
+    return error_reply(ShoalError("E_USAGE", "The request cannot be understood."), 400)
+
+
+def _described(schema: dict[str, Any]) -> dict[str, Any]:
+    """The description with bearer tokens, and with our errors in the place of the framework's."""
+    schemas = schema["components"]["schemas"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    schemas["Error"] = {
+        "type": "object",
+        "required": ["error"],
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["code", "message", "hint", "position"],
+                "properties": {
+                    "code": {"type": "string"},
+                    "message": {"type": "string"},
+                    "hint": {"type": ["string", "null"]},
+                    "position": {"type": ["array", "null"], "items": {"type": "integer"}},
+                },
+            }
+        },
+    }
+    schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    refusal = {
+        "description": "Refused",
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+    }
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            operation["responses"].pop("422", None)
+            operation["responses"] |= {"4XX": refusal, "5XX": refusal}
+            if path not in {"/v1/health", "/v1/ready"}:
+                operation["security"] = [{"token": []}]
+    return schema

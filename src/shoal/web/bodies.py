@@ -1,0 +1,94 @@
+"""What a request may say. An unknown field, or one of another type, is E_USAGE."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Text = Annotated[str, Field(max_length=200_000)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Name = Annotated[str, Field(max_length=80)]
+
+
+class Body(BaseModel):
+    """Strict: nothing is converted, nothing is ignored."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ExplainBody(Body):
+    """A question to be explained."""
+
+    sql: Text
+    epsilon: Number | None = None
+    composition: Literal["basic", "pld"] = "basic"
+
+
+class EpsilonBody(Body):
+    """The error one can live with."""
+
+    sql: Text
+    error: Number
+    level: Number = 0.95
+    owners: int | None = None
+
+
+class QueryBody(Body):
+    """A question."""
+
+    sql: Text
+    fresh: bool = False
+    level: Number | None = None
+    wait: Annotated[Number, Field(ge=0, le=60)] = 30.0
+    composition: Literal["basic", "pld"] = "basic"
+    reason: Annotated[str, Field(max_length=4096)] = ""
+
+
+class DecisionBody(Body):
+    """A decision on a question that waits."""
+
+    decision: Literal["approve", "refuse"]
+    note: Annotated[str, Field(max_length=4096)] = ""
+
+
+class TokenBody(Body):
+    """A new token."""
+
+    user: Name | None = None
+    scope: list[Name] | None = None
+    dataset: list[Name] | None = None
+    days: Annotated[Number, Field(gt=0, le=366)] = 90.0
+
+
+class UserBody(Body):
+    """A new person."""
+
+    name: Name
+    roles: list[Name]
+    groups: list[Name] = []
+
+
+class Pair(Body):
+    """(ε, δ)."""
+
+    epsilon: Number
+    delta: Number = 0.0
+
+
+class AllowanceBody(Body):
+    """An allowance."""
+
+    dataset: Name
+    to: Name
+    budget: Pair | None = None
+    per: Literal["day", "week", "month", "ever"] = "ever"
+    max_epsilon_per_query: Number | None = None
+    approve_above: Number | None = None
+
+
+class LiftBody(Body):
+    """The end of a suspension."""
+
+    user: Name
+    because: Annotated[str, Field(min_length=1, max_length=4096)]

@@ -1,0 +1,110 @@
+"""Jobs and answers."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shoal import params
+from shoal.errors import ShoalError
+from shoal.service.jobs import Job
+from shoal.web.calling import call, caller_of, ended, service_of
+from shoal.web.errors import json_reply
+from shoal.web.replies import answer_reply, ended_reply, job_data, wanted_format
+
+routes = APIRouter(prefix="/v1", tags=["jobs"])
+LONGEST_WAIT = 60.0
+
+
+def only(request: Request, known: set[str]) -> None:
+    """E_USAGE for a parameter that is unknown, or given twice."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    if not set(names) <= known or len(names) != len(set(names)):
+        raise ShoalError("E_USAGE", f"This address takes {', '.join(sorted(known)) or 'no parameters'}, each once.")
+
+
+def number(request: Request, name: str, default: float, low: float, high: float) -> float:
+    """A parameter of the address that is a number."""
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    try:
+        found = float(text) if len(text) < 40 else float("nan")
+    except ValueError:
+        found = float("nan")
+    if not low <= found <= high:
+        raise ShoalError("E_USAGE", f"{name} is a number from {low:g} to {high:g}.")
+    return found
+
+
+def level_of(request: Request) -> float | None:
+    """The level of the error bars, None where the answer's own is meant."""
+    if "level" not in request.query_params:
+        return None
+    level = number(request, "level", 0.95, 0.0, 1.0)
+    params.confidence_level(level)
+    return level
+
+
+async def job_reply(request: Request, job: Job, level: float | None) -> Response:
+    """The answer of a job that has one, its error, or where it stands."""
+    service, caller = service_of(request), caller_of(request)
+    if job.state in {"failed", "cancelled"}:
+        return ended_reply(job)
+    if job.state != "answered":
+        return json_reply(job_data(job, await call(service.position, job)), 202)
+    found, data = await call(service.answer_of, caller, job)
+    remaining = await call(service.remaining, caller, job.dataset)
+    return await call(
+        answer_reply,
+        wanted_format(request),
+        job.answer,
+        job.dataset,
+        found,
+        data,
+        charged=job.charged,
+        replayed=not job.charged and bool(found.epsilon),
+        remaining=remaining,
+        level=level,
+    )
+
+
+@routes.get("/jobs/{job}")
+async def job_state(request: Request, job: str) -> Response:
+    """Where a job stands; with `wait`, when it has ended or this many seconds have passed."""
+    only(request, {"wait"})
+    service, caller = service_of(request), caller_of(request)
+    found = await ended(service, caller, job, number(request, "wait", 0.0, 0.0, LONGEST_WAIT))
+    return json_reply(job_data(found, await call(service.position, found)))
+
+
+@routes.delete("/jobs/{job}")
+async def cancel(request: Request, job: str) -> Response:
+    """End a job: free while it waits, charged once it runs."""
+    only(request, set())
+    service, caller = service_of(request), caller_of(request)
+    found = await call(service.cancel, caller, job)
+    return json_reply(job_data(found, None))
+
+
+@routes.get("/answers/{answer}")
+async def answer(request: Request, answer: str) -> Response:
+    """A released answer at any level, free."""
+    only(request, {"level"})
+    service, caller = service_of(request), caller_of(request)
+    level = level_of(request)
+    found, data, result = await call(service.answer, caller, answer)
+    remaining = await call(service.remaining, caller, found["dataset"])
+    return await call(
+        answer_reply,
+        wanted_format(request),
+        answer,
+        found["dataset"],
+        result,
+        data,
+        charged=False,
+        replayed=True,
+        remaining=remaining,
+        level=level,
+    )

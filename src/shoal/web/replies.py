@@ -1,0 +1,106 @@
+"""An answer in the format that was asked for; what it cost is in the object, or in headers beside the rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from starlette.responses import Response
+
+from shoal.cli.output import csv_bytes, for_spreadsheets, parquet_bytes, plain, rows_of
+from shoal.release.answer_bytes import MEDIA_TYPE
+from shoal.web.errors import error_reply, json_reply
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from starlette.requests import Request
+
+    from shoal.result import Result
+    from shoal.service.jobs import Job
+
+JSON = "application/json"
+ARROW = "application/vnd.apache.arrow.stream"
+PARQUET = "application/vnd.apache.parquet"
+CSV = "text/csv"
+FORMATS = (JSON, ARROW, PARQUET, CSV, MEDIA_TYPE)
+
+
+def wanted_format(request: Request) -> str:
+    """The first format of `Accept` that we know; JSON otherwise."""
+    asked = [part.split(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")]
+    return next((kind for kind in asked if kind in FORMATS), JSON)
+
+
+def job_data(job: Job, position: int | None) -> dict[str, Any]:
+    """A job as it is shown."""
+    return {
+        "job": job.id,
+        "state": job.state,
+        "position": position,
+        "answer": job.answer or None,
+        "error": job.error,
+    }
+
+
+def ended_reply(job: Job) -> Response:
+    """The error of a job that has no answer."""
+    return error_reply(job.error or {"code": "E_INTERNAL", "message": "The job has no answer."})
+
+
+def answer_reply(
+    kind: str,
+    identifier: str,
+    dataset: str,
+    result: Result,
+    data: bytes,
+    *,
+    charged: bool,
+    replayed: bool,
+    remaining: tuple[Fraction, Fraction] | None,
+    level: float | None,
+) -> Response:
+    """A released answer."""
+    cost = (result.epsilon, result.delta) if charged else (0.0, 0.0)
+    if kind == JSON:
+        left = None if remaining is None else {"epsilon": float(remaining[0]), "delta": float(remaining[1])}
+        return json_reply(
+            {
+                "answer": identifier,
+                "dataset": dataset,
+                "columns": [{"name": f.name, "type": str(f.type)} for f in result.to_arrow().schema],
+                "rows": plain(rows_of(result.to_arrow())),
+                "intervals": plain(rows_of(result.intervals(level).to_arrow())),
+                "level": result.level if level is None else level,
+                "epsilon": result.epsilon,
+                "delta": result.delta,
+                "charged": {"epsilon": cost[0], "delta": cost[1]},
+                "replayed": replayed,
+                "promise": result.promise,
+                "notes": [*result.warnings, *result.notes],
+                "remaining": left,
+            }
+        )
+    headers = {
+        "Shoal-Answer": identifier,
+        "Shoal-Epsilon": repr(cost[0]),
+        "Shoal-Delta": repr(cost[1]),
+        "Shoal-Replayed": "true" if replayed else "false",
+    }
+    if kind == CSV:
+        headers["Shoal-Csv"] = "a cell that a spreadsheet would run begins with an apostrophe"
+    return Response(_encoded(kind, result, data, level), 200, headers, kind)
+
+
+def _encoded(kind: str, result: Result, data: bytes, level: float | None) -> bytes:
+    if kind == MEDIA_TYPE:
+        return data
+    table = result.to_arrow() if level is None else result.intervals(level).to_arrow()
+    if kind == CSV:
+        return csv_bytes(for_spreadsheets(table))
+    if kind == PARQUET:
+        return parquet_bytes(table)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

@@ -1,0 +1,169 @@
+"""A socket, signals, and as many processes as asked for.
+
+SIGTERM: no new work (503), running queries get thirty seconds, waiting ones stay in the store, exit 0; a second one ends at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from shoal.errors import ShoalError
+from shoal.service.service import Limits, Service
+from shoal.web.app import LOOPBACK, application
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+REQUEST_SECONDS = 10
+LAST_REPLIES_SECONDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a service listens."""
+
+    host: str = "127.0.0.1"
+    port: int = 8642
+    hosts: tuple[str, ...] = ()
+    public_url: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    plain_http: bool = False
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ShoalError("E_USAGE", "--tls-cert and --tls-key belong together.")
+        if self.host not in {"127.0.0.1", "::1", "localhost"} and self.certificate is None and not self.plain_http:
+            raise ShoalError(
+                "E_USAGE",
+                "Tokens would cross the network in the clear.",
+                hint="Give --tls-cert and --tls-key, listen on 127.0.0.1, or say --plain-http.",
+            )
+        if self.workers < 1 or not 0 <= self.port < 65_536:
+            raise ShoalError("E_USAGE", "--workers is at least 1, --port from 0 to 65535.")
+
+    @property
+    def known_hosts(self) -> frozenset[str]:
+        """The names under which requests are taken; others may be a rebound name of another site."""
+        return frozenset({*LOOPBACK, self.host, *self.hosts})
+
+    def url(self, port: int) -> str:
+        """Where a browser finds it."""
+        scheme = "http" if self.certificate is None else "https"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.public_url or f"{scheme}://{host}:{port}"
+
+
+class Server(uvicorn.Server):
+    """Leaves signals to us: uvicorn raises them again after its shutdown, and the exit would not be 0."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """None are captured."""
+        yield
+
+
+def serve(home: Path, limits: Limits, place: Place, ready: Callable[[str, int], None]) -> int:
+    """Serves until a signal; `ready` is told the URL and the process when requests are accepted. The exit status."""
+    listening = bound_socket(place)
+    if place.workers == 1:
+        return _serve_here(home, limits, place, listening, ready)
+    return _serve_in_children(home, limits, place, listening, ready)
+
+
+def bound_socket(place: Place) -> socket.socket:
+    """Made with IPPROTO_TCP: without it asyncio leaves Nagle's algorithm on, and every small reply waits 40 ms."""
+    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((place.host, place.port))
+    except OSError as error:
+        raise ShoalError(
+            "E_USAGE", f"The port {place.port} of {place.host} cannot be listened on: {error.strerror}."
+        ) from None
+    listening.listen(1024)
+    return listening
+
+
+def _serve_here(
+    home: Path, limits: Limits, place: Place, listening: socket.socket, ready: Callable[[str, int], None]
+) -> int:
+    service = Service.open(home, limits)
+    service.start()
+    server = Server(configuration(service, place))
+    _end_on_signals(service, server)
+    announced = threading.Thread(target=_announce, args=(server, place, listening, ready), daemon=True)
+    announced.start()
+    server.run(sockets=[listening])
+    return 0 if service.close(0.0) else 1
+
+
+def configuration(service: Service, place: Place) -> Any:
+    """How uvicorn serves it: h11, no logs of addresses, no name of the program."""
+    return uvicorn.Config(
+        application(service, place.known_hosts),
+        http="h11",
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=REQUEST_SECONDS,
+        timeout_graceful_shutdown=LAST_REPLIES_SECONDS,
+        ssl_certfile=place.certificate,
+        ssl_keyfile=place.key,
+    )
+
+
+def _announce(server: Any, place: Place, listening: socket.socket, ready: Callable[[str, int], None]) -> None:
+    waited = threading.Event()
+    while not server.started:
+        waited.wait(0.02)
+    ready(place.url(listening.getsockname()[1]), os.getpid())
+
+
+def _end_on_signals(service: Service, server: Any) -> None:
+    def close() -> None:
+        service.close()
+        server.should_exit = True
+
+    def ended(_: int, __: object) -> None:
+        if service.ending:
+            os._exit(1)
+        service.refuse_new_work()
+        threading.Thread(target=close, daemon=True).start()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, ended)
+
+
+def _serve_in_children(
+    home: Path, limits: Limits, place: Place, listening: socket.socket, ready: Callable[[str, int], None]
+) -> int:
+    """The same socket in several processes, forked before any thread or data set exists."""
+    children = []
+    for number in range(place.workers):
+        child = os.fork()
+        if child == 0:
+            status = _serve_here(home, limits, place, listening, ready if number == 0 else lambda _, __: None)
+            os._exit(status)
+        children.append(child)
+
+    def forward(signal_number: int, _: object) -> None:
+        for child in children:
+            os.kill(child, signal_number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, forward)
+    return max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)

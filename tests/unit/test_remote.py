@@ -1,0 +1,111 @@
+"""The client: the same face, types and errors as a local session."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "service"))
+from service_shop import counting
+
+import shoal
+from shoal.remote import RemoteSession
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("http://example.com/d/visits", {}),
+        ("https://example.com/d/a/b", {}),
+        ("https://example.com/d/", {}),
+        ("https://u@example.com/d/x", {}),
+        ("https://example.com/d/x", {"catalog": {}}),
+        ("https://example.com/d/x", {"budget": (1, 0)}),
+        ("https://example.com/d/x", {"user": "ann"}),
+        ({"t": {"uid": [1]}}, {}),
+        ({"t": {"uid": [1]}}, {"catalog": {"tables": {"t": {"owner": "uid"}}}, "token": "x"}),
+    ],
+)
+def test_wrong_addresses_and_options_are_refused(url, options):
+    with pytest.raises(shoal.ShoalError, match="E_USAGE"):
+        shoal.connect(url, **options)
+
+
+class Flaky:
+    """A transport that fails a few times, then answers."""
+
+    def __init__(self, replies):
+        self.replies = list(replies)
+        self.keys = []
+
+    def request(self, *_, headers, **__):
+        self.keys.append(headers.get("Idempotency-Key"))
+        reply = self.replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+
+def replied(status: int, data: object = None) -> httpx.Response:
+    return httpx.Response(status, json=data) if data is not None else httpx.Response(status, text="<html>")
+
+
+@pytest.fixture
+def no_sleep(monkeypatch):
+    monkeypatch.setattr("shoal.remote.time.sleep", lambda _: None)
+
+
+def test_what_passes_is_sent_again_under_the_same_key(no_sleep):
+    busy = {"error": {"code": "E_BUSY", "message": "later", "hint": None, "position": None}}
+    client = Flaky(
+        [httpx.ConnectError("x"), replied(503, busy), replied(502), replied(429, busy), replied(200, {"epsilon": 1})]
+    )
+    session = RemoteSession("https://example.com/d/visits", "t", client)
+    assert session.send("POST", "/x", headers={"Idempotency-Key": "k"}).json() == {"epsilon": 1}
+    assert client.keys == ["k"] * 5
+
+
+def test_an_error_of_the_query_is_not_sent_again(no_sleep):
+    error = {"error": {"code": "E_EXECUTION", "message": "charged", "hint": "h", "position": None}}
+    client = Flaky([replied(502, error)])
+    with pytest.raises(shoal.ShoalError, match="E_EXECUTION"):
+        RemoteSession("https://example.com/d/visits", "t", client).query("SELECT 1")
+    assert len(client.keys) == 1
+
+
+def test_a_service_that_cannot_be_reached_is_an_error_of_ours(no_sleep):
+    client = Flaky([httpx.ConnectError("x")] * 5)
+    with pytest.raises(shoal.ShoalError, match="E_SOURCE"):
+        RemoteSession("https://example.com/d/visits", "t", client).tables()
+
+
+def test_the_face_is_that_of_a_local_session(tmp_path, monkeypatch):
+    sys.path.insert(0, str(Path(__file__).parent / "web"))
+    from web_server import Served
+
+    served = Served(tmp_path)
+    monkeypatch.setenv("SHOAL_TOKEN", served.token("ann"))
+    sql = counting(0.5)
+    with shoal.connect(f"{served.url}/d/visits") as session:
+        explanation = session.explain(sql)
+        assert "ε = 0.5" in str(explanation)
+        result = session.query(sql)
+        assert isinstance(result, shoal.Result)
+        assert result.intervals(0.9).columns == ["n", "n_low", "n_high"]
+        assert session.query(sql).to_bytes() == result.to_bytes()
+        assert session.spent == (0.5, 0.0)
+        assert session.remaining[0] == 49.5
+        assert session.query(sql, fresh=True, key="a").to_bytes() == session.query(sql, fresh=True, key="a").to_bytes()
+        assert session.spent == (1.0, 0.0)
+        job = session.submit(counting(0.1, "m"))
+        assert job.result(30).columns == ["m"]
+        assert session.job(job.id).state == "answered" if job.id else job.state == "answered"
+        assert 0 < session.epsilon_for(sql, 3) < 10
+        assert session.tables()["visits"]["owner"] == "uid"
+        with pytest.raises(shoal.ShoalError) as local:
+            session.query("SELECT uid FROM visits")
+        assert (local.value.code, bool(local.value.hint)) == ("E_NO_DP_CLAUSE", True)
+    served.close()

@@ -1,0 +1,354 @@
+"""The service over HTTP: answers, formats, statuses, and that hostile requests get one face."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import socket
+from fractions import Fraction
+from itertools import count
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from web_server import Served, counting
+
+import shoal
+from shoal.service.allowances import Grant
+from shoal.service.service import OPERATOR
+
+if TYPE_CHECKING:
+    import httpx
+
+NUMBER = count()
+
+
+def new_question(epsilon: float = 0.1) -> str:
+    return counting(epsilon, f"n{next(NUMBER)}")
+
+
+def asked(client: httpx.Client, sql: str, **more):
+    headers = more.pop("headers", {})
+    return client.post("/v1/datasets/visits/query", json={"sql": sql} | more, headers=headers)
+
+
+def code_of(reply: httpx.Response) -> tuple[int, str]:
+    return reply.status_code, reply.json()["error"]["code"]
+
+
+# ---- answers -------------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_has_rows_intervals_cost_and_what_is_left(ann):
+    sql = new_question()
+    first, again = asked(ann, sql).json(), asked(ann, sql).json()
+    (row,) = first["rows"]
+    (interval,) = first["intervals"]
+    (name,) = row
+    assert interval[f"{name}_low"] <= row[name] <= interval[f"{name}_high"]
+    assert first["charged"] == {"epsilon": 0.1, "delta": 0.0}
+    assert (first["replayed"], again["replayed"]) == (False, True)
+    assert again["charged"] == {"epsilon": 0.0, "delta": 0.0}
+    assert (again["rows"], again["answer"]) == (first["rows"], first["answer"])
+    assert again["remaining"] == first["remaining"]
+
+
+def test_the_stored_answer_comes_at_any_level_and_in_any_format(ann):
+    first = asked(ann, new_question()).json()
+    path = f"/v1/answers/{first['answer']}"
+    wide = ann.get(path, params={"level": 0.999}).json()
+    assert wide["level"] == 0.999
+    assert list(wide["intervals"][0].values())[1] < list(first["intervals"][0].values())[1]
+    rows = first["rows"]
+    arrow = ann.get(path, headers={"Accept": "application/vnd.apache.arrow.stream"})
+    assert pa.ipc.open_stream(arrow.content).read_all().to_pylist() == rows
+    parquet = ann.get(path, headers={"Accept": "application/vnd.apache.parquet"})
+    assert pq.read_table(io.BytesIO(parquet.content)).to_pylist() == rows
+    csv = ann.get(path, headers={"Accept": "text/csv"})
+    assert csv.text.splitlines()[1] == str(next(iter(rows[0].values())))
+    whole = ann.get(path, headers={"Accept": "application/vnd.shoal.answer"})
+    assert shoal.Result.from_bytes(whole.content).to_dicts() == rows
+    assert (whole.headers["Shoal-Replayed"], whole.headers["Shoal-Epsilon"]) == ("true", "0.0")
+
+
+def test_explain_says_what_it_would_cost_and_whether_it_is_there(ann):
+    sql = new_question()
+    explained = ann.post("/v1/datasets/visits/explain", json={"sql": sql}).json()
+    assert (explained["epsilon"], explained["affordable"], explained["replay"]) == (0.1, True, None)
+    answer = asked(ann, sql).json()["answer"]
+    again = ann.post("/v1/datasets/visits/explain", json={"sql": sql}).json()
+    assert (again["replay"], again["needs_approval"]) == (answer, False)
+    assert again["meaning"]["odds_factor"] > 1
+
+
+def test_epsilon_comes_from_the_error_one_can_live_with(ann):
+    body = {"sql": new_question(), "error": 5}
+    assert 0.1 < ann.post("/v1/datasets/visits/epsilon_for", json=body).json()["epsilon"] < 2
+
+
+def test_a_job_can_be_polled_and_cancelled(ann):
+    reply = asked(ann, new_question(), wait=0)
+    assert reply.status_code in {200, 202}
+    if reply.status_code == 202:
+        job = ann.get(f"/v1/jobs/{reply.json()['job']}", params={"wait": 30}).json()
+        assert (job["state"], job["position"], job["error"]) == ("answered", None, None)
+        assert ann.delete(f"/v1/jobs/{job['job']}").json()["state"] == "answered"
+
+
+def test_the_same_key_is_the_same_answer_and_another_body_is_refused(ann):
+    sql, headers = new_question(), {"Idempotency-Key": "k1"}
+    replies = [asked(ann, sql, fresh=True, headers=headers).json() for _ in range(3)]
+    assert len({reply["answer"] for reply in replies}) == 1
+    assert code_of(asked(ann, new_question(), headers=headers)) == (422, "E_IDEMPOTENCY")
+
+
+def test_every_noun_is_there(ann, carla):
+    assert ann.get("/v1/me").json()["datasets"] == ["visits"]
+    assert [d["name"] for d in ann.get("/v1/datasets").json()["datasets"]] == ["visits"]
+    assert ann.get("/v1/datasets/visits").json()["tables"]["visits"]["owner"] == "uid"
+    assert "series" in ann.get("/v1/datasets/visits/budget").json()
+    made = carla.post("/v1/users", json={"name": "dora", "roles": ["analyst"]})
+    assert made.status_code == 201
+    assert carla.post("/v1/tokens", json={"user": "dora"}).json()["token"].startswith("shoal_")
+    assert carla.post("/v1/allowances", json={"dataset": "visits", "to": "dora"}).status_code == 201
+    assert "dora" in {user["name"] for user in carla.get("/v1/users").json()["users"]}
+    assert carla.get("/v1/log").json()["log"][0]["n"] == 1
+    exported = carla.get("/v1/log/export").text.splitlines()
+    assert json.loads(exported[0])["log"] == 1
+    assert carla.get("/v1/log/anchor").json()["anchor"].startswith(f"{len(exported) - 1}:")
+    assert ann.get("/v1/meaning", params={"epsilon": 1.0986122886681098}).json()["posterior"] == pytest.approx(
+        [0.25, 0.75]
+    )
+    assert "shoal_jobs_answered" in carla.get("/v1/metrics").text
+
+
+def test_an_approval_goes_round(served, carla):
+    served.service.allow(OPERATOR, Grant("visits", "bob", approve_above=Fraction(4)))
+    bob = served.client("bob")
+    reply = asked(bob, new_question(5), reason="for the board")
+    assert (reply.status_code, reply.json()["state"]) == (202, "approval")
+    (waiting,) = carla.get("/v1/approvals").json()["approvals"]
+    assert (waiting["asker"], waiting["reason"], waiting["job"]) == ("bob", "for the board", reply.json()["job"])
+    assert code_of(bob.post(f"/v1/approvals/{waiting['id']}", json={"decision": "approve"})) == (403, "E_FORBIDDEN")
+    assert carla.post(f"/v1/approvals/{waiting['id']}", json={"decision": "approve"}).status_code == 200
+    assert bob.get(f"/v1/jobs/{reply.json()['job']}", params={"wait": 30}).json()["state"] == "answered"
+    bob.close()
+
+
+# ---- refusals ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"sql": "SELECT uid FROM visits"}, (400, "E_NO_DP_CLAUSE")),
+        ({"sql": counting(1000)}, (402, "E_BUDGET")),
+        ({"sql": counting(0.001)}, (403, "E_POLICY")),
+        ({"sql": "SELECT 1", "what": 1}, (400, "E_USAGE")),
+        ({"sql": 7}, (400, "E_USAGE")),
+        ({}, (400, "E_USAGE")),
+        ({"sql": counting(), "wait": 61}, (400, "E_USAGE")),
+        ({"sql": counting(), "wait": True}, (400, "E_USAGE")),
+        ({"sql": counting(), "level": 2}, (400, "E_OPTION_INVALID")),
+        ({"sql": counting(), "composition": "other"}, (400, "E_USAGE")),
+        ({"sql": "SELECT '" + "x" * 10**6 + "'"}, (400, "E_USAGE")),
+    ],
+)
+def test_a_refusal_has_the_librarys_code_and_one_status(ann, served, body, expected):
+    before = served.service.datasets.get("visits").ledger.spent
+    assert code_of(ann.post("/v1/datasets/visits/query", json=body)) == expected
+    assert served.service.datasets.get("visits").ledger.spent == before
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b"{}", "text/plain", 415),
+        (b"{", "application/json", 400),
+        (b'{"sql": "a", "sql": "b"}', "application/json", 400),
+        (b'{"sql": NaN}', "application/json", 400),
+        (b"[" * 30 + b"]" * 30, "application/json", 400),
+        (b"\xff\xfe", "application/json", 400),
+        (b" " * (1024 * 1024 + 1), "application/json", 413),
+        (b"[]", "application/json", 400),
+    ],
+)
+def test_bodies_that_are_not_questions_are_refused(ann, content, kind, status):
+    reply = ann.post("/v1/datasets/visits/query", content=content, headers={"Content-Type": kind})
+    assert reply.status_code == status
+    assert reply.json()["error"]["code"] in {"E_USAGE", "E_LIMITS"}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer shoal_" + "A" * 43},
+        {"Authorization": "Basic x"},
+        {"Authorization": "bearer shoal_x"},
+        {"Cookie": "token=x"},
+    ],
+)
+def test_without_a_good_token_nothing_is_told(served, headers):
+    with served.client(None) as client:
+        replies = [client.get(path, headers=headers) for path in ("/v1/me", "/v1/datasets/visits", "/v1/nothing", "/x")]
+    assert {reply.status_code for reply in replies} == {401}
+    assert len({reply.content for reply in replies}) == 1
+    assert replies[0].headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_what_is_not_yours_looks_like_what_is_not_there(served):
+    served.service.add_user(OPERATOR, "eve", ["analyst"])
+    with served.client("ann") as ann:
+        mine = asked(ann, new_question()).json()["answer"]
+    with served.client("eve") as eve:
+        pairs = [
+            (f"/v1/answers/{mine}", "/v1/answers/a_x"),
+            ("/v1/datasets/visits", "/v1/datasets/nothing"),
+            ("/v1/datasets/visits/budget", "/v1/datasets/nothing/budget"),
+        ]
+        for there, nowhere in pairs:
+            one, other = eve.get(there), eve.get(nowhere)
+            assert (one.status_code, one.content) == (404, other.content)
+
+
+def test_a_name_that_is_not_ours_is_refused(served):
+    with served.client("ann") as client:
+        assert client.get("/v1/me", headers={"Host": "evil.example"}).status_code == 421
+        assert client.get("/v1/me", headers={"Host": "localhost:99"}).status_code == 200
+
+
+def test_every_reply_has_the_headers_that_browsers_obey(served, ann):
+    with served.client(None) as nobody:
+        refused = nobody.get("/v1/me")
+    for reply in (ann.get("/v1/me"), ann.get("/v1/nothing"), refused, ann.get("/")):
+        assert "default-src 'none'" in reply.headers["Content-Security-Policy"]
+        assert reply.headers["Cache-Control"] == "no-store"
+        assert reply.headers["X-Content-Type-Options"] == "nosniff"
+        assert "server" not in reply.headers
+
+
+def test_methods_and_parameters_that_are_unknown_are_refused(ann):
+    assert code_of(ann.put("/v1/me")) == (405, "E_USAGE")
+    assert code_of(ann.get("/v1/me", params={"x": 1})) == (400, "E_USAGE")
+    assert code_of(ann.get("/v1/log", params={"limit": "nan"})) == (400, "E_USAGE")
+
+
+def test_too_many_headers_are_refused(ann):
+    assert ann.get("/v1/me", headers={f"x-{i}": "1" for i in range(120)}).status_code == 431
+
+
+def test_the_description_is_complete_and_loads_nothing(ann):
+    description = ann.get("/openapi.json").json()
+    assert description["openapi"].startswith("3.1")
+    assert "/v1/datasets/{dataset}/query" in description["paths"]
+    assert ann.get("/docs").status_code == 404
+
+
+def test_csv_cells_that_a_spreadsheet_would_run_begin_with_an_apostrophe(ann):
+    reply = ann.post(
+        "/v1/datasets/visits/query",
+        json={"sql": "SELECT '=1+1' AS x FROM sites WHERE site = 's0'"},
+        headers={"Accept": "text/csv"},
+    )
+    assert reply.text.splitlines()[1] == '"\'=1+1"'
+
+
+# ---- same face on neighbours ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_refusals_and_job_states_are_the_same_bytes_with_and_without_one_person(tmp_path):
+    faces = []
+    for number, drop in enumerate((None, 7)):
+        place = tmp_path / str(number)
+        place.mkdir()
+        one = Served(place, (1.0, 1e-5))
+        if drop is not None:
+            table = pq.read_table(place / "data" / "visits.parquet")
+            pq.write_table(table.filter(pa.compute.not_equal(table["uid"], drop)), place / "data" / "visits.parquet")
+            one.service.refresh(OPERATOR, "visits")
+        else:
+            one.service.refresh(OPERATOR, "visits")
+        with one.client("ann") as client:
+            bodies = [
+                {"sql": text}
+                for text in (
+                    counting(),
+                    counting(5),
+                    "SELECT * FROM visits",
+                    "x",
+                    counting() + " GROUP BY site",
+                    "SELECT 1/0",
+                )
+            ]
+            replies = [client.post("/v1/datasets/visits/query", json=body) for body in bodies]
+            replies += [client.post("/v1/datasets/visits/explain", json=body) for body in bodies]
+        one.close()
+        kept = ("content-type", "retry-after", "cache-control", "content-security-policy")
+        faces.append(
+            [
+                (r.status_code, [r.headers.get(name) for name in kept], None if r.status_code == 200 else r.content)
+                for r in replies
+            ]
+        )
+    assert faces[0] == faces[1]
+
+
+# ---- fuzz ----------------------------------------------------------------------------------------------------------
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+PATHS = st.sampled_from(
+    [
+        "datasets/visits/query",
+        "datasets/visits/explain",
+        "datasets/visits/epsilon_for",
+        "tokens",
+        "users",
+        "allowances",
+        "approvals/x",
+        "datasets/visits/lift",
+        "jobs/x",
+        "answers/x",
+        "log",
+        "me",
+    ]
+)
+FIELDS = st.sampled_from(["sql", "fresh", "level", "wait", "error", "name", "roles", "to", "budget", "decision", "x"])
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    method=st.sampled_from(["GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS"]),
+    path=PATHS,
+    body=st.dictionaries(FIELDS, JSON_VALUES, max_size=4),
+    tail=st.text(max_size=10),
+)
+def test_no_request_gets_a_500(served, method, path, body, tail):
+    with served.client("carla") as client:
+        reply = client.request(method, f"/v1/{path}?{quote(tail)}", json=body)
+    assert reply.status_code not in {500, 502}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_raw_bytes_on_the_socket_do_no_harm(served, seed):
+    generator = random.Random(seed)
+    port = int(served.url.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+        start = generator.choice([b"", b"GET / HTTP/1.1\r\n", b"POST /v1/users HTTP/1.1\r\nHost: localhost\r\n"])
+        raw.sendall(start + generator.randbytes(generator.randrange(1, 2000)) + b"\r\n\r\n")
+        raw.shutdown(socket.SHUT_WR)
+        reply = b"".join(iter(lambda: raw.recv(65_536), b""))
+    assert not reply or reply.split()[1] != b"500"
+    with served.client(None) as client:
+        assert client.get("/v1/health").status_code == 200

@@ -1,0 +1,119 @@
+"""`shoal serve` as people start it: a line when it is ready, a link, signals, a death in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from fractions import Fraction
+
+import httpx
+import pytest
+from web_server import counting, write_folder
+
+import shoal
+from shoal.web.server import Place
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def serving(tmp_path, *options):
+    if not (tmp_path / "data").exists():
+        write_folder(tmp_path / "data")
+    command = [
+        sys.executable,
+        "-m",
+        "shoal",
+        "serve",
+        str(tmp_path / "data"),
+        "--catalog",
+        str(tmp_path / "shoal.toml"),
+    ]
+    command += ["--budget", "2,1e-5", "--home", str(tmp_path / "home"), "--port", "0", "--json", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process, json.loads(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def run(tmp_path, *words):
+    command = [sys.executable, "-m", "shoal", "service", *words, "--home", str(tmp_path / "home")]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_from_a_folder_to_an_analysts_first_answer_and_an_ordered_end(tmp_path):
+    with serving(tmp_path, "--answer-time", "off") as (process, ready):
+        assert "Show my token" in httpx.get(ready["login"]).text
+        link = {"link": ready["login"].partition("link=")[2]}
+        page = httpx.post(f"{ready['url']}/login", data=link)
+        custodian = re.search("shoal_[A-Za-z0-9_-]{43}", page.text)[0]
+        assert httpx.post(f"{ready['url']}/login", data=link).status_code == 401
+        head = {"Authorization": f"Bearer {custodian}"}
+        with httpx.Client(base_url=ready["url"], headers=head, timeout=60) as client:
+            client.post("/v1/users", json={"name": "ann", "roles": ["analyst"]}).raise_for_status()
+            client.post("/v1/allowances", json={"dataset": "data", "to": "ann"}).raise_for_status()
+        token = run(tmp_path, "token", "create", "ann").strip()
+        with shoal.connect(f"{ready['url']}/d/data", token=token) as session:
+            assert len(session.query(counting(0.5))) == 1
+            assert session.remaining == (1.5, 1e-5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(40) == 0
+    assert "agree" in run(tmp_path, "check")
+    with serving(tmp_path) as (_, ready):
+        assert ready["login"] is None
+
+
+def test_a_killed_service_owes_nothing_and_charges_nothing_twice(tmp_path):
+    tokens = []
+    for round_ in range(3):
+        with serving(tmp_path, "--answer-time", "1s", "--rates", "off") as (process, ready):
+            if not tokens:
+                run(tmp_path, "user", "add", "ann", "--role", "analyst")
+                run(tmp_path, "allow", "data", "--to", "everyone")
+                tokens.append(run(tmp_path, "token", "create", "ann").strip())
+            head = {"Authorization": f"Bearer {tokens[0]}"}
+            with httpx.Client(base_url=ready["url"], headers=head, timeout=60) as client:
+                body = {"sql": counting(0.1, f"n{round_}"), "wait": 0, "fresh": True}
+                path, key = "/v1/datasets/data/query", {"Idempotency-Key": f"k{round_}"}
+                job = client.post(path, json=body, headers=key).json()["job"]
+                time.sleep(0.2 * round_)
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait(10)
+        with serving(tmp_path, "--answer-time", "off", "--rates", "off") as (_, ready):
+            with httpx.Client(base_url=ready["url"], headers=head, timeout=60) as client:
+                ended = client.get(f"/v1/jobs/{job}", params={"wait": 30}).json()
+                assert ended["state"] == "answered"
+                again = client.post(path, json=body, headers=key).json()
+                assert again["answer"] == ended["answer"]
+                budget = client.get("/v1/datasets/data/budget").json()
+            assert Fraction(budget["spent"]["exact"]["epsilon"]) == Fraction(round_ + 1, 10)
+    assert "3 charges" in run(tmp_path, "check")
+
+
+def test_two_processes_share_one_budget(tmp_path):
+    with serving(tmp_path, "--workers", "2", "--answer-time", "off", "--rates", "off") as (process, ready):
+        run(tmp_path, "user", "add", "ann", "--role", "analyst")
+        run(tmp_path, "allow", "data", "--to", "everyone")
+        head = {"Authorization": f"Bearer {run(tmp_path, 'token', 'create', 'ann').strip()}"}
+        with httpx.Client(base_url=ready["url"], headers=head, timeout=60) as client:
+            path = "/v1/datasets/data/query"
+            replies = [client.post(path, json={"sql": counting(0.3, f"n{i}")}) for i in range(8)]
+        assert sorted(reply.status_code for reply in replies) == [200] * 6 + [402] * 2
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(40) == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"host": "0.0.0.0"}, {"certificate": "c"}, {"workers": 0}, {"port": 70_000}],  # noqa: S104 - refused
+)
+def test_places_that_would_send_tokens_in_the_clear_are_refused(options):
+    with pytest.raises(shoal.ShoalError, match="E_USAGE"):
+        Place(**options)
