@@ -86,6 +86,7 @@ def test_connect_takes_what_the_documentation_says():
         "ledger",
         "accountant",
         "user",
+        "token",
     ]
 
 
