@@ -7,10 +7,12 @@ import getpass
 import os
 import secrets
 import shutil
+import socket
 import subprocess
+import sys
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -119,3 +121,76 @@ def postgres_database(postgres_server):
         yield own, connection
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+# ---- Spark ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """One local Spark with two threads for the whole run: starting one takes half a minute."""
+    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed (./run test --all installs it)")
+    if shutil.which("java") is None:
+        pytest.skip("no Java was found (on Debian and Ubuntu: apt install openjdk-17-jre-headless)")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = sql.SparkSession.builder.master("local[2]").appName("tests")
+    settings_ = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "3",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.sql.session.timeZone": "America/New_York",
+    }
+    for name, value in settings_.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def spark_programs(tmp_path):
+    """Starts a standalone cluster: a master and two workers, each a process of its own."""
+    pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed (./run test --all installs it)")
+    if shutil.which("java") is None:
+        pytest.skip("no Java was found (on Debian and Ubuntu: apt install openjdk-17-jre-headless)")
+    program = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+    @contextmanager
+    def started():
+        port = free_port()
+        master = f"spark://127.0.0.1:{port}"
+        roles = [
+            ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"],
+            *(
+                [
+                    *("org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0"),
+                    *("--work-dir", str(tmp_path / f"worker{number}"), "--host", "127.0.0.1", master),
+                ]
+                for number in range(2)
+            ),
+        ]
+        processes = []
+        try:
+            processes.extend(
+                subprocess.Popen(
+                    [program, *words], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                )
+                for words in roles
+            )
+            yield master
+        finally:
+            for process in reversed(processes):
+                process.terminate()
+                process.wait(timeout=60)
+
+    return started
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -40,7 +40,14 @@ SUBLAYERS = {
         ("spending",),
         ("ledger",),
     ),
-    "engines": (("statements",), ("memory",), ("duckdb",), ("buckets", "reading"), ("postgresql",), ("sources",)),
+    "engines": (
+        ("statements",),
+        ("memory",),
+        ("duckdb",),
+        ("buckets", "reading"),
+        ("postgresql", "spark"),
+        ("sources",),
+    ),
     "risk": (
         ("hashing",),
         ("sketch",),
@@ -76,6 +83,7 @@ DOORS = {
     "dp_accounting": ("accounting",),
     "sqlite3": ("accounting.stores", "service.store"),
     "adbc_driver_postgresql": ("engines.postgresql.server",),
+    "pyspark": ("engines.spark.engine",),
     "psycopg": ("accounting.stores.postgresql",),
     "random": (),
     "secrets": ("mechanisms.entropy", "accounting.stores", "accounting.spending.opening"),

@@ -1,4 +1,4 @@
-"""pyproject.toml, uv.lock and the two files of hashed requirements agree; checked without a network."""
+"""pyproject.toml, uv.lock and the files of hashed requirements agree; checked without a network."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ LOCK_TEXT = (ROOT / "uv.lock").read_text(encoding="utf-8")
 LOCK = tomllib.loads(LOCK_TEXT)
 REQUIREMENTS = (ROOT / "requirements-lock.txt").read_text(encoding="utf-8")
 SITE_REQUIREMENTS = (ROOT / "requirements-docs.txt").read_text(encoding="utf-8")
+SPARK_REQUIREMENTS = (ROOT / "requirements-spark.txt").read_text(encoding="utf-8")
+ALL_REQUIREMENTS = REQUIREMENTS + SITE_REQUIREMENTS + SPARK_REQUIREMENTS
 
 REFRESH = "run ./run lock"
 
@@ -50,12 +52,17 @@ def as_pairs(requirements: list[str]) -> set[tuple[str, str]]:
 
 
 def test_the_hashed_requirements_hold_exactly_the_packages_of_uv_lock():
-    assert locked_requirements(REQUIREMENTS) | locked_requirements(SITE_REQUIREMENTS) == locked_packages(), REFRESH
+    assert locked_requirements(ALL_REQUIREMENTS) == locked_packages(), REFRESH
 
 
 def test_what_builds_the_site_is_not_installed_with_the_demo():
     assert "mkdocs-material" not in {name for name, _ in locked_requirements(REQUIREMENTS)}
     assert "mkdocs-material" in {name for name, _ in locked_requirements(SITE_REQUIREMENTS)}
+
+
+def test_spark_is_not_installed_with_the_demo():
+    assert "pyspark" not in {name for name, _ in locked_requirements(REQUIREMENTS)}
+    assert "pyspark" in {name for name, _ in locked_requirements(SPARK_REQUIREMENTS)}
 
 
 def test_uv_lock_was_made_from_this_project_file():
@@ -89,7 +96,7 @@ def test_every_locked_version_satisfies_what_the_project_asks():
 
 
 def test_the_lock_files_name_the_public_index_and_no_other_host():
-    hosts = set(re.findall(r"https?://([^/\"\s]+)", LOCK_TEXT + REQUIREMENTS + SITE_REQUIREMENTS))
+    hosts = set(re.findall(r"https?://([^/\"\s]+)", LOCK_TEXT + ALL_REQUIREMENTS))
     assert hosts <= {"pypi.org", "files.pythonhosted.org"}
-    assert "index-url" not in REQUIREMENTS + SITE_REQUIREMENTS
-    assert "find-links" not in REQUIREMENTS + SITE_REQUIREMENTS
+    assert "index-url" not in ALL_REQUIREMENTS
+    assert "find-links" not in ALL_REQUIREMENTS

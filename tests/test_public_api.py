@@ -87,6 +87,7 @@ def test_connect_takes_what_the_documentation_says():
         "accountant",
         "user",
         "token",
+        "buckets",
     ]
 
 

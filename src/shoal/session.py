@@ -46,12 +46,14 @@ def connect(
     accountant: str | None = None,
     user: str | None = None,
     token: str | None = None,
+    buckets: int | None = None,
 ) -> Session:
     """Opens a session over a source of data.
 
     Args:
         source: a .duckdb file; a parquet or CSV file, a glob or a folder (a table per file stem); a dict of name → Arrow,
-            pandas or polars table; an open DuckDB connection (never reconfigured); or postgresql://role@host/database.
+            pandas or polars table; an open DuckDB connection (never reconfigured); postgresql://role@host/database; or a
+            Spark session, classic or Connect (never reconfigured or stopped).
         catalog: a dict, the path of a TOML file, or a `shoal.Catalog`. Queries see only the tables in it.
         budget: (ε, δ) for the whole session; without it, each query is bounded by its own and the session adds up.
         ledger: a file, or postgresql://user@host/database#name, that remembers every spend, shared by any number of
@@ -60,11 +62,12 @@ def connect(
         user: who asks, for the ledger.
         token: of a service, where the source is https://host/d/NAME (or the variable SHOAL_TOKEN). Such a session has the
             same methods; catalog, budget and user are the service's.
+        buckets: into how many parts Spark cuts the owners; enough for all processors where it is left out.
     """
     from shoal.remote import RemoteSession, is_remote
 
     if is_remote(source):
-        if any(option is not None for option in (catalog, budget, ledger, accountant, user)):
+        if any(option is not None for option in (catalog, budget, ledger, accountant, user, buckets)):
             raise ShoalError(
                 "E_USAGE", "A service has its own catalog, budget and users.", hint="Give the token alone."
             )
@@ -75,7 +78,7 @@ def connect(
 
     known = Catalog.load(catalog)
     book = _ledger(budget, ledger, accountant)
-    return Session(open_source(source, known), known, book, user)
+    return Session(open_source(source, known, buckets), known, book, user)
 
 
 def _ledger(budget: tuple[Any, Any] | None, path: str | Path | None, accountant: str | None) -> Ledger:

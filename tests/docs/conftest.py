@@ -48,3 +48,8 @@ def postgresql_shop(postgres_server, workplace, monkeypatch) -> None:
             write(connection, file.stem, pq.read_table(file))
         connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO shoal_reader")
     monkeypatch.setenv("PGHOST", url.partition("host=")[2])
+
+
+@pytest.fixture
+def spark_shop(spark, workplace) -> None:
+    """A Spark session that `SparkSession.builder.getOrCreate()` finds."""

@@ -42,6 +42,10 @@ class Deadline:
         """How long the clock may still run; what works elsewhere is held to it."""
         return max(0.0, self._ends - time.monotonic())
 
+    def allow(self, clock_seconds: float) -> None:
+        """Gives a query as long as this on the clock, where most of its work is done elsewhere."""
+        self._ends = time.monotonic() + clock_seconds
+
     def spend(self, processor_seconds: float) -> None:
         """Takes this query's share of the processor time of the last tick."""
         self._processor_left -= processor_seconds

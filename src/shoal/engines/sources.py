@@ -22,12 +22,21 @@ SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv
 
 _WHAT_WORKS = (
     "A source is a .duckdb file, a parquet or CSV file, a glob or a folder of them, a dict of data frames, "
-    "an open DuckDB connection, or the URL of a PostgreSQL database."
+    "an open DuckDB connection, the URL of a PostgreSQL database, or a Spark session."
 )
 
 
-def open_source(source: Any, catalog: Catalog | None = None) -> Engine:
-    """The engine behind a source. With a catalog, a server is asked for the catalog's tables, and for what they allow."""
+def open_source(source: Any, catalog: Catalog | None = None, buckets: int | None = None) -> Engine:
+    """The engine behind a source. With a catalog, a server is asked for the catalog's tables, and for what they allow.
+
+    `buckets` is how many parts Spark cuts the owners into.
+    """
+    if type(source).__module__.startswith("pyspark.") and type(source).__name__ == "SparkSession":
+        from shoal.engines.spark.engine import SparkEngine
+
+        return SparkEngine(source, catalog, buckets)
+    if buckets is not None:
+        raise ShoalError("E_USAGE", "buckets is for Spark sessions.")
     if isinstance(source, str) and is_postgresql(source):
         from shoal.engines.postgresql.engine import PostgreSQLEngine
 
@@ -41,8 +50,6 @@ def open_source(source: Any, catalog: Catalog | None = None) -> Engine:
         from shoal.engines.duckdb.engine import DuckDBEngine
 
         return DuckDBEngine(source, ours=False)
-    if type(source).__module__.startswith("pyspark."):
-        raise ShoalError("E_SOURCE", "Spark is not supported yet.", hint=_WHAT_WORKS)
     raise ShoalError("E_SOURCE", "This is not a source of data.", hint=_WHAT_WORKS)
 
 

@@ -1,0 +1,438 @@
+"""Apache Spark as an engine: one shuffle brings the rows of every owner together, and the embedded engine answers for each bucket.
+
+    scan      the needed columns of every private table, of rows that have an owner
+    shuffle   (bucket, number of the table, one struct for each table), repartitioned by bucket
+    task      rows stream into a DuckDB of the task, which answers the question (`task`)
+    add       partial rows are summed by Spark, limb by limb; the driver puts integers together (`buckets`)
+
+The session that was handed in is never reconfigured and never stopped. No text of an analyst reaches Spark.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager, suppress
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from shoal.catalog import LONGEST_QUERY_SECONDS, fold
+from shoal.engines.base import EngineFailure
+from shoal.engines.buckets import LIMBS, VALUES, total_of
+from shoal.engines.duckdb.engine import LOCKDOWN, DuckDBEngine, render
+from shoal.engines.duckdb.filled import filled
+from shoal.engines.duckdb.prepare import Reading
+from shoal.engines.reading import Need, narrowed, needs_of, needs_of_scans
+from shoal.engines.spark.plans import computes_nothing
+from shoal.engines.spark.task import Columns, Job, in_utc, job_function
+from shoal.engines.spark.types import is_collated, is_read, named
+from shoal.engines.spark.versions import check, detached
+from shoal.errors import ShoalError, missing_extra
+from shoal.mechanisms.entropy import SYSTEM
+from shoal.plan import nodes
+from shoal.plan.traverse import all_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from shoal.catalog import Catalog, Table
+    from shoal.engines.base import Asked
+    from shoal.engines.deadline import Deadline
+    from shoal.engines.reading import Conjunct
+    from shoal.plan.nodes import Node
+    from shoal.plan.releases import StatementPlan
+    from shoal.plan.totals import ExactTotals, SamplingKey, TotalsQuery
+    from shoal.plan.types import Type
+
+MOST_PUBLIC_BYTES = 256 << 20
+LABELS = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+LONGEST_SECONDS = 6 * 3600.0
+"""On the clock, where the catalog does not say how long a query may take."""
+
+
+class SparkEngine:
+    """The tables of one Spark session, classic or Connect, that a catalog names."""
+
+    name = "Spark"
+    warnings: tuple[str, ...] = ()
+
+    def __init__(self, spark: Any, catalog: Catalog | None = None, buckets: int | None = None) -> None:
+        try:
+            from pyspark.sql import functions
+        except ImportError:
+            raise missing_extra("spark", "A Spark session") from None
+        if buckets is not None and (not isinstance(buckets, int) or isinstance(buckets, bool) or buckets < 1):
+            raise ShoalError("E_USAGE", "buckets is a whole number from 1.")
+        self._spark, self._f = spark, functions
+        self._catalog = catalog
+        self._buckets = buckets
+        self._frames: dict[str, Any] = {}
+        self._bases: dict[str, bool] = {}
+        self._public: dict[Need, pa.Table] = {}
+        self._group = ""
+        self._reading = Reading(LOCKDOWN)
+        self._check_executors()
+        for key, table in self._named(catalog).items():
+            frame = self._quietly(partial(self._spark.table, table))
+            if frame is not None:
+                self._keep(key, frame)
+        if catalog is not None:
+            for table_ in catalog.tables.values():
+                self._refuse_loose_owner(table_)
+        if not self._frames and not any(t.view for t in (catalog.tables.values() if catalog else ())):
+            raise ShoalError(
+                "E_SOURCE", "The Spark session has no table of the catalog.", hint="Register it as a view."
+            )
+
+    def __repr__(self) -> str:
+        return "SparkEngine()"
+
+    def _named(self, catalog: Catalog | None) -> dict[str, str]:
+        if catalog is not None:
+            return {key: t.source or t.name for key, t in catalog.tables.items() if t.view is None}
+        found = self._quietly(self._spark.catalog.listTables) or []
+        return {fold(table.name): table.name for table in found}
+
+    def _keep(self, key: str, frame: Any) -> None:
+        if self._quietly(lambda: frame.schema) is None:
+            return
+        self._frames[key] = frame
+        self._bases[key] = computes_nothing(self._quietly(lambda: explained(frame)) or "")
+
+    @staticmethod
+    def _quietly(action: Callable[[], Any]) -> Any:
+        """What an action gives, or None: nothing that Spark says about a failure goes any further."""
+        with suppress(Exception):
+            return action()
+        return None
+
+    def _ask(self, action: Callable[[], Any]) -> Any:
+        """What an action gives; `EngineFailure` without a context where it fails. Ctrl+C cancels our jobs."""
+        with suppress(Exception):
+            try:
+                return action()
+            except KeyboardInterrupt:
+                self._cancel()
+                raise
+        raise EngineFailure
+
+    def _check_executors(self) -> None:
+        width = self._parallelism()
+        job = self._spark.range(0, width, 1, width).mapInArrow(detached(), "versions string")
+        found = self._quietly(lambda: [row[0] for row in job.collect()])
+        if found is None:
+            raise ShoalError(
+                "E_SOURCE",
+                "The executors of Spark cannot run Python functions over Arrow.",
+                hint="pip install 'shoal[spark]' on executors, or ship an environment by spark.archives.",
+            )
+        check(found)
+
+    def _parallelism(self) -> int:
+        default = self._quietly(lambda: int(self._spark.sparkContext.defaultParallelism))
+        return default or 2
+
+    def _refuse_loose_owner(self, table: Table) -> None:
+        frame = self._frames.get(fold(table.name))
+        for field in frame.schema.fields if frame is not None and table.owner is not None else ():
+            if fold(field.name) == fold(table.owner or "") and is_collated(field.dataType):
+                raise ShoalError(
+                    "E_SOURCE",
+                    f"The owner column of {table.name!r} has a collation under which different texts are equal.",
+                    hint="Cast it to a plain string in the table's view.",
+                )
+
+    # ---- what there is -------------------------------------------------------------------------------------------
+
+    def tables(self) -> dict[str, list[tuple[str, str]]]:
+        """The catalog's tables."""
+        return {key: [(f.name, named(f.dataType)) for f in frame.schema.fields] for key, frame in self._frames.items()}
+
+    def add_view(self, view: str, sql: str, *, trusted: bool = True) -> list[tuple[str, str]]:
+        """The custodian's Spark SQL."""
+        frame = self._quietly(lambda: self._spark.sql(sql))
+        if frame is None or self._quietly(lambda: frame.schema) is None:
+            raise ShoalError(
+                "E_CATALOG", f"The view of table {view!r} in the catalog is not a query this Spark session can run."
+            )
+        self._keep(fold(view), frame)
+        if not trusted:
+            self.refuse_fragile_view(view)
+        return self.tables()[fold(view)]
+
+    def refuse_fragile_view(self, name: str) -> None:
+        """E_CATALOG for a view that computes anything: Spark says of no expression that it cannot fail."""
+        if self._bases[fold(name)]:
+            return
+        raise ShoalError(
+            "E_CATALOG",
+            f"Reading {name!r} can fail on single rows: it is a view that computes.",
+            hint="Store what it computes, or keep it to columns of tables. If no row can fail, say trusted_view = true.",
+        )
+
+    def carry_owner(self, table: str, *_: object) -> None:
+        """Not built: rows would have to meet those of another table before owners are known."""
+        raise self._no_added_owner(table)
+
+    def name_rows(self, table: str, *_: object) -> None:
+        """Not built: equal rows would have to be numbered across buckets."""
+        raise self._no_added_owner(table)
+
+    @staticmethod
+    def _no_added_owner(table: str) -> ShoalError:
+        return ShoalError(
+            "E_CATALOG",
+            f"The owner of {table!r} must be a column of its own on Spark.",
+            hint="Join the owner in by the table's view, or write the table with it.",
+        )
+
+    def row_counts(self, names: list[str]) -> dict[str, int]:
+        """Sizes of public tables."""
+        return {fold(name): int(self._ask(self._frames[fold(name)].count)) for name in names}
+
+    def repeats(self, table: str, columns: Iterable[tuple[str, Type]]) -> dict[str, int]:
+        """The rows of the most frequent value of each column, values compared as queries compare them."""
+        wanted = list(columns)
+        with self._holding([self._whole(table, [name for name, _ in wanted])]) as engine:
+            return engine.repeats(table, wanted)
+
+    def combinations(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Every combination of some columns' values, and in the last column its number of rows."""
+        with self._holding([self._whole(table, columns)]) as engine:
+            yield from engine.combinations(table, columns)
+
+    def columns(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of some columns as they are stored."""
+        with self._holding([self._whole(table, columns)]) as engine:
+            yield from engine.columns(table, columns)
+
+    def _whole(self, table: str, columns: list[str]) -> Need:
+        types = dict(self.tables()[fold(table)])
+        return Need(fold(table), tuple(name for name in columns if is_read(types[name])), None)
+
+    # ---- one query -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def snapshot(self, deadline: Deadline) -> Iterator[SparkEngine]:
+        """The engine for one query: its jobs have a group of their own, which the deadline cancels."""
+        defaults = self._catalog.defaults if self._catalog is not None else None
+        if defaults is not None and defaults.max_seconds_per_query == LONGEST_QUERY_SECONDS:
+            deadline.allow(LONGEST_SECONDS)
+        taken = copy(self)
+        taken._public = {}  # noqa: SLF001 - a copy of ourselves
+        taken._group = f"shoal-{int(SYSTEM.uint64(1)[0]):016x}"  # noqa: SLF001 - same
+        if self._quietly(lambda: self._spark.range(1).schema) is None:
+            raise EngineFailure
+        with deadline.stops(taken._cancel), taken._labelled():  # noqa: SLF001 - same
+            yield taken
+
+    @contextmanager
+    def _labelled(self) -> Iterator[None]:
+        """Jobs of this thread belong to our group; what was set before is set again. Descriptions hold no SQL."""
+        context = self._quietly(lambda: self._spark.sparkContext)
+        if context is None:  # Connect has tags instead
+            self._quietly(lambda: self._spark.addTag(self._group))
+        before = {
+            name: self._quietly(partial(context.getLocalProperty, name)) for name in LABELS if context is not None
+        }
+        try:
+            if context is not None:
+                self._quietly(lambda: context.setJobGroup(self._group, "shoal", interruptOnCancel=True))
+            yield
+        finally:
+            for name, value in before.items():
+                self._quietly(partial(context.setLocalProperty, name, value))
+            if context is None:
+                self._quietly(lambda: self._spark.removeTag(self._group))
+
+    def _cancel(self) -> None:
+        """Stops our jobs, and no others."""
+        context = self._quietly(lambda: self._spark.sparkContext)
+        if context is not None and self._group:
+            self._quietly(lambda: context.cancelJobGroup(self._group))
+        elif self._group:
+            self._quietly(lambda: self._spark.interruptTag(self._group))
+
+    def prepare(self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked]) -> None:
+        """Every statement of a plan, read over an empty copy of the schema; public tables, which every task gets, are small."""
+        asked = asked_of(plan)
+        self._reading.check(plan, lambda _: asked, self.tables(), render)
+        for query in asked.totals:
+            self._public_tables(needs_of(narrowed(query)))
+
+    def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
+        """The exact integers of a contribution query."""
+        small = narrowed(query)
+        needs = needs_of(small)
+        owned = [need for need in needs if need.owner is not None]
+        public = self._public_tables(needs)
+        described = tuple(self._columns(need) for need in owned)
+        job = Job(small, key, described, {name: _stream(table) for name, table in public.items()})
+        nobody = job.measured(())
+        fields = [f"k{i} binary" for i in range(len(query.keys))]
+        schema = ", ".join([*fields, "slot int", "leaf bigint", "value binary", *(f"{limb} bigint" for limb in LIMBS)])
+        rows = self._shuffled(small, owned).mapInArrow(job_function(job), schema)
+        added = self._ask(lambda: self._added(rows, nobody.keys.names, VALUES in nobody.slots).toArrow())
+        return total_of(_with_nobody(added, nobody.rows), nobody)
+
+    def _added(self, rows: Any, keys: list[str], has_values: bool) -> Any:
+        """Limbs summed for each slot of a group; of values that several buckets have one is counted."""
+        f, names = self._f, [*keys, "slot", "leaf"]
+        if has_values:
+            once = rows.groupBy(*names, "value").agg(*(f.sum(limb).alias(limb) for limb in LIMBS))
+            first = f.when(f.col("value").isNull(), f.col(LIMBS[0])).otherwise(f.lit(1))
+            rows = once.withColumn(LIMBS[0], first)
+        return rows.groupBy(*names).agg(*(f.sum(limb).alias(limb) for limb in LIMBS))
+
+    def _shuffled(self, query: TotalsQuery, owned: list[Need]) -> Any:
+        """One frame with the rows of all tables, those of an owner in one partition."""
+        f, count = self._f, self._bucket_count()
+        scans = [self._scanned(need) for need in owned]
+        structs = [
+            f.struct(*(f.col(_tick(c)).alias(f"c{i}") for i, c in enumerate(self._read(need)))) for need in owned
+        ]
+        types = [
+            scan.select(struct.alias("t")).schema["t"].dataType for scan, struct in zip(scans, structs, strict=True)
+        ]
+        parts = []
+        for number, (need, scan) in enumerate(zip(owned, scans, strict=True)):
+            bucket = f.pmod(f.xxhash64(self._owner(query, need)), f.lit(count)).alias("bucket_")
+            others = [
+                (structs[i] if i == number else f.lit(None).cast(type_)).alias(f"t{i}") for i, type_ in enumerate(types)
+            ]
+            parts.append(scan.select(bucket, f.lit(number).alias("table_"), *others))
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole.unionAll(part)
+        return whole.repartition(count, "bucket_").drop("bucket_")
+
+    def _bucket_count(self) -> int:
+        if self._buckets is not None:
+            return self._buckets
+        shuffled = self._quietly(lambda: int(self._spark.conf.get("spark.sql.shuffle.partitions"))) or 1
+        return max(shuffled, 2 * self._parallelism())
+
+    def _owner(self, query: TotalsQuery, need: Need) -> Any:
+        """The owner as a text that is the same in all tables; whole numbers that are stored as reals are written as such."""
+        scan = next(
+            n
+            for n in all_nodes(query.input)
+            if isinstance(n, nodes.Scan) and n.table == need.table and n.owner is not None
+        )
+        type_ = nodes.field_of(scan, scan.owner or "").type
+        column = self._f.col(_tick(str(need.owner)))
+        forms = {"integer": "bigint", "date": "date", "boolean": "boolean"}
+        target = str(type_) if type_.kind.value == "decimal" else forms.get(type_.kind.value)
+        if type_.kind.value == "timestamp":
+            return self._f.lit(0)  # instants with and without a zone have no common text
+        return (column.try_cast(target) if target else column).cast("string")
+
+    def _read(self, need: Need) -> list[str]:
+        """The needed columns; of a view all of them, so that no query decides what is computed."""
+        if self._bases[need.table]:
+            return list(need.columns)
+        return [name for name, type_ in self.tables()[need.table] if is_read(type_)]
+
+    def _columns(self, need: Need) -> Columns:
+        types = dict(self.tables()[need.table])
+        return Columns(need.table, tuple((name, types[name]) for name in self._read(need)))
+
+    def _scanned(self, need: Need) -> Any:
+        frame = self._frames[need.table]
+        if need.owner is not None:
+            frame = frame.where(self._f.col(_tick(need.owner)).isNotNull())
+        if self._bases[need.table]:
+            for conjunct in need.conjuncts:
+                condition = self._condition(frame, conjunct)
+                frame = frame if condition is None else frame.where(condition)
+        return frame.select(*(self._f.col(_tick(column)) for column in self._read(need)))
+
+    def _condition(self, frame: Any, conjunct: Conjunct) -> Any:
+        column, values = self._f.col(_tick(conjunct.column)), list(conjunct.values)
+        stored = frame.schema[conjunct.column].dataType
+        if is_collated(stored) or not _is_plain(named(stored)):
+            return None
+        match conjunct.operator:
+            case "is not null":
+                return column.isNotNull()
+            case "between":
+                return column.between(*values)
+            case "in":
+                return column.isin(values)
+            case "=":
+                return column == values[0]
+            case "<":
+                return column < values[0]
+            case "<=":
+                return column <= values[0]
+            case ">":
+                return column > values[0]
+        return column >= values[0]
+
+    # ---- public rows ---------------------------------------------------------------------------------------------
+
+    def _public_tables(self, needs: Iterable[Need]) -> dict[str, pa.Table]:
+        found = {}
+        for need in needs:
+            if need.owner is None:
+                if need not in self._public:
+                    self._public[need] = self._collected(need)
+                found[need.table] = self._public[need]
+        if sum(table.nbytes for table in found.values()) > MOST_PUBLIC_BYTES:
+            raise ShoalError(
+                "E_LIMITS",
+                "The public tables of the query are too large to be sent to every task.",
+                hint="Join a smaller table, or one with fewer columns; 256 MB is the limit.",
+            )
+        return found
+
+    def _collected(self, need: Need) -> pa.Table:
+        """Rows that the driver holds: of public tables, or for tools of the custodian."""
+        plain = replace(need, conjuncts=())
+        columns = self._columns(plain).columns
+        table = in_utc(self._ask(lambda: self._scanned(plain).toArrow()))
+        return table.rename_columns([name for name, _ in columns])
+
+    @contextmanager
+    def _holding(self, needs: Iterable[Need]) -> Iterator[DuckDBEngine]:
+        with ExitStack() as opened:
+            yield opened.enter_context(filled({need.table: self._collected(need) for need in needs}))
+
+    def fetch(self, node: Node) -> pa.Table:
+        """The rows of a public relation."""
+        scans = [part for part in all_nodes(node) if isinstance(part, nodes.Scan)]
+        with self._holding(needs_of_scans(scans)) as engine:
+            return engine.fetch(node)
+
+    def close(self) -> None:
+        """The session was handed in, and stays as it is."""
+
+
+def explained(frame: Any) -> str:
+    """The plans of a frame, as Spark tells them."""
+    if hasattr(frame, "_jdf"):
+        return str(frame._jdf.queryExecution().toString())  # noqa: SLF001 - the classic frame has no other way
+    return str(frame._explain_string(extended=True))  # noqa: SLF001 - nor has that of Connect
+
+
+def _is_plain(name: str) -> bool:
+    return name in {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "BOOLEAN", "DATE", "VARCHAR"}
+
+
+def _tick(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _with_nobody(added: pa.Table, nothing: pa.Table) -> pa.Table:
+    """What Spark has added up, in the types of a bucket's answer."""
+    wanted = pa.schema([field for field in nothing.schema if field.name != "value"])
+    return added.select(wanted.names).cast(wanted)

@@ -1,0 +1,145 @@
+"""What runs on executors: rows of whole owners arrive, the embedded engine answers for them. Nothing here knows Spark.
+
+A task is a function of its rows: one that is tried again, or runs twice, changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+
+from shoal.engines.buckets import Partials, partials_of
+from shoal.engines.duckdb.arrow_columns import readable
+from shoal.engines.duckdb.csv_files import quoted
+from shoal.engines.duckdb.engine import DuckDBEngine
+from shoal.engines.duckdb.filled import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from shoal.plan.totals import SamplingKey, TotalsQuery
+
+BATCH_BYTES = 64 << 20
+"""Rows are written into a table, which spills, whenever so many bytes of them have come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The stored columns of one table, with the types that they are kept in."""
+
+    table: str
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A question, by which key it is answered, and what of it comes from elsewhere than the rows of owners."""
+
+    question: TotalsQuery
+    key: SamplingKey
+    owned: tuple[Columns, ...]
+    public: dict[str, bytes]
+
+    def measured(self, batches: Iterable[pa.RecordBatch]) -> Partials:
+        """The answer for the owners whose rows come: (number of the table, a struct for each table)."""
+        with ExitStack() as opened:
+            folder = opened.enter_context(
+                tempfile.TemporaryDirectory(prefix="shoal-", dir=spill_folder(), ignore_cleanup_errors=True)
+            )
+            database = duckdb.connect(":memory:", config=settings(folder, 1, memory_share()))
+            opened.callback(database.close)
+            for table in self.owned:
+                listed = ", ".join(f"{quoted(name)} {type_}" for name, type_ in table.columns)
+                database.execute(f"CREATE TABLE {quoted(table.table)} ({listed})")
+            for name, stored in self.public.items():
+                _keep(database, name, pa.ipc.open_stream(stored).read_all())
+            self._write(database, batches)
+            engine = DuckDBEngine(database, ours=True)
+            opened.callback(engine.close)
+            return partials_of(self.question, self.key, engine)
+
+    def _write(self, database: duckdb.DuckDBPyConnection, batches: Iterable[pa.RecordBatch]) -> None:
+        waiting: list[list[pa.RecordBatch]] = [[] for _ in self.owned]
+        size = 0
+        for batch in batches:
+            for number, arrived in enumerate(waiting):
+                arrived.append(rows_of(batch, number))
+            size += batch.nbytes
+            if size > BATCH_BYTES:
+                self._flush(database, waiting)
+                size = 0
+        self._flush(database, waiting)
+
+    def _flush(self, database: duckdb.DuckDBPyConnection, waiting: list[list[pa.RecordBatch]]) -> None:
+        for table, arrived in zip(self.owned, waiting, strict=True):
+            if arrived:
+                _insert(database, table, pa.Table.from_batches(arrived))
+            arrived.clear()
+
+    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the answer; none where no owner came."""
+        arriving = iter(batches)
+        first = next((batch for batch in arriving if batch.num_rows), None)
+        if first is not None:
+            yield from self.measured(_chained(first, arriving)).rows.combine_chunks().to_batches()
+
+
+def _chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest
+
+
+def rows_of(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    """The rows of one table of a batch."""
+    struct = batch.column(f"t{number}")
+    chosen = pa.compute.equal(batch.column("table_"), number)
+    kept = struct.filter(chosen)
+    return pa.RecordBatch.from_arrays(kept.flatten(), names=[field.name for field in kept.type])
+
+
+def _insert(database: duckdb.DuckDBPyConnection, table: Columns, rows: pa.Table) -> None:
+    database.register("arriving_", readable(in_utc(rows)))
+    values = ", ".join(f"TRY_CAST({quoted(f'c{i}')} AS {type_})" for i, (_, type_) in enumerate(table.columns))
+    database.execute(f"INSERT INTO {quoted(table.table)} SELECT {values} FROM arriving_")
+    database.unregister("arriving_")
+
+
+def _keep(database: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
+    database.register("arriving_", readable(in_utc(rows)))
+    database.execute(f"CREATE TABLE {quoted(name)} AS SELECT * FROM arriving_")
+    database.unregister("arriving_")
+
+
+def in_utc(rows: pa.Table) -> pa.Table:
+    """The table with instants as timestamps in UTC: the number of microseconds stays, the zone goes."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+            rows = rows.set_column(place, field.name, rows.column(place).cast(pa.timestamp("us")))
+    return rows
+
+
+def spill_folder() -> str | None:
+    """Where Spark lets executors write, if it says so."""
+    folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
+    return folders[0] if folders[0] and os.access(folders[0], os.W_OK) else None
+
+
+def memory_share() -> str:
+    """Half of the machine's memory, shared evenly among as many tasks as it has processors."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{max(256, total // 2 // max(1, os.cpu_count() or 1) >> 20)}MB"
+
+
+def job_function(job: Job) -> Any:
+    """The function that is sent to executors: it carries data alone, and finds this module there."""
+
+    def run(batches: Any) -> Any:
+        yield from job.rows(batches)
+
+    return run

@@ -1,0 +1,114 @@
+"""The hostile corpus, neighbours and a planted failure, asked of a PostgreSQL server: the same verdicts, the same charge."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from postgres_tables import write
+
+import shoal
+from shoal.engines.base import EngineFailure
+
+sys.path.append(str(Path(__file__).parent.parent / "hostile"))
+import nasty_data
+from corpus import ANSWERED, CASES, REFUSED
+from oracles import face_of
+from test_corpus import HIDDEN, opened, tables_with_a_secret
+
+SCHEMAS = ("everybody", "without", "nothing")
+
+
+@pytest.fixture(scope="module")
+def servers(postgres_database):
+    """Sessions over the data, the data without owner 7, and no data at all."""
+    url, connection = postgres_database
+    tables = tables_with_a_secret()
+    sessions = {}
+    for schema, data in zip(SCHEMAS, (tables, nasty_data.without(tables), nasty_data.nothing_at_all()), strict=True):
+        connection.execute(f"CREATE SCHEMA {schema}")
+        for name, table in data.items():
+            write(connection, f"{schema}.{name}", table)
+        listed = {name: {**entry, "source": f"{schema}.{name}"} for name, entry in nasty_data.CATALOG["tables"].items()}
+        sessions[schema] = shoal.connect(url, catalog={**nasty_data.CATALOG, "tables": listed})
+    yield sessions
+    for session in sessions.values():
+        session.close()
+
+
+@pytest.mark.slow
+def test_the_whole_corpus_gets_the_verdicts_of_the_embedded_engine(servers):
+    with opened(tables_with_a_secret()) as here:
+        for case in CASES:
+            expected = face_of(here, case.sql)
+            faces = [face_of(servers[schema], case.sql) for schema in SCHEMAS[: 2 if case in ANSWERED else 3]]
+            assert all(face == expected for face in faces), case.name
+
+
+def test_some_of_the_corpus_gets_the_verdicts_of_the_embedded_engine(servers):
+    with opened(tables_with_a_secret()) as here:
+        for case in (*REFUSED[::23], *ANSWERED[::15]):
+            expected = face_of(here, case.sql)
+            faces = {face_of(servers[schema], case.sql) for schema in SCHEMAS[:2]}
+            assert faces == {expected}, case.name
+            assert HIDDEN not in expected[0]
+            assert not re.search(r"31337|postgres|libpq|adbc|Error:|Traceback", expected[0].replace(case.sql, ""))
+
+
+def test_a_failure_on_the_server_is_told_once_and_then_the_user_is_suspended(postgres_database):
+    url, connection = postgres_database
+    connection.execute("CREATE TABLE people AS SELECT g AS uid, g * 100 AS income FROM generate_series(0, 49) g")
+    sql = "SELECT uid, income, 1 / (income - 1200) AS y FROM public.people"
+    catalog = {"tables": {"people": {"owner": "uid", "view": sql, "trusted_view": True}}}
+    count = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.01) COUNT(DISTINCT uid) AS n FROM people WHERE income > {}"
+    with shoal.connect(url, catalog, budget=(3, 1e-6)) as session:
+        told = []
+        for guess in (2000, 1000, 1250):
+            with pytest.raises(shoal.ShoalError) as caught:
+                session.query(count.format(guess))
+            told.append(caught.value)
+        assert [error.code for error in told] == ["E_EXECUTION", "E_SUSPENDED", "E_SUSPENDED"]
+        assert "division" not in str(told[0])
+        assert told[0].__context__ is None
+        assert session.spent[0] == pytest.approx(0.01)
+
+
+def test_a_server_that_dies_under_a_query_leaves_it_charged_with_one_sentence(postgres_database, monkeypatch):
+    url, connection = postgres_database
+    connection.execute("CREATE TABLE walkers AS SELECT g AS uid FROM generate_series(0, 49) g")
+    count = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(DISTINCT uid) AS n FROM walkers"
+    with shoal.connect(url, {"tables": {"walkers": {"owner": "uid"}}}, budget=(3, 1e-6)) as session:
+        kind = type(session._engine)
+        load = kind._load
+
+        def killed(self, needs):
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'shoal'"
+            )
+            return load(self, needs)
+
+        monkeypatch.setattr(kind, "_load", killed)
+        with pytest.raises(shoal.ShoalError) as caught:
+            session.query(count)
+        assert caught.value.code == "E_EXECUTION"
+        assert "terminat" not in str(caught.value)
+        assert session.spent[0] == pytest.approx(1)
+
+
+def test_a_server_that_went_away_before_a_query_costs_nothing(postgres_database, monkeypatch):
+    url, connection = postgres_database
+    connection.execute("CREATE TABLE sleepers AS SELECT g AS uid FROM generate_series(0, 49) g")
+    count = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(DISTINCT uid) AS n FROM sleepers"
+    with shoal.connect(url, {"tables": {"sleepers": {"owner": "uid"}}}, budget=(3, 1e-6)) as session:
+
+        def refused(*_):
+            raise EngineFailure
+
+        monkeypatch.setattr("shoal.engines.postgresql.server.Server.connect", refused)
+        with pytest.raises(shoal.ShoalError, match="Nothing was charged") as caught:
+            session.query(count)
+        assert caught.value.code == "E_SOURCE"
+        assert session.spent == (0.0, 0.0)
+        assert not session._engine.is_alive()

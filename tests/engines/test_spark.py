@@ -1,0 +1,202 @@
+"""The same questions get the same integers from Spark: one shuffle by owner, and the embedded engine in every task."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from questions import QUESTIONS, by_keys, measured_with, nasty_tables, session_for
+
+import shoal
+from shoal.engines.deadline import Deadline
+from shoal.release.execute import fresh_sampling_key, measure
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ASKED = [
+    question
+    for question in QUESTIONS
+    if question.name
+    in {
+        "bounds and trees",
+        "owner name",
+        "owner huge_id",
+        "keys ratio",
+        "keys moment",
+        "rows per owner",
+        "bounds of each group",
+        "public groups",
+        "an empty table, no groups",
+        "one owner has a third",
+        "numbers beyond 64 bits",
+        "left join and public join",
+        "window",
+        "except",
+        "filters that can be handed on",
+    }
+]
+PRIVATE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1000000, delta = 1e-6, max_groups_contributed = 50) "
+EXACT = "COUNT(*, contribution_bounds_per_group => (0, 1000)) AS n"
+
+
+class Both:
+    """Asks Spark and the embedded engine, and compares; what follows from the answer is the same for both."""
+
+    def __init__(self, embedded, spark):
+        self._embedded, self._spark, self.asked = embedded, spark, 0
+
+    def totals(self, query, key):
+        here, there = self._embedded.totals(query, key), self._spark.totals(query, key)
+        assert by_keys(there) == by_keys(here)
+        assert there.keys.schema.types == here.keys.schema.types
+        self.asked += 1
+        return here
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The tables of all questions as parquet files: (rows, table) → file."""
+    folder, written = tmp_path_factory.mktemp("spark"), {}
+    for question in ASKED:
+        for name, table in nasty_tables(question).items():
+            place = folder / f"{question.rows.replace(' ', '_')}-{name}.parquet"
+            if (question.rows, name) not in written:
+                pq.write_table(table, place)
+                written[question.rows, name] = place
+    return written
+
+
+def registered(spark, files, question):
+    for (rows, name), place in files.items():
+        if rows == question.rows:
+            spark.read.parquet(str(place)).createOrReplaceTempView(name)
+
+
+@pytest.mark.parametrize("question", ASKED, ids=lambda question: question.name)
+def test_spark_answers_with_the_integers_of_the_embedded_engine(question, spark, files):
+    registered(spark, files, question)
+    with (
+        session_for(question) as here,
+        shoal.connect(spark, question.catalog, buckets=3) as there,
+        there._engine.snapshot(Deadline(600)) as taken,
+    ):
+        both = Both(here._engine, taken)
+        measured_with(there, question, both)
+    assert both.asked
+
+
+VISITS = pa.table(
+    {"uid": [i % 50 for i in range(500)], "site": [f"s{i % 3}" for i in range(500)], "x": list(range(500))}
+)
+CATALOG = {"tables": {"visits": {"owner": "uid"}}}
+BY_SITE = PRIVATE + f"site, {EXACT} FROM visits GROUP BY site"
+
+
+@pytest.fixture(scope="module")
+def visits(spark, tmp_path_factory):
+    place = tmp_path_factory.mktemp("visits") / "visits.parquet"
+    pq.write_table(VISITS, place)
+    spark.read.parquet(str(place)).createOrReplaceTempView("visits")
+    return place
+
+
+def test_a_session_asks_and_leaves_everything_as_it_was(spark, visits):
+    before = dict(spark.sparkContext.getConf().getAll())
+    with shoal.connect(spark, CATALOG, budget=(2 * 10**6, 1e-5)) as session:
+        found = {row["site"]: row["n"] for row in session.query(BY_SITE).to_dicts()}
+    assert found == {"s0": 167, "s1": 167, "s2": 166}
+    assert dict(spark.sparkContext.getConf().getAll()) == before
+    assert spark.range(3).count() == 3
+
+
+def test_views_of_the_catalog_are_spark_sql_and_those_that_compute_must_be_trusted(spark, visits):
+    plain = {"tables": {"v": {"owner": "uid", "view": f"SELECT uid, site FROM parquet.`{visits}`"}}}
+    with shoal.connect(spark, plain, buckets=2) as session:
+        assert session.query(PRIVATE + f"{EXACT} FROM v WHERE site = 's1'").to_dicts() == [{"n": 167}]
+    risky = {"tables": {"v": {"owner": "uid", "view": "SELECT uid, site, 100 / (x - 7) AS y FROM visits"}}}
+    with pytest.raises(shoal.ShoalError, match="trusted_view") as caught:
+        shoal.connect(spark, risky)
+    assert caught.value.code == "E_CATALOG"
+
+
+def test_no_filter_steers_a_trusted_view_around_the_row_it_fails_on_and_java_says_nothing(spark, visits):
+    view = "SELECT uid, site, CAST(site AS INT) AS y FROM visits WHERE uid >= 0"
+    catalog = {"tables": {"v": {"owner": "uid", "view": view, "trusted_view": True}}}
+    told = set()
+    for condition in ("uid = 7", "y > 0"):
+        with shoal.connect(spark, catalog, buckets=2) as session, pytest.raises(shoal.ShoalError) as caught:
+            session.query(PRIVATE + f"{EXACT} FROM v WHERE {condition}")
+        told.add(str(caught.value))
+        assert caught.value.__context__ is None
+    (only,) = told
+    assert only.startswith("E_EXECUTION")
+    assert "CAST" not in only
+
+
+def test_an_owner_more_changes_nobody_elses_part(spark, visits):
+    sql = (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 2) uid + 0 AS u, site, "
+        "SUM(x, contribution_bounds_per_group => (0, 900)) FROM visits GROUP BY u, site"
+    )
+    key, parts = fresh_sampling_key(), []
+    for name, table in (("everybody", VISITS), ("without", VISITS.filter(pc.not_equal(VISITS.column("uid"), 7)))):
+        place = visits.parent / f"{name}.parquet"
+        pq.write_table(table, place)
+        view = f"SELECT * FROM parquet.`{place}`"
+        with shoal.connect(spark, {"tables": {"visits": {"owner": "uid", "view": view}}}, buckets=3) as session:
+            plan = session.plan(sql).selects[0]
+            with session._engine.snapshot(Deadline(600)) as taken:
+                parts.append(by_keys(measure(plan, taken, key).measurement)[0])
+    assert {key: value for key, value in parts[0].items() if key[0] != 7} == parts[1]
+    assert len(parts[0]) > len(parts[1])
+
+
+def test_a_deadline_cancels_the_jobs_of_the_query_alone(spark, visits):
+    view = "SELECT uid, reflect('java.lang.Thread', 'sleep', 60000L) IS NULL AS slow FROM visits"
+    catalog = {
+        "defaults": {"max_seconds_per_query": 1},
+        "tables": {"v": {"owner": "uid", "view": view, "trusted_view": True}},
+    }
+    with shoal.connect(spark, catalog, buckets=2) as session, pytest.raises(shoal.ShoalError, match="E_EXECUTION"):
+        session.query(PRIVATE + f"{EXACT} FROM v WHERE slow")
+    assert spark.range(3).count() == 3  # the threads that slept are free again
+    assert spark.sparkContext.getLocalProperty("spark.jobGroup.id") is None
+
+
+def test_a_real_cluster_with_two_workers_gives_the_same_integers(tmp_path, spark_programs):
+    """A master and two worker processes; the client is a process of its own, as one Java machine holds one context."""
+    script = tmp_path / "client.py"
+    pq.write_table(VISITS, tmp_path / "visits.parquet")
+    script.write_text(CLIENT, encoding="utf-8")
+    with spark_programs() as master:
+        done = subprocess.run(
+            [sys.executable, str(script), master, str(tmp_path / "visits.parquet")],
+            capture_output=True,
+            text=True,
+            timeout=500,
+            check=False,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        )
+    assert done.stdout.splitlines()[-1:] == ["[('s0', 167), ('s1', 167), ('s2', 166)]"], done.stderr[-3000:]
+
+
+CLIENT = f"""
+import sys
+import shoal
+from pyspark.sql import SparkSession
+
+spark = (
+    SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false").config("spark.cores.max", "2")
+    .config("spark.executor.cores", "1").config("spark.executor.memory", "512m").config("spark.driver.host", "127.0.0.1")
+    .config("spark.sql.shuffle.partitions", "4").getOrCreate()
+)
+spark.read.parquet(sys.argv[2]).createOrReplaceTempView("visits")
+with shoal.connect(spark, {CATALOG!r}) as session:
+    print(sorted((row["site"], row["n"]) for row in session.query({BY_SITE!r}).to_dicts()))
+spark.stop()
+"""
