@@ -19,7 +19,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "shoal"
 LAYERS = (
     ("errors", "params", "exact", "stack", "pages"),
     ("mechanisms", "accounting", "policies"),
-    ("catalog", "plan"),
+    ("catalog", "owner_names", "plan"),
     ("sql",),
     ("rewrite",),
     ("engines",),
@@ -60,7 +60,7 @@ SUBLAYERS = {
     "audit": (("tester",), ("suite", "attacks")),
 }
 SIDE_TOOLS = ("risk", "anonymity", "audit", "local", "policy", "knowledge", "guarantees", "definitions", "datasets")
-SIDE_TOOLS_MAY_USE = {*LAYERS[0], *LAYERS[1], "catalog", "engines"}
+SIDE_TOOLS_MAY_USE = {*LAYERS[0], *LAYERS[1], "catalog", "owner_names", "engines"}
 THE_ROAD = {name for layer in LAYERS[:-1] for name in layer}
 SIDE_TOOLS_MAY_ALSO_USE = {
     # The instruments that are turned on our own queries walk the road itself.

@@ -13,18 +13,10 @@ import typer
 
 from shoal.cli.output import write_json
 from shoal.errors import ShoalError
+from shoal.owner_names import is_staff, owner_candidates
 
 Schemas = Mapping[str, Mapping[str, str]]
 """Table → column → type."""
-
-PEOPLE = (
-    "user", "customer", "client", "patient", "person", "member", "subscriber", "account", "household", "employee",
-    "student", "visitor", "citizen", "resident", "passenger", "driver", "guest", "buyer", "player", "owner", "device",
-)  # fmt: skip
-"""Words that name a privacy unit, the likeliest first."""
-
-STAFF = frozenset({"employee", "driver"})
-"""People who serve the others: a row that names both is about the one who is served."""
 
 IsKey = Callable[[str, str], bool]
 """Whether no value of a table's column repeats."""
@@ -200,42 +192,6 @@ def guess_owners(schemas: Schemas) -> dict[str, str | None]:
         for table, columns in schemas.items()
         for candidates in [owner_candidates(columns)]
     }
-
-
-def owner_candidates(columns: Mapping[str, str]) -> list[str]:
-    """Columns whose names look like an owner, the likeliest first.
-
-    >>> owner_candidates({"day": "DATE", "customerId": "BIGINT", "uid": "BIGINT"})
-    ['uid', 'customerId']
-    """
-    ranked = [(rank, name) for name in columns if (rank := owner_rank(name)) is not None]
-    return [name for _, name in sorted(ranked, key=lambda pair: pair[0])]
-
-
-def words_of(column: str) -> list[str]:
-    """The words of a name, however they are joined."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column).lower().strip("_").split("_")
-
-
-def is_staff(column: str) -> bool:
-    """Whether a name is about those who serve the others."""
-    return any(word in words_of(column) for word in STAFF)
-
-
-def owner_rank(column: str) -> int | None:
-    """How unlike an owner a name looks: 0 is the most likely, None is no candidate."""
-    words = words_of(column)
-    if words in (["uid"], ["userid"], ["user", "uid"]):
-        return 0
-    *stem, last = words
-    if last in {"id", "key", "no", "number", "uuid", "uid", "hash"} and stem and stem[-1] in PEOPLE:
-        return 1 + PEOPLE.index(stem[-1])
-    joined = re.fullmatch(r"(\w+?)id", "".join(words))
-    if joined and joined.group(1) in PEOPLE:
-        return 1 + PEOPLE.index(joined.group(1))
-    if len(words) == 1 and last in {*PEOPLE, "email", "username", "ssn", "msisdn"}:
-        return 50
-    return None
 
 
 def catalog_text(schemas: Schemas, guesses: Mapping[str, Guess], population: int | None = None) -> str:

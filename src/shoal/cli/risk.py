@@ -137,7 +137,7 @@ def check(
     Example: shoal risk check sketches/ --policy policy.toml --baseline last-week/
     """
     from shoal import risk
-    from shoal.risk.reports.check_terminal import verdict_lines
+    from shoal.risk.reports.terminal import verdict_lines
 
     limits = risk.read_policy(policy)
     earlier = None if baseline is None else risk.read_datasets(baseline)

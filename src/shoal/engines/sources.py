@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import glob
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.catalog import fold
+from shoal.engines.data_files import CSV, DATABASES, JSON_LINES, PARQUET, ending, format_of, tables_at
 from shoal.engines.duckdb.csv_files import csv_relation, quoted, reading_refused, text
 from shoal.errors import ShoalError
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from shoal.catalog import Catalog
     from shoal.engines.base import Engine
-
-SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
-"""File endings that become tables."""
 
 _WHAT_WORKS = (
     "A source is a .duckdb file, a parquet or CSV file, a glob or a folder of them, a dict of data frames, "
@@ -74,7 +71,7 @@ def _open_path(place: str) -> Engine:
             "E_SOURCE", "Of databases behind a URL, PostgreSQL is supported: postgresql://…", hint=_WHAT_WORKS
         )
     path = Path(place)
-    if path.is_file() and path.suffix.lower() in {".duckdb", ".db", ".ddb"}:
+    if path.is_file() and ending(path) in DATABASES:
         return _open_database(path)
     return _open_files(data_files(place))
 
@@ -95,21 +92,17 @@ def _open_database(path: Path) -> Engine:
 
 
 def data_files(place: str) -> dict[str, list[Path]]:
-    """Table name → files, for a file, a folder or a glob; a folder inside a folder is one table of many files."""
-    path = Path(place)
-    found: dict[str, list[Path]] = {}
-    if path.is_dir():
-        for entry in sorted(path.iterdir()):
-            name = entry.name if entry.is_dir() else entry.stem
-            inside = sorted(entry.rglob("*")) if entry.is_dir() else [entry]
-            found.setdefault(name, []).extend(p for p in inside if p.is_file() and p.suffix.lower() in SUFFIXES)
-    else:
-        names = [place] if path.is_file() else sorted(glob.glob(place, recursive=True))  # noqa: PTH207 - patterns may be absolute
-        for file in (Path(n) for n in names if Path(n).suffix.lower() in SUFFIXES):
-            found.setdefault(file.stem, []).append(file)
-    tables = {name: files for name, files in found.items() if files}
+    """Table name → the files that queries read."""
+    tables = tables_at(place)
     if not tables:
         raise ShoalError("E_SOURCE", f"No parquet or CSV file was found at {place!r}.", hint=_WHAT_WORKS)
+    for name, files in tables.items():
+        if any(format_of(file) == JSON_LINES for file in files):
+            raise ShoalError(
+                "E_SOURCE",
+                f"The table {name!r} is JSON lines, which queries do not read.",
+                hint="Convert it to parquet first: one broken line would make every query fail.",
+            )
     _refuse_clashes(tables)
     return tables
 
@@ -118,7 +111,7 @@ def _refuse_clashes(tables: dict[str, list[Path]]) -> None:
     """Two names that differ in case, or files of two kinds, would make it unclear what a table holds."""
     folded: set[str] = set()
     for name, files in tables.items():
-        if fold(name) in folded or len({SUFFIXES[p.suffix.lower()] for p in files}) > 1:
+        if fold(name) in folded or len({format_of(p) for p in files}) > 1:
             raise ShoalError(
                 "E_SOURCE",
                 f"Several files map to the table {name!r}.",
@@ -145,7 +138,7 @@ def _open_files(files: dict[str, list[Path]]) -> Engine:
             from shoal.engines.duckdb.arrow_columns import refuse_unreadable
 
             refuse_unreadable(path)
-        if SUFFIXES[parts[0].suffix.lower()] == "parquet":
+        if format_of(parts[0]) == PARQUET:
             refuse_narrowing(connection, table, parts)
             refuse_broken_texts(connection, parts)
     listed = ", ".join(text(f) for f in folders)
@@ -164,11 +157,10 @@ def _unreadable(connection: duckdb.DuckDBPyConnection, table: str, parts: list[P
         try:
             connection.execute(f"DESCRIBE {_reader(connection, [path])}")
         except duckdb.Error:
-            kind = SUFFIXES[path.suffix.lower()]
             return ShoalError(
                 "E_SOURCE",
                 f"The file {str(path)!r} cannot be read as a table.",
-                hint=f"Its name says it is {'a CSV' if kind == 'csv' else 'a parquet'} file: check that it is one, and complete.",
+                hint=f"Its name says it is a {format_of(path)} file: check that it is one, and complete.",
             )
     return ShoalError(
         "E_SOURCE",
@@ -179,7 +171,7 @@ def _unreadable(connection: duckdb.DuckDBPyConnection, table: str, parts: list[P
 
 def _reader(connection: duckdb.DuckDBPyConnection, parts: list[Path]) -> str:
     """SELECT over files of one kind."""
-    if SUFFIXES[parts[0].suffix.lower()] == "csv":
+    if format_of(parts[0]) == CSV:
         return csv_relation(connection, parts)
     listed = ", ".join(text(str(p.resolve())) for p in parts)
     return f"SELECT * FROM read_parquet([{listed}], union_by_name = true)"
@@ -187,7 +179,7 @@ def _reader(connection: duckdb.DuckDBPyConnection, parts: list[Path]) -> str:
 
 def _with_fragile_times(connection: duckdb.DuckDBPyConnection, parts: list[Path]) -> list[Path]:
     """The parquet files with a column of times that the engine has to convert while it reads."""
-    if SUFFIXES[parts[0].suffix.lower()] == "csv":
+    if format_of(parts[0]) == CSV:
         return []
     listed = ", ".join(text(str(p.resolve())) for p in parts)
     found = connection.sql(

@@ -9,9 +9,12 @@ people can write into unescaped is better converted to parquet.
 from __future__ import annotations
 
 import csv
+import gzip
+import zlib
 from typing import TYPE_CHECKING
 
 from shoal.catalog import fold
+from shoal.engines.data_files import ending
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -71,9 +74,8 @@ def _header(path: Path) -> tuple[list[str], str]:
     refused = reading_refused(path)
     if refused is not None:
         raise refused
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        line = file.readline(LONGEST_HEADER)
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(DELIMITERS, key=line.count)
+    line = _first_line(path)
+    delimiter = "\t" if ending(path).startswith(".tsv") else max(DELIMITERS, key=line.count)
     names = [name.strip() or f"column{i}" for i, name in enumerate(next(csv.reader([line], delimiter=delimiter), []))]
     if not names or len({fold(name) for name in names}) < len(names):
         raise ShoalError(
@@ -82,6 +84,25 @@ def _header(path: Path) -> tuple[list[str], str]:
             hint="A CSV file starts with a line such as uid,day,spend.",
         )
     return names, delimiter
+
+
+def _first_line(path: Path) -> str:
+    if path.suffix.lower() != ".gz":
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            return file.readline(LONGEST_HEADER)
+    try:
+        with gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
+            line: str = file.readline(LONGEST_HEADER)
+            # Read to the end once: what is cut off or damaged would fail in the middle of a query.
+            while file.read(LONGEST_HEADER):
+                pass
+    except (OSError, EOFError, zlib.error):
+        raise ShoalError(
+            "E_SOURCE",
+            f"The compressed file {str(path)!r} is damaged or cut off.",
+            hint="Compress it again, or unpack it.",
+        ) from None
+    return line
 
 
 def reading_refused(path: Path) -> ShoalError | None:

@@ -21,9 +21,8 @@ from shoal.risk.joining.labels import Contradiction, Proposal, propagate
 from shoal.risk.joining.pairs import Column, Comparison, Pair, compare
 from shoal.risk.joining.paths import LinkGraph, LinkPath
 from shoal.risk.reports.join_page import join_page
-from shoal.risk.reports.join_terminal import join_tables
 from shoal.risk.reports.report import Report
-from shoal.risk.reports.terminal import as_text
+from shoal.risk.reports.terminal import as_text, join_tables
 from shoal.risk.sketch.assessment import CAVEAT
 from shoal.risk.sketch.files import SketchedDataset, read_datasets
 

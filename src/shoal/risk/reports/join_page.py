@@ -6,8 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from shoal.pages import heads, page, tile, top
-from shoal.risk.reports.page import badge, share
-from shoal.risk.reports.terminal import counted
+from shoal.risk.reports.columns import badge, counted, share
 from shoal.risk.sketch.assessment import CAVEAT
 from shoal.risk.sketch.grading import Grade, percent
 

@@ -7,31 +7,18 @@ from typing import TYPE_CHECKING
 
 from shoal.pages import heads, page, tile, top
 from shoal.risk.reports import charts
-from shoal.risk.reports.terminal import counted
+from shoal.risk.reports.columns import COLUMNS, badge, counted, share
 from shoal.risk.sketch.assessment import CAVEAT, WHAT_HELPS
 from shoal.risk.sketch.grading import Grade, percent
 from shoal.risk.sketch.measures import WHOLES
 
 if TYPE_CHECKING:
+    from shoal.risk.reports.columns import RiskColumn
     from shoal.risk.sketch.assessment import ColumnRisk, DatasetRisk
-    from shoal.risk.sketch.estimate import Estimate
     from shoal.risk.sketch.measures import Measures
 
-_HEADINGS = (
-    ("Column", True), ("Risk", False), ("Values", False), ("Owners per value", False), ("Curve", False),
-    ("Values, k&lt;2", False), ("Values, k&lt;5", False), ("Owners, k&lt;5", False), ("Rows, k&lt;5", False),
-)  # fmt: skip
-
-
-def badge(grade: Grade) -> str:
-    """A grade as a coloured word."""
-    return f'<span class="bad {grade}">{grade}</span>'
-
-
-def share(estimate: Estimate) -> str:
-    """A share with how far it may be off."""
-    off = "" if estimate.error < 0.0005 else f'<span class="off">±{100 * estimate.error:.1f}</span>'
-    return f"{escape(percent(estimate.value))}{off}"
+_ON_PAGE = tuple(shown for shown in COLUMNS if shown.page_heading is not None)
+_HEADINGS = (("Column", True), *((shown.page_heading or "", False) for shown in _ON_PAGE))
 
 
 def risk_page(datasets: tuple[DatasetRisk, ...], key_ids: list[str]) -> str:
@@ -114,20 +101,18 @@ def _section(dataset: DatasetRisk, *, opened: bool) -> str:
 
 
 def _row(column: ColumnRisk, *, opened: bool) -> str:
-    measures, distinct = column.measures, column.measures.distinct_values
-    shares = [measures.shares[2]["values"], *(measures.shares[5][of] for of in WHOLES)]
-    cells = "".join(f'<td data-sort="{estimate.value:.6f}">{share(estimate)}</td>' for estimate in shares)
-    spread = f"{measures.minimum:,} · {measures.median:,.0f} · {counted(measures.maximum)}"
-    off = "" if distinct.exact else f'<span class="off">±{percent(distinct.error / max(distinct.value, 1))}</span>'
+    cells = "".join(_cell(shown, column) for shown in _ON_PAGE)
     return (
         f'<tbody><tr><td><button class="more" type="button" aria-expanded="{str(opened).lower()}" '
         f'aria-label="details of {escape(column.name)}"></button></td><td class="text name">{_name(column)}</td>'
-        f'<td data-sort="{int(column.graded.grade)}">{badge(column.graded.grade)}</td>'
-        f'<td data-sort="{distinct.value:.0f}">{counted(distinct.value)}{off}</td>'
-        f'<td data-sort="{measures.median:.1f}" title="least, median and most of the values seen">{spread}</td>'
-        f'<td data-sort="{measures.shares[10]["values"].value:.6f}">{charts.spark(measures)}</td>{cells}</tr>'
-        f'<tr class="detail"{"" if opened else " hidden"}><td colspan="10">{_details(column)}</td></tr></tbody>'
+        f"{cells}</tr>"
+        f'<tr class="detail"{"" if opened else " hidden"}><td colspan="{len(_ON_PAGE) + 2}">{_details(column)}</td></tr></tbody>'
     )
+
+
+def _cell(shown: RiskColumn, column: ColumnRisk) -> str:
+    sort = f"{shown.value(column):.{shown.sort_digits}f}"
+    return f'<td data-sort="{sort}" title="{shown.meaning}">{shown.html(column) if shown.html is not None else ""}</td>'
 
 
 def _name(column: ColumnRisk) -> str:

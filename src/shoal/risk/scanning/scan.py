@@ -16,10 +16,11 @@ from math import comb
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
+from shoal.owner_names import worth_a_look
 from shoal.risk.hashing.canonical import has_canonical_form
 from shoal.risk.hashing.keys import PROCESS_KEY, Key, KeyLike, ProcessKey, as_key
 from shoal.risk.reports.report import Report
-from shoal.risk.scanning.owner_guesses import candidate_names, described_candidates
+from shoal.risk.scanning.owner_guesses import described_candidates
 from shoal.risk.scanning.sources import Table, open_tables
 from shoal.risk.scanning.table_sketches import Plan, Subject, TableSketcher
 from shoal.risk.scanning.workers import batch_task, shard_task, sketch_in_parallel
@@ -117,7 +118,7 @@ def _owners_of_tables(owner: str | Mapping[str, str] | None, tables: list[Table]
 
 
 def _no_such_owner(owner: str, tables: list[Table]) -> ShoalError:
-    guesses = list(dict.fromkeys(chain.from_iterable(candidate_names(table.schema) for table in tables)))[:5]
+    guesses = list(dict.fromkeys(chain.from_iterable(worth_a_look(table.schema.names) for table in tables)))[:5]
     hint = (
         f"Columns that look like an owner: {', '.join(guesses)}." if guesses else "Without an owner, rows are counted."
     )

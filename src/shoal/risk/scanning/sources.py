@@ -7,7 +7,6 @@ DuckDB.
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.engines.base import Engine, EngineFailure
+from shoal.engines.data_files import CSV, DATABASES, JSON_LINES, PARQUET, ending, format_of, tables_at
 from shoal.engines.duckdb.csv_files import csv_relation, quoted, text
 from shoal.engines.postgresql.types import UNSUPPORTED
 from shoal.engines.sources import is_postgresql, open_source
@@ -25,12 +25,6 @@ from shoal.errors import ShoalError
 
 BATCH_ROWS = 1 << 17
 _BATCH_BYTES = 64 << 20  # wide rows come in fewer at a time
-_PARQUET = {".parquet", ".pq"}
-_CSV = {".csv", ".tsv", ".csv.gz", ".tsv.gz"}
-_JSON_LINES = {".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"}
-_DATABASE = {".duckdb", ".db", ".ddb"}
-_DATA = _PARQUET | _CSV | _JSON_LINES
-
 Shard = dict[str, Any]
 """A part of a parquet file that a worker can open by itself: path, row groups."""
 
@@ -96,46 +90,14 @@ def _tables_of(source: Any) -> list[Table]:
 def _of_path(path: str) -> list[Table]:
     if is_postgresql(path):
         return _of_server(path)
-    if Path(path).is_dir():
-        return _of_files(_grouped_files(Path(path)))
-    if Path(path).is_file():
-        if _extension(Path(path)) in _DATABASE:
-            return _of_database(_open_database(path))
-        return _of_files({_stem(Path(path)): [Path(path)]})
-    matches = [Path(match) for match in sorted(glob.glob(path, recursive=True))]  # noqa: PTH207 - a pattern of the user
-    files = [match for match in matches if match.is_file() and _extension(match) in _DATA]
-    if not files:
+    if Path(path).is_file() and ending(Path(path)) in DATABASES:
+        return _of_database(_open_database(path))
+    files = tables_at(path)
+    if not files and Path(path).is_file():
+        raise unreadable(f"The table {Path(path).stem!r} is of an unknown format and")
+    if not files and not Path(path).is_dir():
         raise unreadable(f"There is no data at {path!r}: it")
-    return _of_files(_by_stem(files))
-
-
-def _extension(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
-    return "".join(suffixes) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
-
-
-def _stem(path: Path) -> str:
-    extension = _extension(path)
-    return path.name[: -len(extension)] if extension else path.name
-
-
-def _by_stem(files: list[Path]) -> dict[str, list[Path]]:
-    grouped: dict[str, list[Path]] = {}
-    for file in files:
-        grouped.setdefault(_stem(file), []).append(file)
-    return grouped
-
-
-def _grouped_files(folder: Path) -> dict[str, list[Path]]:
-    """Files in the folder by stem; everything below a subfolder is one table with the subfolder's name."""
-    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", "_")))
-    grouped = _by_stem([entry for entry in entries if entry.is_file() and _extension(entry) in _DATA])
-    for entry in entries:
-        if entry.is_dir():
-            inside = [file for file in sorted(entry.rglob("*")) if file.is_file() and _extension(file) in _DATA]
-            if inside:
-                grouped.setdefault(entry.name, []).extend(inside)
-    return grouped
+    return _of_files(files)
 
 
 def _of_files(grouped: dict[str, list[Path]]) -> list[Table]:
@@ -143,12 +105,11 @@ def _of_files(grouped: dict[str, list[Path]]) -> list[Table]:
 
 
 def _of_shards(name: str, files: list[Path]) -> Table:
-    extensions = {_extension(file) for file in files}
-    for known, reader in ((_PARQUET, _of_parquet), (_CSV, _of_csv), (_JSON_LINES, _of_json_lines)):
-        if extensions <= known:
-            return reader(name, files)
-    what = "mixes file formats and" if extensions <= _DATA else "is of an unknown format and"
-    raise unreadable(f"The table {name!r} {what}")
+    formats = {format_of(file) for file in files}
+    if len(formats) > 1:
+        raise unreadable(f"The table {name!r} mixes file formats and")
+    readers = {PARQUET: _of_parquet, CSV: _of_csv, JSON_LINES: _of_json_lines}
+    return readers[formats.pop() or PARQUET](name, files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +176,6 @@ def _batch_rows(rows: int, size: int) -> int:
 
 def _of_csv(name: str, files: list[Path]) -> Table:
     """CSV with the types that queries would see: those of nearly all values; digits with leading zeros are text."""
-    if any(_extension(file).endswith(".gz") for file in files):
-        return _of_duckdb_reader(name, files, "read_csv", "")
     connection = duckdb.connect()
     try:
         relation = connection.sql(csv_relation(connection, files))

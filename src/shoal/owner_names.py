@@ -1,0 +1,74 @@
+"""Which column names sound like an owner: one vocabulary for first catalogs (`shoal init`) and for scans (`shoal risk`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PEOPLE = (
+    "user", "customer", "client", "patient", "person", "member", "subscriber", "account", "household", "employee",
+    "student", "visitor", "citizen", "resident", "passenger", "driver", "guest", "buyer", "player", "owner", "device",
+    "people", "subject", "donor", "voter", "tenant", "author",
+)  # fmt: skip
+"""Words that name a privacy unit, the likeliest first."""
+
+STAFF = frozenset({"employee", "driver"})
+"""People who serve the others: a row that names both is about the one who is served."""
+
+_ENDINGS = frozenset({"id", "key", "no", "number", "uuid", "uid", "hash"})
+_ALONE = frozenset({*PEOPLE, "email", "username", "ssn", "msisdn", "nhs"})
+_SOUNDS_PERSONAL = re.compile(rf"(^|_)({'|'.join(PEOPLE)})(_|$)|email|phone|msisdn|imei|passport|cookie")
+_ANY_ID = re.compile(r"(^|_)(id|uuid|guid|key)$|id$")
+
+
+def words_of(column: str) -> list[str]:
+    """The words of a name, however they are joined."""
+    joined = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column).lower()
+    return joined.replace(" ", "_").replace("-", "_").strip("_").split("_")
+
+
+def is_staff(column: str) -> bool:
+    """Whether a name is about those who serve the others."""
+    return any(word in words_of(column) for word in STAFF)
+
+
+def owner_rank(column: str) -> int | None:
+    """How unlike an owner a name looks: 0 is the most likely, None is no candidate."""
+    words = words_of(column)
+    if words in (["uid"], ["userid"], ["user", "uid"]):
+        return 0
+    *stem, last = words
+    if last in _ENDINGS and stem and stem[-1] in PEOPLE:
+        return 1 + PEOPLE.index(stem[-1])
+    joined = re.fullmatch(r"(\w+?)id", "".join(words))
+    if joined and joined.group(1) in PEOPLE:
+        return 1 + PEOPLE.index(joined.group(1))
+    if (len(words) == 1 and last in _ALONE) or words in (["e", "mail"], ["nhs", "no"], ["nhs", "number"]):
+        return 50
+    return None
+
+
+def owner_candidates(columns: Iterable[str]) -> list[str]:
+    """Columns whose names look like an owner, the likeliest first.
+
+    >>> owner_candidates(["day", "customerId", "uid"])
+    ['uid', 'customerId']
+    """
+    ranked = [(rank, name) for name in columns if (rank := owner_rank(name)) is not None]
+    return [name for _, name in sorted(ranked, key=lambda pair: pair[0])]
+
+
+def worth_a_look(columns: Iterable[str]) -> list[str]:
+    """The candidates, then names that sound personal, then any key: for lists that people read, never for a guess.
+
+    >>> worth_a_look(["day", "order_id", "home_phone", "uid"])
+    ['uid', 'home_phone', 'order_id']
+    """
+    names = list(columns)
+    likely = owner_candidates(names)
+    plain = {name: "_".join(words_of(name)) for name in names}
+    listed = [*likely, *(n for pattern in (_SOUNDS_PERSONAL, _ANY_ID) for n in names if pattern.search(plain[n]))]
+    return list(dict.fromkeys(listed))
