@@ -30,6 +30,7 @@ PLACES = {
 }
 """Where the site keeps pages that are not simply at their path below docs/."""
 ROW = re.compile(r"^\| (?:\*\*(?P<section>[^*]+)\*\*)? ?\| (?P<links>.*) \| (?P<words>.*) \|$", re.MULTILINE)
+NOTE = re.compile(r"^<!-- (?P<kind>file|refused): (?P<what>\S+) -->\n```(?P<language>\w+)$", re.MULTILINE)
 LINK = re.compile(r"\[(?P<title>[^\]]+)\]\((?P<target>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -67,9 +68,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
-    """Links are written for the repository; lead them to the site's own places."""
+    """Links are written for the repository; lead them to the site's own places. Notes for the tests become titles of blocks."""
     source = Path(page.file.abs_src_path or "")
+    markdown = NOTE.sub(lambda note: f'```{note["language"]} title="{titled(note)}"', markdown)
     return LINK.sub(lambda link: f"[{link['title']}]({moved(source, page.file.src_uri, link)})", markdown)
+
+
+def titled(note: re.Match[str]) -> str:
+    """What readers should know about a block: the file it is, or that it is refused."""
+    return note["what"] if note["kind"] == "file" else f"refused: {note['what']}"
 
 
 def moved(source: Path, src_uri: str, link: re.Match[str]) -> str:

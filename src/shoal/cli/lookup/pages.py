@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 FOLDERS = ("tutorial", "howto", "reference", "reference/sql", "theory", "results", "decisions")
 """Where pages are, in the order in which a name without a folder is looked up."""
+_NOTE = re.compile(r"^<!-- (file|refused): (\S+) -->$", re.MULTILINE)
 _DIRECTIVE = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 _LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)#\s]*)(?:#[^)]*)?\)")
 
@@ -56,12 +57,13 @@ def text(name: str) -> str:
 
 
 def readable(part: str, folder: str) -> str:
-    """A part of a page of this folder: links name the page they lead to, and notes for the tests are left out.
+    """A part of a page of this folder: links name the page they lead to, blocks say which file they are or why they are refused.
 
     >>> readable("See [what is promised](../theory/promise.md#neighbours).", "howto")
     'See what is promised (theory/promise).'
     """
-    return _LINK.sub(lambda link: _named(link, folder), _DIRECTIVE.sub("", part)).strip()
+    noted = _NOTE.sub(lambda note: f"{note[1].capitalize()}: {note[2]}", part)
+    return _LINK.sub(lambda link: _named(link, folder), _DIRECTIVE.sub("", noted)).strip()
 
 
 def _named(link: re.Match[str], folder: str) -> str:
