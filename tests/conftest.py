@@ -29,6 +29,14 @@ PATIENCE = 10
 """How many times slower than meant a machine may be: what these tests catch is work that grows out of bounds."""
 
 
+@pytest.fixture(autouse=True)
+def no_plans_remembered():
+    """Tests plant bugs in the passes: a plan of sound ones must not stand in for theirs."""
+    from shoal.rewrite import pipeline
+
+    pipeline._remembered.cache_clear()
+
+
 @pytest.fixture
 def quickest():
     """`quickest(action, below)`: the least processor time of some tries, in seconds; the first below the limit is enough.

@@ -10,6 +10,7 @@ from shoal.errors import ShoalError
 from shoal.exact import as_fraction
 from shoal.params import LARGEST_EPSILON, SMALLEST_EPSILON
 from shoal.plan.releases import Inferred
+from shoal.release.error_bars import COUNTED
 from shoal.release.output_names import output_names
 from shoal.release.postprocess import shown_aggregates
 from shoal.sql.grammar.source_text import CallsAsWritten
@@ -97,11 +98,11 @@ def half_width(select: SelectPlan, column: Column, level: float, owners: int | N
     """How far the noise may move one number, in the analyst's units."""
     releases = [select.releases[i] for i in column.releases]
     aggregate = column.call.aggregate
-    if any(isinstance(r.bounds, Inferred) for r in releases):
+    if _is_open(select, column) or any(isinstance(r.bounds, Inferred) for r in releases):
         raise ShoalError(
             "E_BOUNDS_REQUIRED",
             f"The error of {written.at(column.call.position) or aggregate.name} depends on bounds that are not known yet.",
-            hint="Give bounds in the query or in the catalog.",
+            hint="Give bounds, and max_groups_contributed where there are groups, in the query or in the catalog.",
             position=column.call.position,
         )
     size = size_of_a_group(owners) if aggregate.needs_owners else 1
@@ -114,6 +115,14 @@ def half_width(select: SelectPlan, column: Column, level: float, owners: int | N
             position=column.call.position,
         )
     return width
+
+
+def _is_open(select: SelectPlan, column: Column) -> bool:
+    """Whether the noise depends on limits that are found first."""
+    if select.search is None or not isinstance(column.call.aggregate, COUNTED):
+        return False
+    groups = any(sought.kind == "groups" for sought in select.search.sought)
+    return groups or select.search.limits(select.columns.index(column))
 
 
 def size_of_a_group(owners: int | None) -> int:

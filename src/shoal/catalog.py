@@ -122,6 +122,7 @@ class Defaults:
     epsilon: Fraction | None = None
     delta: Fraction | None = None
     max_groups_per_owner: int | None = None
+    """0 where the catalog says "auto": found privately."""
     population: int | None = None
     max_epsilon_per_query: Fraction | None = None
     min_epsilon_per_query: Fraction | None = None
@@ -406,7 +407,7 @@ def _read_defaults(raw: Any) -> Defaults:
     defaults = Defaults(
         number("epsilon", tiny, huge),
         number("delta", Fraction(0), Fraction(1, 10)),
-        whole("max_groups_per_owner", MAX_GROUPS_PER_OWNER),
+        0 if raw.get("max_groups_per_owner") == "auto" else whole("max_groups_per_owner", MAX_GROUPS_PER_OWNER),
         whole("population", 10**12),
         number("max_epsilon_per_query", tiny, huge),
         number("min_epsilon_per_query", tiny, huge),

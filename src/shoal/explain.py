@@ -14,6 +14,7 @@ from shoal.params import many
 from shoal.plan import nodes
 from shoal.plan.measures import Leaves
 from shoal.plan.releases import Inferred
+from shoal.release.found_limits import THINGS
 from shoal.release.output_names import output_names
 from shoal.sql.grammar.source_text import CallsAsWritten
 
@@ -80,6 +81,7 @@ def _select(select: SelectPlan, names: list[OutputNames], written: CallsAsWritte
             "owner": sorted({nodes.field_of(n, n.owner or "").name for n in owned}),
             "owner_kind": sorted({n.owner_kind or "" for n in owned}),
         },
+        "limits": _limits(select),
         "contribution": _contribution(select),
         "columns": [_column(select, i, names[i], written) for i in range(len(select.columns))],
         "inferred_bounds": [_histogram(select, i, names) for i in range(len(select.histograms))],
@@ -88,6 +90,34 @@ def _select(select: SelectPlan, names: list[OutputNames], written: CallsAsWritte
         "delta": float(options.delta) if options.delta is not None else None,
         "notes": list(select.notes),
     }
+
+
+def _limits(select: SelectPlan) -> dict[str, Any] | None:
+    """Both steps of a query that finds its limits; what stands beside it is then an example of step two."""
+    search = select.search
+    if search is None:
+        return None
+    return {
+        "sought": [
+            {
+                "limit": THINGS[sought.kind],
+                "candidates": [float(edge) for edge in sought.edges],
+                "epsilon": float(histogram.select.options.epsilon),
+            }
+            for sought, histogram in zip(search.sought, search.histograms, strict=True)
+        ],
+        "epsilon_of_step_two": float(search.epsilon),
+        "example_groups_per_owner": select.contribution.groups,
+    }
+
+
+def _limit_lines(limits: dict[str, Any]) -> list[str]:
+    lines = [
+        f"limits        step one: {found['limit']}, from {len(found['candidates'])} candidates, by a noisy histogram with one "
+        f"bin for each owner, ε = {_number(found['epsilon'])}"
+        for found in limits["sought"]
+    ]
+    return [*lines, f"limits        step two: ε = {_number(limits['epsilon_of_step_two'])}; below, an example of it"]
 
 
 def _contribution(select: SelectPlan) -> dict[str, Any]:
@@ -143,7 +173,8 @@ def _column(select: SelectPlan, index: int, names: OutputNames, written: CallsAs
     column = select.columns[index]
     level = float(select.select.options.confidence_level)
     releases = [select.releases[i] for i in column.releases]
-    bounds = column.call.bounds
+    is_found = select.search is not None and select.search.limits(index)
+    bounds = None if is_found else column.call.bounds
     return {
         "name": names.first,
         "outputs": list(names.copies),
@@ -153,7 +184,7 @@ def _column(select: SelectPlan, index: int, names: OutputNames, written: CallsAs
         "bounds": [float(bounds.lower), float(bounds.upper)] if bounds is not None else None,
         "bounds_source": column.call.bounds_source,
         "releases": [_release(r) for r in releases],
-        "expected_error": _expected_error(releases, level),
+        "expected_error": None if is_found else _expected_error(releases, level),
         "confidence_level": level,
     }
 
@@ -236,6 +267,8 @@ def _select_lines(select: dict[str, Any]) -> list[str]:
         + (f"; public: {', '.join(owner['public_tables'])}" if owner["public_tables"] else ""),
         f"contribution  each owner keeps {select['contribution']['kept_of_each_owner']}",
     ]
+    if select["limits"] is not None:
+        lines.extend(_limit_lines(select["limits"]))
     for column in select["columns"]:
         lines.extend(_column_lines(column))
     lines.extend(map(_histogram_line, select["inferred_bounds"]))
@@ -264,6 +297,8 @@ def _column_lines(column: dict[str, Any]) -> list[str]:
         "expression": "by the expression itself",
         "inferred": "to be found privately",
         "none": "not needed",
+        "one row": "of one row, from the catalog",
+        "found": "found first",
     }
     bounds = f"[{_number(column['bounds'][0])}, {_number(column['bounds'][1])}] " if column["bounds"] else ""
     error = column["expected_error"]

@@ -144,26 +144,33 @@ class Result(Rows):
     def intervals(self, level: float | None = None) -> Rows:
         """The same rows with <name>_low and <name>_high after every private aggregate.
 
-        Marginal: each interval covers the noise of its own number with this confidence. Clamping, groups that were not kept,
-        and expressions over aggregates are not covered (those have no interval).
+        Marginal: each interval covers the noise of its own number with this confidence. Where limits on each owner were found
+        privately, the far end also counts what lies beyond them, without a level of its own; <name>_noise_low and
+        <name>_noise_high are then the noise part. Groups that were not kept and expressions over aggregates are not covered.
         """
         exact = float(params.confidence_level(self.level if level is None else level))
-        wanted = [f"{name}_{end}" for name in self.columns for end in ("low", "high")]
+        wanted = [f"{name}_{end}" for name in self.columns for end in ("low", "high", "noise_low", "noise_high")]
         # A column that the analyst named keeps its name, whatever the ends of another would be called.
         end_names = iter(distinct_names(self.columns + wanted)[len(self.columns) :])
         names: list[str] = []
         columns: list[pa.ChunkedArray | pa.Array] = []
         for index, name in enumerate(self.columns):
-            low_and_high = (next(end_names), next(end_names))
-            ends = self._interval(index, exact)
-            names += [name, *low_and_high] if ends is not None else [name]
+            own_names = [next(end_names) for _ in range(4)]
+            whole, of_noise = self._interval(index, exact), self._noise_part(index, exact)
+            ends = [*(whole or ()), *(of_noise or ())]
+            names += [name, *own_names[: len(ends)]]
             columns.append(self._table.column(index))
-            columns += [pa.array(plain(end), pa.float64()) for end in ends or ()]
+            columns += [pa.array(plain(end), pa.float64()) for end in ends]
         return Rows(pa.Table.from_arrays(columns, names=names).replace_schema_metadata(self._table.schema.metadata))
 
     def _interval(self, index: int, level: float) -> tuple[Any, Any] | None:
         """(low, high) of an output column that is a plain copy of private aggregates."""
         return self._kept.bars.interval(index, self._table, level)
+
+    def _noise_part(self, index: int, level: float) -> tuple[Any, Any] | None:
+        """The interval of the noise alone, where the whole one is wider."""
+        bars = self._kept.bars
+        return bars.interval(index, self._table, level, whole=False) if bars.is_widened(index) else None
 
     def plot(
         self,
@@ -210,6 +217,11 @@ class Result(Rows):
 
     def _footer(self, level: float) -> list[str]:
         covered = f"± covers the noise {params.percent(level)} of the time, not clamping or groups that were left out"
+        if any(self._kept.bars.is_widened(index) for index in range(len(self.columns))):
+            covered = (
+                f"intervals cover the noise {params.percent(level)} of the time; their far ends also count what lies beyond the "
+                "limits, without a level of their own"
+            )
         cost = [f"{self.cost}; {covered}"] if self.cost else []
         return [*cost, *self.warnings, *(f"note: {shown(note, None)}" for note in self.notes)]
 

@@ -110,7 +110,6 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPL
 --> groups: all
 --> charge: epsilon 858993459200/1145324612267 for Laplace(scale 1145324612267/2^33, shift 100 × 1, grid 1)
 --> charge: epsilon 1/4 for Laplace(scale 4, shift 1 × 1, grid 1)
---> note: The catalog's bounds of a column are those of one row: a sum of several is clamped to them.
 --> note: Laplace noise, as asked
 
 -- Own epsilons that leave nothing

@@ -2,7 +2,7 @@
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*) AS n
 FROM customers
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   aggregate c6 (hidden):integer = CountRows() in no bounds (inferred)
 -->   over
 -->     Scan customers owner c1 (customer): c1 uid:integer, c2 region:text, c3 city:text, c4 age:integer, c5 income:double
@@ -15,7 +15,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) region, EXTR
 FROM customers JOIN visits USING (uid)
 GROUP BY region, 2, customers.region, y
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   key c10 region:text = c2
 -->   key c11 (hidden):integer = date_part('year', c8)
 -->   aggregate c12 (hidden):integer = CountRows() in no bounds (inferred)
@@ -31,7 +31,7 @@ GROUP BY region, 2, customers.region, y
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(spend, contribution_bounds_per_group => (0, 10)), SUM(spend), AVG(spend + 1), COUNT(*)
 FROM visits
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   aggregate c5 (hidden):double = Sum(argument=c4) in [0, 10] (query)
 -->   aggregate c6 (hidden):double = Sum(argument=c4) in [0, 10000] (catalog)
 -->   aggregate c7 (hidden):double = Average(argument=add(c4, 1.0)) in [1, 501] (catalog)
@@ -47,7 +47,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(
 FROM visits GROUP BY site
 HAVING SUM(spend) > 10 ORDER BY n DESC, AVG(spend) LIMIT 5
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   key c5 site:text = c2
 -->   aggregate c6 (hidden):integer = CountRows() in [0, 20] (catalog)
 -->   aggregate c7 (hidden):double = Sum(argument=c4) in [0, 10000] (catalog)
@@ -105,7 +105,7 @@ FROM customers GROUP BY city
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(income, contribution_bounds_per_group => (-1.5, 2), epsilon => 0.25, report_format => 'JSON')
 FROM customers
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   aggregate c6 (hidden):text = Sum(argument=c5) in [-3/2, 2] (query) epsilon=1/4 report=JSON
 -->   over
 -->     Scan customers owner c1 (customer): c1 uid:integer, c2 region:text, c3 city:text, c4 age:integer, c5 income:double
@@ -117,9 +117,9 @@ FROM customers
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*) FILTER (WHERE age > 30), SUM(age) FILTER (WHERE region = 'north')
 FROM customers
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   aggregate c6 (hidden):integer = CountRows(argument=case when greater(c4, 30) then 1 else None end) in no bounds (inferred)
--->   aggregate c7 (hidden):integer = Sum(argument=case when equal(c2, 'north') then c4 else None end) in [18, 100] (catalog)
+-->   aggregate c7 (hidden):integer = Sum(argument=case when equal(c2, 'north') then c4 else None end) in [18, 100] (one row)
 -->   over
 -->     Scan customers owner c1 (customer): c1 uid:integer, c2 region:text, c3 city:text, c4 age:integer, c5 income:double
 --> answer
@@ -144,7 +144,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 2, delta = 1e-7, max_groups_c
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*)
 FROM customers c JOIN visits v USING (uid) NATURAL LEFT JOIN regions r JOIN visits w ON w.uid = c.uid AND w.day = v.day
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   aggregate c16 (hidden):integer = CountRows() in no bounds (inferred)
 -->   over
 -->     Join inner: and(equal(c12, c1), equal(c14, c8))
@@ -162,7 +162,7 @@ FROM customers c JOIN visits v USING (uid) NATURAL LEFT JOIN regions r JOIN visi
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*)
 FROM (SELECT uid, spend FROM customers FULL JOIN visits USING (uid) WHERE spend > 1)
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   aggregate c12 (hidden):integer = CountRows() in no bounds (inferred)
 -->   over
 -->     Project: c10 uid:integer = coalesce(c1, c6), c11 spend:double = c9
@@ -178,7 +178,7 @@ FROM (SELECT uid, spend FROM customers FULL JOIN visits USING (uid) WHERE spend 
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*)
 FROM customers c WHERE EXISTS (SELECT 1 FROM visits v WHERE v.uid = c.uid AND v.spend > c.age) AND uid NOT IN (SELECT uid FROM visits WHERE site = 's')
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   aggregate c14 (hidden):integer = CountRows() in no bounds (inferred)
 -->   over
 -->     Join anti: equal(c1, c10)
@@ -195,7 +195,7 @@ FROM customers c WHERE EXISTS (SELECT 1 FROM visits v WHERE v.uid = c.uid AND v.
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*)
 FROM customers WHERE region IN (SELECT region FROM regions WHERE continent = 'EU') AND age > (SELECT COUNT(*) FROM regions)
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   aggregate c13 (hidden):integer = CountRows() in no bounds (inferred)
 -->   over
 -->     Filter: greater(c4, the value of [Project: c12 count:integer = c11;   Aggregate by -: c11 (hidden):integer = count(*);     Scan regions: c9 region:text, c10 continent:text])
@@ -209,7 +209,7 @@ FROM customers WHERE region IN (SELECT region FROM regions WHERE continent = 'EU
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*)
 FROM (SELECT uid, SUM(spend) AS total, COUNT(DISTINCT site) AS sites FROM visits GROUP BY uid HAVING COUNT(*) > 3) WHERE total > 10
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   aggregate c12 (hidden):integer = CountRows() in no bounds (inferred)
 -->   over
 -->     Filter: greater(c10, 10.0)
@@ -227,7 +227,7 @@ FROM (SELECT uid, ROW_NUMBER() OVER (PARTITION BY uid ORDER BY day) AS n, RANK()
   SUM(spend) OVER (PARTITION BY uid ORDER BY day ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM visits)
 WHERE n = 1 AND r = 1 AND s > 2
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   aggregate c9 (hidden):integer = CountRows() in [0, 20] (catalog)
 -->   over
 -->     Filter: and(equal(c6, 1), equal(c7, 1), greater(c8, 2.0))
@@ -241,7 +241,7 @@ WHERE n = 1 AND r = 1 AND s > 2
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*)
 FROM (SELECT uid, region AS place FROM customers UNION ALL SELECT uid, site FROM visits EXCEPT SELECT uid, city FROM customers)
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   aggregate c25 (hidden):integer = CountRows() in no bounds (inferred)
 -->   over
 -->     except: c23 uid:integer, c24 place:text
@@ -261,7 +261,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) k, COUNT(*)
 FROM (SELECT DISTINCT uid, CASE WHEN age >= 65 THEN 'old' ELSE 'young' END AS k, CAST(income AS BIGINT) AS i FROM customers)
 GROUP BY k
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   key c9 k:text = c7
 -->   aggregate c10 (hidden):integer = CountRows() in no bounds (inferred)
 -->   over
@@ -276,7 +276,7 @@ GROUP BY k
 WITH n AS (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(*) AS n FROM visits GROUP BY site)
 SELECT a.site, a.n, b.n AS other FROM n AS a JOIN n AS b ON a.site < b.site ORDER BY 1 LIMIT 2
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   key c5 site:text = c2
 -->   aggregate c6 (hidden):integer = CountRows() in [0, 20] (catalog)
 -->   over
@@ -296,13 +296,13 @@ SELECT a.site, a.n, b.n AS other FROM n AS a JOIN n AS b ON a.site < b.site ORDE
 WITH top AS (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(*) AS n FROM visits GROUP BY site)
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*) FROM visits JOIN top ON visits.site = top.site WHERE top.n > 100
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   key c5 site:text = c2
 -->   aggregate c6 (hidden):integer = CountRows() in [0, 20] (catalog)
 -->   over
 -->     Scan visits owner c1 (customer): c1 uid:integer, c2 site:text, c3 day:date, c4 spend:double
 --> private SELECT 1
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   aggregate c15 (hidden):integer = CountRows() in no bounds (inferred)
 -->   over
 -->     Filter: greater(c14, 100)
@@ -319,7 +319,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*) FRO
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) region, COUNT(*)
 FROM customers GROUP BY region
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
 -->   key c6 region:text = c2
 -->   aggregate c7 (hidden):integer = CountRows() in no bounds (inferred)
 -->   public groups, since the catalog lists the values of every key
@@ -334,7 +334,7 @@ FROM customers GROUP BY region
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, group_selection_strategy = PUBLIC_GROUPS) r.region, COUNT(*)
 FROM customers c RIGHT JOIN (SELECT DISTINCT region FROM regions) r ON c.region = r.region WHERE age > 3 GROUP BY r.region
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=None strategy=PUBLIC_GROUPS
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=None strategy=PUBLIC_GROUPS find_limits=True
 -->   key c9 region:text = c8
 -->   aggregate c10 (hidden):integer = CountRows() in no bounds (inferred)
 -->   public groups, since every group of the public side of the join appears

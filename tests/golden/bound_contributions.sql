@@ -98,4 +98,3 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(age, eps
 --> unit 0: shares 0: 1, epsilon 1/4
 --> unit 1: shares 1: 1
 --> aggregates read units 0, 1
---> note: The catalog's bounds of a column are those of one row: a sum of several is clamped to them.

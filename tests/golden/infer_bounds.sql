@@ -6,7 +6,6 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(spend), 
 --> unit 0: shares 0: 1
 --> unit 1: shares 1: 1
 --> aggregates read units 0, 1
---> note: The catalog's bounds of a column are those of one row: a sum of several is clamped to them.
 
 -- A histogram of sums, of means and of counts
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(income), AVG(income), COUNT(*), COUNT(income) FROM customers
@@ -32,7 +31,6 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(age + 1)
 --> part 0: OwnerSum(argument=add(c4, 1), is_integer=True) in [19, 101], coordinates 1
 --> unit 0: shares 0: 1
 --> aggregates read units 0
---> note: The catalog's bounds of a column are those of one row: a sum of several is clamped to them.
 
 -- All moments and quantiles of a column read one histogram each
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) VAR_POP(income), STDDEV(income), MEDIAN(income), PERCENTILE_DISC(income, 0.1), MIN(income), MAX(income) FROM customers

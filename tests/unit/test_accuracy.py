@@ -54,11 +54,12 @@ def test_the_query_needs_no_epsilon_of_its_own(session):
 
 def test_an_aggregate_of_having_alone_has_no_interval_and_is_not_asked_for(session):
     wide = "SUM(income, contribution_bounds_per_group => (0, 1e6))"
-    sql = f"{PRIVATE}(epsilon = 1, delta = 1e-6) region, {COUNT} AS n FROM customers GROUP BY region"
+    sql = f"{PRIVATE}(epsilon = 1, delta = 1e-6, kappa = 1) region, {COUNT} AS n FROM customers GROUP BY region"
     assert session.epsilon_for(f"{sql} HAVING {wide} > 3", error=60) < 10
     with pytest.raises(shoal.ShoalError) as caught:
         session.epsilon_for(
-            f"{PRIVATE}(epsilon = 1, delta = 1e-6) region FROM customers GROUP BY region HAVING {COUNT} > 3", 60
+            f"{PRIVATE}(epsilon = 1, delta = 1e-6, kappa = 1) region FROM customers GROUP BY region HAVING {COUNT} > 3",
+            60,
         )
     assert caught.value.code == "E_USAGE"
 
@@ -71,7 +72,7 @@ def test_a_column_that_is_computed_has_no_error_to_ask_for(session):
 
 
 def test_an_aggregate_of_released_rows_has_no_error_to_ask_for(session):
-    inner = f"{PRIVATE}(epsilon = 1, delta = 1e-6) region, {COUNT} AS n FROM customers GROUP BY region"
+    inner = f"{PRIVATE}(epsilon = 1, delta = 1e-6, kappa = 1) region, {COUNT} AS n FROM customers GROUP BY region"
     with pytest.raises(shoal.ShoalError) as caught:
         session.epsilon_for(f"SELECT AVG(n) AS m FROM ({inner})", error=20)
     assert caught.value.code == "E_UNSUPPORTED"

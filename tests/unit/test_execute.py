@@ -173,7 +173,7 @@ def lemma_error(sigma: Fraction, variance: Fraction) -> float:
 def test_where_no_bin_stands_out_count_uses_one_and_other_cells_are_null_with_a_note(open_shop):
     """An empty bin stands out by chance in 3 of 100 answers: six of them in a row do so once in 10⁹ runs."""
     table = pa.table({"uid": [1, 2], "x": [1.0, 2.0]})
-    sql = f"{CLAUSE}(epsilon = 0.01) COUNT(*) AS n, SUM(x) AS s, AVG(x) AS a, MEDIAN(x) AS m FROM t"
+    sql = f"{CLAUSE}(epsilon = 0.01, kappa = 1) COUNT(*) AS n, SUM(x) AS s, AVG(x) AS a, MEDIAN(x) AS m FROM t"
     for _ in range(6):
         session = open_shop({"tables": {"t": {"owner": "uid"}}}, {"t": table})
         result = session.query(sql)
@@ -193,9 +193,9 @@ def test_bounds_that_are_found_hold_most_values_and_are_told(open_shop):
     table = pa.table({"uid": range(2000), "x": [float(i % 100 - 50) for i in range(2000)]})
     session = open_shop({"tables": {"t": {"owner": "uid"}}}, {"t": table})
     # An empty bin stands out by chance in one of a hundred answers: five of them in a row do so once in 10¹⁰ runs.
-    answers = [session.query(f"{CLAUSE}(epsilon = 10) SUM(x) AS s FROM t") for _ in range(5)]
+    answers = [session.query(f"{CLAUSE}(epsilon = 10, kappa = 1) SUM(x) AS s FROM t") for _ in range(5)]
     assert any("[-64, 64]" in note for result in answers for note in result.notes)
-    plan = session.plan(f"{CLAUSE}(epsilon = 10) SUM(x) AS s FROM t").selects[0]
+    plan = session.plan(f"{CLAUSE}(epsilon = 10, kappa = 1) SUM(x) AS s FROM t").selects[0]
     found = [infer(plan, session._engine, fresh_sampling_key(), SYSTEM)[0] for _ in range(5)]
     assert (bounds(-64, 64),) in found
 
@@ -222,7 +222,9 @@ def test_groups_of_an_owner_are_chosen_evenly_and_anew_for_every_query(open_shop
     session = open_shop(
         {"tables": {"t": {"owner": "uid"}}}, {"t": pa.table({"uid": np.repeat(np.arange(2000), 5), "g": keys})}
     )
-    plan = session.plan(f"{CLAUSE}(epsilon = 1, delta = 1e-6) g, COUNT(DISTINCT uid) FROM t GROUP BY g").selects[0]
+    plan = session.plan(
+        f"{CLAUSE}(epsilon = 1, delta = 1e-6, kappa = 1) g, COUNT(DISTINCT uid) FROM t GROUP BY g"
+    ).selects[0]
     draws = [measure(plan, session._engine, fresh_sampling_key()).measurement for _ in range(6)]
     counts = [dict(zip(d.keys.column(0).to_pylist(), d.owners.tolist(), strict=True)) for d in draws]
     assert all(abs(number - 400) < 125 for count in counts for number in count.values())
@@ -237,7 +239,9 @@ def test_rows_of_an_owner_are_chosen_evenly(open_shop, scale):
     session = open_shop(
         {"tables": {"t": {"owner": "uid"}}}, {"t": pa.table({"uid": np.repeat(np.arange(2000), 10), "x": values})}
     )
-    plan = session.plan(f"{CLAUSE}(epsilon = 1) MEDIAN(x, contribution_bounds_per_row => (0, 16)) FROM t").selects[0]
+    plan = session.plan(
+        f"{CLAUSE}(epsilon = 1, kappa = 1) MEDIAN(x, contribution_bounds_per_row => (0, 16)) FROM t"
+    ).selects[0]
     chosen: Counter = Counter()
     for _ in range(6):
         leaves = measure(plan, session._engine, fresh_sampling_key()).measurement.totals[0]

@@ -204,7 +204,7 @@ def test_people_read_plain_words(quiet_shop, options):
 
 
 def test_bounds_that_are_found_are_told_of_their_columns(quiet_shop):
-    sql = f"{CLAUSE}(epsilon = 1) SUM(SQRT(spend)) AS roots, SUM(LN(spend + 1)) AS logs FROM visits"
+    sql = f"{CLAUSE}(epsilon = 1, kappa = 1) SUM(SQRT(spend)) AS roots, SUM(LN(spend + 1)) AS logs FROM visits"
     told, text = explained(quiet_shop, sql)
     assert [found["of"] for found in told["selects"][0]["inferred_bounds"]] == [["roots"], ["logs"]]
     assert "bounds        of roots: found from" in text
@@ -216,7 +216,7 @@ def test_bounds_that_are_found_are_told_of_their_columns(quiet_shop):
         ("delta = 1e-6, noise = LAPLACE", "Laplace noise, as asked"),
         ("delta = 1e-6, noise = GAUSSIAN", "Jointly calibrated Gaussian noise, as asked"),
         ("delta = 1e-6, max_groups_contributed = 50", "Jointly calibrated Gaussian noise is the more accurate here"),
-        ("delta = 1e-6", "Laplace noise is the more accurate here"),
+        ("delta = 1e-6, kappa = 1", "Laplace noise is the more accurate here"),
     ],
 )
 def test_the_reason_for_the_noise_is_the_true_one(quiet_shop, options, words):

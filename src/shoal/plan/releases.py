@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shoal.params import Bounds
     from shoal.plan.aggregates import Aggregate
     from shoal.plan.expressions import Expression, Position
+    from shoal.plan.limits.sought import Search
     from shoal.plan.measures import Histogram, Measure
     from shoal.plan.nodes import Field, Node
 
@@ -36,6 +37,8 @@ class Options:
     confidence_level: Fraction = Fraction(19, 20)
     noise: str = "AUTO"
     inferred_bounds: str = "GLOBAL"
+    find_limits: bool = False
+    """Whether limits that nobody named are found privately first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class AggregateCall:
     bounds_source: str
     epsilon: Fraction | None = None
     report: str | None = None
+    rows_left_open: bool = False
+    """Whether nobody said how many rows, or values, of an owner it looks at."""
     position: Position = dataclass_field(default=None, compare=False)
 
 
@@ -135,6 +140,8 @@ class SelectPlan:
     events: tuple[Event, ...]
     notes: tuple[str, ...] = ()
     composition: str = "basic"
+    search: Search | None = None
+    """Where limits are found first: both steps. The rest is then step two for an example of what may be found."""
 
     @property
     def finds_bounds_per_group(self) -> bool:

@@ -94,6 +94,7 @@ def _copied(source: CopiedAggregate) -> dict[str, Any]:
         "aggregate": _data(source.aggregate),
         "numbers": list(source.numbers),
         "classes": [[_taken(each) for each in taken] for taken in source.classes],
+        "widening": str(source.widening),
     }
 
 
@@ -202,12 +203,14 @@ def _table(stream: bytes) -> pa.Table:
 
 
 def _read_copied(data: Any) -> CopiedAggregate:
-    _require(data.keys() == {"aggregate", "numbers", "classes"})
+    _require(data.keys() == {"aggregate", "numbers", "classes", "widening"})
     aggregate = _value(data["aggregate"])
     _require(isinstance(aggregate, get_args(Aggregate)))
     _require(all(isinstance(name, str) for name in data["numbers"]) and bool(data["numbers"]))
     classes = tuple(tuple(map(_read_taken, taken)) for taken in data["classes"])
-    return CopiedAggregate(aggregate, tuple(data["numbers"]), classes)
+    widening = _fraction(data["widening"])
+    _require(1 <= widening <= 10**9)
+    return CopiedAggregate(aggregate, tuple(data["numbers"]), classes, widening)
 
 
 def _read_taken(data: Any) -> NoisyMeasure:

@@ -6,9 +6,12 @@ An answer carries this with it, in memory and in its bytes: no exact total, samp
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from shoal.plan.aggregates import CountDistinct, CountOwners, CountRows, Sum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,9 +22,14 @@ if TYPE_CHECKING:
     from shoal.plan.aggregates import Aggregate, NoisyMeasure
     from shoal.plan.releases import Column, StatementPlan
     from shoal.release.postprocess import Answer, Source
+    from shoal.rewrite.limits.choosing import Kept
 
 Ends = tuple["NDArray[Any]", "NDArray[Any]"]
 NO_VALUES = np.zeros(0)
+COUNTED = (CountDistinct, CountOwners, CountRows, Sum)
+"""Aggregates that lose what lies beyond the limits."""
+MEASURED, ASSUMED = 1.25, 1.5
+"""Exponents of the share that was kept: groups differ from the whole, and a guess is wider than a measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +43,23 @@ class CopiedAggregate:
     aggregate: Aggregate
     numbers: tuple[str, ...]
     classes: tuple[tuple[NoisyMeasure, ...], ...]
+    widening: Fraction = Fraction(1)
+    """By what the far end is multiplied, because limits on each owner left something out."""
 
-    def fill(self, carried: list[NDArray[Any]], level: float, low: NDArray[Any], high: NDArray[Any]) -> None:
+    def widened(self, low: NDArray[Any], high: NDArray[Any]) -> Ends:
+        """The ends with what limits left out: of what is never negative the high end alone, else both."""
+        factor = float(self.widening)
+        if factor <= 1 or not isinstance(self.aggregate, COUNTED):
+            return low, high
+        bounds = next((each.bounds for taken in self.classes for each in taken), None)
+        if not isinstance(self.aggregate, Sum) or (bounds is not None and bounds.lower >= 0):
+            return low, np.maximum(high, high * factor)
+        beyond = (factor - 1) * np.maximum(np.abs(low), np.abs(high))
+        return low - beyond, high + beyond
+
+    def fill(
+        self, carried: list[NDArray[Any]], level: float, low: NDArray[Any], high: NDArray[Any], *, whole: bool
+    ) -> None:
         """The intervals of this aggregate, in the rows that have its numbers."""
         own = ~np.isnan(carried[0].astype(np.float64))
         values = [np.nan_to_num(each) for each in carried]
@@ -46,7 +69,8 @@ class CopiedAggregate:
             here = np.flatnonzero(own & (class_of_row == number))
             if not any(each.measure.is_tree for each in taken):
                 readings = [replace(t, values=np.asarray(v)[here]) for t, v in zip(taken, values, strict=True)]
-                low[here], high[here] = self.aggregate.interval(readings, level)
+                ends = self.aggregate.interval(readings, level)
+                low[here], high[here] = self.widened(*ends) if whole else ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +80,19 @@ class ErrorBars:
     numbers: pa.Table
     columns: Mapping[int, tuple[CopiedAggregate, ...]]
 
-    def interval(self, index: int, table: pa.Table, level: float) -> Ends | None:
-        """(low, high) of a column, None where it is no copy of a private aggregate."""
+    def is_widened(self, index: int) -> bool:
+        """Whether limits on each owner left something out of a column."""
+        return any(each.widening > 1 and isinstance(each.aggregate, COUNTED) for each in self.columns.get(index, ()))
+
+    def interval(self, index: int, table: pa.Table, level: float, *, whole: bool = True) -> Ends | None:
+        """(low, high) of a column, None where it is no copy of a private aggregate; not `whole`, of its noise alone."""
         copied = self.columns.get(index, ())
         if not copied:
             return None
         low, high = (np.full(table.num_rows, None, dtype=object) for _ in range(2))
         for each in copied:
             carried = [self.numbers.column(name).to_numpy(zero_copy_only=False) for name in each.numbers]
-            each.fill(carried, level, low, high)
+            each.fill(carried, level, low, high, whole=whole)
         # An outer join has rows without a number, and so without an interval.
         missing = table.column(index).is_null().to_numpy(zero_copy_only=False)
         low[missing] = high[missing] = None
@@ -90,9 +118,24 @@ def _has_intervals(column: Column) -> bool:
 
 
 def _copied(plan: StatementPlan, finished: Answer, source: Source) -> CopiedAggregate:
-    column = _column(plan, source)
+    as_run = finished.released[source.select].columns
+    column = as_run[source.column] if as_run else _column(plan, source)
     classes = tuple(
         tuple(replace(taken[release], values=NO_VALUES, forest=None) for release in column.releases)
         for taken in finished.released[source.select].readings
     )
-    return CopiedAggregate(column.call.aggregate, source.numbers, classes)
+    kept = finished.released[source.select].kept
+    return CopiedAggregate(
+        column.call.aggregate, source.numbers, classes, widening_of(kept[source.column]) if kept else Fraction(1)
+    )
+
+
+def widening_of(kept: Kept | None) -> Fraction:
+    """1/R^γ for the share R that limits kept: between what is believed and what is feared, or a half where nobody knows."""
+    if kept is None:
+        return Fraction(1)
+    if not kept.measured:
+        return Fraction(2**ASSUMED).limit_denominator(10**6)
+    share, feared = max(kept.share, 1e-6), max(kept.pessimistic, 1e-6)
+    between = share ** (1 - feared) * feared**feared
+    return Fraction(between**-MEASURED).limit_denominator(10**6)

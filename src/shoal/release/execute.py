@@ -25,10 +25,11 @@ from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY, KeptAnswer, fro
 from shoal.release.answer_notes import answer_notes
 from shoal.release.bounds_per_group import release_by_group
 from shoal.release.error_bars import error_bars
+from shoal.release.found_limits import found_limits, notes_of_limits
 from shoal.release.noisy import owners_needed, read_bounds, reading, selected
 from shoal.release.output_names import with_output_names
 from shoal.release.postprocess import Answer, finish, public_rows
-from shoal.release.prepare import asked_of, placeholders
+from shoal.release.prepare import asked_of, placeholders, steps_of
 from shoal.release.resolve_bounds import ResolvedTotals, histogram_query, resolve, totals_query
 from shoal.release.stored_rows import StoredRows, answer_table
 from shoal.sql.grammar.source_text import CallsAsWritten
@@ -131,7 +132,8 @@ def prepare(plan: StatementPlan, engine: Engine) -> None:
 
 def _asked(plan: StatementPlan) -> Asked:
     known_later = placeholders(plan)
-    return asked_of(plan, [with_stored_rows(select, known_later) for select in with_output_names(plan).selects])
+    steps = [step for select in with_output_names(plan).selects for step in steps_of(select)]
+    return asked_of(plan, [with_stored_rows(step, known_later) for step in steps])
 
 
 def _run_or_none(
@@ -191,15 +193,22 @@ def _public(plan: StatementPlan, engine: Engine, deadline: Deadline) -> Answer:
 def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadline) -> Answer:
     released: dict[int, StoredRows] = {}
     written = CallsAsWritten(plan.sql)
-    for number, select in enumerate(with_output_names(plan).selects):
+
+    def run(select: SelectPlan) -> StoredRows:
         ready = with_stored_rows(select, released)
         key = fresh_sampling_key(entropy)
         if ready.finds_bounds_per_group:
-            stored = release_by_group(ready, engine, key, entropy)
-        else:
-            stored = release(ready, measure(ready, engine, key, entropy), entropy)
-        told = answer_notes(ready, stored.table.num_rows, written)
-        released[number] = replace(stored, notes=(*told, *stored.notes))
+            return release_by_group(ready, engine, key, entropy)
+        return release(ready, measure(ready, engine, key, entropy), entropy)
+
+    for number, select in enumerate(with_output_names(plan).selects):
+        found = found_limits(select, run) if select.search is not None else None
+        chosen = select if found is None else found.plan
+        stored = run(chosen)
+        limits = () if found is None else tuple(notes_of_limits(select, found, written))
+        notes = (*limits, *answer_notes(chosen, stored.table.num_rows, written), *stored.notes)
+        kept = () if found is None else found.kept
+        released[number] = replace(stored, notes=notes, columns=chosen.columns, kept=kept)
     return finish(plan, released, public_rows(plan.root, engine), deadline, entropy=entropy)
 
 

@@ -13,16 +13,18 @@ import pyarrow as pa
 
 from shoal.engines.base import Asked
 from shoal.params import Bounds
+from shoal.plan.measures import OwnerSum
+from shoal.plan.totals import grid_measure_of
 from shoal.release.postprocess import public_scans, statement_over_nulls
 from shoal.release.resolve_bounds import histogram_query, resolve, totals_query
 from shoal.release.stored_rows import StoredRows, arrow_type, components_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from shoal.plan.measures import Histogram
     from shoal.plan.releases import SelectPlan, StatementPlan
-    from shoal.plan.totals import TotalsQuery
+    from shoal.plan.totals import GridMeasure, TotalsQuery
 
 
 def asked_of(plan: StatementPlan, selects: Sequence[SelectPlan]) -> Asked:
@@ -30,6 +32,18 @@ def asked_of(plan: StatementPlan, selects: Sequence[SelectPlan]) -> Asked:
     totals = tuple(question for select in selects for question in _questions(select))
     stored = {number: _null_row(select) for number, select in enumerate(plan.selects)}
     return Asked(totals, tuple(public_scans(plan.root)), statement_over_nulls(plan, stored))
+
+
+def steps_of(select: SelectPlan) -> tuple[SelectPlan, ...]:
+    """What is run for a SELECT: itself; where limits are found first, the histograms and every shape that step two can have.
+
+    κ and the other limits are numbers in the statements, and change nothing else about them.
+    """
+    search = select.search
+    if search is None:
+        return (select,)
+    fewest = min(choice.contribution.groups for choice in search.choices)
+    return (*search.histograms, *(c for c in search.choices if c.contribution.groups == fewest))
 
 
 def placeholders(plan: StatementPlan) -> dict[int, StoredRows]:
@@ -46,8 +60,15 @@ def _questions(select: SelectPlan) -> list[TotalsQuery]:
         for release in select.releases:
             resolve(release, found)
     tasks = tuple(task for task, _, _ in (resolve(release, widest) for release in select.releases) if task is not None)
-    asked = [totals_query(select, tuple(dict.fromkeys(tasks)))]
+    asked = [totals_query(select, tuple(dict.fromkeys((*tasks, *_on_other_grids(select)))))]
     return [histogram_query(select), *asked] if select.histograms else asked
+
+
+def _on_other_grids(select: SelectPlan) -> Iterator[GridMeasure]:
+    """Sums whose bounds are found first may be counted in ones, or in steps of several."""
+    for release in select.releases:
+        if isinstance(release.measure, OwnerSum) and isinstance(release.bounds, Bounds):
+            yield from (grid_measure_of(release.measure, release.bounds, Fraction(grid)) for grid in (1, 8))
 
 
 def _widest(histogram: Histogram) -> Bounds:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shoal.plan.aggregates import NoisyMeasure
     from shoal.plan.releases import Column, SelectPlan
     from shoal.plan.types import Type
+    from shoal.rewrite.limits.choosing import Kept
 
 _ARROW = {
     Kind.BOOLEAN: pa.bool_(),
@@ -44,6 +45,10 @@ class StoredRows:
     table: pa.Table
     readings: tuple[tuple[NoisyMeasure, ...], ...]
     notes: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    """The columns as they were run: limits that were found may have changed which releases they read."""
+    kept: tuple[Kept | None, ...] = ()
+    """For each column, about what share of it the limits kept, where that was found."""
 
 
 def arrow_type(type_: Type) -> pa.DataType:

@@ -6,11 +6,13 @@ The last act, `verify`, derives everything that privacy hangs on again, without 
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from shoal.accounting.accountants import Loss, plan_loss
+from shoal.accounting.accountants import Loss
 from shoal.errors import InternalError, ShoalError
 from shoal.params import Bounds
+from shoal.plan.kept_rows import KeptRows
 from shoal.plan.measures import SATURATION_BITS
 from shoal.plan.releases import SelectPlan, StatementPlan
 from shoal.plan.totals import grid_measure_of
@@ -24,20 +26,24 @@ from shoal.rewrite.check_windows import check_windows
 from shoal.rewrite.checks.check_regrouping import check_regrouping
 from shoal.rewrite.compose_numerically import compose_numerically
 from shoal.rewrite.infer_bounds import infer_bounds
+from shoal.rewrite.limits.caps import PublicSizes
+from shoal.rewrite.limits.search import Public, loss_of_select, plan_with_limits
 from shoal.rewrite.select_groups import delta_of, select_groups
 from shoal.rewrite.verify.statement import verify
 from shoal.sql.binding.context import Context
 from shoal.sql.binding.statement import BoundStatement, bind_in, no_clause
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from shoal.catalog import Catalog
+    from shoal.plan.expressions import Position
     from shoal.plan.public_facts import PublicFacts
     from shoal.plan.releases import PrivateSelect
     from shoal.plan.types import Type
     from shoal.sql.parse import Statement
 
+PLANS_REMEMBERED = 4096
 PASSES = (bound_contributions, infer_bounds, select_groups, assign_mechanisms)
 """After ownership is checked: each takes what the one before it made."""
 
@@ -67,13 +73,47 @@ def plan_query(
     if epsilon is None:
         _check_policy(owned, catalog.defaults.max_epsilon_per_query)
     check_fanout(owned, facts)
-    selects = [_planned(select, composition) for select in owned]
-    for plan in selects:
-        _check_steps(plan)
+    kept = KeptRows(facts, context.references)
+    sizes = PublicSizes(catalog, context.symbols.origins, facts)
+    selects = [
+        plan_with_limits(
+            select,
+            lambda part: plan_select(part, composition),
+            lambda part: remembered_plan(part, composition),
+            Public(catalog.defaults.population, sizes.groups(select), _has_one_row(select, catalog, kept)),
+            f"s{number}",
+        )
+        for number, select in enumerate(owned)
+    ]
     return verify(_statement(bound, selects, statement, catalog), catalog)
 
 
-def _planned(select: PrivateSelect, composition: str) -> SelectPlan:
+def _has_one_row(select: PrivateSelect, catalog: Catalog, kept: KeptRows) -> bool:
+    """Whether each row is an owner of its own, and no join makes more of it."""
+    scan = kept.counted(select.input)
+    table = catalog.table(scan.table) if scan is not None else None
+    return table is not None and table.each_row
+
+
+def remembered_plan(select: PrivateSelect, composition: str) -> SelectPlan:
+    """The same, for what a search may choose from: many plans that are alike in many queries."""
+    # Places in the text are no part of a SELECT, and plans speak of them.
+    places = (select.position, *(call.position for call in select.aggregates))
+    return _remembered(select, places, composition, PASSES)
+
+
+@lru_cache(maxsize=PLANS_REMEMBERED)
+def _remembered(
+    select: PrivateSelect,
+    _places: tuple[Position, ...],
+    composition: str,
+    _passes: tuple[Callable[[Any], Any], ...],
+) -> SelectPlan:
+    return plan_select(select, composition)
+
+
+def plan_select(select: PrivateSelect, composition: str) -> SelectPlan:
+    """The plan of one private SELECT whose limits are known."""
     before: Any = None
     draft: Any = select
     for step in PASSES:
@@ -82,6 +122,7 @@ def _planned(select: PrivateSelect, composition: str) -> SelectPlan:
         draft = compose_numerically(before, draft)
     if not isinstance(draft, SelectPlan):
         raise InternalError("the passes did not end in a plan")
+    _check_steps(draft)
     return draft
 
 
@@ -109,7 +150,13 @@ def _check_steps(plan: SelectPlan) -> None:
 def _statement(
     bound: BoundStatement, selects: list[SelectPlan], statement: Statement, catalog: Catalog
 ) -> StatementPlan:
-    loss = plan_loss([event for select in selects for event in select.events])
+    losses = [loss_of_select(select) for select in selects]
+    loss = Loss(
+        sum((each.epsilon for each in losses), Fraction(0)),
+        sum((each.delta for each in losses), Fraction(0)),
+        sum((each.zcdp[0] for each in losses), Fraction(0)),
+        sum((each.zcdp[1] for each in losses), Fraction(0)),
+    )
     if any(select.composition == "pld" for select in selects):
         # Only the asked (ε, δ) is certain of a numerically composed plan; sessions add it up as such.
         loss = Loss(_asked_epsilon(selects), _asked_delta(selects))

@@ -125,7 +125,9 @@ def test_every_rule_goes_with_every_noise_on_request(quiet_shop, strategy, noise
 
 
 def test_few_groups_get_laplace_noise_and_many_get_gaussian(quiet_shop):
-    few = planned(quiet_shop, "epsilon = 1, delta = 1e-6", "site, COUNT(*, contribution_bounds_per_group => (0, 5))")
+    few = planned(
+        quiet_shop, "epsilon = 1, delta = 1e-6, kappa = 1", "site, COUNT(*, contribution_bounds_per_group => (0, 5))"
+    )
     many = planned(
         quiet_shop,
         "epsilon = 1, delta = 1e-6, max_groups_contributed = 100",
@@ -150,7 +152,7 @@ def test_noise_grows_with_groups_per_owner_and_falls_with_epsilon(quiet_shop):
 
 def test_gaussian_noise_is_one_joint_release_charged_once(quiet_shop):
     plan = planned(
-        quiet_shop, "epsilon = 1, delta = 1e-6, noise = GAUSSIAN", "COUNT(items), SUM(spend), AVG(spend)", ""
+        quiet_shop, "epsilon = 1, delta = 1e-6, kappa = 1, noise = GAUSSIAN", "COUNT(items), SUM(spend), AVG(spend)", ""
     )
     (joint,) = plan.events
     assert isinstance(joint, JointGaussian)

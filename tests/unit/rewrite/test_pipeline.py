@@ -36,7 +36,7 @@ MEDIAN = "MEDIAN(spend, contribution_bounds_per_row => (0, 9), max_contributions
 BY_SITE = "FROM visits GROUP BY site"
 QUERIES = {
     "one sum": f"{CLAUSE}(epsilon = 1) {TOTAL} FROM visits",
-    "two equal counts": f"{CLAUSE}(epsilon = 1) COUNT(DISTINCT site), COUNT(DISTINCT items) FROM visits",
+    "two equal counts": f"{CLAUSE}(epsilon = 1, kappa = 1) COUNT(DISTINCT site), COUNT(DISTINCT items) FROM visits",
     "optimal": f"{CLAUSE}({LAPLACE}, group_selection_strategy = OPTIMAL) site, {COUNT} {BY_SITE}",
     "threshold of its own": f"{CLAUSE}({LAPLACE}, group_selection_strategy = LAPLACE_THRESHOLD) site, {COUNT} {BY_SITE}",
     "shared threshold": f"{CLAUSE}({LAPLACE}) site, COUNT(DISTINCT uid) {BY_SITE}",

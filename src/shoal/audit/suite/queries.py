@@ -122,8 +122,16 @@ QUERIES: tuple[PrivateQuery, ...] = (
         "ON visits.site = s.site GROUP BY s.site",
         "max_groups_contributed=2, group_selection_strategy=PUBLIC_GROUPS",
     ),
-    PrivateQuery("automatic bounds", "SUM", "SUM(x) AS total FROM visits", slower=_FOUND),
-    PrivateQuery("automatic bounds", "COUNT(*)", "COUNT(*) AS n FROM visits", slower=_FOUND),
+    PrivateQuery("automatic bounds", "SUM", "SUM(x) AS total FROM visits", "kappa=1", slower=_FOUND),
+    PrivateQuery("automatic bounds", "COUNT(*)", "COUNT(*) AS n FROM visits", "kappa=1", slower=_FOUND),
+    PrivateQuery(
+        "limits that are found",
+        "a bin for each owner",
+        "bin, COUNT(DISTINCT uid) AS n FROM (SELECT uid, LEAST(COUNT(DISTINCT site), 2) AS bin FROM visits GROUP BY uid) AS each "
+        "GROUP BY bin",
+        "kappa=1, noise=LAPLACE",
+        0.01,
+    ),
     PrivateQuery(
         "automatic bounds",
         "of each group",

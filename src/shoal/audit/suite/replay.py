@@ -33,6 +33,7 @@ from shoal.plan.measures import Leaves
 from shoal.plan.totals import LeafCounts
 from shoal.release.bounds_per_group import find_bounds, measure_classes, release_by_group
 from shoal.release.execute import fresh_sampling_key, infer, measure, release, with_stored_rows
+from shoal.release.prepare import steps_of
 from shoal.release.resolve_bounds import histogram_query
 from shoal.session import Session
 
@@ -226,9 +227,12 @@ class _Recorder:
 
 
 def _entries(plan: StatementPlan, engines: list[_Recorder], seed: int) -> Iterator[Entry]:
-    """All entries of all SELECTs; rows that a later SELECT reads are released once, from the first database."""
+    """All entries of all SELECTs, and of the histograms that limits are found from.
+
+    Rows that a later SELECT reads are released once, from the first database.
+    """
     stored: dict[int, StoredRows] = {}
-    for number, select in enumerate(plan.selects):
+    for number, select in ((number, step) for number, one in enumerate(plan.selects) for step in steps_of(one)):
         ready = with_stored_rows(select, stored)
         key = fresh_sampling_key(seeded_entropy(seed))
         if ready.finds_bounds_per_group:

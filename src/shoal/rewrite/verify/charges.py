@@ -107,9 +107,9 @@ def _composes(plan: SelectPlan, asked: Loss) -> bool:
     return pld.plan_delta(plan.events, asked.epsilon) <= asked.delta
 
 
-def total_of(plans: tuple[SelectPlan, ...]) -> tuple[Fraction, Fraction, Loss]:
+def total_of(costs: list[tuple[SelectPlan, Loss]]) -> tuple[Fraction, Fraction, Loss]:
     """What a statement is charged: the ε and δ that its SELECTs ask for, and the loss in both currencies."""
-    losses = [loss_of(plan) for plan in plans]
+    plans, losses = [plan for plan, _ in costs], [loss for _, loss in costs]
     epsilon = sum((plan.select.options.epsilon for plan in plans), Fraction(0))
     delta = sum((plan.select.options.delta or Fraction(0) for plan in plans), Fraction(0))
     if any(plan.composition == "pld" for plan in plans):

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from shoal.plan.expressions import WindowCall
 from shoal.plan.nodes import StoredRows
 from shoal.rewrite.verify.asked import check_asked
-from shoal.rewrite.verify.charges import check_events, check_noises, total_of
+from shoal.rewrite.verify.charges import check_events, check_noises, loss_of, total_of
 from shoal.rewrite.verify.ownership import Ownership, shows_owner
 from shoal.rewrite.verify.requirement import require
+from shoal.rewrite.verify.searches import check_search, loss_of_search
 from shoal.rewrite.verify.trees import (
     check_names,
     check_symbols,
@@ -37,10 +38,11 @@ if TYPE_CHECKING:
 def verify(plan: StatementPlan, catalog: Catalog) -> StatementPlan:
     """The plan, if everything that privacy hangs on is derived again; otherwise an internal error, before anything is read."""
     require(plan.catalog_version == catalog.version, "a plan for another catalog")
-    read = [values_below(_values_read(select.select)) for select in plan.selects]
+    steps = [(number, step) for number, select in enumerate(plan.selects) for step in _steps_of(select)]
+    read = [values_below(_values_read(step.select)) for _, step in steps]
     parts: dict[int, Part] = {}
-    for number, select in enumerate(plan.selects):
-        below = _parts_of(select.select, read[number])
+    for (number, step), values in zip(steps, read, strict=True):
+        below = _parts_of(step.select, values)
         _check_offers(below, plan.selects[:number])
         parts |= {id(part.node): part for part in below}
     root = list(parts_below(plan.root))
@@ -48,15 +50,26 @@ def verify(plan: StatementPlan, catalog: Catalog) -> StatementPlan:
     parts |= {id(part.node): part for part in root}
     ownership = Ownership(catalog, parts)
     ownership.check_public([plan.root])
-    for select, values in zip(plan.selects, read, strict=True):
-        _check_rows(select.select, values, ownership)
-        check_asked(select)
-        check_noises(select)
-        check_events(select)
-    epsilon, delta, loss = total_of(plan.selects)
+    for (_, step), values in zip(steps, read, strict=True):
+        _check_rows(step.select, values, ownership)
+        if step.search is not None:
+            check_search(step)
+            continue
+        require(not step.select.options.find_limits, "limits that were to be found are not sought")
+        check_asked(step)
+        check_noises(step)
+        check_events(step)
+    epsilon, delta, loss = total_of(
+        [(select, loss_of(select) if select.search is None else loss_of_search(select)) for select in plan.selects]
+    )
     require((plan.epsilon, plan.delta) == (epsilon, delta), "what will be charged is not what was asked")
     require(plan.loss == loss, "what will be charged is not what the releases cost")
     return plan
+
+
+def _steps_of(select: SelectPlan) -> tuple[SelectPlan, ...]:
+    """A SELECT, and the histograms that it begins with; what step two may be reads the same rows as the SELECT itself."""
+    return (select, *(select.search.histograms if select.search is not None else ()))
 
 
 def _values_read(select: PrivateSelect) -> list[Expression]:

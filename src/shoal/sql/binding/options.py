@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 STRATEGIES = ("AUTO", *RULES, "PUBLIC_GROUPS")
 NOISES = ("LAPLACE", "GAUSSIAN", "AUTO")
 INFERRED = ("GLOBAL", "PER_GROUP")
+AUTO = 0
+"""Groups per owner that are to be found."""
 BOTH = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION")
 
 Read = Callable[[Constant, str], Any]
@@ -94,6 +96,14 @@ def _word(allowed: tuple[str, ...]) -> Read:
     return read
 
 
+def _groups(constant: Constant, option: str) -> int:
+    """A whole number, or the word AUTO."""
+    if isinstance(constant.value, str) and constant.value.upper() == "AUTO":
+        return AUTO
+    groups: int = _number(params.max_groups_per_owner)(constant, option)
+    return groups
+
+
 def _as_written(constant: Constant, option: str) -> Constant:  # noqa: ARG001 - the binder compares it with the catalog
     return constant
 
@@ -119,9 +129,10 @@ OPTIONS = (
     Option(
         "max_groups_contributed",
         "max_groups_per_owner",
-        _number(params.max_groups_per_owner),
-        "Groups per owner: in how many groups one owner may count. 1 to 1,000,000.",
-        "the catalog's `max_groups_per_owner`, else 1",
+        _groups,
+        "Groups per owner: in how many groups one owner may count. 1 to 1,000,000, or `AUTO`: found privately, with every "
+        "other limit that nobody named ([limits that find themselves](../../theory/limits.md)).",
+        "the catalog's `max_groups_per_owner`, else `AUTO`",
         lambda defaults: defaults.max_groups_per_owner,
         about_groups=True,
         other_name="kappa",
@@ -241,7 +252,7 @@ def read_options(
             values["epsilon"] = epsilon if epsilon is not None else _epsilon(option, given, clause, defaults)
         elif option.field is not None:
             values[option.field] = _value(option, given, defaults)
-    options = Options(**values)
+    options = _with_open_limits(Options(**values))
     _check_together(options, given)
     return options, given.get("privacy_unit_column")
 
@@ -251,7 +262,14 @@ def default_options(defaults: Defaults, epsilon: Fraction | None = None) -> Opti
     chosen = epsilon if epsilon is not None else defaults.epsilon
     if chosen is None:
         raise ShoalError("E_NO_DP_CLAUSE", "This session has no default epsilon.")
-    return Options("DIFFERENTIAL_PRIVACY", chosen, defaults.default_delta, defaults.max_groups_per_owner)
+    groups = defaults.max_groups_per_owner or None
+    return Options("DIFFERENTIAL_PRIVACY", chosen, defaults.default_delta, groups, find_limits=True)
+
+
+def _with_open_limits(options: Options) -> Options:
+    """Limits are found where groups per owner are left out, or AUTO by name; a named number means what it always meant."""
+    named = bool(options.max_groups_per_owner) or options.max_rows_per_owner is not None
+    return replace(options, max_groups_per_owner=options.max_groups_per_owner or None, find_limits=not named)
 
 
 def _value(option: Option, given: dict[str, Constant], defaults: Defaults) -> Any:

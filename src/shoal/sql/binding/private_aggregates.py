@@ -41,6 +41,7 @@ class BoundAggregate:
     bounds_source: str
     epsilon: Fraction | None
     report: str | None
+    rows_left_open: bool = False
 
 
 class AggregateBinder:
@@ -55,6 +56,7 @@ class AggregateBinder:
         max_rows_per_owner: int | None,
         *,
         anonymization: bool,
+        finds_limits: bool = False,
     ) -> None:
         self._rows = rows
         self._known_bounds = known_bounds
@@ -62,6 +64,7 @@ class AggregateBinder:
         self._most_rows = max_rows_per_owner_and_group
         self._row_limit = max_rows_per_owner
         self._anonymization = anonymization
+        self._finds_limits = finds_limits
         self._as_written: dict[Expression, Expression] = {}
         self.notes: list[str] = []
 
@@ -91,7 +94,13 @@ class AggregateBinder:
             change = "change" if len(idle) > 1 else "changes"
             self.notes.append(f"{aggregate.name}: each owner counts once; {' and '.join(idle)} {change} nothing.")
         bounds, source = self._bounds_or_catalog(aggregate, bounds)
-        return BoundAggregate(aggregate, bounds, source, epsilon, report)
+        open_rows = (
+            spelling.takes_rows
+            and ROWS not in named
+            and self._row_limit is None
+            and not isinstance(aggregate, CountOwners)
+        )
+        return BoundAggregate(aggregate, bounds, source, epsilon, report, open_rows)
 
     # ---- the name ------------------------------------------------------------------------------------------------
 
@@ -272,7 +281,10 @@ class AggregateBinder:
         of_owner = aggregate.bounds_from(known, self._most_rows)
         if of_owner is None:
             return None, "inferred"
-        if of_owner.from_catalog and self._most_rows is None and aggregate.catalog_bounds_note is not None:
+        of_one_row = self._most_rows is None and aggregate.catalog_bounds_note is not None
+        if of_one_row and self._finds_limits:
+            return Bounds(of_owner.lower, of_owner.upper), "one row"
+        if of_owner.from_catalog and of_one_row and aggregate.catalog_bounds_note is not None:
             self.notes.append(aggregate.catalog_bounds_note)
         return Bounds(of_owner.lower, of_owner.upper), "catalog" if of_owner.from_catalog else "expression"
 

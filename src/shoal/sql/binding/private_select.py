@@ -83,6 +83,7 @@ class PrivateBinder:
             self._most_rows(),
             options.max_rows_per_owner,
             anonymization=options.clause == "ANONYMIZATION",
+            finds_limits=options.find_limits,
         )
 
     # ---- what the catalog knows ----------------------------------------------------------------------------------
@@ -234,6 +235,7 @@ class PrivateBinder:
                 found.bounds_source,
                 found.epsilon,
                 found.report,
+                found.rows_left_open,
                 position=call.position,
             )
         known = self._calls[found].field

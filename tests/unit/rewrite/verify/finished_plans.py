@@ -76,6 +76,8 @@ SQL = {
     "FROM g UNION SELECT region, 1.0 FROM regions ORDER BY x DESC LIMIT 3",
     "after the release": f"SELECT k, SUM(n) AS m FROM ({CLAUSE}({LAPLACE}) site AS k, {COUNT} AS n {BY_SITE} HAVING n > 1) g "
     "WHERE k IN (VALUES ('s1'), ('s2')) GROUP BY k ORDER BY m",
+    "limits that are found": f"{CLAUSE}(epsilon = 1, delta = 1e-6, max_groups_contributed = AUTO) vip AS v, COUNT(*), "
+    "COUNT(DISTINCT age) FROM customers GROUP BY vip",
     "plain": "SELECT region, COUNT(*), AVG(age) FROM customers GROUP BY region",
 }
 COMPOSITION = {"numerical": "pld"}

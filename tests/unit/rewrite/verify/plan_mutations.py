@@ -19,7 +19,7 @@ from shoal.params import Bounds
 from shoal.plan import expressions, nodes
 from shoal.plan.expressions import Column, Literal
 from shoal.plan.measures import Histogram, OwnerCount, OwnerSum
-from shoal.plan.releases import Contribution, Inferred
+from shoal.plan.releases import Contribution, Inferred, SelectPlan
 from shoal.plan.types import BOOLEAN, INTEGER
 
 if TYPE_CHECKING:
@@ -195,7 +195,8 @@ def other_noise(old: str, _holder: Any, plan: StatementPlan) -> Any:
 
 
 def selection_under(options: Any, plan: StatementPlan) -> Any:
-    return next(s.selection for s in plan.selects if s.select.options is options)
+    held = (part for part in everything(plan) if isinstance(part, SelectPlan))
+    return next(part.selection for part in held if part.select.options is options)
 
 
 def larger_minimum(old: int, holder: Any, plan: StatementPlan) -> Any:
@@ -299,6 +300,12 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("SelectPlan", "shared_count"): {"other": another_index, "none": missing},
     ("SelectPlan", "events"): {"first left out": without_first, "last left out": without_last, "twice": doubled},
     ("SelectPlan", "composition"): {"other": other_composition, "unknown": always("free")},
+    ("SelectPlan", "search"): {"none": missing},
+    ("Search", "sought"): {"other bins": lambda old, _h, _p: tuple(replace(s, edges=s.edges[:-1]) for s in old)},
+    ("Search", "histograms"): {"nothing released": lambda old, _h, _p: tuple(replace(h, releases=()) for h in old)},
+    ("Search", "choices"): {"nothing released": lambda old, _h, _p: tuple(replace(c, releases=()) for c in old)},
+    ("Search", "epsilon"): {"more": lambda old, _h, _p: old * 2, "half": smaller},
+    ("Sought", "edges"): {"last left out": without_last, "first left out": without_first},
     ("PrivateSelect", "input"): NODE,
     ("PrivateSelect", "keys"): {"first left out": without_first, "unknown column": reads_nothing_known},
     ("PrivateSelect", "aggregates"): {"first left out": without_first, "twice": doubled},
@@ -312,6 +319,7 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("Options", "min_owners"): {"more": larger_minimum},
     ("Options", "noise"): {"other": other_noise},
     ("Options", "inferred_bounds"): {"other": other_scope_of_bounds},
+    ("Options", "find_limits"): {"flipped": flipped},
     ("AggregateCall", "field"): {"other": lambda old, _h, _p: replace(old, symbol="nowhere")},
     ("AggregateCall", "aggregate"): {"other": lambda old, _h, _p: replace(old, argument=NOWHERE)},
     ("AggregateCall", "bounds"): {"other": other_bounds, "none": missing},
@@ -468,6 +476,9 @@ HARMLESS: dict[tuple[str, str], str] = {
     ("AggregateCall", "bounds_source"): WORDS,
     ("AggregateCall", "epsilon"): SHARES,
     ("AggregateCall", "report"): AFTERWARDS,
+    ("AggregateCall", "rows_left_open"): QUESTION,
+    ("Sought", "kind"): QUESTION,
+    ("Sought", "calls"): QUESTION,
     ("Field", "name"): WORDS,
     ("Field", "type"): TYPES,
     ("Scan", "owner_kind"): BELIEVED_ELSEWHERE,

@@ -12,7 +12,7 @@ from shoal.plan.expressions import Call, Column, ExistsRelation, Frame, Literal,
 from shoal.plan.types import BOOLEAN, INTEGER
 from shoal.rewrite.verify.statement import verify
 
-CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6)"
+CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, kappa = 1)"
 TRUE = Literal(True, BOOLEAN)
 
 

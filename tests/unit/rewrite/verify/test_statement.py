@@ -30,6 +30,7 @@ MAY_IMPORT = (
     "shoal.params.",
     "shoal.plan.aggregates",
     "shoal.plan.expressions",
+    "shoal.plan.limits.",
     "shoal.plan.measures.",
     "shoal.plan.nodes",
     "shoal.plan.releases.",
@@ -112,7 +113,7 @@ def test_a_plan_that_once_passed_is_refused(quiet_shop, name, rule):
 
 def test_gaussian_noise_for_found_bounds_is_charged_with_what_finds_them(quiet_shop):
     """Charged alone it could be certified as a single part, for a shift and a scale that it will not have."""
-    options = "epsilon = 1, delta = 1e-6, noise = GAUSSIAN"
+    options = "epsilon = 1, delta = 1e-6, kappa = 1, noise = GAUSSIAN"
     plan = quiet_shop.plan(f"{CLAUSE}({options}) SUM(spend) FROM visits")
     (joint,) = plan.events
     split = tuple(JointGaussian((part,), joint.epsilon / 2, joint.delta / 2) for part in joint.parts)

@@ -1,0 +1,1 @@
+"""Limits that a query finds for itself, as data."""

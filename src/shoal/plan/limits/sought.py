@@ -1,0 +1,82 @@
+"""Limits that a query finds for itself: what is sought, in which bins, and what was found. Data only.
+
+| kind   | what of one owner is put into a bin                                          | limits                         |
+|--------|------------------------------------------------------------------------------|--------------------------------|
+| groups | the number of groups that the owner has rows in                              | κ, groups per owner            |
+| rows   | rows per group, weighted by rows: Σn²/Σn                                     | U of COUNT, c of sampled rows  |
+| values | different values per group, weighted alike                                   | c of COUNT(DISTINCT x)         |
+| sum    | size of the sum per group, weighted by size: Σs²/Σ|s|                        | U of SUM                       |
+
+Every owner fills one bin of each histogram, so one owner moves one count by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shoal.errors import InternalError
+
+if TYPE_CHECKING:
+    from shoal.plan.releases import SelectPlan
+
+GROUP_EDGES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000)
+ROW_EDGES = tuple(2**power for power in range(11))
+SUM_EDGES = tuple(Fraction(2) ** power for power in range(-10, 31))
+"""Upper edges of bins, and the candidates for a limit; one more bin lies beyond the last. Sums are in units of one row's bound."""
+KINDS = ("groups", "rows", "values", "sum")
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """One limit that is sought: the upper edges of its bins, and the aggregates (by place) that it limits."""
+
+    kind: str
+    edges: tuple[Fraction, ...]
+    calls: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        rising = all(low < high for low, high in zip(self.edges, self.edges[1:], strict=False))
+        if self.kind not in KINDS or not self.edges or self.edges[0] <= 0 or not rising:
+            raise InternalError("a limit is sought in bins that nobody knows")
+
+    @property
+    def bins(self) -> tuple[int, ...]:
+        """The numbers of the bins; the last lies beyond every edge."""
+        return tuple(range(len(self.edges) + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits as constants of an ordinary plan: κ, and for every aggregate its own limit (None where none is sought)."""
+
+    groups: int
+    of_call: tuple[Fraction | None, ...]
+
+    def __post_init__(self) -> None:
+        if self.groups < 1 or any(limit is not None and limit <= 0 for limit in self.of_call):
+            raise InternalError("a limit is positive")
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Step one (a noisy histogram for each limit) and step two as it may come out (a plan for each candidate).
+
+    `choices` are made and verified before anything is charged. They hold every κ that can be found, with small stand-ins for
+    the other limits: what they cost in the worst case is charged, whatever is found.
+    """
+
+    sought: tuple[Sought, ...]
+    histograms: tuple[SelectPlan, ...]
+    choices: tuple[SelectPlan, ...]
+    epsilon: Fraction
+    """What step two may spend."""
+
+    def limits(self, place: int) -> bool:
+        """Whether an aggregate has a limit of its own that is sought."""
+        return any(place in sought.calls for sought in self.sought)
+
+    def __post_init__(self) -> None:
+        if len(self.sought) != len(self.histograms) or not self.choices:
+            raise InternalError("a search has a histogram for each limit, and something to choose from")

@@ -1,0 +1,80 @@
+"""In how many groups an owner can be at most, from what is public about the keys: it spends nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shoal.catalog import fold
+from shoal.plan.expressions import Call, Case, Column, Expression, Literal
+from shoal.plan.types import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shoal.catalog import Catalog
+    from shoal.plan.public_facts import PublicFacts
+    from shoal.plan.releases import PrivateSelect
+
+_PARTS = {
+    "month": 12,
+    "quarter": 4,
+    "dayofweek": 7,
+    "isodow": 7,
+    "hour": 24,
+    "day": 31,
+    "week": 53,
+    "minute": 60,
+    "second": 60,
+}
+"""How many values a part of a date has, NULL aside."""
+_DIVIDING = frozenset({"modulo", "mod"})
+
+
+class PublicSizes:
+    """How many values expressions can have, NULL among them; None where nobody knows."""
+
+    def __init__(self, catalog: Catalog, origins: Mapping[str, tuple[str, str]], facts: PublicFacts) -> None:
+        self._catalog, self._origins, self._facts = catalog, origins, facts
+
+    def groups(self, select: PrivateSelect) -> int | None:
+        """The product of the keys' sizes."""
+        if select.public_groups is not None and not select.keys:
+            return 1
+        product = 1
+        for _, value in select.keys:
+            size = self.of(value)
+            if size is None:
+                return None
+            product *= size
+        return product
+
+    def of(self, value: Expression) -> int | None:
+        """The number of different values, NULL among them."""
+        if value.type.kind is Kind.BOOLEAN:
+            return 3
+        match value:
+            case Column():
+                return self._of_column(value.symbol)
+            case Case(branches=branches, otherwise=otherwise):
+                results = [result for _, result in branches] + [otherwise]
+                if all(isinstance(result, Literal) for result in results):
+                    return len({repr(result.value) for result in results if isinstance(result, Literal)} | {"None"})
+            case Call(function=function) if function in _PARTS:
+                return _PARTS[function] + 1
+            case Call(function="extract" | "date_part", arguments=(Literal(value=str(part)), *_)):
+                return _PARTS[part.lower()] + 1 if part.lower() in _PARTS else None
+            case Call(function=function, arguments=(_, Literal(value=int(divisor)))) if (
+                function in _DIVIDING and divisor
+            ):
+                return 2 * abs(divisor)
+        return None
+
+    def _of_column(self, symbol: str) -> int | None:
+        origin = self._origins.get(symbol)
+        table = self._catalog.table(origin[0]) if origin is not None else None
+        if origin is None or table is None:
+            return None
+        values = table.facts(origin[1]).values
+        if values is not None:
+            return len(values) + 1
+        return self._facts.size(fold(table.name)) + 1 if table.public else None

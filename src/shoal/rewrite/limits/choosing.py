@@ -1,0 +1,227 @@
+"""From the noisy counts of step one to limits, and to the plan of step two that has them as constants.
+
+Nothing here reads data: the counts were released and paid for. Nothing is refused either: where the plan with the limits that
+were found is not one that was charged for, a choice that was verified beforehand is run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shoal.accounting.events import GaussianNoise, LaplaceNoise
+from shoal.errors import InternalError, ShoalError
+from shoal.mechanisms import group_selection, limit_choice
+from shoal.mechanisms.calibrate import noise_standard_deviation
+from shoal.plan import aggregates
+from shoal.plan.limits.sought import Limits
+from shoal.plan.measures import Leaves
+from shoal.rewrite.limits.open_limits import prior_groups, prior_of, with_limits
+from shoal.rewrite.limits.search import STAND_IN, is_count_of_all
+from shoal.rewrite.verify.searches import verify_found
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from shoal.mechanisms.limit_choice import Choice, Reading
+    from shoal.plan.limits.sought import Search, Sought
+    from shoal.plan.releases import PrivateSelect, SelectPlan
+
+SLOW = {"groups": 0.7}
+SLOW_OCTAVES = 0.5
+FEWEST_OWNERS = 20
+"""Owners times the ε of a histogram, below which what it says about the cut is not believed."""
+PUBLIC_SIZE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Which share of an aggregate's rows the limits keep, about: believed and pessimistic. Not `measured`: a guess."""
+
+    share: float
+    pessimistic: float
+    measured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Step two: its plan, the limits it has, and for every aggregate what they keep (None where nothing is cut)."""
+
+    plan: SelectPlan
+    limits: Limits
+    kept: tuple[Kept | None, ...]
+    missing: tuple[str, ...]
+    """Kinds of limits that were sought and not found."""
+
+
+def find(plan: SelectPlan, counts: Sequence[Sequence[float]], replan: Callable[[PrivateSelect], SelectPlan]) -> Found:
+    """Limits from the noisy counts of all histograms, and the plan that has them."""
+    search = plan.search
+    if search is None:
+        raise InternalError("limits that nobody sought")
+    readings = [_reading(s, h, c) for s, h, c in zip(search.sought, search.histograms, counts, strict=True)]
+    limits = _chosen(plan, search, readings)
+    kept = tuple(_kept(search, readings, limits, place) for place in range(len(plan.select.aggregates)))
+    missing = tuple(s.kind for s, r in zip(search.sought, readings, strict=True) if not r.found)
+    return Found(_planned(plan, limits, replan), limits, kept, missing)
+
+
+def _scale(histogram: SelectPlan) -> float:
+    noise = histogram.releases[0].noise
+    if not isinstance(noise, LaplaceNoise):
+        raise InternalError("a histogram of limits has Laplace noise")
+    return float(noise.scale)
+
+
+def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float]) -> Reading:
+    middles = limit_choice.middles_of([float(edge) for edge in sought.edges], whole=sought.kind != "sum")
+    slow = SLOW.get(sought.kind, SLOW_OCTAVES)
+    return limit_choice.read_histogram(counts, _scale(histogram), middles, slow=slow)
+
+
+# ---- the choice --------------------------------------------------------------------------------------------------
+
+
+def _chosen(plan: SelectPlan, search: Search, readings: Sequence[Reading]) -> Limits:
+    of_groups, of_call = _by_purpose(search, readings)
+    generic = _generic(search)
+    cap = max(choice.contribution.groups for choice in generic)
+    if of_groups is not None and not of_groups.found:
+        wanted = prior_groups(plan.select, cap)
+        generic = [min(generic, key=lambda choice: abs(choice.contribution.groups - wanted))]
+        of_groups = None
+    targets = [_target(plan.select, generic, search, of_call, place) for place in range(len(plan.select.aggregates))]
+    options = [_option(choice, generic[0]) for choice in generic]
+    owners = max((reading.total for reading in readings if reading.found), default=PUBLIC_SIZE)
+    choice = limit_choice.choose(options, of_groups, targets, owners)
+    return Limits(options[choice.option].groups, _limits(plan.select, search, of_call, choice))
+
+
+def _by_purpose(search: Search, readings: Sequence[Reading]) -> tuple[Reading | None, dict[int, Reading]]:
+    """The reading of groups per owner, and that of every aggregate with a limit of its own."""
+    groups: Reading | None = None
+    of_call: dict[int, Reading] = {}
+    for sought, reading in zip(search.sought, readings, strict=True):
+        if sought.kind == "groups":
+            groups = reading
+        of_call |= dict.fromkeys(sought.calls, reading)
+    return groups, of_call
+
+
+def _generic(search: Search) -> list[SelectPlan]:
+    """One choice for each κ, with the general stand-ins; the last of the ways in which a κ can be planned is the odd one."""
+    found: dict[int, SelectPlan] = {}
+    for choice in search.choices:
+        found.setdefault(choice.contribution.groups, choice)
+    return [found[groups] for groups in sorted(found)]
+
+
+def _option(choice: SelectPlan, first: SelectPlan) -> limit_choice.GroupOption:
+    selection = choice.selection
+    if selection is None or first.selection is None:
+        return limit_choice.GroupOption(
+            choice.contribution.groups, lambda _: 1.0, PUBLIC_SIZE if choice.contribution.grouped else 0.0
+        )
+    rule = selection
+
+    def keep(owners: float) -> float:
+        return group_selection.keep_probability(rule, max(1, round(owners)))
+
+    return limit_choice.GroupOption(
+        choice.contribution.groups, keep, float(group_selection.half_point(first.selection))
+    )
+
+
+def _target(
+    select: PrivateSelect, choices: Sequence[SelectPlan], search: Search, of_call: dict[int, Reading], place: int
+) -> limit_choice.Target:
+    """An aggregate as the choice sees it: its candidates, and the noise of step two per unit of its limit."""
+    aggregate, reading = select.aggregates[place].aggregate, of_call.get(place)
+    sought = next((s for s in search.sought if place in s.calls), None)
+    known = reading if reading is not None and reading.found else None
+    sigmas = tuple(_noise_per_unit(choice, place, limited=sought is not None) for choice in choices)
+    additive = isinstance(
+        aggregate, aggregates.CountRows | aggregates.CountOwners | aggregates.Sum | aggregates.CountDistinct
+    )
+    if sought is None or known is None:
+        return limit_choice.Target((1.0,), None, sigmas, additive=additive)
+    candidates = tuple(float(edge) for edge in sought.edges)
+    return limit_choice.Target(
+        candidates, known, sigmas, additive=additive, distinct=isinstance(aggregate, aggregates.CountDistinct)
+    )
+
+
+def _noise_per_unit(choice: SelectPlan, place: int, *, limited: bool) -> float:
+    """The standard deviation of the column's first number, for a limit of one."""
+    column = choice.columns[place]
+    if not column.releases:
+        return 1.0
+    release = choice.releases[column.releases[0]]
+    if not isinstance(release.noise, LaplaceNoise | GaussianNoise):
+        return 1.0  # a quantile that is chosen by its rank, which limits on rows change alike
+    spread = noise_standard_deviation(release.noise) * float(release.noise.grid) if release.noise.shift.l1 else 0.0
+    if isinstance(release.measure, Leaves):
+        spread *= math.sqrt(release.measure.height)
+    if limited:
+        return spread / float(STAND_IN)
+    reach = release.noise.shift.per_coordinate * float(release.noise.grid)
+    return spread / reach if reach else 0.0
+
+
+def _limits(
+    select: PrivateSelect, search: Search, of_call: dict[int, Reading], choice: Choice
+) -> tuple[Fraction | None, ...]:
+    """The limits of all aggregates; where one sum has none, all sums look for their bounds in step two."""
+    kinds = {place: sought.kind for sought in search.sought for place in sought.calls}
+    found: list[Fraction | None] = [None] * len(select.aggregates)
+    for place, kind in kinds.items():
+        found[place] = (
+            Fraction(choice.limits[place]) if of_call[place].found else prior_of(kind, select.aggregates[place])
+        )
+    sums = [place for place, kind in kinds.items() if kind == "sum" and select.aggregates[place].bounds is None]
+    if any(found[place] is None for place in sums):
+        for place in sums:
+            found[place] = None
+    return tuple(found)
+
+
+# ---- what is kept, and the plan ----------------------------------------------------------------------------------
+
+
+def _kept(search: Search, readings: Sequence[Reading], limits: Limits, place: int) -> Kept | None:
+    """The share that κ and the aggregate's own limit keep; about half where too few owners say anything."""
+    share, pessimistic, seen, measured = 1.0, 1.0, False, True
+    for sought, histogram, reading in zip(search.sought, search.histograms, readings, strict=True):
+        limit = Fraction(limits.groups) if sought.kind == "groups" else limits.of_call[place]
+        if (sought.kind != "groups" and place not in sought.calls) or limit is None:
+            continue
+        seen = True
+        measured &= reading.found and reading.total * float(histogram.select.options.epsilon) >= FEWEST_OWNERS
+        share *= reading.kept(float(limit))
+        pessimistic *= reading.kept(float(limit), pessimistic=True)
+    return Kept(share, min(share, pessimistic), measured) if seen else None
+
+
+def _planned(plan: SelectPlan, limits: Limits, replan: Callable[[PrivateSelect], SelectPlan]) -> SelectPlan:
+    """The plan with these limits if it is one that was charged for; else the choice that is nearest to it."""
+    search = plan.search
+    if search is None:
+        raise InternalError("limits that nobody sought")
+    try:
+        return verify_found(plan, replan(with_limits(plan.select, limits, search.epsilon)))
+    except (ShoalError, InternalError):
+        stand_in = _stand_in(plan, limits)
+        return next(
+            choice for choice in search.choices if choice.select == with_limits(plan.select, stand_in, search.epsilon)
+        )
+
+
+def _stand_in(plan: SelectPlan, limits: Limits) -> Limits:
+    def small(place: int, limit: Fraction | None) -> Fraction | None:
+        if limit is None:
+            return None
+        return Fraction(1) if limit == 1 and is_count_of_all(plan.select, place) else STAND_IN
+
+    return replace(limits, of_call=tuple(small(place, limit) for place, limit in enumerate(limits.of_call)))

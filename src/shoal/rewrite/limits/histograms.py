@@ -1,0 +1,154 @@
+"""A limit's histogram as an ordinary private SELECT: owners counted in listed bins, each owner in one.
+
+The owner's rows are grouped by owner and key, then by owner alone; the bin is a function of that owner's rows. Bins are public
+groups and every owner is in one of them, so ownership, sensitivity and noise are those of COUNT(DISTINCT owner) with κ = 1: the
+same passes plan it, the same `verify` checks it, the same engines answer it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from itertools import count
+from typing import TYPE_CHECKING
+
+from shoal.errors import InternalError
+from shoal.plan import nodes
+from shoal.plan.aggregates import CountOwners
+from shoal.plan.expressions import Column, Expression, Literal
+from shoal.plan.nodes import Field, Node, RowAggregate
+from shoal.plan.releases import AggregateCall, Options, PrivateSelect
+from shoal.plan.types import DOUBLE, INTEGER, Kind, Type
+from shoal.sql import functions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from fractions import Fraction
+
+    from shoal.plan.limits.sought import Sought
+
+
+def histogram_select(select: PrivateSelect, sought: Sought, prefix: str, epsilon: Fraction) -> PrivateSelect:
+    """The private SELECT that counts owners by bin, with the ε that it may spend."""
+    maker = _Maker(select, prefix)
+    of_owner = maker.per_owner(sought)
+    bin_ = maker.field(INTEGER)
+    key = _bin(sought, of_owner.top, of_owner.bottom)
+    listed = nodes.Values(tuple((place,) for place in sought.bins), (maker.field(INTEGER),))
+    options = Options(
+        select.options.clause, epsilon, None, max_groups_per_owner=1, strategy="PUBLIC_GROUPS", noise="LAPLACE"
+    )
+    call = AggregateCall(maker.field(INTEGER), CountOwners(), None, "none")
+    return PrivateSelect(
+        of_owner.node, ((bin_, key),), (call,), options, listed, "every bin is counted", (), select.position
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _OfOwner:
+    """One row per owner, and the quotient top/bottom that is put into a bin."""
+
+    node: Node
+    top: Expression
+    bottom: Expression
+
+
+def _bin(sought: Sought, top: Expression, bottom: Expression) -> Expression:
+    """The number of the first edge e with top ≤ e·bottom; no division, so that nothing is rounded."""
+    real = top.type.kind is Kind.DOUBLE
+
+    def reaches(edge: Fraction) -> Expression:
+        literal = Literal(float(edge), DOUBLE) if real else Literal(int(edge), INTEGER)
+        return functions.resolve("less_equal", [top, functions.resolve("multiply", [bottom, literal], None)], None)
+
+    branches = [(reaches(edge), Literal(place, INTEGER)) for place, edge in enumerate(sought.edges)]
+    return functions.case(branches, Literal(len(sought.edges), INTEGER), None)
+
+
+class _Maker:
+    """Builds the relations below one histogram, with symbols that no other part of the statement has."""
+
+    def __init__(self, select: PrivateSelect, prefix: str) -> None:
+        if select.input.owner is None:
+            raise InternalError("limits are sought of rows that belong to nobody")
+        self._select = select
+        self._symbols: Iterator[str] = (f"{prefix}_{i}" for i in count())
+
+    def field(self, type_: Type) -> Field:
+        """A new field without a name."""
+        return Field("", next(self._symbols), type_.plain())
+
+    def per_owner(self, sought: Sought) -> _OfOwner:
+        """One row for each owner."""
+        owner, keys, argument, rows = self._rows(sought)
+        pairs, size = self._pairs(sought, owner, keys, argument, rows)
+        of_pair = Column(size.symbol, size.type)
+        squares = functions.resolve("multiply", [of_pair, of_pair], None)
+        last, first = nodes.field_of(pairs, pairs.owner or ""), self.field(owner.type)
+        top, bottom = self.field(size.type), self.field(size.type)
+        if sought.kind == "groups":
+            items = ((top, _aggregate("COUNT")), (bottom, _aggregate("MAX", Literal(1, INTEGER))))
+        else:
+            items = ((top, _aggregate("SUM", squares)), (bottom, _aggregate("SUM", of_pair)))
+        node = nodes.Aggregate(pairs, ((first, Column(last.symbol, last.type)),), items, first.symbol)
+        return _OfOwner(node, Column(top.symbol, top.type), Column(bottom.symbol, bottom.type))
+
+    def _rows(self, sought: Sought) -> tuple[Field, list[Field], Field | None, Node]:
+        """The rows of the query with owner, keys and the aggregate's argument; listed groups only, where there is a list."""
+        select, below = self._select, self._select.input
+        owner = nodes.field_of(below, below.owner or "")
+        mine = self.field(owner.type)
+        items: list[tuple[Field, Expression]] = [(mine, Column(owner.symbol, owner.type))]
+        keys = [self.field(value.type) for _, value in select.keys]
+        items += [(field, value) for field, (_, value) in zip(keys, select.keys, strict=True)]
+        value = select.aggregates[sought.calls[0]].aggregate.argument if sought.calls else None
+        argument = None if value is None else self.field(value.type)
+        if argument is not None and value is not None:
+            items.append((argument, value))
+        rows: Node = nodes.Project(below, tuple(items), mine.symbol)
+        if select.public_groups is not None:
+            rows = self._listed(rows, keys, select.public_groups)
+        return mine, keys, argument, rows
+
+    @staticmethod
+    def _listed(rows: Node, keys: list[Field], groups: Node) -> Node:
+        same = [
+            functions.resolve(
+                "is_not_distinct_from",
+                [Column(k.symbol, k.type), functions.resolve_cast(Column(g.symbol, g.type), k.type, None)],
+                None,
+            )
+            for k, g in zip(keys, groups.fields, strict=True)
+        ]
+        condition = reduce(lambda a, b: functions.resolve("and", [a, b], None), same)
+        return nodes.Join(rows, groups, "semi", condition, rows.owner)
+
+    def _pairs(
+        self, sought: Sought, owner: Field, keys: list[Field], argument: Field | None, rows: Node
+    ) -> tuple[Node, Field]:
+        """One row for each owner and group, and its size: rows, different values, or the sum without its sign."""
+        mine = self.field(owner.type)
+        grouped = tuple((self.field(key.type), Column(key.symbol, key.type)) for key in keys)
+        value = None if argument is None else Column(argument.symbol, argument.type)
+        if sought.kind == "sum":
+            assert value is not None  # noqa: S101 - a sum has an argument
+            aggregate = _aggregate("SUM", functions.resolve_cast(value, DOUBLE, None))
+        elif sought.kind == "values":
+            assert value is not None  # noqa: S101 - so have different values
+            aggregate = _aggregate("COUNT", value, distinct=True)
+        else:
+            aggregate = _aggregate("COUNT", *([] if value is None else [value]))
+        size = self.field(aggregate.type)
+        keyed = ((mine, Column(owner.symbol, owner.type)), *grouped)
+        pairs: Node = nodes.Aggregate(rows, keyed, ((size, aggregate),), mine.symbol)
+        if sought.kind != "sum":
+            return pairs, size
+        last, absolute = self.field(owner.type), self.field(DOUBLE)
+        without_sign = functions.resolve("abs", [Column(size.symbol, DOUBLE)], None)
+        items = ((last, Column(mine.symbol, mine.type)), (absolute, without_sign))
+        return nodes.Project(pairs, items, last.symbol), absolute
+
+
+def _aggregate(name: str, *arguments: Expression, distinct: bool = False) -> RowAggregate:
+    function, type_ = functions.owner_aggregate(name, [a.type for a in arguments], None)
+    return RowAggregate(function, arguments, type_, distinct)

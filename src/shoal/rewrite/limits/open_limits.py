@@ -1,0 +1,137 @@
+"""Which limits nobody named, what stands in for them where nothing can be found, and how they become constants of a SELECT."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shoal.params import Bounds
+from shoal.plan import aggregates
+from shoal.plan.limits.sought import GROUP_EDGES, ROW_EDGES, SUM_EDGES, Limits, Sought
+
+if TYPE_CHECKING:
+    from shoal.plan.releases import AggregateCall, PrivateSelect
+
+PRIOR_GROUPS, PRIOR_ROWS, PRIOR_VALUES = 5, 5, 8
+FEW_GROUPS = 10
+"""Up to so many possible groups, an owner counts in all of them where nothing can be found."""
+
+
+def open_limits(select: PrivateSelect, cap: int | None, *, one_row: bool = False) -> tuple[Sought, ...]:
+    """What has to be sought; nothing where limits were named, or are known for free."""
+    options = select.options
+    if not options.find_limits or options.max_rows_per_owner is not None:
+        return ()
+    sought = []
+    if select.keys and options.max_groups_per_owner is None and (cap is None or cap > 1):
+        sought.append(Sought("groups", tuple(Fraction(edge) for edge in group_candidates(cap))))
+    if one_row or options.inferred_bounds == "PER_GROUP":
+        return tuple(sought)
+    found: dict[object, Sought] = {}
+    for place, call in enumerate(select.aggregates):
+        kind = _kind(call)
+        if kind is None:
+            continue
+        about = (kind, call.aggregate.argument)
+        known = found.get(about)
+        found[about] = (
+            replace(known, calls=(*known.calls, place))
+            if known is not None
+            else Sought(kind, _edges(kind, call), (place,))
+        )
+    return (*sought, *found.values())
+
+
+def group_candidates(cap: int | None) -> tuple[int, ...]:
+    """Candidates for κ, up to the first that is no smaller than what is possible."""
+    if cap is None:
+        return GROUP_EDGES
+    below = [edge for edge in GROUP_EDGES if edge < cap]
+    return (*below, cap) if len(below) < len(GROUP_EDGES) else GROUP_EDGES
+
+
+def _kind(call: AggregateCall) -> str | None:
+    match call.aggregate:
+        case aggregates.CountRows(rows=None) if call.bounds is None:
+            return "rows"
+        case aggregates.Sum(rows=None) if call.bounds is None or call.bounds_source == "one row":
+            return "sum"
+        case aggregates.CountDistinct() if call.rows_left_open:
+            return "values"
+        case aggregates.Variance() | aggregates.Quantile() | aggregates.Quantiles() if call.rows_left_open:
+            return "rows"
+    return None
+
+
+def _edges(kind: str, call: AggregateCall) -> tuple[Fraction, ...]:
+    if kind != "sum":
+        return tuple(Fraction(edge) for edge in ROW_EDGES)
+    whole = isinstance(call.aggregate, aggregates.Sum) and call.aggregate.is_integer
+    edges = tuple(edge * _unit(call) for edge in SUM_EDGES)
+    return tuple(edge for edge in edges if edge >= 1) if whole else edges
+
+
+def _unit(call: AggregateCall) -> Fraction:
+    """The size of one row, where the catalog tells: a power of two, so that edges are exact."""
+    size = max(abs(call.bounds.lower), abs(call.bounds.upper)) if call.bounds is not None else Fraction(1)
+    power = size.numerator.bit_length() - size.denominator.bit_length()
+    return Fraction(2) ** power if size else Fraction(1)
+
+
+def prior_limits(select: PrivateSelect, sought: tuple[Sought, ...], cap: int | None) -> Limits:
+    """Limits from public knowledge alone; a sum without bounds of one row has none."""
+    groups = prior_groups(select, cap)
+    of_call: list[Fraction | None] = [None] * len(select.aggregates)
+    for limit in sought:
+        for place in limit.calls:
+            of_call[place] = prior_of(limit.kind, select.aggregates[place])
+    return Limits(groups, tuple(of_call))
+
+
+def prior_groups(select: PrivateSelect, cap: int | None) -> int:
+    """κ where it is not sought or not found."""
+    if not select.keys:
+        return 1
+    if select.options.max_groups_per_owner is not None:
+        return select.options.max_groups_per_owner
+    return cap if cap is not None and cap <= FEW_GROUPS else PRIOR_GROUPS
+
+
+def prior_of(kind: str, call: AggregateCall) -> Fraction | None:
+    """The limit of one aggregate where it is not found."""
+    if kind == "rows":
+        return Fraction(PRIOR_ROWS)
+    if kind == "values":
+        return Fraction(PRIOR_VALUES)
+    if call.bounds is None:
+        return None
+    return PRIOR_ROWS * max(abs(call.bounds.lower), abs(call.bounds.upper), Fraction(1, 2**20))
+
+
+def with_limits(select: PrivateSelect, limits: Limits, epsilon: Fraction) -> PrivateSelect:
+    """The SELECT with limits as constants, to be planned like one in which the analyst had named them."""
+    options = replace(
+        select.options, epsilon=epsilon, max_groups_per_owner=limits.groups if select.keys else None, find_limits=False
+    )
+    if not select.keys:
+        options = replace(options, max_groups_per_owner=select.options.max_groups_per_owner)
+    calls = tuple(_limited(call, limit) for call, limit in zip(select.aggregates, limits.of_call, strict=True))
+    return replace(select, options=options, aggregates=calls)
+
+
+def _limited(call: AggregateCall, limit: Fraction | None) -> AggregateCall:
+    aggregate = call.aggregate
+    if limit is None:
+        # A sum that was sought and not found: bounds of one row would not hold it, so they are found in step two.
+        return replace(call, bounds=None, bounds_source="inferred") if call.bounds_source == "one row" else call
+    if isinstance(aggregate, aggregates.CountRows):
+        return replace(call, bounds=Bounds(Fraction(0), limit), bounds_source="found")
+    if isinstance(aggregate, aggregates.Sum):
+        positive = call.bounds is not None and call.bounds.lower >= 0
+        return replace(call, bounds=Bounds(Fraction(0) if positive else -limit, limit), bounds_source="found")
+    if isinstance(
+        aggregate, aggregates.CountDistinct | aggregates.Variance | aggregates.Quantile | aggregates.Quantiles
+    ):
+        return replace(call, aggregate=replace(aggregate, rows=int(limit)), rows_left_open=False)
+    return call

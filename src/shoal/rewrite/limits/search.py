@@ -1,0 +1,154 @@
+"""Plans in two steps: noisy histograms find limits, then an ordinary plan has them as constants and the rest of ε.
+
+Everything that step two may be is made and verified here, before anything is charged; the largest loss is charged. Limits other
+than κ scale the noise and not the loss: small stand-ins hold their place, and the plan that is run in the end is checked against
+what was charged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+from typing import TYPE_CHECKING
+
+from shoal.accounting.accountants import Loss, plan_loss
+from shoal.plan import aggregates
+from shoal.plan.limits.sought import Limits, Search
+from shoal.rewrite.limits.histograms import histogram_select
+from shoal.rewrite.limits.open_limits import group_candidates, open_limits, prior_groups, prior_limits, with_limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from shoal.plan.limits.sought import Sought
+    from shoal.plan.releases import PrivateSelect, SelectPlan
+
+    Planned = Callable[[PrivateSelect], SelectPlan]
+
+SHARE, SHARE_OF_MANY = Fraction(1, 10), Fraction(1, 20)
+"""Of ε, for all histograms together; the smaller one where ε·population is at least MANY."""
+MANY = 50_000
+FEWEST_PER_LIMIT = 100
+"""ε·population below this for each limit: a histogram would find nothing, and prior limits are taken."""
+MARGIN = Fraction(65, 64)
+"""On ρ: limits that scale the noise round it by a trifle."""
+STAND_IN = Fraction(2)
+
+
+@dataclass(frozen=True, slots=True)
+class Public:
+    """What is public about a query: owners in about all, groups that are possible."""
+
+    population: int | None
+    cap: int | None
+    one_row: bool = False
+    """Whether an owner has one row at most."""
+
+
+def plan_with_limits(
+    select: PrivateSelect, planned: Planned, remembered: Planned, public: Public, prefix: str
+) -> SelectPlan:
+    """The plan of a SELECT; with a search in front of it where limits are open and can be found.
+
+    What a search may choose from is planned by `remembered`, all else by `planned`.
+    """
+    if public.one_row:
+        public = replace(public, cap=1)
+    sought = open_limits(select, public.cap, one_row=public.one_row)
+    epsilon = select.options.epsilon
+    if not sought:
+        known = Limits(prior_groups(select, public.cap), (None,) * len(select.aggregates))
+        return planned(with_limits(select, known, epsilon) if select.options.find_limits else select)
+    if _has_fixed_parts(select) or is_too_few(epsilon, public.population, len(sought)):
+        return _with_prior(select, sought, planned, public)
+    share = SHARE_OF_MANY if public.population is not None and epsilon * public.population >= MANY else SHARE
+    each = share * epsilon / len(sought)
+    histograms = tuple(
+        remembered(histogram_select(select, limit, f"{prefix}h{number}", each)) for number, limit in enumerate(sought)
+    )
+    rest = epsilon - share * epsilon
+    stand_ins = stand_ins_of(select, sought, public.cap)
+    choices = tuple(remembered(with_limits(select, limits, rest)) for limits in stand_ins)
+    example = choices[_example(choices, prior_groups(select, public.cap))]
+    search = Search(sought, histograms, choices, rest)
+    events = (*(event for histogram in histograms for event in histogram.events), *example.events)
+    numerical = any(choice.composition == "pld" for choice in choices)
+    return replace(example, select=select, search=search, events=events, composition="pld" if numerical else "basic")
+
+
+def _has_fixed_parts(select: PrivateSelect) -> bool:
+    """Where parts of ε are fixed in the query, there is none left for a search."""
+    return select.options.selection_epsilon is not None or any(call.epsilon is not None for call in select.aggregates)
+
+
+def is_too_few(epsilon: Fraction, population: int | None, limits: int) -> bool:
+    """Whether so few owners leave nothing to be found."""
+    return population is not None and epsilon * population < FEWEST_PER_LIMIT * limits
+
+
+def _with_prior(select: PrivateSelect, sought: tuple[Sought, ...], planned: Planned, public: Public) -> SelectPlan:
+    plan = planned(with_limits(select, prior_limits(select, sought, public.cap), select.options.epsilon))
+    why = (
+        "a part of epsilon is fixed in the query"
+        if _has_fixed_parts(select)
+        else f"about {public.population:,} owners are too few to find them"
+    )
+    note = f"Limits that nobody named are public guesses, because {why}."
+    return replace(plan, select=replace(plan.select, notes=(*plan.select.notes, note)))
+
+
+def stand_ins_of(select: PrivateSelect, sought: Sequence[Sought], cap: int | None) -> list[Limits]:
+    """Every κ that can be found, with stand-ins for the other limits in every way that makes another plan.
+
+    COUNT(*) of one row of each owner is a count of owners, which can also select groups; a sum without bounds looks for them.
+    """
+    open_groups = next((limit for limit in sought if limit.kind == "groups"), None)
+    groups = group_candidates(cap) if open_groups is not None else (prior_groups(select, cap),)
+    places = [(limit.kind, place) for limit in sought for place in limit.calls]
+    once = [place for kind, place in places if kind == "rows" and is_count_of_all(select, place)]
+    sums = [place for kind, place in places if kind == "sum" and select.aggregates[place].bounds is None]
+    found = []
+    for kappa, one_row, without in product(
+        groups, (False, True) if once else (False,), (False, True) if sums else (False,)
+    ):
+        of_call: list[Fraction | None] = [None] * len(select.aggregates)
+        for _, place in places:
+            of_call[place] = Fraction(1) if one_row and place in once else STAND_IN
+        for place in sums if without else ():
+            of_call[place] = None
+        found.append(Limits(kappa, tuple(of_call)))
+    return found
+
+
+def is_count_of_all(select: PrivateSelect, place: int) -> bool:
+    """Whether an aggregate is COUNT(*)."""
+    aggregate = select.aggregates[place].aggregate
+    return isinstance(aggregate, aggregates.CountRows) and aggregate.argument is None
+
+
+def _example(choices: Sequence[SelectPlan], groups: int) -> int:
+    """The choice that explains best what may come out: the κ that would be guessed."""
+    distances = [abs(choice.contribution.groups - groups) for choice in choices]
+    return distances.index(min(distances))
+
+
+def loss_of_select(plan: SelectPlan) -> Loss:
+    """What a SELECT costs: that of its releases; with a search, of step one and of the worst that step two can be."""
+    search = plan.search
+    if search is None:
+        return plan_loss(plan.events)
+    first = plan_loss([event for histogram in search.histograms for event in histogram.events])
+    second = largest([plan_loss(choice.events) for choice in search.choices])
+    rho, rho_delta = (a + b for a, b in zip(first.zcdp, second.zcdp, strict=True))
+    return Loss(first.epsilon + second.epsilon, first.delta + second.delta, rho, rho_delta)
+
+
+def largest(losses: Sequence[Loss]) -> Loss:
+    """A loss that none of them exceeds in anything, with the margin on ρ."""
+    return Loss(
+        max(loss.epsilon for loss in losses),
+        max(loss.delta for loss in losses),
+        MARGIN * max(loss.zcdp[0] for loss in losses),
+        max(loss.zcdp[1] for loss in losses),
+    )

@@ -1,0 +1,147 @@
+"""Whether a search keeps what it promises: step one and any step two together cost no more than was asked, whatever is found.
+
+Every plan that may be run is the asked SELECT with limits as constants and less ε; nothing else of it may differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shoal.accounting.accountants import Loss
+from shoal.accounting.events import LaplaceNoise
+from shoal.plan import aggregates
+from shoal.plan.measures import OwnerCount
+from shoal.plan.nodes import Values
+from shoal.rewrite.verify.asked import check_asked
+from shoal.rewrite.verify.charges import check_events, check_noises, loss_of
+from shoal.rewrite.verify.requirement import require
+
+if TYPE_CHECKING:
+    from shoal.plan.limits.sought import Search, Sought
+    from shoal.plan.releases import AggregateCall, SelectPlan
+
+ROUNDING = Fraction(65, 64)
+"""What ρ is charged more than the choices cost: limits that are found round the noise by a trifle."""
+_LIMITED = (aggregates.CountDistinct, aggregates.Variance, aggregates.Quantile, aggregates.Quantiles)
+
+
+def check_search(plan: SelectPlan) -> None:
+    """Both steps of a plan that finds limits first."""
+    search = plan.search
+    require(search is not None, "limits that nobody seeks")
+    assert search is not None  # noqa: S101 - just required
+    require(plan.select.options.find_limits, "limits are sought that were given")
+    for limit, histogram in zip(search.sought, search.histograms, strict=True):
+        _check_histogram(limit, histogram)
+    for choice in search.choices:
+        check_choice(plan, choice)
+    example = replace(plan, search=None)
+    same = (
+        replace(example, select=choice.select, events=choice.events, composition=choice.composition) == choice
+        for choice in search.choices
+    )
+    require(any(same), "a plan explains itself by a step that cannot be taken")
+    known = (*(e for histogram in search.histograms for e in histogram.events),)
+    require(plan.events[: len(known)] == known, "what step one draws is not told")
+    require(
+        any(plan.events[len(known) :] == choice.events for choice in search.choices), "what step two draws is not told"
+    )
+    numerical = any(choice.composition == "pld" for choice in search.choices)
+    require(plan.composition == ("pld" if numerical else "basic"), "losses are added up otherwise than is told")
+    _check_epsilon(plan, search)
+
+
+def _check_histogram(limit: Sought, plan: SelectPlan) -> None:
+    """Owners counted in listed bins, each in one, with Laplace noise."""
+    require(plan.search is None and plan.selection is None, "a histogram is found in one step")
+    groups = plan.select.public_groups
+    bins = tuple((place,) for place in limit.bins)
+    require(isinstance(groups, Values) and groups.rows == bins, "bins that are not listed")
+    counts = [release.measure for release in plan.releases]
+    require(counts == [OwnerCount()] and not plan.histograms, "a histogram counts owners, and nothing else")
+    require(isinstance(plan.releases[0].noise, LaplaceNoise), "a histogram of limits has Laplace noise")
+    require(plan.contribution.grouped and plan.contribution.groups == 1, "an owner in more than one bin")
+
+
+def _check_epsilon(plan: SelectPlan, search: Search) -> None:
+    spent = sum((histogram.select.options.epsilon for histogram in search.histograms), Fraction(0))
+    require(spent > 0 and search.epsilon > 0, "a step that costs nothing")
+    require(spent + search.epsilon <= plan.select.options.epsilon, "both steps cost more than was asked")
+
+
+def check_choice(plan: SelectPlan, choice: SelectPlan) -> None:
+    """One plan that step two may run: the asked SELECT with limits, and the ε of step two."""
+    search, asked, options = plan.search, plan.select, choice.select.options
+    require(search is not None and choice.search is None, "a search inside a search")
+    assert search is not None  # noqa: S101 - just required
+    wanted = replace(asked.options, find_limits=False, epsilon=search.epsilon)
+    require(replace(options, max_groups_per_owner=None) == replace(wanted, max_groups_per_owner=None), "other options")
+    given = asked.options.max_groups_per_owner
+    require(given is None or options.max_groups_per_owner == given, "groups per owner that were given are not kept")
+    stripped = replace(choice.select, options=asked.options, aggregates=asked.aggregates)
+    require(stripped == asked, "step two asks something else")
+    require(len(choice.select.aggregates) == len(asked.aggregates), "step two has other aggregates")
+    for before, after in zip(asked.aggregates, choice.select.aggregates, strict=True):
+        require(_unlimited(before) == _unlimited(after), "step two has other aggregates")
+        _check_given(before, after)
+    check_asked(choice)
+    check_noises(choice)
+    check_events(choice)
+    loss_of(choice)
+
+
+def _check_given(before: AggregateCall, after: AggregateCall) -> None:
+    """Limits that were given are kept; what was left open had nothing in its place."""
+    could_be_open = isinstance(before.aggregate, aggregates.CountRows | aggregates.Sum)
+    given = not could_be_open or (before.bounds is not None and before.bounds_source != "one row")
+    require(not given or after.bounds == before.bounds, "bounds that were given are not kept")
+    if isinstance(before.aggregate, _LIMITED):
+        kept = before.aggregate.rows == 1 if before.rows_left_open else before.aggregate == after.aggregate
+        require(kept, "rows of each owner that were given are not kept")
+
+
+def _unlimited(call: AggregateCall) -> AggregateCall:
+    """An aggregate without what a limit may change: rows, where they were left open, and bounds."""
+    counted = call.aggregate
+    if isinstance(counted, _LIMITED):
+        counted = replace(counted, rows=1)
+    return replace(call, aggregate=counted, bounds=None, bounds_source="", rows_left_open=False)
+
+
+def loss_of_search(plan: SelectPlan) -> Loss:
+    """What is charged for both steps: all of step one, and the largest loss of step two in each currency."""
+    search = plan.search
+    assert search is not None  # noqa: S101 - asked of searches only
+    first = [loss_of(histogram) for histogram in search.histograms]
+    second = worst_of(search)
+    return Loss(
+        sum((loss.epsilon for loss in first), second.epsilon),
+        sum((loss.delta for loss in first), second.delta),
+        sum((loss.zcdp[0] for loss in first), second.zcdp[0]),
+        sum((loss.zcdp[1] for loss in first), second.zcdp[1]),
+    )
+
+
+def worst_of(search: Search) -> Loss:
+    """What step two may cost at most."""
+    losses = [loss_of(choice) for choice in search.choices]
+    rho = ROUNDING * max(loss.zcdp[0] for loss in losses)
+    return Loss(
+        max(loss.epsilon for loss in losses),
+        max(loss.delta for loss in losses),
+        rho,
+        max(loss.zcdp[1] for loss in losses),
+    )
+
+
+def verify_found(plan: SelectPlan, found: SelectPlan) -> SelectPlan:
+    """The plan of step two with limits that were found, if it is one of those that were charged for; else an internal error."""
+    check_choice(plan, found)
+    assert plan.search is not None  # noqa: S101 - required by check_choice
+    cost, charged = loss_of(found), worst_of(plan.search)
+    require(cost.epsilon <= charged.epsilon and cost.delta <= charged.delta, "step two costs more than was charged")
+    within = all(a <= b for a, b in zip(cost.zcdp, charged.zcdp, strict=True))
+    require(within or plan.composition == "pld", "step two costs more than was charged in zCDP")
+    return found

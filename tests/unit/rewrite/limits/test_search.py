@@ -1,0 +1,172 @@
+"""Limits that nobody named are found in two steps under one charge that depends on nothing but the query."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import shoal
+from shoal.accounting.accountants import plan_loss
+from shoal.errors import InternalError
+from shoal.rewrite.limits.choosing import find
+from shoal.rewrite.pipeline import plan_select
+from shoal.rewrite.verify.searches import loss_of_search, verify_found
+
+CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
+OWNERS, GROUPS = 2000, 6
+
+
+def tables(owners=OWNERS, rows=2):
+    """Every owner has so many rows in each of three groups of six."""
+    uid, turn, _ = np.meshgrid(np.arange(owners), np.arange(3), np.arange(rows), indexing="ij")
+    uid, turn = uid.ravel(), turn.ravel()
+    place = (uid + turn) % GROUPS
+    return {
+        "visits": pa.table({"uid": uid, "place": place, "item": np.arange(len(uid)), "spend": np.ones(len(uid)) * 8})
+    }
+
+
+def connected(defaults=None, facts=None, data=None):
+    catalog = {
+        "tables": {"visits": {"owner": "uid", "columns": facts or {}}},
+        "defaults": {"epsilon": 2.0, "delta": 1e-6} | (defaults or {}),
+    }
+    return shoal.connect(data or tables(), catalog=catalog)
+
+
+def kinds(plan):
+    search = plan.selects[0].search
+    return None if search is None else [sought.kind for sought in search.sought]
+
+
+@pytest.mark.parametrize(
+    ("sql", "sought"),
+    [
+        ("SELECT place, COUNT(*) FROM visits GROUP BY place", ["groups", "rows"]),
+        ("SELECT COUNT(*) FROM visits", ["rows"]),
+        ("SELECT SUM(spend) FROM visits", ["sum"]),
+        ("SELECT COUNT(DISTINCT item) FROM visits", ["values"]),
+        ("SELECT MEDIAN(spend) FROM visits", ["rows"]),
+        ("SELECT COUNT(DISTINCT uid) FROM visits", None),
+        (f"{CLAUSE}(epsilon = 1, max_groups_contributed = 2, delta = 1e-6) place, COUNT(*) FROM visits GROUP BY place", None),
+        (f"{CLAUSE}(epsilon = 1, delta = 1e-6) place, COUNT(DISTINCT uid) FROM visits GROUP BY place", ["groups"]),
+        (f"{CLAUSE}(epsilon = 1, kappa = AUTO, delta = 1e-6) place, COUNT(DISTINCT uid) FROM visits GROUP BY place", ["groups"]),
+        (f"{CLAUSE}(epsilon = 1, max_rows_contributed = 9, delta = 1e-6) place, COUNT(*) FROM visits GROUP BY place", None),
+    ],
+)  # fmt: skip
+def test_what_nobody_named_is_sought_and_nothing_else(sql, sought):
+    assert kinds(connected().plan(sql)) == sought
+
+
+def test_a_catalog_says_auto_by_name():
+    session = connected({"max_groups_per_owner": "auto"})
+    assert kinds(session.plan("SELECT place, COUNT(DISTINCT uid) FROM visits GROUP BY place")) == ["groups"]
+
+
+@pytest.mark.parametrize(
+    ("key", "largest"),
+    [
+        ("place = 2", 3),
+        ("CASE WHEN place > 3 THEN 'far' ELSE 'near' END", 3),
+        ("EXTRACT(month FROM DATE '2026-01-01' + place)", 13),
+    ],
+)
+def test_candidates_end_at_what_is_possible(key, largest):
+    plan = connected().plan(f"SELECT {key} AS k, COUNT(DISTINCT uid) FROM visits GROUP BY k")
+    assert max(choice.contribution.groups for choice in plan.selects[0].search.choices) == largest
+
+
+def test_few_owners_get_public_guesses_and_are_told():
+    result = connected({"population": 60}, data=tables(60)).query("SELECT place, COUNT(*) FROM visits GROUP BY place")
+    said = " ".join(result.notes)
+    assert "public guesses" in said
+    assert "at most 5 groups" in said
+
+
+def test_both_steps_add_up_to_what_was_asked():
+    plan = connected().plan("SELECT place, COUNT(*), SUM(spend) FROM visits GROUP BY place")
+    search = plan.selects[0].search
+    first = sum(histogram.select.options.epsilon for histogram in search.histograms)
+    assert first == Fraction(2, 10)
+    assert first + search.epsilon == plan.epsilon == 2
+    assert plan.loss.epsilon <= 2
+    assert plan.loss == loss_of_search(plan.selects[0])
+    steps = [plan_loss(choice.events).zcdp[0] for choice in search.choices]
+    assert plan.loss.zcdp[0] > max(steps)
+
+
+def test_limits_that_are_found_are_those_of_the_data():
+    answers = [connected().query("SELECT place, COUNT(*) AS n FROM visits GROUP BY place") for _ in range(3)]
+    # each histogram has 2,000 owners in one bin, and noise of scale 10: the next bin's noise may add one candidate, not two
+    for answer in answers:
+        said = " ".join(answer.notes)
+        assert any(f"at most {groups} groups" in said for groups in (3, 5))
+        assert any(f"at most {rows} rows of each owner in each group" in said for rows in (2, 4))
+        assert len(answer) == GROUPS
+
+
+@pytest.mark.parametrize("counts", ["heavy", "nothing", "negative", "everything"])
+def test_whatever_comes_out_of_step_one_has_a_plan_that_was_charged(counts):
+    plan = (
+        connected()
+        .plan("SELECT place, COUNT(*), SUM(spend), COUNT(DISTINCT item) FROM visits GROUP BY place")
+        .selects[0]
+    )
+    sizes = [len(sought.bins) for sought in plan.search.sought]
+    made = {
+        "heavy": [[5000.0 * (place == size - 1) for place in range(size)] for size in sizes],
+        "nothing": [[0.0] * size for size in sizes],
+        "negative": [[-1e6] * size for size in sizes],
+        "everything": [[1e6] * size for size in sizes],
+    }[counts]
+    found = find(plan, made, lambda select: plan_select(select, "basic"))
+    assert verify_found(plan, found.plan) is found.plan
+
+
+def test_a_step_two_that_costs_more_than_was_charged_is_refused():
+    plan = connected().plan("SELECT place, COUNT(*) FROM visits GROUP BY place").selects[0]
+    dear = plan_select(
+        replace(
+            plan.search.choices[0].select, options=replace(plan.search.choices[0].select.options, epsilon=Fraction(2))
+        ),
+        "basic",
+    )
+    with pytest.raises(InternalError):
+        verify_found(plan, dear)
+
+
+def test_a_plan_that_fails_between_the_steps_gives_way_to_one_that_was_verified():
+    plan = connected().plan("SELECT place, COUNT(*) FROM visits GROUP BY place").selects[0]
+
+    def fails(_):
+        raise InternalError("no plan")
+
+    counts = [[3000.0 * (place == 2) for place in sought.bins] for sought in plan.search.sought]
+    assert find(plan, counts, fails).plan in plan.search.choices
+
+
+def test_an_explanation_tells_both_steps():
+    text = str(connected().explain("SELECT place, COUNT(*) FROM visits GROUP BY place"))
+    assert "step one: groups per owner" in text
+    assert "step two: ε = 1.8" in text
+
+
+def test_the_far_end_counts_what_lies_beyond_the_limits():
+    heavy = tables(1500, 1)["visits"]
+    number = np.arange(16000)
+    columns = {"uid": number // 400, "place": number * 0, "item": number, "spend": np.ones(16000)}
+    many = pa.table(columns)
+    session = connected(data={"visits": pa.concat_tables([heavy, many.cast(heavy.schema)])})
+    row = session.query("SELECT COUNT(*) AS n FROM visits").intervals().to_dicts()[0]
+    assert row["n_low"] == row["n_noise_low"]
+    assert row["n_high"] > row["n_noise_high"]
+
+
+def test_bytes_keep_the_whole_interval():
+    result = connected().query("SELECT COUNT(*) AS n FROM visits")
+    again = shoal.Result.from_bytes(result.to_bytes())
+    assert again.intervals(0.9).to_dicts() == result.intervals(0.9).to_dicts()
