@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 MAX_DOMAIN_VALUES = 100_000
 MAX_GROUPS_PER_OWNER = 10**6
 LONGEST_QUERY_SECONDS = Fraction(300)
-MIN_EPSILON_PER_QUERY = Fraction(1, 100)
-"""Where a ledger has a budget: it bounds how many queries the budget can pay for, and with it what failures can tell."""
 EACH_ROW = "each row"
 """What a catalog writes for the owner where one row is one person."""
 CARRIED_OWNER = "(owner)"
@@ -132,7 +130,7 @@ class Defaults:
         """The least ε of one query: what the catalog says, else 0.01 where a budget counts queries by their price."""
         if self.min_epsilon_per_query is not None:
             return self.min_epsilon_per_query
-        return MIN_EPSILON_PER_QUERY if has_budget else None
+        return params.MIN_EPSILON_PER_QUERY if has_budget else None
 
     @property
     def answers_plain_sql(self) -> bool:
@@ -178,6 +176,8 @@ class Catalog:
             raise _wrong(f"The catalog file {str(path)!r} cannot be read.", "shoal init writes a first one.") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise _wrong(f"The catalog file {str(path)!r} is not valid TOML: {error}.") from None
+        except ValueError:
+            raise _wrong(f"The catalog file {str(path)!r} cannot be read: a name or a number in it is none.") from None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Catalog:

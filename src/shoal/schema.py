@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.catalog import CARRIED_OWNER, Catalog, Table, fold
+from shoal.engines.base import EngineFailure
 from shoal.errors import ShoalError
 from shoal.plan.public_facts import PublicFacts
 from shoal.plan.types import TEXT, Kind, Type
@@ -29,10 +30,10 @@ def frozen_schemas(engine: Engine, catalog: Catalog) -> tuple[dict[str, Schema],
     schemas: dict[str, Schema] = {}
     for key, table in catalog.tables.items():
         if table.view is not None:
-            columns = engine.add_view(table.name, table.view, trusted=table.public or table.trusted_view)
+            columns = engine.add_view(table.name, table.view, trusted=table.trusted_view)
         elif key in found:
             columns = found[key]
-            if not (table.public or table.trusted_view):
+            if not table.trusted_view:
                 engine.refuse_fragile_view(table.name)
         elif not found:
             schemas[key] = _from_facts(table)
@@ -52,7 +53,15 @@ def frozen_schemas(engine: Engine, catalog: Catalog) -> tuple[dict[str, Schema],
     for key in _owners_first(catalog):
         schemas[key] = _with_owner(engine, catalog, catalog.tables[key], schemas, exists=key in engine.tables())
     public = [t.name for k, t in catalog.tables.items() if t.public and (k in found or t.view is not None)]
-    return schemas, _counted(engine, {fold(name): schemas[fold(name)] for name in public})
+    try:
+        return schemas, _counted(engine, {fold(name): schemas[fold(name)] for name in public})
+    except EngineFailure:
+        pass
+    raise ShoalError(
+        "E_SOURCE",
+        "A public table or view cannot be read to its end.",
+        hint="Read it outside of shoal to see why. A value that is no number, or text that is not UTF-8, may be in it.",
+    )
 
 
 def _counted(engine: Engine, public: dict[str, Schema]) -> PublicFacts:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from copy import copy
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from shoal import params
-from shoal.accounting.spending.asking import Request, Terms
+from shoal.accounting.spending.asking import Request, Terms, kept_user
 from shoal.catalog import CARRIED_OWNER, Catalog, fold
 from shoal.errors import InternalError, ShoalError
 from shoal.explain import Explanation, explain_plan
@@ -24,7 +25,6 @@ from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from shoal.accounting.ledger import Ledger
     from shoal.engines.base import Engine
@@ -76,6 +76,7 @@ def connect(
         raise ShoalError("E_USAGE", "A session over data needs a catalog, and no token.", hint="shoal init writes one.")
     from shoal.engines.sources import open_source
 
+    kept_user(user)
     known = Catalog.load(catalog)
     book = _ledger(budget, ledger, accountant)
     return Session(open_source(source, known, buckets), known, book, user)
@@ -85,6 +86,8 @@ def _ledger(budget: tuple[Any, Any] | None, path: str | Path | None, accountant:
     from shoal.accounting.ledger import Ledger
 
     limit = params.budget(budget) if budget is not None else None
+    if path is not None and not isinstance(path, (str, Path)):
+        raise ShoalError("E_USAGE", "A ledger is named by its path or URL.", hint='Write ledger="budget.ledger".')
     if path is None:
         return Ledger.in_memory(limit, accountant or "basic")
     opened = Ledger.open(path) if limit is None else Ledger.create_or_open(path, limit, accountant or "basic")
@@ -251,7 +254,7 @@ class Session:
     def _planned(
         self, sql: str, epsilon: Fraction | None = None, composition: str = "basic"
     ) -> tuple[StatementPlan, bool]:
-        if composition not in {"basic", "pld"}:
+        if not isinstance(composition, str) or composition not in {"basic", "pld"}:
             raise ShoalError("E_USAGE", "composition must be 'basic' or 'pld'.")
         statement = parse(sql)
         try:

@@ -159,6 +159,9 @@ class Relation:
     columns: Columns
 
 
+POLICY_AGGREGATES = ("COUNT(*)", "SUM({n})", "AVG({n})", "COUNT({n})", "SUM({n}) FILTER (WHERE {f})", "MEDIAN(age)")
+
+
 class Grammar:
     """One random query after another, replayable from the seed."""
 
@@ -173,7 +176,9 @@ class Grammar:
             return self.mutated(self.dice.choice(corpus.CASES).sql)
         if kind < 0.2:
             return self.mutated(self.statement())
-        return self.statement()
+        if kind < 0.98:
+            return self.statement()
+        return self.under_policy() if kind < 0.995 else self.mutated(self.under_policy())
 
     # ---- statements ----------------------------------------------------------------------------------------------
 
@@ -450,6 +455,16 @@ class Grammar:
     def fresh(self) -> str:
         self._names += 1
         return f"q{self._names}"
+
+    def under_policy(self) -> str:
+        """SELECT WITH POLICY over the attributes of its domain, with conditions that may not fit it."""
+        columns = (("age", NUMBER), ("region", TEXT), ("uid", OWNER))
+        values = [self.filled(self.dice.choice(POLICY_AGGREGATES), columns, 1) for _ in range(self.dice.randint(1, 2))]
+        key = self.dice.choice(("", "", "region", "age", self.expression(NUMBER, columns, 1)))
+        where = self.dice.choice(("", f" WHERE {self.expression(FLAG, columns, 2)}"))
+        listed = ", ".join([*([f"{key} AS k"] if key else []), *values])
+        clause = f"SELECT WITH POLICY OPTIONS(policy = 'near', epsilon = {self.dice.choice(('0.5', '1', '2'))})"
+        return f"{clause} {listed} FROM customers{where}{' GROUP BY 1' if key else ''}"
 
     # ---- cutting to pieces ---------------------------------------------------------------------------------------
 

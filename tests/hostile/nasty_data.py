@@ -16,7 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CATALOG: dict[str, Any] = {
-    "tables": {"customers": {"owner": "uid"}, "visits": {"owner": "uid"}, "regions": {"public": True}}
+    "tables": {
+        "customers": {
+            "owner": "uid",
+            "policies": {
+                "near": {
+                    "domain": {"age": [0, 120], "region": ["north", "south", "east", "west"]},
+                    "secret": {"distance": {"age": 5}},
+                    "max_rows_per_owner": 1,
+                }
+            },
+        },
+        "visits": {"owner": "uid"},
+        "regions": {"public": True},
+    }
 }
 OWNER = 7
 REGIONS = ("north", "south", "east", "west")

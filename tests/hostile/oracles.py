@@ -26,7 +26,10 @@ def face_of(session: Session, sql: str) -> Face:
         answer = session.query(sql).to_arrow()
         status = "answered"
         columns = tuple((field.name, str(field.type)) for field in answer.schema)
-        assert answer.schema.metadata in (None, PROMISE), "a file would say more than the promise that it keeps"
+        promise = answer.schema.metadata or {}
+        assert promise.keys() <= PROMISE.keys(), "a file would say more than the promise that it keeps"
+        assert " WITH POLICY " in sql or promise in ({}, PROMISE), "the promise is another one"
+        columns += tuple((name.decode(), text.decode()) for name, text in promise.items())
     except ShoalError as error:
         status = str(error)
     assert not status.startswith(("E_EXECUTION", "E_SUSPENDED")), "the query failed after data was read"

@@ -96,6 +96,9 @@ def tried(world, seed):
 def judged(world, seed):
     """The cheap oracles on every query, the dearer ones on every so many."""
     sql = Grammar(seed).query()
+    if " WITH POLICY " in sql:
+        assert face_of(world.full, sql) == face_of(world.without, sql), "neighbours are told apart under a policy"
+        return
     plan = planned(world.full, sql)
     if seed % 4 == 0:
         assert plan == planned(world.without, sql), "neighbours are told apart by planning"
@@ -207,6 +210,12 @@ def test_the_grammar_reaches_answers_and_refusals_of_many_kinds(world):
     codes = {verdict.split(":")[0] for verdict in verdicts if isinstance(verdict, str)}
     assert sum(not isinstance(verdict, str) for verdict in verdicts) > 100
     assert {"E_PARSE", "E_JOIN_NOT_ON_UID", "E_UID_LOST", "E_CROSS_USER", "E_EXPR_SUBQUERY"} <= codes
+
+
+def test_the_grammar_writes_statements_under_a_policy_and_some_are_answered(world):
+    written = [sql for sql in (Grammar(seed).query() for seed in range(IN_CI)) if sql.startswith("SELECT WITH POLICY")]
+    assert len(written) > IN_CI // 100
+    assert sum(face_of(world.full, sql)[0] == "answered" for sql in written) > len(written) // 5
 
 
 def test_torn_parentheses_would_be_noticed(world):

@@ -210,3 +210,55 @@ def test_a_view_of_the_database_itself_is_looked_at_too(above):
         shoal.connect(connection, catalog={"tables": {table: {"owner": "uid"}}})
     assert refused.value.code == "E_CATALOG"
     shoal.connect(connection, catalog={"tables": {table: {"owner": "uid", "trusted_view": True}}})
+
+
+# ---- public tables: whether one is read to a bad row may depend on private rows ------------------------------------
+
+
+def beside_a_public_view(*, with_victim, view, **options):
+    """A join that reaches row 1234 of a public view only if owner 7 is there: the engine filters it by the keys it will meet."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE people AS SELECT i AS uid, 50 AS income FROM range(100) t(i) WHERE i <> 7")
+    if with_victim:
+        connection.execute("INSERT INTO people VALUES (7, 1234)")
+    connection.execute("CREATE TABLE raw AS SELECT i AS k, IF(i = 1234, 'bad', '1') AS v FROM range(2000) t(i)")
+    tables = {**CATALOG["tables"], "rates": {"public": True, "view": view, **options}}
+    return shoal.connect(connection, catalog={"tables": tables})
+
+
+@pytest.mark.parametrize("with_victim", [True, False])
+def test_a_public_view_that_can_fail_on_single_rows_is_refused_too(with_victim, monkeypatch):
+    """It told neighbours apart where it was too large to be read while a session opens."""
+    monkeypatch.setattr("shoal.schema.COUNTED_ROWS", 1000)
+    with pytest.raises(shoal.ShoalError) as refused:
+        beside_a_public_view(with_victim=with_victim, view="SELECT k, CAST(v AS INTEGER) AS v FROM raw")
+    assert refused.value.code == "E_CATALOG"
+    with beside_a_public_view(
+        with_victim=with_victim, view="SELECT k, TRY_CAST(v AS INTEGER) AS v FROM raw"
+    ) as session:
+        session.query(f"{CLAUSE} COUNT(*) FROM people p JOIN rates x ON x.k = p.income WHERE x.v > 0")
+
+
+def test_a_public_view_that_does_fail_is_told_when_the_session_opens():
+    with pytest.raises(shoal.ShoalError) as refused:
+        beside_a_public_view(with_victim=True, view="SELECT k, CAST(v AS INTEGER) AS v FROM raw", trusted_view=True)
+    assert refused.value.code == "E_SOURCE"
+
+
+def test_tables_of_attached_databases_of_another_kind_are_refused(tmp_path, monkeypatch):
+    connection = duckdb.connect()
+    connection.execute(f"ATTACH '{tmp_path / 'other.duckdb'}' AS other")
+    connection.execute("CREATE TABLE other.people AS SELECT i AS uid FROM range(50) t(i)")
+    connection.execute("CREATE VIEW above AS SELECT uid FROM other.people")
+    above = {"tables": {"above": {"owner": "uid"}}}
+    written = {"tables": {"mine": {"owner": "uid", "view": "SELECT uid FROM other.people"}}}
+    with shoal.connect(connection, catalog=CATALOG) as session:
+        assert owners(session) == 50
+    monkeypatch.setattr("shoal.engines.duckdb.views.OWN_KINDS", frozenset())
+    connection.execute("CREATE TABLE memory.t AS SELECT 1 AS x")
+    for catalog in (CATALOG, above, written):
+        with pytest.raises(shoal.ShoalError, match="attached database") as refused:
+            shoal.connect(connection, catalog=catalog)
+        assert refused.value.code == "E_CATALOG"
+    trusted = {"tables": {"people": {"owner": "uid", "trusted_view": True}}}
+    shoal.connect(connection, catalog=trusted).close()

@@ -6,6 +6,7 @@ import re
 from contextlib import contextmanager
 from fractions import Fraction
 
+import duckdb
 import pytest
 
 import shoal
@@ -456,3 +457,31 @@ def test_closing_a_session_closes_what_it_opened(shop_tables):
     session.close()
     with pytest.raises(shoal.ShoalError):
         session.query(f"{CLAUSE}(epsilon = 1) COUNT(DISTINCT uid) AS n FROM customers")
+
+
+@pytest.mark.parametrize(
+    "options", [{"user": 5}, {"ledger": 5, "budget": (1, 1e-6)}, {"catalog": "\0"}, {"catalog": 5}], ids=str
+)
+def test_arguments_of_another_type_are_told_like_any_other_mistake(open_shop, options):
+    with pytest.raises(shoal.ShoalError) as refused:
+        open_shop(**options)
+    assert refused.value.code in {"E_USAGE", "E_CATALOG"}
+
+
+def test_a_composition_that_is_no_text_is_refused(quiet_shop):
+    with pytest.raises(shoal.ShoalError) as refused:
+        quiet_shop.query(by_region("epsilon = 1, delta = 1e-6"), composition=[])
+    assert refused.value.code == "E_USAGE"
+
+
+def test_two_sessions_of_one_process_read_one_database(tmp_path, shop_tables):
+    path = tmp_path / "shop.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.register("frame", shop_tables["customers"])
+        connection.execute("CREATE TABLE customers AS SELECT uid, region FROM frame")
+    catalog = {"tables": {"customers": {"owner": "uid"}}}
+    with shoal.connect(path, catalog) as first, shoal.connect(path, catalog) as second:
+        for session in (first, second, first):
+            assert len(session.query(f"{CLAUSE}(epsilon = 1) {COUNT} FROM customers").to_arrow()) == 1
+            with pytest.raises(duckdb.Error):
+                session._engine._connection.execute("SET enable_external_access = true")

@@ -249,7 +249,7 @@ def show_promises(book: Ledger) -> None:
 
 def show_suspensions(book: Ledger) -> None:
     """Who may not ask, and what all failures together can have told."""
-    from shoal.catalog import MIN_EPSILON_PER_QUERY
+    from shoal.params import MIN_EPSILON_PER_QUERY
 
     out = console()
     for suspension in in_force(book):
@@ -288,6 +288,6 @@ def number(amount: Fraction) -> str:
 def as_data(book: Ledger) -> dict[str, Any]:
     """Print the ledger as JSON."""
     from shoal.accounting.spending.report_data import ledger_data
-    from shoal.catalog import MIN_EPSILON_PER_QUERY
+    from shoal.params import MIN_EPSILON_PER_QUERY
 
     return ledger_data(book, MIN_EPSILON_PER_QUERY)

@@ -23,6 +23,7 @@ from shoal.accounting.ledger import Ledger
 from shoal.accounting.promises import Promise
 from shoal.accounting.spending.asking import NO_TERMS
 from shoal.errors import ShoalError
+from shoal.params import MIN_EPSILON_PER_QUERY
 from shoal.policies.policy import Policy
 
 if TYPE_CHECKING:
@@ -108,6 +109,16 @@ def _infinite(owner: str | None, about: Policy | None) -> ShoalError:
         why = "The release gives some numbers exactly: under owner-level privacy it would cost an infinite epsilon."
     hint = "Use a ledger of the same policy: shoal budget --create EPS,0 --policy TABLE.POLICY."
     return ShoalError("E_BUDGET", f"{why} Nothing was spent.", hint=hint)
+
+
+def require_floor(ledger: Ledger | None, epsilon: Fraction) -> None:
+    """E_POLICY for a release that is cheaper than any query on a ledger with a budget: cheap releases are many chances."""
+    if ledger is not None and ledger.budget is not None and epsilon < MIN_EPSILON_PER_QUERY:
+        raise ShoalError(
+            "E_POLICY",
+            f"A release on a ledger with a budget costs at least epsilon = {float(MIN_EPSILON_PER_QUERY):g}.",
+            hint="Give it a larger epsilon, or ask several questions in one release.",
+        )
 
 
 def charged_run(

@@ -153,6 +153,7 @@ def release(
     """
     checked = _checked(query, rule, epsilon, level, owner, max_rows_per_owner)
     book = charging.opened(ledger)
+    charging.require_floor(book, checked)
     public = charging.uses_public_counts(book)
     plan = plan_release(
         query, rule, checked, rows_per_owner=max_rows_per_owner, public_n=public, sampled=owner is not None

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from shoal.accounting.meaning import meaning
 from shoal.accounting.spending.asking import Request
 from shoal.accounting.spending.report_data import amounts, entry_data, ledger_data
-from shoal.catalog import MIN_EPSILON_PER_QUERY
 from shoal.errors import ShoalError
+from shoal.params import MIN_EPSILON_PER_QUERY
 from shoal.result import Result
 from shoal.service import allowances, jobs, log
 from shoal.service.datasets import DataSets, NewDataSet

@@ -299,6 +299,14 @@ def test_an_empty_budget_refuses_before_data_is_read():
     assert ledger.spent == (0, 0)
 
 
+def test_a_release_on_a_budget_costs_no_less_than_a_query():
+    ledger = book()
+    with pytest.raises(ShoalError, match="at least epsilon") as refused:
+        policy.release(people(), policy.sum("age"), NEAR, epsilon=0.001, ledger=ledger, owner="uid")
+    assert refused.value.code == "E_POLICY"
+    assert ledger.spent == (0, 0)
+
+
 def test_a_ledger_may_be_a_path(tmp_path):
     Ledger.create(tmp_path / "budget", Budget(Fraction(30), Fraction(0)))
     policy.release(people(), policy.sum("age"), NEAR, ledger=tmp_path / "budget", owner="uid", user="ann")

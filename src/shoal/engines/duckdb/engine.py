@@ -152,7 +152,7 @@ class DuckDBEngine:
         self._schemas: dict[str, list[tuple[str, str]]] = {}
         self._places: dict[str, tuple[str, str]] = {}
         self._reading = Reading(LOCKDOWN)
-        if ours:
+        if ours and not self._is_locked():
             with suppress(duckdb.Error):  # off already in a notebook that has no ipywidgets, where it cannot be set
                 self._connection.execute("SET enable_progress_bar = false")
             for statement in LOCKDOWN:
@@ -166,6 +166,12 @@ class DuckDBEngine:
         self._refuse_other_meanings()
         self._refresh()
         self._definitions = frozenset() if ours else definitions(self._connection)
+
+    def _is_locked(self) -> bool:
+        """Whether another session of this process has the same database open: it is locked once, for all of them."""
+        names = "enable_external_access", "lock_configuration"
+        found = [self._connection.sql(f"SELECT system.main.current_setting('{n}')").fetchall()[0][0] for n in names]
+        return found == [False, True]
 
     def _has_temporary_tables(self) -> bool:
         """Whether the connection that was handed in has tables or views that no other connection sees."""

@@ -8,14 +8,14 @@ read once for all queries; its numbers are checked one by one.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from shoal.engines.duckdb.reading import Named, Reader, surprise
+from shoal.engines.duckdb.remembered import Remembered
 from shoal.engines.memory.rows import arguments_of, rows_statement
 from shoal.engines.statements.bound_owners import BoundOwners
 from shoal.engines.statements.crowded_owners import (
@@ -53,33 +53,7 @@ if TYPE_CHECKING:
 PLACEHOLDER_KEY = SamplingKey(tuple((1 << 60) + i for i in range(160)))
 """Numbers as wide as those of a real key, and no two the same."""
 
-Key = TypeVar("Key")
-
-
-class Remembered(Generic[Key]):
-    """The last so many things that were found to be in order."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._known: OrderedDict[Key, None] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __contains__(self, key: Key) -> bool:
-        with self._lock:
-            if key not in self._known:
-                return False
-            self._known.move_to_end(key)
-            return True
-
-    def add(self, key: Key) -> None:
-        """Forgets the one that was not asked for the longest, where there are too many."""
-        with self._lock:
-            self._known[key] = None
-            if len(self._known) > self._most:
-                self._known.popitem(last=False)
-
-
-SHAPES: Remembered[TotalsQuery] = Remembered(2048)
+SHAPES: Remembered[TotalsQuery, None] = Remembered(2048)
 """Questions without the analyst's part and without numbers: they depend on no schema, so all sessions share them."""
 
 
@@ -89,26 +63,28 @@ class Reading:
     def __init__(self, lockdown: tuple[str, ...]) -> None:
         self._lockdown = lockdown
         self._reader: Reader | None = None
-        self._plans: Remembered[StatementPlan] = Remembered(512)
+        self._plans: Remembered[StatementPlan, None] = Remembered(512)
         self._lock = threading.Lock()
 
     def check(
         self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked], schemas: Schemas, render: Render
     ) -> None:
         """InternalError where the engine reads a statement differently from what it was written for."""
-        if plan in self._plans:
-            return
-        asked, reader = asked_of(plan), self._ready(schemas)
+        if plan not in self._plans:
+            on_its_own_stack(lambda: self._read(asked_of(plan), schemas, render), shared=True)
+            self._plans.add(plan, None)
+
+    def _read(self, asked: Asked, schemas: Schemas, render: Render) -> None:
+        reader = self._ready(schemas)
         tables: dict[str, exp.Expr] = {
             table: exp.Table(this=name(table), db=name("main"), catalog=name("temp")) for table in schemas
         }
         for query in asked.totals:
             _check_numbers(query)
             self._check_shape(shape_of(query), reader, render)
-        for rows, types in on_its_own_stack(lambda: rows_of(asked, tables)):
+        for rows, types in rows_of(asked, tables):
             _check_types(reader.check(render(rows)), types)
         reader.check(asked.finishing)
-        self._plans.add(plan)
 
     def _ready(self, schemas: Schemas) -> Reader:
         with self._lock:
@@ -120,8 +96,8 @@ class Reading:
     @staticmethod
     def _check_shape(shape: TotalsQuery, reader: Reader, render: Render) -> None:
         if shape not in SHAPES:
-            reader.check(render(on_its_own_stack(lambda: together(statements_of(shape)))))
-            SHAPES.add(shape)
+            reader.check(render(together(statements_of(shape))))
+            SHAPES.add(shape, None)
 
 
 # ---- the analyst's part --------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import threading
 from datetime import date, datetime, time
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -33,6 +34,7 @@ from shoal.engines.duckdb.known_calls import (
     UNSIGNED,
     WINDOWS,
 )
+from shoal.engines.duckdb.remembered import Remembered
 from shoal.errors import InternalError
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     Calls = frozenset[tuple[str, tuple[str, ...]]]
 
 READ = "SELECT json_serialize_plan(?, skip_null := true, skip_empty := true, skip_default := true, optimize := false)"
+REMEMBERED_TEXTS = 512
 _NO_NUMBER = '"value":NAN'
 """How the engine writes a constant NaN, which is no JSON. Inside a text its quotes would have backslashes."""
 _COMPARISONS = frozenset({"=", "!=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
@@ -336,6 +339,7 @@ class Reader:
         self._connection = duckdb.connect(":memory:", config={"threads": "1"})
         self._tables: set[str] = set()
         self._lock = threading.Lock()
+        self._read: Remembered[tuple[bytes, Calls], list[Named]] = Remembered(REMEMBERED_TEXTS)
         for statement in lockdown:
             self._connection.execute(statement)
 
@@ -363,8 +367,16 @@ class Reader:
     def check(self, statement: str, functions: Calls = FUNCTIONS) -> list[Named]:
         """Binds one statement and reads what the engine has made of it: the types of its columns, as far as it is a SELECT.
 
-        InternalError where that is a surprise.
+        InternalError where that is a surprise. A text that was read before means the same: tables of the copy never change.
         """
+        text = sha256(statement.encode()).digest(), functions
+        known = self._read.get(text)
+        if known is None:
+            known = self._checked(statement, functions)
+            self._read.add(text, known)
+        return known
+
+    def _checked(self, statement: str, functions: Calls) -> list[Named]:
         with self._lock:
             try:
                 written = self._connection.execute(READ, [statement]).fetchall()[0][0]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Schemas = Mapping[str, Iterable[tuple[str, str]]]
     Places = Mapping[str, tuple[str, str]]
 
+OWN_KINDS = frozenset({"duckdb"})
 GENERATED = "GENERATED ALWAYS AS"
 
 
@@ -38,6 +39,8 @@ class Stored:
     views: Mapping[str, exp.Expr] = field(default_factory=dict)
     generated: Mapping[str, exp.Expr] = field(default_factory=dict)
     frames: frozenset[str] = frozenset()
+    foreign: frozenset[str] = frozenset()
+    """Tables of attached databases that an extension reads: it may refuse single values."""
 
     @classmethod
     def of(cls, connection: duckdb.DuckDBPyConnection, places: Places) -> Stored:
@@ -45,11 +48,11 @@ class Stored:
         views = stored_views(connection, places)
         frames = frozenset(table for table, query in views.items() if _is_frame(query))
         plain = {table: query for table, query in views.items() if table not in frames}
-        return cls(plain, generated_columns(connection, places), frames)
+        return cls(plain, generated_columns(connection, places), frames, foreign_tables(connection, places))
 
     def computes(self, table: str) -> bool:
         """Whether reading the table computes anything."""
-        return table in self.views or table in self.generated or table in self.frames
+        return any(table in part for part in (self.views, self.generated, self.frames, self.foreign))
 
     def frames_under(self, tree: exp.Expr) -> set[str]:
         """The registered data frames that a query reads."""
@@ -59,6 +62,12 @@ class Stored:
 def refuse_fragile(view: str, tree: exp.Expr, schemas: Schemas, stored: Stored, lockdown: Iterable[str]) -> None:
     """E_CATALOG for a view that could fail on some rows, or that reads one."""
     reader, tables = Reader(lockdown), _tables(tree, stored.views)
+    if tables & stored.foreign:
+        raise ShoalError(
+            "E_CATALOG",
+            f"The rows of {view!r} lie in an attached database of another kind, whose reader can fail on single rows.",
+            hint="Copy the table into DuckDB first (CREATE TABLE … AS SELECT …). If no row can fail, say trusted_view = true.",
+        )
     reader.copy({table: columns for table, columns in schemas.items() if table in tables})
     inside = [part[table] for part in (stored.views, stored.generated) for table in sorted(tables) if table in part]
     for part in (tree, *inside):
@@ -99,6 +108,13 @@ def stored_views(connection: duckdb.DuckDBPyConnection, places: Places) -> dict[
         if isinstance(query, exp.Query):
             found[fold(str(name))] = query
     return found
+
+
+def foreign_tables(connection: duckdb.DuckDBPyConnection, places: Places) -> frozenset[str]:
+    """The tables, by folded name, that lie in databases which are none of DuckDB's own."""
+    rows = connection.sql("SELECT database_name, type FROM system.main.duckdb_databases()").fetchall()
+    foreign = {name for name, kind in rows if kind not in OWN_KINDS}
+    return frozenset(table for table, (database, _) in places.items() if database in foreign)
 
 
 def generated_columns(connection: duckdb.DuckDBPyConnection, places: Places) -> dict[str, exp.Expr]:

@@ -16,6 +16,7 @@ import numpy as np
 from shoal.engines.memory.codes import encode
 from shoal.engines.statements.bound_owners import OWNER
 from shoal.engines.statements.integers import not_null
+from shoal.engines.statements.pruned import read_input
 from shoal.engines.statements.relations import Compiler, aliased, column, select
 from shoal.plan.expressions import Call, walk
 from shoal.plan.measures import SATURATION_BITS
@@ -72,7 +73,7 @@ def rows_statement(query: TotalsQuery, tables: Mapping[str, exp.Expr]) -> exp.Se
         items.append(aliased(functions.key_form(value, argument.type), f"v{number}"))
         if argument.type.kind is Kind.DECIMAL:
             items.append(aliased(functions.cast_form(value.copy(), argument.type, DOUBLE), f"r{number}"))
-    rows = select(items, compiler.subquery(compiler.relation(query.input)))
+    rows = select(items, compiler.subquery(compiler.relation(read_input(query))))
     return rows.where(not_null(column(owner)))
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from shoal.engines.statements.integers import integer, masked, mixed, not_null, on_grid, plus, same, times, wide
+from shoal.engines.statements.pruned import read_input
 from shoal.engines.statements.relations import Compiler, aliased, call, column, select
 from shoal.plan.types import INTEGER, Type
 from shoal.sql import functions
@@ -106,7 +107,7 @@ class BoundOwners:
             for (field, value), symbol in zip(query.keys, self.keys, strict=True)
         ]
         assert query.input.owner is not None  # noqa: S101 - check_ownership saw to it
-        source = self.compiler.subquery(self.compiler.relation(query.input))
+        source = self.compiler.subquery(self.compiler.relation(read_input(query)))
         values = [
             aliased(functions.key_form(self.compiler.expression(a), a.type), symbol) for a, symbol, _ in self._arguments
         ]

@@ -127,6 +127,13 @@ class PolicyPlan:
 def plan_policy(select: PolicySelect, deadline: Deadline, *, public_n: bool = True) -> PolicyPlan:
     """The plan of a SELECT: its values over the domain, then noise for what secret edges change."""
     values = evaluate(select, deadline)
+    if not values.count:
+        raise ShoalError(
+            "E_UNSUPPORTED",
+            "No value of the policy's domain passes WHERE, so the answer has no group.",
+            hint="The domain of the policy stands in the catalog.",
+            position=select.position,
+        )
     drafts = [_draft(select, values, a) for a in select.aggregates if not a.attribute]
     attributes = list(dict.fromkeys(a.attribute for a in select.aggregates if a.attribute))
     noisy = [draft for draft in drafts if any(_steps(select, values, t) for t in draft.tables)]

@@ -165,8 +165,8 @@ SUMS = (
     replace(
         arithmetic.DIFFERENCE,
         bind=_bind_difference,
-        meaning="The difference, NULL when it does not fit; also of dates (days), of timestamps (seconds), of a time and an "
-        "interval.",
+        meaning="The difference, NULL when it does not fit; also of dates (days), of timestamps (seconds), of a date or "
+        "timestamp and an interval.",
     ),
 )
 
@@ -181,21 +181,21 @@ FUNCTIONS = (
     ),
     overloaded(
         "add_days",
-        "ADD_DAYS(time, n)",
+        "ADD_DAYS(when, n)",
         "n days later.",
         Overload((DATE, INTEGER), DATE, _days_later),
         Overload((TIMESTAMP, INTEGER), TIMESTAMP, _timestamp_days_later),
     ),
     overloaded(
         "add_months",
-        "ADD_MONTHS(time, n)",
+        "ADD_MONTHS(when, n)",
         "n months later, on the last day where the month is shorter.",
         Overload((DATE, INTEGER), DATE, _months_later),
         Overload((TIMESTAMP, INTEGER), TIMESTAMP, _timestamp_months_later),
     ),
     overloaded(
         "add_microseconds",
-        "ADD_MICROSECONDS(time, n)",
+        "ADD_MICROSECONDS(when, n)",
         "n microseconds later.",
         Overload((TIMESTAMP, INTEGER), TIMESTAMP, _microseconds_later),
     ),
@@ -227,16 +227,16 @@ FUNCTIONS = (
     ),
     special(
         "date_add",
-        "DATE_ADD(time, INTERVAL n unit)",
-        "The time moved forwards.",
+        "DATE_ADD(when, INTERVAL n unit)",
+        "The date or timestamp moved forwards.",
         _bind_shift(backwards=False),
         never_asked,
         aliases=("timestamp_add", "datetime_add"),
     ),
     special(
         "date_sub",
-        "DATE_SUB(time, INTERVAL n unit)",
-        "The time moved backwards.",
+        "DATE_SUB(when, INTERVAL n unit)",
+        "The date or timestamp moved backwards.",
         _bind_shift(backwards=True),
         never_asked,
         aliases=("timestamp_sub", "datetime_sub"),

@@ -1,0 +1,39 @@
+"""The last so many things that were found to be in order, with what was found."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key")
+Found = TypeVar("Found")
+
+
+class Remembered(Generic[Key, Found]):
+    """The last so many keys that were asked about; several threads may ask."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: OrderedDict[Key, Found] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __contains__(self, key: Key) -> bool:
+        with self._lock:
+            if key not in self._known:
+                return False
+            self._known.move_to_end(key)
+            return True
+
+    def get(self, key: Key) -> Found | None:
+        """What was found, as long as it is remembered."""
+        with self._lock:
+            return self._known.get(key)
+
+    def add(self, key: Key, found: Found) -> None:
+        """Forgets the one that was not asked for the longest, where there are too many."""
+        with self._lock:
+            self._known[key] = found
+            self._known.move_to_end(key)
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
