@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shoal import anonymity, audit, definitions, guarantees, knowledge, local, policy, risk
-    from shoal.accounting.meaning import meaning
+    from shoal.accounting.claims.meaning import meaning
     from shoal.catalog import Catalog
     from shoal.errors import InternalError, ShoalError
     from shoal.explain import Explanation
@@ -32,7 +32,7 @@ _HOMES = {
     "Session": "shoal.session",
     "ShoalError": "shoal.errors",
     "connect": "shoal.session",
-    "meaning": "shoal.accounting.meaning",
+    "meaning": "shoal.accounting.claims.meaning",
 }
 _MODULES = ("anonymity", "audit", "definitions", "guarantees", "knowledge", "local", "policy", "risk")
 

@@ -118,7 +118,7 @@ def chosen_promise(create: str | None, policy: str | None, catalog: Path | None)
         return None
     if create is None or policy is None:
         raise ShoalError("E_USAGE", "--policy and --catalog only work with --create: a ledger's promise never changes.")
-    from shoal.cli.policy import find
+    from shoal.cli.tools.policy import find
     from shoal.policies.charging import promise_of
 
     table, _, name = policy.partition(".")

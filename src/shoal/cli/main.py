@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from shoal.cli import anonymity, attack, knowledge, local, policy, risk
-from shoal.cli.audit import audit
 from shoal.cli.budget import budget
 from shoal.cli.demo import demo
 from shoal.cli.explain import explain
@@ -34,6 +32,8 @@ from shoal.cli.theory.convert import convert
 from shoal.cli.theory.group import group
 from shoal.cli.theory.meaning import meaning
 from shoal.cli.theory.subsample import subsample
+from shoal.cli.tools import anonymity, attack, knowledge, local, policy, risk
+from shoal.cli.tools.audit import audit
 from shoal.errors import InternalError, ShoalError
 
 if TYPE_CHECKING:

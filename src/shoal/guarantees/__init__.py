@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shoal.accounting.meaning import Bounds, Meaning, guess_accuracy, meaning, posterior
+    from shoal.accounting.claims.meaning import Bounds, Meaning, guess_accuracy, meaning, posterior
     from shoal.guarantees.budgets import how_many, noise_for
     from shoal.guarantees.claims import Claim, Claims
     from shoal.guarantees.composing import Composition, compose
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from shoal.guarantees.published import Deployment, deployments, power
 
 _HOMES = {
-    "shoal.accounting.meaning": ("Bounds", "Meaning", "guess_accuracy", "meaning", "posterior"),
+    "shoal.accounting.claims.meaning": ("Bounds", "Meaning", "guess_accuracy", "meaning", "posterior"),
     "shoal.guarantees.budgets": ("how_many", "noise_for"),
     "shoal.guarantees.claims": ("Claim", "Claims"),
     "shoal.guarantees.composing": ("Composition", "compose"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from shoal.accounting import loss_distributions
+from shoal.accounting.claims import loss_distributions
 from shoal.errors import ShoalError
 from shoal.exact import float_above
 from shoal.guarantees.claims import LARGEST_COUNT, LARGEST_PARAMETER, Claim, Claims, count_of, exact

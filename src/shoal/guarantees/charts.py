@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shoal.accounting.meaning_page import write_figure
+from shoal.accounting.claims.meaning_page import write_figure
 from shoal.errors import missing_extra
 
 if TYPE_CHECKING:

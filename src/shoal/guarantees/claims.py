@@ -30,7 +30,7 @@ from shoal.params import LARGEST_EPSILON, MOST_BITS, SMALLEST_POSITIVE_DELTA, wh
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from shoal.accounting.profiles import Loss
+    from shoal.accounting.claims.profiles import Loss
 
 Number = int | float | Decimal | Fraction
 

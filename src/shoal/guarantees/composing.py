@@ -15,8 +15,8 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from shoal.accounting import composition, loss_distributions, profiles
-from shoal.accounting.profiles import above, decimal_of
+from shoal.accounting.claims import composition, loss_distributions, profiles
+from shoal.accounting.claims.profiles import above, decimal_of
 from shoal.accounting.zcdp import zcdp_delta, zcdp_epsilon
 from shoal.errors import ShoalError, missing_extra
 from shoal.guarantees.claims import (

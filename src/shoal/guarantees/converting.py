@@ -15,8 +15,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from shoal.accounting.composition import renyi_delta, renyi_epsilon
-from shoal.accounting.profiles import above, decimal_of, is_bounded
+from shoal.accounting.claims.composition import renyi_delta, renyi_epsilon
+from shoal.accounting.claims.profiles import above, decimal_of, is_bounded
 from shoal.accounting.zcdp import zcdp_delta, zcdp_epsilon
 from shoal.errors import ShoalError
 from shoal.guarantees.claims import Claim, exact, kept_number, number_above, refused_parameter

@@ -14,7 +14,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from shoal.accounting.profiles import above, amplified, decimal_of
+from shoal.accounting.claims.profiles import above, amplified, decimal_of
 from shoal.errors import ShoalError
 from shoal.guarantees.claims import WHAT_CLAIMS, Claim, Claims, count_of, exact, kept_number, number_above, rate_of
 from shoal.guarantees.noises import GaussianNoise, GeometricNoise, LaplaceNoise, RandomizedResponse, Subsampled

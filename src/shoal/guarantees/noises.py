@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from shoal.accounting import profiles
+from shoal.accounting.claims import profiles
 from shoal.errors import ShoalError
 from shoal.guarantees.claims import (
     Claim,
@@ -28,7 +28,7 @@ from shoal.guarantees.claims import (
 from shoal.params import whole_number
 
 if TYPE_CHECKING:
-    from shoal.accounting.profiles import Loss
+    from shoal.accounting.claims.profiles import Loss
 
 LARGEST_SENSITIVITY = 10**9
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from shoal.accounting import profiles
-from shoal.accounting.profiles import above, decimal_of
+from shoal.accounting.claims import profiles
+from shoal.accounting.claims.profiles import above, decimal_of
 from shoal.guarantees.claims import (
     LARGEST_PARAMETER,
     Claim,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from decimal import Decimal
 
-    from shoal.accounting.profiles import Loss
+    from shoal.accounting.claims.profiles import Loss
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from shoal.accounting import meaning
+from shoal.accounting.claims import meaning
 from shoal.errors import ShoalError
 from shoal.guarantees.claims import Claim
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from shoal import params
 from shoal.accounting.accountants import Loss
+from shoal.accounting.claims.shuffling import shuffled_epsilon
 from shoal.accounting.ledger import Ledger
 from shoal.accounting.promises import Promise
-from shoal.accounting.shuffling import shuffled_epsilon
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
 

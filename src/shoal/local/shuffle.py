@@ -15,7 +15,7 @@ import math
 from fractions import Fraction
 
 from shoal import params
-from shoal.accounting.shuffling import shuffled_delta, shuffled_epsilon
+from shoal.accounting.claims.shuffling import shuffled_delta, shuffled_epsilon
 from shoal.errors import ShoalError
 from shoal.local.charges import MOST_REPORTS
 from shoal.local.weights import LARGEST_EPSILON, checked_epsilon

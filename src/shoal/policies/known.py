@@ -17,7 +17,7 @@ from shoal.policies.domain import Domain, Indices, usage
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from shoal.policies.secrets import Pairs, Secret
+    from shoal.policies.graphs.secret import Pairs, Secret
 
 MOST_CELLS = 16
 """Up to so many cells the longest cycle is searched; above, the largest component is its upper bound."""

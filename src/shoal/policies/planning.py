@@ -21,8 +21,8 @@ from shoal.accounting.accountants import plan_loss
 from shoal.accounting.events import PolicyLaplace, Shift
 from shoal.mechanisms.certified import round_scale_up
 from shoal.policies import losses, strategies
+from shoal.policies.graphs.distances import Distance, Within
 from shoal.policies.queries import Cumulative, Histogram, Linear, Query, Ranges, Sum
-from shoal.policies.secrets import Distance, Within
 from shoal.policies.strategies import Chain, Line, discrete_variance
 from shoal.policies.tables import Columns, OneHot, Prefixes, Table, exact_dot, whole_steps
 

@@ -23,11 +23,12 @@ from shoal import params
 from shoal.accounting.neighbours import Neighbours
 from shoal.errors import ShoalError
 from shoal.policies import known as known_counts
-from shoal.policies import paths, secrets, sensitivity
+from shoal.policies import secrets, sensitivity
 from shoal.policies.domain import Domain, usage
+from shoal.policies.graphs import paths
+from shoal.policies.graphs.secret import Secret
 from shoal.policies.known import CountsBy, CountsOf, Known
 from shoal.policies.queries import Histogram, Query, Sum
-from shoal.policies.secrets import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shoal.policies.secrets import Distance, Within
+from shoal.policies.graphs.distances import Distance, Within
 from shoal.policies.tables import NOTHING, Largest, Movable, Prefixes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shoal.policies.domain import Domain, Indices
+    from shoal.policies.graphs.secret import Secret
     from shoal.policies.known import Known
-    from shoal.policies.secrets import Secret
 
 
 def over_edges(

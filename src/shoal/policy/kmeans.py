@@ -31,8 +31,8 @@ from shoal.mechanisms.certified import round_scale_up
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.noise import add_noise
 from shoal.policies import charging
+from shoal.policies.graphs.parts import Partition
 from shoal.policies.policy import Policy, stretch
-from shoal.policies.secrets import Partition
 from shoal.policy.release import opened
 
 if TYPE_CHECKING:

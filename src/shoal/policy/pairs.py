@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal import params
-from shoal.policies.paths import MOST_SEARCHED, edges
-from shoal.policies.secrets import Graph, Positions
+from shoal.policies.graphs.listed import Graph
+from shoal.policies.graphs.paths import MOST_SEARCHED, edges
+from shoal.policies.graphs.secret import Positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,7 +24,7 @@ from shoal.plan.references import References
 from shoal.plan.traverse import expressions_of, is_owned
 from shoal.rewrite.check_windows import read_values, windows_of
 from shoal.sql import functions
-from shoal.sql.binding.conditions import owner_not_in_place
+from shoal.sql.binding.clauses.conditions import owner_not_in_place
 from shoal.sql.functions import needs_order
 
 if TYPE_CHECKING:

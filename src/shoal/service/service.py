@@ -17,7 +17,7 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from shoal.accounting.meaning import meaning
+from shoal.accounting.claims.meaning import meaning
 from shoal.accounting.spending.asking import Request
 from shoal.accounting.spending.report_data import amounts, entry_data, ledger_data
 from shoal.errors import ShoalError

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shoal.accounting.meaning import meaning as meaning_of
+from shoal.accounting.claims.meaning import meaning as meaning_of
 from shoal.web.calling import call, caller_of, service_of
 from shoal.web.errors import json_reply
 from shoal.web.jobs import number, only

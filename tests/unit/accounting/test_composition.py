@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.accounting.composition import (
+from shoal.accounting.claims.composition import (
     Optimal,
     RenyiCurve,
     _log_factorials,
@@ -19,7 +19,7 @@ from shoal.accounting.composition import (
     advanced_epsilon,
     chance_of_any,
 )
-from shoal.accounting.profiles import Gaussian, Laplace, Response
+from shoal.accounting.claims.profiles import Gaussian, Laplace, Response
 from shoal.accounting.zcdp import zcdp_epsilon
 
 TINY = Fraction(1, 10**6)

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from shoal.accounting.composition import Optimal
-from shoal.accounting.loss_distributions import Numerical, why_not
-from shoal.accounting.profiles import Gaussian, Geometric, Laplace, Response, Sampled, above, decimal_of
+from shoal.accounting.claims.composition import Optimal
+from shoal.accounting.claims.loss_distributions import Numerical, why_not
+from shoal.accounting.claims.profiles import Gaussian, Geometric, Laplace, Response, Sampled, above, decimal_of
 from shoal.mechanisms.certified import arithmetic
 
 TINY = Fraction(1, 10**6)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shoal
-from shoal.accounting.meaning import DEFAULTS, Meaning, guess_accuracy, meaning, posterior, power
+from shoal.accounting.claims.meaning import DEFAULTS, Meaning, guess_accuracy, meaning, posterior, power
 from shoal.errors import ShoalError
 
 

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.accounting.profiles import Gaussian, Geometric, Laplace, Response, Sampled, above, amplified, is_bounded
+from shoal.accounting.claims.profiles import (
+    Gaussian,
+    Geometric,
+    Laplace,
+    Response,
+    Sampled,
+    above,
+    amplified,
+    is_bounded,
+)
 from shoal.errors import InternalError
 from shoal.mechanisms.certified import arithmetic
 

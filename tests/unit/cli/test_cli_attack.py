@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from shoal.cli.attack import app
+from shoal.cli.tools.attack import app
 from shoal.errors import ShoalError
 
 VERBS = (

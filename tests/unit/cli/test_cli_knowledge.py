@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from shoal.cli.knowledge import app
+from shoal.cli.tools.knowledge import app
 from shoal.errors import ShoalError
 
 VERBS = (

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import guarantees as g
-from shoal.accounting import loss_distributions
+from shoal.accounting.claims import loss_distributions
 from shoal.errors import ShoalError
 
 PURE = ("basic", "advanced", "zcdp", "renyi")

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from shoal import guarantees as g
-from shoal.accounting import profiles
+from shoal.accounting.claims import profiles
 from shoal.errors import ShoalError
 from shoal.guarantees.claims import exact
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from shoal import local
-from shoal.accounting import shuffling
+from shoal.accounting.claims import shuffling
 from shoal.errors import ShoalError
 
 

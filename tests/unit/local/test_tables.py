@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from shoal import local
-from shoal.accounting.shuffling import shuffled_epsilon
+from shoal.accounting.claims.shuffling import shuffled_epsilon
 from shoal.local import oracles
 from shoal.local.geometric import LOSSES
 from shoal.local.shuffle import closed_form_of_2021

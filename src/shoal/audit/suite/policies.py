@@ -13,6 +13,7 @@ from shoal.exact import as_fraction
 from shoal.mechanisms.noise import draw_noise
 from shoal.policies import known, planning, queries, secrets
 from shoal.policies.domain import Domain
+from shoal.policies.graphs.parts import Partition
 from shoal.policies.policy import Policy
 from shoal.policy.kmeans import plan_kmeans
 from shoal.policy.pairs import pairs
@@ -112,7 +113,7 @@ def _clusters(rule: Policy, epsilon: float) -> Computed:
     plan = plan_kmeans(rule, 1, as_fraction(epsilon))
     (size,) = rule.domain.shape
     largest: Fraction | float = Fraction(0)
-    parts = rule.secret.part_of(rule.domain, "x") if isinstance(rule.secret, secrets.Partition) else np.arange(size)
+    parts = rule.secret.part_of(rule.domain, "x") if isinstance(rule.secret, Partition) else np.arange(size)
     for x in range(size):
         for y in range(size):
             if rule.secret.is_edge(rule.domain, (x,), (y,)):

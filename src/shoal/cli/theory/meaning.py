@@ -10,7 +10,7 @@ import typer
 from shoal.cli.output import check_writable, write_json
 
 if TYPE_CHECKING:
-    from shoal.accounting.meaning import Meaning
+    from shoal.accounting.claims.meaning import Meaning
     from shoal.guarantees import Deployment
 
 
@@ -31,7 +31,7 @@ def meaning(
 
         shoal meaning 1.1 --prior 0.1
     """
-    from shoal.accounting.meaning import meaning as meaning_of
+    from shoal.accounting.claims.meaning import meaning as meaning_of
 
     check_writable(html)
     check_writable(plot)

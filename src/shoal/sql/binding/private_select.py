@@ -16,7 +16,7 @@ from shoal.plan.releases import AggregateCall, Options, PrivateSelect
 from shoal.plan.traverse import all_nodes
 from shoal.plan.types import NULL, TEXT, Kind
 from shoal.sql.binding.after_grouping import GroupedBinder, KeyResolver, output_name, select_items
-from shoal.sql.binding.conditions import holds_owner
+from shoal.sql.binding.clauses.conditions import holds_owner
 from shoal.sql.binding.expressions import LAST_VERDICTS, ExpressionBinder
 from shoal.sql.binding.options import ABOUT_GROUPS
 from shoal.sql.binding.private_aggregates import AggregateBinder, BoundAggregate

@@ -13,7 +13,7 @@ from shoal.plan import nodes
 from shoal.plan.expressions import Call, Column, Expression, Literal, transform
 from shoal.plan.traverse import columns_read, is_owned
 from shoal.plan.types import BOOLEAN
-from shoal.sql.binding.conditions import filtered
+from shoal.sql.binding.clauses.conditions import filtered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

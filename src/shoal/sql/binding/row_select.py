@@ -22,8 +22,8 @@ from shoal.sql.binding.after_grouping import (
     refuse_distinct_on,
     select_items,
 )
+from shoal.sql.binding.clauses.order_limit import with_tail
 from shoal.sql.binding.expressions import ExpressionBinder
-from shoal.sql.binding.order_limit import with_tail
 from shoal.sql.parse import position_of
 
 if TYPE_CHECKING:

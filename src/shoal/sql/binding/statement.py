@@ -30,15 +30,15 @@ from shoal.sql.binding.after_grouping import (
     refuse_distinct_on,
     select_items,
 )
-from shoal.sql.binding.conditions import holds_owner, owner_not_in_place
+from shoal.sql.binding.clauses.conditions import holds_owner, owner_not_in_place
+from shoal.sql.binding.clauses.from_clause import FromBinder
+from shoal.sql.binding.clauses.order_limit import with_tail
+from shoal.sql.binding.clauses.where_clause import WhereBinder
 from shoal.sql.binding.context import CommonTable, Context, Relation, Scope
 from shoal.sql.binding.expressions import ExpressionBinder
-from shoal.sql.binding.from_clause import FromBinder
 from shoal.sql.binding.options import default_options, read_options
-from shoal.sql.binding.order_limit import with_tail
 from shoal.sql.binding.private_select import bind_private_select
 from shoal.sql.binding.row_select import RowsBinder
-from shoal.sql.binding.where_clause import WhereBinder
 from shoal.sql.binding.written_out import groupings_of, written_out
 from shoal.sql.parse import Statement, position_of, privacy_clause
 

@@ -17,10 +17,10 @@ from shoal.plan import nodes
 from shoal.plan.policy_select import PolicySelect
 from shoal.plan.types import BOOLEAN, INTEGER, TEXT, Kind
 from shoal.sql.binding.after_grouping import GroupedBinder, KeyResolver, output_name, select_items
+from shoal.sql.binding.clauses.from_clause import FromBinder
+from shoal.sql.binding.clauses.order_limit import with_tail
 from shoal.sql.binding.context import Context, Scope
 from shoal.sql.binding.expressions import ExpressionBinder
-from shoal.sql.binding.from_clause import FromBinder
-from shoal.sql.binding.order_limit import with_tail
 from shoal.sql.binding.row_select import ordered, value_name
 from shoal.sql.binding.statement import Binder
 from shoal.sql.parse import position_of, privacy_clause

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shoal import risk
-from shoal.cli.risk import app
+from shoal.cli.tools.risk import app
 from shoal.errors import ShoalError
 
 KEY = b"a secret of the operator"

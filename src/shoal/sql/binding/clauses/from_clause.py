@@ -16,7 +16,7 @@ from shoal.plan.nodes import Field, Node
 from shoal.plan.traverse import is_owned
 from shoal.plan.types import BOOLEAN, INTEGER, common_type
 from shoal.sql import functions
-from shoal.sql.binding.conditions import ConditionBinder, refuse_different_owners
+from shoal.sql.binding.clauses.conditions import ConditionBinder, refuse_different_owners
 from shoal.sql.binding.context import Relation, Scope
 from shoal.sql.binding.expressions import ExpressionBinder
 from shoal.sql.parse import position_of

@@ -245,18 +245,18 @@ class Meaning:
 
     def to_html(self, path: str | Path | None = None) -> str:
         """One page without scripts or network; written to a file where one is named."""
-        from shoal.accounting.meaning_page import meaning_page, write_page
+        from shoal.accounting.claims.meaning_page import meaning_page, write_page
 
         return write_page(meaning_page(self, DEFAULTS), path)
 
     def _repr_html_(self) -> str:
-        from shoal.accounting.meaning_page import chart
+        from shoal.accounting.claims.meaning_page import chart
 
         return chart(self)
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Beliefs after over beliefs before, as a matplotlib figure (extra `plot`)."""
-        from shoal.accounting.meaning_page import plot_beliefs
+        from shoal.accounting.claims.meaning_page import plot_beliefs
 
         return plot_beliefs(self, path)
 

@@ -10,7 +10,7 @@ from shoal.errors import ShoalError, missing_extra
 from shoal.params import percent
 
 if TYPE_CHECKING:
-    from shoal.accounting.meaning import Meaning
+    from shoal.accounting.claims.meaning import Meaning
 
 _SIZE, _LEFT, _TOP = 300, 62, 14
 _STEPS = 80

@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shoal.errors import ShoalError
-from shoal.policies import hops as searches
+from shoal.policies.graphs import hops as searches
+from shoal.policies.graphs.distances import Within
+from shoal.policies.graphs.listed import Graph
+from shoal.policies.graphs.parts import Partition
 from shoal.policies.known import CountsBy
-from shoal.policies.secrets import Graph, Partition, Positions, Within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from shoal.policies.graphs.secret import Positions
     from shoal.policies.policy import Policy
 
 MOST_SEARCHED = 1 << 12

@@ -22,7 +22,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from shoal.accounting.profiles import above, decimal_of
+from shoal.accounting.claims.profiles import above, decimal_of
 from shoal.exact import float_above, float_below
 from shoal.mechanisms.certified import arithmetic
 

@@ -13,10 +13,10 @@ from shoal.plan.traverse import is_owned
 from shoal.plan.types import BOOLEAN
 from shoal.sql import functions
 from shoal.sql.binding.after_grouping import has_aggregate
-from shoal.sql.binding.conditions import ConditionBinder, conjuncts, filtered, holds_owner, is_subquery_test
+from shoal.sql.binding.clauses.conditions import ConditionBinder, conjuncts, filtered, holds_owner, is_subquery_test
+from shoal.sql.binding.clauses.from_clause import FromBinder
 from shoal.sql.binding.context import Scope
 from shoal.sql.binding.expressions import ExpressionBinder, in_relation
-from shoal.sql.binding.from_clause import FromBinder
 from shoal.sql.parse import position_of
 
 if TYPE_CHECKING:

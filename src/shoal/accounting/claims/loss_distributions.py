@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from shoal.accounting.profiles import Gaussian, Geometric, Laplace, Loss, Response, Sampled
+from shoal.accounting.claims.profiles import Gaussian, Geometric, Laplace, Loss, Response, Sampled
 from shoal.errors import missing_extra
 from shoal.exact import float_above, float_below
 

@@ -1,0 +1,1 @@
+"""The verbs of the side tools, one a file, no logic."""

@@ -1,0 +1,1 @@
+"""The kinds of secret graphs, and distances in them."""

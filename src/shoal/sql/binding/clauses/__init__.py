@@ -1,0 +1,1 @@
+"""The clauses that every SELECT shares: FROM, WHERE, ORDER BY, LIMIT."""
