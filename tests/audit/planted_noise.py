@@ -46,7 +46,7 @@ from shoal.mechanisms.selection.thresholds import LaplaceThreshold
 from shoal.plan.aggregates import Average
 from shoal.plan.measures import MeasureDefaults, OwnerSum, RowMoment
 from shoal.release import bounds_per_group, execute, noisy
-from shoal.rewrite import assign_mechanisms
+from shoal.rewrite import assign_mechanisms, sizing
 
 LAPLACE = "epsilon=1, delta=0.01, max_groups_contributed=2, noise=LAPLACE"
 THRESHOLD = f"{LAPLACE}, group_selection_strategy=LAPLACE_THRESHOLD"
@@ -145,6 +145,33 @@ def a_choice_that_pays_once(patch):
 def a_mean_that_pays_once(patch):
     honest = assign_mechanisms._laplace
     patch.setattr(assign_mechanisms, "_laplace", lambda part, _epsilon: honest(part, Fraction(1)))
+
+
+@planted(
+    "ε not split in AVG",
+    "the two sums that make AVG are sized as if each owner moved them by half of the bounds",
+    PLAN_CHECK,
+    stops_the_plan(private(MEAN, **WHOLE)),
+)
+def two_sums_sized_for_half(patch):
+    honest = sizing.laplace_scale
+    patch.setattr(sizing, "laplace_scale", lambda shift, epsilon: honest(shift, epsilon) / 2)
+
+
+@planted(
+    "L0 or Linf ignored",
+    "the two sums that make AVG are said to move in one place only",
+    PLAN_CHECK,
+    stops_the_plan(private(MEAN, **WHOLE)),
+)
+def two_sums_that_move_as_one(patch):
+    honest = sizing.sized
+
+    def in_one_place(part, scale):
+        found = honest(part, scale)
+        return replace(found, shift=replace(found.shift, entries=None))
+
+    patch.setattr(sizing, "sized", in_one_place)
 
 
 @planted(

@@ -22,11 +22,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(income, contribution_b
 
 -- AVG gives its sum more than its count
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) AVG(age) FROM customers
---> release 0: OwnerMean(argument=c4) in [18, 100] + Laplace(scale 503124740389/2^6, shift 5502926848 × 1, grid 1/2^27)
---> release 1: OwnerCount(argument=c4) in no bounds + Laplace(scale 458129844907/2^37, shift 1 × 1, grid 1)
+--> release 0: OwnerMean(argument=c4, origin=lower) in [18, 100] + Laplace(scale 704374636545/2^7, shift 5502926848 × 1 over 2, grid 1/2^26)
+--> release 1: OwnerMean(argument=c4, origin=upper) in [18, 100] + Laplace(scale 704374636545/2^7, shift 5502926848 × 1 over 2, grid 1/2^26)
 --> groups: all
---> charge: epsilon 352187318272/503124740389 for Laplace(scale 503124740389/2^6, shift 5502926848 × 1, grid 1/2^27)
---> charge: epsilon 137438953472/458129844907 for Laplace(scale 458129844907/2^37, shift 1 × 1, grid 1)
+--> charge: epsilon 704374636544/704374636545 for Laplace(scale 704374636545/2^7, shift 5502926848 × 1 over 2, grid 1/2^26)
 --> note: Laplace noise: Gaussian noise would need delta > 0
 
 -- Few groups: Laplace noise

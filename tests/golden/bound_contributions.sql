@@ -22,7 +22,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_c
 --> part 0: RowCount() in [0, 20], coordinates 3
 --> part 1: OwnerCount() in no bounds, coordinates 3
 --> part 2: OwnerSum(argument=c4, is_integer=False) in [0, 10000], coordinates 3
---> part 3: OwnerMean(argument=c4) in [0, 500], coordinates 3
+--> part 3: OwnerMean(argument=c4, origin=middle) in [0, 500], coordinates 3
 --> part 4: OwnerCount(argument=c4) in no bounds, coordinates 3
 --> unit 0: shares 0: 1
 --> unit 1: shares 1: 1
@@ -33,7 +33,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_c
 -- Equal measures become one release
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) AVG(income, contribution_bounds_per_group => (0, 9)), AVG(income, contribution_bounds_per_group => (0, 9)) + 1, VAR_POP(income, contribution_bounds_per_row => (0, 9)), STDDEV_SAMP(income, contribution_bounds_per_row => (0, 9)) FROM customers
 --> each owner: one group, everything
---> part 0: OwnerMean(argument=c5) in [0, 9], coordinates 1
+--> part 0: OwnerMean(argument=c5, origin=middle) in [0, 9], coordinates 1
 --> part 1: OwnerCount(argument=c5) in no bounds, coordinates 1
 --> part 2: RowMoment(argument=c5, power=1, rows=1, centred=True, is_integer=False) in [0, 9], coordinates 1
 --> part 3: RowMoment(argument=c5, power=2, rows=1, centred=True, is_integer=False) in [0, 9], coordinates 1

@@ -11,7 +11,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(spend), 
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(income), AVG(income), COUNT(*), COUNT(income) FROM customers
 --> each owner: one group, everything
 --> part 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0, coordinates 1
---> part 1: OwnerMean(argument=c5) in the bounds of histogram 1, coordinates 1
+--> part 1: OwnerMean(argument=c5, origin=middle) in the bounds of histogram 1, coordinates 1
 --> part 2: OwnerCount(argument=c5) in no bounds, coordinates 1
 --> part 3: RowCount() in the bounds of histogram 2, coordinates 1
 --> part 4: RowCount(argument=c5) in the bounds of histogram 3, coordinates 1
@@ -21,7 +21,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(income),
 --> unit 3: shares 4: 1, histogram 3
 --> aggregates read units 0, 1, 2, 3
 --> histogram 0: OwnerSum(argument=c5, is_integer=False), 181 bins in steps of 1/1073741824
---> histogram 1: OwnerMean(argument=c5), 181 bins in steps of 1/1073741824
+--> histogram 1: OwnerMean(argument=c5, origin=middle), 181 bins in steps of 1/1073741824
 --> histogram 2: RowCount(), 63 bins in steps of 1
 --> histogram 3: RowCount(argument=c5), 63 bins in steps of 1
 

@@ -12,6 +12,7 @@ For one group, with bounds [L, U] in steps:
 | RowCount       | number of rows, clamped to [0, U]             | U                                |
 | OwnerSum       | sum of x, clamped to [L, U]                   | max(|L|, |U|)                    |
 | OwnerMean      | mean of x, clamped, minus the middle m        | max(U − m, m − L)                |
+|                | the same minus L, and minus U                 | U − L for both together          |
 | RowMoment      | Σ (clamp(x) − m)^power over ≤ c rows          | c · max(U − m, m − L)^power      |
 | DistinctValues | ≤ c different values                          | c                                |
 | Leaves         | ≤ c rows, each in one leaf                    | c in each of the tree's levels   |
@@ -82,6 +83,8 @@ class MeasureDefaults:
     """The middle of the bounds counts as zero."""
     is_tree = False
     """Counts in the leaves of a tree, for which there is no grid and no single noisy number."""
+    origin = "middle"
+    """What counts as zero, where a measure is centred: the middle of the bounds, or one of them."""
     extreme: str | None = None
     """Which value of an owner is looked at: 'min', 'max', or all of them."""
     never_negative = False
@@ -171,19 +174,32 @@ class OwnerSum(MeasureDefaults):
 
 @dataclass(frozen=True, slots=True)
 class OwnerMean(MeasureDefaults):
-    """The mean of an owner's values, clamped, minus the middle of the bounds."""
+    """The mean of an owner's values, clamped, minus the middle of the bounds; or minus one of the bounds themselves.
+
+    The two with `origin` 'lower' and 'upper' are the parts of one whole: x − L and U − x make U − L, whatever x is.
+    """
 
     argument: Expression
+    origin: str = "middle"
     needs_bounds = True
     is_integer = False
     power = 1
-    words = "mean of each owner"
     summed_on_grid = True
     centred = True
 
+    @property
+    def words(self) -> str:
+        """By what it is counted from."""
+        return "mean of each owner" if self.origin == "middle" else f"mean of each owner, from the {self.origin} bound"
+
+    def unit_reach(self, magnitude: Fraction, radius: Fraction) -> Fraction:  # noqa: ARG002 - one signature for all
+        """Half of the interval, or all of it when counted from one of its ends."""
+        return radius if self.origin == "middle" else 2 * radius
+
     def delta(self, steps: Steps | None) -> int:
-        """The larger half of the interval."""
-        return _known(steps).radius
+        """The larger half of the interval, or all of it."""
+        known = _known(steps)
+        return known.radius if self.origin == "middle" else known.upper - known.lower
 
 
 @dataclass(frozen=True, slots=True)

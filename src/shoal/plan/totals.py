@@ -133,6 +133,8 @@ def grid_measure_of(measure: Measure, bounds: Bounds | None, grid: Fraction) -> 
     if measure.centred and bounds.lower == bounds.upper:
         # Bounds without room leave nothing to say, also where they lie between two steps.
         steps = Steps(steps.lower, steps.lower, steps.lower)
+    if measure.origin != "middle":
+        steps = Steps(steps.lower, steps.upper, steps.lower if measure.origin == "lower" else steps.upper)
     return GridMeasure(measure, grid, row_grid, steps, bounds)
 
 

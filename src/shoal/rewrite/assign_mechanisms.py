@@ -30,7 +30,7 @@ from shoal.mechanisms.selection import thresholds
 from shoal.plan.releases import Column, HistogramRelease, Release, SelectPlan
 from shoal.rewrite.bound_contributions import bins_shift, choose_quantiles
 from shoal.rewrite.select_groups import delta_of
-from shoal.rewrite.sizing import Sized, choice_of, reach, sized
+from shoal.rewrite.sizing import Sized, choice_of, partitioned, reach, sized
 from shoal.rewrite.weights import joint_weights, weights_by_epsilon
 
 if TYPE_CHECKING:
@@ -453,7 +453,7 @@ def finished(draft: Draft, chosen: Candidate, composition: str = "basic") -> Sel
     )
     histograms = tuple(HistogramRelease(h, noise) for h, noise in zip(draft.histograms, chosen.histograms, strict=True))
     shared = _shared_part(draft) if chosen.shared else None
-    return SelectPlan(
+    plan = SelectPlan(
         draft.select,
         draft.contribution,
         histograms,
@@ -465,6 +465,8 @@ def finished(draft: Draft, chosen: Candidate, composition: str = "basic") -> Sel
         (*draft.notes, *([chosen.why] if releases else []), *_unused(draft, chosen)),
         composition,
     )
+    # Numerical composition has no worst case for moves that may spread over two sums.
+    return partitioned(plan) if composition == "basic" else plan
 
 
 def _unused(draft: Draft, chosen: Candidate) -> list[str]:

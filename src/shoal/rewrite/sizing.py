@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from shoal.accounting.events import QuantileChoice, RankTarget, Shift
+from shoal.accounting.events import LaplaceNoise, QuantileChoice, RankTarget, Shift
 from shoal.errors import InternalError
 from shoal.exact import power_of_two_below
+from shoal.mechanisms.calibrate import laplace_scale
 from shoal.mechanisms.certified import round_scale_up
 from shoal.mechanisms.quantile_choice import outer_margin
 from shoal.params import Bounds
 from shoal.plan.measures import Leaves, Steps
 from shoal.plan.releases import Inferred
 from shoal.plan.totals import row_grid_of
+from shoal.rewrite.draft import Part
 
 if TYPE_CHECKING:
     from shoal.plan.measures import Measure
-    from shoal.rewrite.draft import Part
+    from shoal.plan.releases import SelectPlan
 
 FINENESS = Fraction(1, 2**32)
 """A step in parts of the noise: rounding of ten million equal values then stays far below the noise."""
@@ -86,6 +88,41 @@ def _square_below(grid: Fraction) -> Fraction:
     """The largest even power of two that is not above the grid, so that rows have a grid of their own."""
     exponent = grid.numerator.bit_length() - grid.denominator.bit_length()
     return Fraction(2) ** (exponent - exponent % 2)
+
+
+def partitioned(plan: SelectPlan) -> SelectPlan:
+    """The plan with both numbers of each AVG read off sums that one owner moves by U − L together, for the ε of both.
+
+    The sums of x − L and of U − x get noise of the same scale (U − L)·κ/ε, and one event charges them: their moves in one group
+    add up to U − L. Half their difference is as exact as a centred sum with 70% of ε, and their sum a better count than with 30%.
+    """
+    for index, column in enumerate(plan.columns):
+        pair = column.call.aggregate.partition
+        reading = {c.releases for c in plan.columns if set(c.releases) & set(column.releases)}
+        if pair and reading == {column.releases}:
+            plan = _with_pair(plan, index, pair)
+    return plan
+
+
+def _with_pair(plan: SelectPlan, index: int, pair: tuple[Measure, ...]) -> SelectPlan:
+    first, second = plan.columns[index].releases
+    sums, count = plan.releases[first], plan.releases[second]
+    known = isinstance(sums.bounds, Bounds) and sums.measure.origin == "middle"
+    if not known or not isinstance(sums.noise, LaplaceNoise) or not isinstance(count.noise, LaplaceNoise):
+        return plan
+    epsilon = sums.noise.epsilon + count.noise.epsilon
+    if not sums.noise.shift.l1 or not count.noise.shift.l1:
+        return plan
+    groups = sums.noise.shift.coordinates
+    part = Part(pair[0], sums.bounds, groups, 2 * groups)
+    on_grid = sized(part, groups * reach(part) / epsilon)
+    noise = LaplaceNoise(on_grid.shift, laplace_scale(on_grid.shift, epsilon), on_grid.grid)
+    releases, events = list(plan.releases), list(plan.events)
+    for place, measure in zip((first, second), pair, strict=True):
+        releases[place] = replace(sums, measure=measure, noise=noise)
+    events[events.index(sums.noise)] = noise
+    events.remove(count.noise)
+    return replace(plan, releases=tuple(releases), events=tuple(events))
 
 
 def choice_of(part: Part, epsilon: Fraction) -> QuantileChoice:

@@ -35,6 +35,11 @@ class AggregateDefaults:
         return None
 
     @property
+    def partition(self) -> tuple[Measure, ...]:
+        """Two sums of which one owner moves no more than one whole, and which say the same as the measures."""
+        return ()
+
+    @property
     def ranks(self) -> tuple[Fraction, ...]:
         """Which shares of the rows lie below what is asked for, in an aggregate of quantiles."""
         return ()

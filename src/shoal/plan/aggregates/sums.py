@@ -92,7 +92,9 @@ class Sum(OneNumber):
 class Average(AggregateDefaults):
     """AVG(x): the average of per-owner averages, m + S / max(1, n), clamped to [L, U].
 
-    The sum S carries most of the error unless the answer lies at the edge of the bounds, so it gets 70% of the budget.
+    The sum S carries most of the error unless the answer lies at the edge of the bounds, so it gets 70% of the budget. With
+    Laplace noise and known bounds it is read off two sums instead, of x − L and of U − x: one owner moves them by U − L
+    together, so both have all of the budget. Their sum is n·(U − L), half their difference is S.
     """
 
     argument: Expression
@@ -109,12 +111,28 @@ class Average(AggregateDefaults):
             return OwnerMean(self.argument), OwnerCount(self.argument)
         return RowMoment(self.argument, 1, self.rows), RowMoment(self.argument, 0, self.rows)
 
+    @property
+    def partition(self) -> tuple[Measure, ...]:
+        """The two sums that one owner moves by U − L together; none where rows are bounded per owner."""
+        return tuple(OwnerMean(self.argument, end) for end in ("lower", "upper")) if self.rows is None else ()
+
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """M + S / max(1, n), clamped."""
         total, count = readings
         if total.bounds is None or total.steps is None:
             return nothing(len(total.values))
+        if total.measure.origin == "lower":
+            return self._share(total, total.floats, -count.floats)
         return self._quotient(total, total.floats, count.floats)
+
+    @staticmethod
+    def _share(total: NoisyMeasure, above: NDArray[Any], below: NDArray[Any]) -> NDArray[Any]:
+        """M + (A − B) / 2n, where A + B = n·(U − L)."""
+        assert total.bounds is not None  # noqa: S101 - narrowed by both callers
+        assert total.steps is not None  # noqa: S101 - same
+        low, width = (float(steps * total.grid) for steps in (total.steps.lower, total.steps.upper - total.steps.lower))
+        means = low + width / 2 + (above - below) / 2 / np.maximum((above + below) / width, 1.0)
+        return np.asarray(np.clip(means, float(total.bounds.lower), float(total.bounds.upper)))
 
     def _quotient(self, total: NoisyMeasure, sums: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
         assert total.bounds is not None  # noqa: S101 - narrowed by both callers
@@ -130,6 +148,8 @@ class Average(AggregateDefaults):
             return nothing(len(total.values)), nothing(len(total.values))
         each = (1 + level) / 2
         sum_width, count_width = total.half_width(each), count.half_width(each)
+        if total.measure.origin == "lower":
+            return self._ends(total, -count.floats, sum_width)
         ends = [
             self._quotient(total, total.floats + side * sum_width, count.floats + way * count_width)
             for side in (-1, 1)
@@ -137,10 +157,25 @@ class Average(AggregateDefaults):
         ]
         return np.minimum.reduce(ends), np.maximum.reduce(ends)
 
+    def _ends(self, total: NoisyMeasure, below: NDArray[Any], width: float) -> Interval:
+        """A and B are not negative and within `width` of what was released: A/(A + B) grows with A and falls with B."""
+        above = total.floats
+        ends = [
+            self._share(total, np.maximum(above + side * width, 0.0), np.maximum(below - side * width, 0.0))
+            for side in (-1, 1)
+        ]
+        return ends[0], ends[1]
+
     def expected_half_width(self, releases: Sequence[Release], level: float, owners: int) -> float | None:
-        """(w_S + r·w_n) / (n − w_n): both noises within their widths at once, the mean anywhere within r of the middle."""
+        """(w_S + r·w_n) / (n − w_n): both noises within their widths at once, the mean anywhere within r of the middle.
+
+        Of two sums that make a whole, w/n: where one is larger by w, the other is smaller.
+        """
         total, count = releases  # with bounds that are known
         each = (1 + level) / 2
+        if total.measure.origin == "lower":
+            room = float(total.bounds.upper - total.bounds.lower)  # type: ignore[union-attr]
+            return min(room, half_width(total.noise, each) / max(1, owners))
         radius = float(Steps.outward(total.bounds, total.noise.grid).radius * total.noise.grid)  # type: ignore[arg-type]
         count_width = half_width(count.noise, each)
         left = max(1.0, owners - count_width)

@@ -21,6 +21,7 @@ from shoal.plan.measures import (
 )
 from shoal.plan.releases import Contribution, Inferred
 from shoal.plan.types import Kind
+from shoal.rewrite.verify.moves import pairs_of
 from shoal.rewrite.verify.requirement import require
 
 if TYPE_CHECKING:
@@ -84,6 +85,11 @@ def _check_noise(plan: SelectPlan) -> None:
 def _check_column(plan: SelectPlan, column: Column) -> None:
     """A column reads what its aggregate is made of, clamped to the bounds that were given, or to those that will be found."""
     wanted = measures_of(column.call, plan.contribution.max_rows)
+    if any(column.releases == pair for pair in pairs_of(plan)):
+        argument = wanted[0].argument
+        require(isinstance(column.call.aggregate, aggregates.Average), "two sums that make a whole, and no average")
+        assert argument is not None  # noqa: S101 - averages have one
+        wanted = (OwnerMean(argument, "lower"), OwnerMean(argument, "upper"))
     require(len(column.releases) == len(wanted), "a column reads too few releases, or too many")
     finds = isinstance(column.call.aggregate, aggregates.ApproxBounds)
     for index, measure in zip(column.releases, wanted, strict=True):

@@ -11,7 +11,7 @@ from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, 
 from shoal.mechanisms.gaussian_certificate import SHRINKS_FROM
 from shoal.plan.measures import Leaves, OwnerCount
 from shoal.plan.releases import Inferred
-from shoal.rewrite.verify.moves import groups_of, moves_of, moves_of_count, moves_of_histogram
+from shoal.rewrite.verify.moves import check_pair, groups_of, moves_of, moves_of_count, moves_of_histogram, pairs_of
 from shoal.rewrite.verify.requirement import require
 
 if TYPE_CHECKING:
@@ -43,7 +43,12 @@ def check_events(plan: SelectPlan) -> None:
     """What is charged is what is drawn: no noise twice, none left out, none that nobody draws."""
     _check_shared_count(plan)
     selection = plan.selection
-    noises = [*(r.noise for r in plan.releases), *(h.noise for h in plan.histograms)]
+    pairs = pairs_of(plan)
+    for pair in pairs:
+        check_pair(plan, pair)
+    together = {second for _, second in pairs}
+    own = [release.noise for index, release in enumerate(plan.releases) if index not in together]
+    noises = [*own, *(h.noise for h in plan.histograms)]
     if isinstance(selection, ThresholdSelection) and not selection.released:
         noises.append(selection.noise)
     known = all(isinstance(noise, (LaplaceNoise, GaussianNoise, QuantileChoice)) for noise in noises)

@@ -6,6 +6,7 @@ most R rows in all. Norms are taken of the worst way to spread it. The passes ha
 | measure        | groups per owner (κ)                         | rows per owner (R)                 |
 |----------------|----------------------------------------------|------------------------------------|
 | one number     | κ entries by a                               | κ entries by a (κ = R)             |
+| means, from L and from U | κ entries, U − L in each two together | the same                   |
 | rows summed    | κ entries by c·a                             | R·a in one entry, or spread over R |
 | distinct       | κ entries by c                               | R in one entry, or spread over R   |
 | leaves, height h | c rows in each of κ·h levels               | R rows in each of h levels         |
@@ -20,9 +21,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from shoal.accounting.events import QuantileChoice
+from shoal.accounting.events import LaplaceNoise, QuantileChoice
 from shoal.accounting.neighbours import OWNER
 from shoal.errors import InternalError
+from shoal.params import Bounds
 from shoal.plan.measures import (
     SATURATION_BITS,
     DistinctValues,
@@ -41,9 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from shoal.accounting.events import Shift
-    from shoal.params import Bounds
     from shoal.plan.measures import Histogram, Measure
-    from shoal.plan.releases import Contribution, Release
+    from shoal.plan.releases import Contribution, Release, SelectPlan
 
 COUNTS = (OwnerCount, DistinctValues, Leaves)
 """Measures that count owners, values or rows one by one, whatever the bounds."""
@@ -103,6 +104,33 @@ def moves_of(release: Release, contribution: Contribution) -> Moves:
         case Leaves() as leaves:
             return Moves.even(groups * leaves.height, 1)
     raise InternalError("a measure of an unknown kind")
+
+
+def pairs_of(plan: SelectPlan) -> list[tuple[int, int]]:
+    """Sums of x − L and of x − U of the same values, side by side in a column: parts of one whole, with one noise for both."""
+    found = []
+    for columns in dict.fromkeys(column.releases for column in plan.columns):
+        measures = [plan.releases[i].measure for i in columns if 0 <= i < len(plan.releases)]
+        if any(isinstance(measure, OwnerMean) and measure.origin != "middle" for measure in measures):
+            require(len(columns) == 2 and len(measures) == 2, "a sum from one bound without the one from the other")
+            found.append((columns[0], columns[1]))
+    return found
+
+
+def check_pair(plan: SelectPlan, pair: tuple[int, int]) -> None:
+    """Whatever an owner's mean is, its distances from both bounds make the width of the bounds: K steps in each of κ groups."""
+    lower, upper = (plan.releases[index] for index in pair)
+    ends = [release.measure.origin for release in (lower, upper)]
+    require(ends == ["lower", "upper"], "two sums that are not from both bounds")
+    require(lower.measure.argument == upper.measure.argument, "two sums of different values")
+    known = isinstance(lower.bounds, Bounds) and lower.bounds == upper.bounds
+    require(known and lower.noise == upper.noise, "two sums with different bounds, or different noise")
+    require(plan.composition == "basic", "moves that may spread are not composed numerically")
+    require(isinstance(lower.noise, LaplaceNoise), "one noise for two sums is proven for Laplace noise")
+    groups, width = groups_of(plan.contribution), _furthest(lower)
+    require(width == _furthest(upper), "two sums of different width")
+    whole = Moves(groups * width, groups * width**2, 2 * groups, width)
+    require(whole.covered_by(lower.noise.shift), "two sums move further than their noise covers")
 
 
 def _rows_chosen_among(leaves: Leaves, contribution: Contribution) -> Moves:

@@ -54,6 +54,7 @@ SQL = {
     f"MIN(items, contribution_bounds_per_row => (0, 9)) {BY_SITE}",
     "chosen among few rows": f"{CLAUSE}(epsilon = 1, delta = 1e-6, max_rows_contributed = 4) site, "
     f"MEDIAN(spend, contribution_bounds_per_row => (0, 9)) {BY_SITE}",
+    "parts of a whole": f"{CLAUSE}({LAPLACE}) site, AVG(spend, contribution_bounds_per_group => (0, 9)), {COUNT} {BY_SITE}",
     "variance": f"{CLAUSE}({LAPLACE}) site, STDDEV(spend, {PER_ROW}), {COUNT} {BY_SITE}",
     "report": f"{CLAUSE}({BASE}) SUM(spend, contribution_bounds_per_group => (0, 9), report_format => 'JSON') FROM visits",
     "numerical": f"{CLAUSE}(epsilon = 1, delta = 1e-6, max_groups_contributed = 10, noise = LAPLACE) "

@@ -421,6 +421,7 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("OwnerSum", "argument"): ARGUMENT,
     ("OwnerSum", "is_integer"): {"flipped": flipped},
     ("OwnerMean", "argument"): ARGUMENT,
+    ("OwnerMean", "origin"): {"other": lambda old, _h, _p: {"middle": "lower", "lower": "upper", "upper": "middle"}[old]},
     ("RowMoment", "argument"): ARGUMENT,
     ("RowMoment", "power"): {"more": one_more},
     ("RowMoment", "rows"): {"more": one_more},
