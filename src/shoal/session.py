@@ -139,11 +139,18 @@ class Session:
     # ---- asking --------------------------------------------------------------------------------------------------
 
     def query(
-        self, sql: str, params: Params | None = None, *, composition: str = "basic", key: str | None = None
+        self,
+        sql: str,
+        params: Params | None = None,
+        *,
+        epsilon: float | None = None,
+        composition: str = "basic",
+        key: str | None = None,
     ) -> Result | Rows:
         """The private answer; `EXPLAIN PRIVACY …` gives the plan as text, SHOW TABLES and DESCRIBE the catalog, free.
 
-        `params` are the values of placeholders: a list for ? and $1, a dict for $name and :name.
+        `params` are the values of placeholders: a list for ? and $1, a dict for $name and :name. `epsilon` replaces that of
+        each private SELECT.
 
         `composition="pld"` composes the releases of each private SELECT numerically: the same (ε, δ) with less noise where
         many Laplace releases share it (extra: accounting). With a `key` of your choice, sending the same query again gives
@@ -155,19 +162,29 @@ class Session:
             return self._from_catalog(*question)
         request = None
         if key is not None:
-            request = Request.of(self._user or "", "", key, f"{composition}\n{sql}".encode(errors="surrogatepass"))
-        return self.query_under(sql, Terms(request=request), composition=composition)
+            terms_of_it = composition if epsilon is None else f"{composition} {float(epsilon)!r}"
+            request = Request.of(self._user or "", "", key, f"{terms_of_it}\n{sql}".encode(errors="surrogatepass"))
+        return self.query_under(sql, Terms(request=request), composition=composition, epsilon=epsilon)
 
-    def query_under(self, sql: str, terms: Terms, *, composition: str = "basic") -> Result | Rows:
+    def query_under(
+        self, sql: str, terms: Terms, *, composition: str = "basic", epsilon: float | None = None
+    ) -> Result | Rows:
         """The answer, charged under keys and limits that a service sets."""
         from shoal.release.execute import execute
 
+        asked = None if epsilon is None else _checked_epsilon(epsilon)
         under_policy = self._under_policy(sql)
+        if under_policy is not None and asked is not None:
+            raise ShoalError(
+                "E_UNSUPPORTED", "Under a policy the query names its own epsilon.", hint="OPTIONS(epsilon = …)"
+            )
         if under_policy is not None:
             return self._policy_query(*under_policy, terms)
-        plan, explain = self._planned(sql, composition=composition)
+        plan, explain = self._planned(sql, asked, composition)
         if explain:
             return self._explained(plan)
+        self._require_ceiling(plan)
+        self._require_floor(plan)
         seconds = float(self._catalog.defaults.max_seconds_per_query)
         return Result(execute(plan, self._engine, self._ledger, self._user, seconds=seconds, terms=terms))
 
@@ -348,6 +365,17 @@ class Session:
     @property
     def _floor(self) -> Fraction | None:
         return self._catalog.defaults.floor(has_budget=self._ledger.budget is not None)
+
+    def _require_ceiling(self, plan: StatementPlan) -> None:
+        """The catalog's limit holds for what is asked, whoever named the ε."""
+        limit = self._catalog.defaults.max_epsilon_per_query
+        if limit is not None and plan.epsilon > limit:
+            raise ShoalError(
+                "E_POLICY",
+                f"The catalog allows at most epsilon = {float(limit):g} for one query.",
+                hint="Give it a smaller epsilon.",
+                position=plan.selects[-1].select.position,
+            )
 
     def _require_floor(self, plan: StatementPlan) -> None:
         """Cheap queries are many queries, and each may be a chance to learn from a failure."""

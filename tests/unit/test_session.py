@@ -485,3 +485,17 @@ def test_two_sessions_of_one_process_read_one_database(tmp_path, shop_tables):
             assert len(session.query(f"{CLAUSE}(epsilon = 1) {COUNT} FROM customers").to_arrow()) == 1
             with pytest.raises(duckdb.Error):
                 session._engine._connection.execute("SET enable_external_access = true")
+
+
+def test_an_epsilon_given_beside_the_query_stays_within_the_catalogs_limit():
+    catalog = {
+        "tables": {"t": {"owner": "uid"}},
+        "defaults": {"epsilon": 0.5, "delta": 1e-6, "max_epsilon_per_query": 1, "min_epsilon_per_query": 0.1},
+    }
+    with shoal.connect({"t": {"uid": [1, 2, 3]}}, catalog=catalog) as session:
+        assert session.query("SELECT COUNT(DISTINCT uid) FROM t", epsilon=0.75).epsilon == 0.75
+        for beyond in (1.5, 0.05):
+            with pytest.raises(shoal.ShoalError) as refused:
+                session.query("SELECT COUNT(DISTINCT uid) FROM t", epsilon=beyond)
+            assert refused.value.code == "E_POLICY"
+        assert session.spent[0] == 0.75

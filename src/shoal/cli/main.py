@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from shoal.cli.asking.shell import shell
+from shoal.cli.asking.tables import tables
 from shoal.cli.budget import budget
 from shoal.cli.demo import demo
 from shoal.cli.explain import explain
@@ -46,7 +48,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _QUERIES, _TOOLS, _CALCULATORS, _REFERENCE = "Private queries", "Other tools", "Calculators (read no data)", "Reference"
-for verb in (demo, init, query, explain, budget, serve):
+for verb in (demo, init, tables, query, shell, explain, budget, serve):
     app.command(rich_help_panel=_QUERIES)(verb)
 app.add_typer(service.app, rich_help_panel=_QUERIES)
 app.command(rich_help_panel=_TOOLS)(audit)
@@ -125,6 +127,8 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     except ShoalError as error:
         status = refuse(error, words)
     except KeyboardInterrupt:
+        if words[:1] == ["query"]:
+            typer.echo("Stopped. What was charged stays charged; shoal budget --ledger FILE tells.", err=True)
         status = 130
     except BrokenPipeError:
         status = leave_quietly()

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from shoal.result import Result, Rows
     from shoal.session import Session
 
+SqlOrFile = Annotated[
+    str | None, typer.Argument(metavar="[SQL]", help="The query, or - to read it from standard input.")
+]
 Sql = Annotated[str, typer.Argument(metavar="SQL", help="The query, or - to read it from standard input.")]
 Database = Annotated[
     str,
@@ -48,8 +51,8 @@ User = Annotated[
 
 
 def query(
-    sql: Sql,
     db: Database,
+    sql: SqlOrFile = None,
     catalog: CatalogFile = Path("shoal.toml"),
     ledger: LedgerFile = None,
     user: User = None,
@@ -57,6 +60,11 @@ def query(
         Format | None, typer.Option(help="The output format.", show_default="table")
     ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to this file.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Read the query from this file.")] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(metavar="EPSILON", help="The ε of each private SELECT, instead of the query's or the catalog's."),
+    ] = None,
     level: Annotated[
         float | None,
         typer.Option(
@@ -73,17 +81,50 @@ def query(
 
         shoal query "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6)
             site, COUNT(DISTINCT uid) AS owners FROM visits GROUP BY site" --db data/
+
+        shoal query --file visits.sql --db data/ -o visits.csv
     """
     check_level(level)
+    format = format or (format_of(output) if not json else None)  # noqa: A001 - its name on the command line
     check_format(format, output, json=json)
     check_writable(output)
     session = open_session(db, catalog, ledger, user)
-    result = session.query(read_sql(sql))
+    result = session.query(read_sql_or_file(sql, file), epsilon=epsilon)
     with charged(getattr(result, "epsilon", 0.0)):
         if json:
             write_json(everything(result, level), output)
         else:
             write_answer(result, format or Format.table, output, level)
+            if session.remaining is not None:
+                typer.echo(left_in_words(session), err=True)
+
+
+def format_of(output: Path | None) -> Format | None:
+    """The format that the end of a file's name asks for; None where it asks for none."""
+    ending = output.suffix.lower().lstrip(".") if output is not None else ""
+    return Format(ending) if ending in {"csv", "json", "parquet"} else None
+
+
+def left_in_words(session: Session) -> str:
+    """What is left of the budget."""
+    left, spent = session.remaining, session.spent
+    if left is None:
+        return f"spent so far: ε = {spent[0]:g}, δ = {spent[1]:g} (no budget)"
+    return f"left: ε = {left[0]:g}, δ = {left[1]:g}"
+
+
+def read_sql_or_file(sql: str | None, file: Path | None) -> str:
+    """The query from exactly one place."""
+    if (sql is None) == (file is None):
+        raise ShoalError("E_USAGE", "A query is given as an argument or with --file, one of both.")
+    if file is None:
+        return read_sql(sql or "")
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ShoalError("E_USAGE", f"The file {str(file)!r} is not UTF-8.") from None
+    except OSError as error:
+        raise ShoalError("E_USAGE", f"The file {str(file)!r} cannot be read: {reason_of(error)}.") from None
 
 
 def check_level(level: float | None) -> None:

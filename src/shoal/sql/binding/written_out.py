@@ -38,7 +38,13 @@ def written_out(tree: exp.Select) -> exp.Select:
             hint="Name the columns.",
             position=position_of(clause),
         )
-    places = [place for place, (_, value) in enumerate(items, start=1) if _is_key(value)]
+    places: list[int] = []
+    computed: set[str] = set()
+    for place, (alias, value) in enumerate(items, start=1):
+        if _is_key(value) and not computed & {fold(c.name) for c in value.find_all(exp.Column) if not c.table}:
+            places.append(place)
+        elif alias is not None:
+            computed.add(fold(alias))
     found = tree.copy()
     found.set("group", exp.Group(expressions=[exp.Literal.number(place) for place in places]) if places else None)
     return found

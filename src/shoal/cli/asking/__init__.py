@@ -1,0 +1,1 @@
+"""Asking on the command line: what queries may name, and a shell."""

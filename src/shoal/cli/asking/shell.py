@@ -1,0 +1,139 @@
+"""`shoal shell`: one query after another, with what each costs before it is asked and what is left after it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from shoal.cli.output import table_text
+from shoal.cli.query import CatalogFile, Database, LedgerFile, User, left_in_words, open_session
+from shoal.errors import ShoalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shoal.session import Session
+
+WORDS = (
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "GROUP BY",
+    "ORDER BY",
+    "HAVING",
+    "LIMIT",
+    "JOIN",
+    "COUNT(",
+    "SUM(",
+    "AVG(",
+    "MEDIAN(",
+)
+LEAVE = frozenset({"exit", "quit", "\\q"})
+HELP = """\
+A query ends with a semicolon. SHOW TABLES; and DESCRIBE name; tell what there is, EXPLAIN PRIVACY SELECT …; what a query
+would do. exit leaves; Ctrl+C stops a query, and what it was charged stays charged."""
+
+
+def shell(
+    db: Database, catalog: CatalogFile = Path("shoal.toml"), ledger: LedgerFile = None, user: User = None
+) -> None:
+    """Ask one query after another.
+
+    [bold]Example[/bold]
+
+        shoal shell --db data/ --ledger ledger.db
+    """
+    with open_session(db, catalog, ledger, user) as session:
+        interactive = sys.stdin.isatty()
+        if interactive:
+            _remember(session)
+            typer.echo(f"{session!r}\n{HELP}")
+        for sql in _statements(interactive=interactive):
+            _answer(session, sql)
+
+
+def _answer(session: Session, sql: str) -> None:
+    """One query: its price, its answer, what is left. A refusal is said, and the shell goes on."""
+    try:
+        price = _price(session, sql)
+        if price:
+            typer.echo(price)
+        result = session.query(sql)
+        typer.echo(table_text(result, None))
+        if price:
+            typer.echo(left_in_words(session))
+    except ShoalError as error:
+        typer.echo(str(error), err=True)
+    except KeyboardInterrupt:
+        typer.echo("\nStopped. What was charged stays charged.", err=True)
+
+
+def _price(session: Session, sql: str) -> str:
+    """What a query will cost; nothing where it costs nothing, or where only the answer can tell."""
+    with suppress(ShoalError):
+        plan = session.plan(sql)
+        if plan.selects and not sql.lstrip().upper().startswith("EXPLAIN"):
+            return f"costs ε = {float(plan.epsilon):g}, δ = {float(plan.delta):g}"
+    return ""
+
+
+def _statements(*, interactive: bool) -> Iterator[str]:
+    """Texts that end with a semicolon; a line may hold several, and a text several lines."""
+    waiting = ""
+    while True:
+        try:
+            line = input(("shoal> " if not waiting else "  ...> ") if interactive else "")
+        except EOFError:
+            break
+        except KeyboardInterrupt:
+            waiting = ""
+            typer.echo()
+            continue
+        if not waiting and line.strip().rstrip(";").lower() in LEAVE:
+            return
+        waiting = f"{waiting}\n{line}" if waiting else line
+        parts = _split(waiting)
+        yield from (part for part in parts[:-1] if part.strip())
+        waiting = parts[-1] if parts[-1].strip() else ""
+    if waiting.strip():
+        yield waiting
+
+
+def _split(text: str) -> list[str]:
+    """Cut at semicolons that stand outside of quotes.
+
+    >>> _split("SELECT ';'; SELECT 1;")
+    ["SELECT ';'", ' SELECT 1', '']
+    """
+    parts, quote = [""], ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"`":
+            quote = character
+        elif character == ";":
+            parts.append("")
+            continue
+        parts[-1] += character
+    return parts
+
+
+def _remember(session: Session) -> None:
+    """Lines of earlier shells, and completion of tables, columns and words, where the system has readline."""
+    try:
+        import readline
+    except ImportError:
+        return
+    tables = session.tables()
+    names = sorted({*WORDS, *tables, *(column for table in tables.values() for column in table["columns"])})
+
+    def complete(text: str, state: int) -> str | None:
+        found = [name for name in names if name.lower().startswith(text.lower())]
+        return found[state] if state < len(found) else None
+
+    readline.set_completer(complete)
+    readline.parse_and_bind("tab: complete")

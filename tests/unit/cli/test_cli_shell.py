@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from shoal.cli.asking.shell import _split
+from shoal.cli.query import format_of
+
+pytestmark = pytest.mark.usefixtures("in_shop")
+PRIVATE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6)"
+
+
+def test_tables_are_listed_and_described_for_nothing(shoal):
+    done = shoal("tables", "--db", "data/")
+    assert done.status == 0, done.err
+    assert "visits" in done.out
+    described = shoal("tables", "visits", "--db", "data/", "--json")
+    assert "uid" in {row["column"] for row in json.loads(described.out)}
+    assert shoal("tables", "nothing", "--db", "data/").status == 2
+
+
+def test_a_shell_says_what_a_query_costs_and_what_is_left(shoal, monkeypatch):
+    assert shoal("budget", "--ledger", "shell.db", "--create", "3,1e-5").status == 0
+    lines = f"SHOW TABLES;\n{PRIVATE} COUNT(*) AS n\n FROM visits; SELECT uid FROM visits;\nexit\nSELECT 1;\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    done = shoal("shell", "--db", "data/", "--ledger", "shell.db")
+    assert done.status == 0, done.err
+    assert done.out.index("costs ε = 1") < done.out.index("left: ε = 2")
+    assert done.err.count("E_") == 1
+    assert "spent" not in done.out
+
+
+def test_a_semicolon_inside_quotes_ends_nothing():
+    assert _split("SELECT ';' AS \";\"; b") == ["SELECT ';' AS \";\"", " b"]
+
+
+def test_a_query_comes_from_a_file_and_goes_to_one(shoal, in_shop):
+    (in_shop / "visits.sql").write_text(f"{PRIVATE} COUNT(*) AS n FROM visits", encoding="utf-8")
+    done = shoal("query", "--file", "visits.sql", "--db", "data/", "-o", "visits.csv")
+    assert done.status == 0, done.err
+    assert (in_shop / "visits.csv").read_text(encoding="utf-8").startswith('"n"')
+    for wrong in (("query", "--db", "data/"), ("query", "SELECT 1", "--file", "visits.sql", "--db", "data/")):
+        assert shoal(*wrong).status == 2
+    assert shoal("query", "--file", "gone.sql", "--db", "data/").status == 2
+
+
+def test_an_epsilon_of_the_command_line_replaces_that_of_the_query(shoal):
+    done = shoal("query", f"{PRIVATE} COUNT(*) AS n FROM visits", "--db", "data/", "--epsilon", "0.25", "--json")
+    assert done.status == 0, done.err
+    assert json.loads(done.out)["epsilon"] == 0.25
+
+
+def test_what_is_left_is_said_beside_the_answer(shoal):
+    assert shoal("budget", "--ledger", "left.db", "--create", "3,1e-5").status == 0
+    done = shoal("query", f"{PRIVATE} COUNT(*) AS n FROM visits", "--db", "data/", "--ledger", "left.db")
+    assert "left: ε = 2" in done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("a.csv", "csv"), ("a.PARQUET", "parquet"), ("a.txt", None), (None, None)]
+)
+def test_the_end_of_a_name_tells_the_format(in_shop, name, expected):
+    assert format_of(None if name is None else in_shop / name) == expected
