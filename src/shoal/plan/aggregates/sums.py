@@ -88,6 +88,10 @@ class Sum(OneNumber):
         return around(readings[0].floats, readings[0].half_width(level))
 
 
+HIGH_LEVEL = 0.92
+"""From here on the width of a sum of two noises is at most the root of the sum of their squared widths."""
+
+
 @dataclass(frozen=True, slots=True)
 class Average(AggregateDefaults):
     """AVG(x): the average of per-owner averages, m + S / max(1, n), clamped to [L, U].
@@ -142,14 +146,20 @@ class Average(AggregateDefaults):
         return np.asarray(np.clip(means, float(total.bounds.lower), float(total.bounds.upper)))
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
-        """Conservative: both noises stay within their widths at once (union bound), the quotient at its extremes."""
+        """The means μ that the two noisy numbers allow: |S − (μ − m)·n| within the width of its own noise.
+
+        That noise is X − (μ − m)·Y, whose width at high levels is at most √(w_S² + (μ − m)²·w_n²), for Laplace and for Gaussian
+        noise (docs/theory/noise.md). At lower levels, both noises within their widths at once, the quotient at its extremes.
+        """
         total, count = readings
-        if total.bounds is None:
+        if total.bounds is None or total.steps is None:
             return nothing(len(total.values)), nothing(len(total.values))
         each = (1 + level) / 2
-        sum_width, count_width = total.half_width(each), count.half_width(each)
         if total.measure.origin == "lower":
-            return self._ends(total, -count.floats, sum_width)
+            return self._ends(total, -count.floats, total.half_width(each))
+        if level >= HIGH_LEVEL:
+            return self._allowed(total, count, level)
+        sum_width, count_width = total.half_width(each), count.half_width(each)
         ends = [
             self._quotient(total, total.floats + side * sum_width, count.floats + way * count_width)
             for side in (-1, 1)
@@ -165,6 +175,25 @@ class Average(AggregateDefaults):
             for side in (-1, 1)
         ]
         return ends[0], ends[1]
+
+    def _allowed(self, total: NoisyMeasure, count: NoisyMeasure, level: float) -> Interval:
+        """The roots of (S − u·n)² = w_S² + u²·w_n² around m; everything within the bounds where n may be 0."""
+        assert total.bounds is not None  # noqa: S101 - narrowed by the caller
+        assert total.steps is not None  # noqa: S101 - same
+        low, high = float(total.bounds.lower), float(total.bounds.upper)
+        middle = total.steps.middle * float(total.grid)
+        of_sum, of_count = total.half_width(level), count.half_width(level)
+        sums, counts = total.floats, np.maximum(count.floats, 1.0)
+        certain = counts > of_count
+        lead = np.where(certain, counts**2 - of_count**2, 1.0)
+        spread = np.sqrt(np.maximum((sums * of_count) ** 2 + (counts * of_sum) ** 2 - (of_sum * of_count) ** 2, 0.0))
+        centre = sums * counts / lead
+        ends = [np.clip(middle + centre + side * spread / lead, low, high) for side in (-1, 1)]
+        shown = self._quotient(total, sums, counts)
+        return (
+            np.where(certain, np.minimum(ends[0], shown), low),
+            np.where(certain, np.maximum(ends[1], shown), high),
+        )
 
     def expected_half_width(self, releases: Sequence[Release], level: float, owners: int) -> float | None:
         """(w_S + r·w_n) / (n − w_n): both noises within their widths at once, the mean anywhere within r of the middle.
