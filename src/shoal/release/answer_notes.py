@@ -12,13 +12,15 @@ from shoal.params import many
 from shoal.plan import aggregates, nodes
 from shoal.plan.releases import Inferred
 from shoal.plan.traverse import is_owned
+from shoal.release.output_names import output_names
 from shoal.sql.binding.public_groups import has_public_keys
 
 if TYPE_CHECKING:
     from shoal.params import Bounds
-    from shoal.plan.releases import Column, SelectPlan
+    from shoal.plan.releases import Column, SelectPlan, StatementPlan
     from shoal.sql.grammar.source_text import CallsAsWritten
 
+_PLACES = (aggregates.Quantile, aggregates.Quantiles, aggregates.Extreme)
 _ROWS_ARE_KEPT = (aggregates.Variance, aggregates.Quantile, aggregates.Quantiles)
 
 
@@ -27,6 +29,20 @@ def answer_notes(plan: SelectPlan, groups: int, written: CallsAsWritten) -> tupl
     limits = [_of_owner(plan), *(_of_column(plan, column, written) for column in plan.columns)]
     told = [*limits, *plan.select.notes, _of_selection(plan, groups)]
     return tuple(dict.fromkeys(note for note in told if note))
+
+
+def without_interval(plan: StatementPlan) -> tuple[str, ...]:
+    """Why a number of the answer has no interval: it is computed from others, or is a place that rows were counted around."""
+    found = []
+    for select, names in zip(plan.selects, output_names(plan), strict=True):
+        for column, outputs in zip(select.columns, names, strict=True):
+            found += [
+                f"{name} is computed from noisy numbers, and has no interval of its own." for name in outputs.computed
+            ]
+            if isinstance(column.call.aggregate, _PLACES):
+                why = "how far it strays depends on values that were not released"
+                found += [f"{name} has no interval: {why}." for name in outputs.copies]
+    return tuple(dict.fromkeys(found))
 
 
 def _of_owner(plan: SelectPlan) -> str:

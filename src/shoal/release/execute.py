@@ -22,7 +22,7 @@ from shoal.plan import nodes
 from shoal.plan.totals import MASK, LeafCounts, SamplingKey
 from shoal.plan.traverse import rebuilt, with_relations
 from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY, KeptAnswer, from_bytes, to_bytes
-from shoal.release.answer_notes import answer_notes
+from shoal.release.answer_notes import answer_notes, without_interval
 from shoal.release.bounds_per_group import release_by_group
 from shoal.release.error_bars import error_bars
 from shoal.release.found_limits import found_limits, notes_of_limits
@@ -209,7 +209,8 @@ def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadli
         notes = (*limits, *answer_notes(chosen, stored.table.num_rows, written), *stored.notes)
         kept = () if found is None else found.kept
         released[number] = replace(stored, notes=notes, columns=chosen.columns, kept=kept)
-    return finish(plan, released, public_rows(plan.root, engine), deadline, entropy=entropy)
+    answer = finish(plan, released, public_rows(plan.root, engine), deadline, entropy=entropy)
+    return replace(answer, notes=(*answer.notes, *without_interval(plan)))
 
 
 def with_stored_rows(select: SelectPlan, released: dict[int, StoredRows]) -> SelectPlan:

@@ -100,6 +100,14 @@ def test_an_error_bar_larger_than_the_number_warns(session):
     assert "the ± is larger" not in " ".join(strong.notes)
 
 
+def test_a_number_without_an_interval_has_a_reason(session):
+    said = session.query(
+        f"{CLAUSE}(epsilon = 1, kappa = 1) MEDIAN(spend) AS m, SUM(spend) / COUNT(spend) AS r FROM orders"
+    ).notes
+    assert any(note.startswith("m has no interval: ") for note in said)
+    assert "r is computed from noisy numbers, and has no interval of its own." in said
+
+
 @pytest.mark.parametrize("epsilon", ["1e-10", "1e-8", "1e-6"])
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
 def test_a_count_at_a_tiny_epsilon_has_noise_and_an_interval_that_says_so(session, epsilon, delta):
