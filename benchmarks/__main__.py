@@ -9,6 +9,7 @@ from importlib.util import find_spec
 BENCHMARKS = {
     "jobs": "four queries over ten million rows: plain SQL, hand-written bounding and shoal side by side",
     "scale": "the same queries over 1, 10 and 50 million rows",
+    "engines": "one query on DuckDB, PostgreSQL and Spark, beside the plain GROUP BY of each",
     "noise": "draws per second of the samplers, ours and OpenDP's",
     "latency": "planning a query, and the program from its start to the first answer",
     "utility": "what the planner gains over an even split, from closed forms",

@@ -175,3 +175,11 @@ def test_policies_stand_beside_owner_level_privacy_and_a_tree(tmp_path):
     found = record(tmp_path)
     assert all(each["measured"] > 0 for each in found["lines"].values())
     assert "OpenDP's tree" in shown
+
+
+def test_engines_are_put_beside_their_own_plain_queries(tmp_path):
+    shown = run("engines", "--rows", 20_000, "--results", tmp_path)
+    (cost,) = record(tmp_path)["costs"]
+    assert (cost["engine"], cost["rows"]) == ("DuckDB", 20_000)
+    assert min(cost["private"], cost["clock"]) > 0
+    assert "of plain" in shown

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +16,12 @@ from questions import QUESTIONS, by_keys, measured_with, nasty_tables, session_f
 import shoal
 from shoal.engines.deadline import Deadline
 from shoal.release.execute import fresh_sampling_key, measure
+
+sys.path.append(str(Path(__file__).parent.parent / "hostile"))
+import nasty_data
+from corpus import ANSWERED, REFUSED
+from oracles import face_of
+from test_corpus import opened, tables_with_a_secret
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -200,3 +207,18 @@ with shoal.connect(spark, {CATALOG!r}) as session:
     print(sorted((row["site"], row["n"]) for row in session.query({BY_SITE!r}).to_dicts()))
 spark.stop()
 """
+
+
+def test_hostile_queries_get_the_verdicts_of_the_embedded_engine(spark, tmp_path):
+    sessions = []
+    tables = tables_with_a_secret()
+    for name, data in (("everybody", tables), ("without", nasty_data.without(tables))):
+        entries = {}
+        for table, rows in data.items():
+            place = tmp_path / f"{name}-{table}.parquet"
+            pq.write_table(rows, place)
+            entries[table] = {**nasty_data.CATALOG["tables"][table], "view": f"SELECT * FROM parquet.`{place}`"}
+        sessions.append(shoal.connect(spark, {**nasty_data.CATALOG, "tables": entries}, buckets=2))
+    with opened(tables) as here:
+        for case in (*REFUSED[::40], *ANSWERED[::40]):
+            assert {face_of(session, case.sql) for session in sessions} == {face_of(here, case.sql)}, case.name
