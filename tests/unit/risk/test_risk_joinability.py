@@ -272,3 +272,13 @@ def test_text_and_json_of_a_comparison(world):
     told = found.to_dict()
     assert told["pairs"][0]["grade"] in {"critical", "high"}
     assert set(told) >= {"pairs", "set_aside", "paths", "groups", "proposed_labels", "label_contradictions"}
+
+
+def test_a_key_of_few_customers_is_never_set_aside():
+    names = [f"CUST{n}" for n in range(91)]
+    for other in ("customer_id", "client"):
+        tables = {"customers": {"customer_id": names}, "orders": {other: names[:80]}}
+        (pair,) = joinability(scan(tables)).pairs
+        assert pair.set_aside is None or not pair.set_aside
+        assert pair.score > 0.9
+        assert pair.grade is not Grade.MINIMAL

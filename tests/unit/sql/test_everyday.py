@@ -64,6 +64,7 @@ def rounded(rows):
     return sorted((tuple(round(v, 3) if isinstance(v, float) else v for v in row) for row in rows), key=repr)
 
 
+TAGS = "(SELECT borough AS b, UNNEST(string_split(tags, '|')) AS g FROM zones)"
 ALIKE = [
     "SELECT color, COUNT(*) FROM trips GROUP BY ALL",
     "SELECT color, card, SUM(tip) AS t FROM trips GROUP BY ALL ORDER BY ALL DESC",
@@ -90,6 +91,8 @@ ALIKE = [
     "SELECT time_bucket(INTERVAL '36 hours', pickup) AS h, COUNT(*) FROM trips GROUP BY 1",
     "SELECT time_bucket(INTERVAL '1 week', pickup) AS w, COUNT(*) FROM trips GROUP BY 1",
     "SELECT time_bucket(INTERVAL '1 month', pickup) AS m, COUNT(*) FROM trips GROUP BY 1",
+    "SELECT borough, UNNEST(string_split(tags, '|')) AS tag FROM zones",
+    f"SELECT g, COUNT(*) FROM trips JOIN {TAGS} ON b = borough WHERE g <> 'big' GROUP BY g",
     "SELECT COUNT(*) FROM trips WHERE dropoff - pickup > INTERVAL '5 minutes'",
     "SELECT COUNT(*) FROM trips WHERE EXTRACT(EPOCH FROM (dropoff - pickup)) / 60 >= 6",
 ]
@@ -158,6 +161,9 @@ def test_a_clause_with_groupings_is_charged_once(session):
         ("SELECT color, COUNT(*) AS n, later AS x, 1 AS later FROM trips GROUP BY color", "E_UNKNOWN_COLUMN"),
         ("SELECT color, COUNT(*) FROM trips GROUP BY color QUALIFY fare > 1", "E_RAW_OUTPUT"),
         ("SELECT color FROM trips GROUP BY ROLLUP (color)", "E_GROUPING"),
+        ("SELECT COUNT(*) FROM (SELECT uid, UNNEST(string_split(color, 'e')) AS part FROM trips)", "E_UNSUPPORTED"),
+        ("SELECT UNNEST(tags) FROM zones", "E_UNSUPPORTED"),
+        ("SELECT UNNEST(string_split(tags, borough)) FROM zones", "E_UNSUPPORTED"),
         ("SELECT COUNT(*) FROM trips WHERE color = 'it\\'s'", "E_PARSE"),
     ],
 )

@@ -6,8 +6,9 @@ owners to pseudonymous ones come first.
 
 Small whole numbers are in each other everywhere. A pair is set aside when a column has few values, or when the
 containment is no more than chance would give: of the values of A that look like whole numbers of d digits (or dates,
-or digits), a share n_B(d)/possible(d) is in B anyway. Columns of the same name are not set aside for chance: counters
-are how tables are joined.
+or digits), a share n_B(d)/possible(d) is in B anyway. Columns of the same name are never set aside: keys are how tables
+are joined, and a key of 91 customers singles each of them out. Nor are columns of few values which single out nearly everybody
+in both datasets.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ Places = npt.NDArray[np.int64]
 
 FEW_VALUES = "a column has few distinct values"
 BY_CHANCE = "small numbers, dates or digits are in each other by chance"
+_SINGLES_OUT = 0.95  # from this uniqueness on a column is a key, however few values it has
 _LIFT = 2.0  # containment must be this many times what chance gives
 
 
@@ -159,8 +161,10 @@ def compare(
     alone = np.array([estimate.value for estimate in uniqueness])
     score = better * alone[first] * alone[second]
     distinct = np.array([column.sketch.distinct_values().value for column in columns])
-    few = (distinct[first] < minimum_values) | (distinct[second] < minimum_values)
-    by_chance = (better < _LIFT * chance) & ~_same_name(columns, first, second)
+    same_name = _same_name(columns, first, second)
+    keys = (alone[first] >= _SINGLES_OUT) & (alone[second] >= _SINGLES_OUT)
+    few = ((distinct[first] < minimum_values) | (distinct[second] < minimum_values)) & ~same_name & ~keys
+    by_chance = (better < _LIFT * chance) & ~same_name
     links = _links(columns, first, second, linked_datasets)
     order = np.lexsort((-better, -score, ~links, few | by_chance))
     return Comparison(

@@ -24,6 +24,7 @@ from shoal.sql.binding.after_grouping import (
 )
 from shoal.sql.binding.clauses.order_limit import with_tail
 from shoal.sql.binding.expressions import ExpressionBinder
+from shoal.sql.binding.split_columns import is_unnested, split
 from shoal.sql.parse import position_of
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class RowsBinder:
         self._rows = ExpressionBinder(scope, binder.subquery(tables))
         self._items = select_items(tree.expressions)
         self._aggregates: dict[RowAggregate, Field] = {}
+        self._parts: dict[int, Expression] = {}
 
     def bound(self) -> Node:
         """The relation of the SELECT."""
@@ -63,6 +65,7 @@ class RowsBinder:
         return self._grouped() if grouped else self._plain()
 
     def _plain(self) -> Node:
+        self._split_texts()
         items = self._expanded()
         node = self._node
         if self._tree.args.get("qualify") is not None:
@@ -71,6 +74,12 @@ class RowsBinder:
             node = nodes.Distinct(self._binder.project(node, items), position=position_of(self._tree))
             items = []
         return with_tail(self._binder, self._tree, node, items, self._scope, self._tables)
+
+    def _split_texts(self) -> None:
+        """UNNEST in the SELECT list makes several rows of one, before anything is computed from them."""
+        for _, value in self._items:
+            if is_unnested(value):
+                self._node, self._parts[id(value)] = split(value, self._node, self._rows, self._binder.context.symbols)
 
     def _expanded(self) -> list[tuple[str, Expression]]:
         """The SELECT list with stars written out."""
@@ -83,7 +92,9 @@ class RowsBinder:
                 found.append(
                     (
                         output_name(alias, value, index),
-                        self._carried(value) or AliasBinder(self._rows, named).bind(value),
+                        self._parts.get(id(value))
+                        or self._carried(value)
+                        or AliasBinder(self._rows, named).bind(value),
                     )
                 )
                 if alias is not None:
