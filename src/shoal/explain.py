@@ -326,7 +326,7 @@ def _noise_text(noise: dict[str, Any]) -> str:
 
 def _choice_text(choice: dict[str, Any]) -> str:
     error = max(choice["rank_error"].values())
-    ends = f", {choice['rows_from_the_end']:,} rows from the end" if choice["rows_from_the_end"] else ""
+    ends = f", at least {choice['rows_from_the_end']:,} rows from the end" if choice["rows_from_the_end"] else ""
     return (
         f"exponential mechanism{ends}; the rank is off by at most {_number(error)} rows at {params.percent(RANK_LEVEL)}"
     )

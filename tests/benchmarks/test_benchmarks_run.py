@@ -90,6 +90,13 @@ def test_utility_compares_the_planner_with_the_even_split_as_its_page_does(tmp_p
     assert "\n".join(table) in page, "python -m benchmarks utility --write makes the page new"
 
 
+def test_quantiles_compares_both_ways_to_them(tmp_path):
+    shown = run("quantiles", "--runs", 3, "--results", tmp_path)
+    found = record(tmp_path)["rows"]
+    assert all(min(row["choice"]["median"], row["tree"]["median"]) >= 0 for row in found)
+    assert shown.count("| lognormal") == sum(row["values"].startswith("lognormal") for row in found) > 0
+
+
 @pytest.mark.parametrize(("words", "known"), [(("jobs", "--jobs", "J9"), "J4"), (("tpch", "--only", "Q99"), "Q13")])
 def test_a_query_that_does_not_exist_is_refused_with_those_that_do(words, known):
     done = started(*words)

@@ -43,7 +43,8 @@ Reals = npt.NDArray[np.float64]
 UNSURE = 1e-9
 FLOAT_STEP = 2.0**-52
 EXACT_IN_FLOATS = 2**53
-GROUPS_AT_ONCE = 256
+GROUPS_AT_ONCE, LEAVES_AT_ONCE = 256, 2**19
+"""So many at a time that the memory holds them."""
 LARGEST_DENOMINATOR = 10**6
 """Fractions are rounded to such denominators when planning, so that distances stay within 64 bits."""
 
@@ -220,8 +221,10 @@ class ChosenQuantiles:
         np.add.at(rows, which, count)
         targets = sorted(choice.targets, key=lambda target: target.fraction)
         drawn = np.zeros((groups, len(targets)))
-        for start in range(0, groups, GROUPS_AT_ONCE):
-            size = min(GROUPS_AT_ONCE, groups - start)
+        most = int(np.bincount(places // leaves).max(initial=1))
+        at_once = max(1, min(GROUPS_AT_ONCE, LEAVES_AT_ONCE // most))
+        for start in range(0, groups, at_once):
+            size = min(at_once, groups - start)
             here = slice(*np.searchsorted(places, [start * leaves, (start + size) * leaves]))
             pieces = Pieces.of(size, places[here] // leaves - start, places[here] % leaves, rows[here], leaves)
             drawn[start : start + size] = np.transpose(

@@ -26,6 +26,8 @@ FINENESS = Fraction(1, 2**32)
 """A step in parts of the noise: rounding of ten million equal values then stays far below the noise."""
 COARSEST = Fraction(1, 2**20)
 """A step in parts of what one owner adds, however large the noise: bounds that are found must not round to nothing."""
+FAR_TAIL = Fraction(1, 10)
+"""Ranks this close to either end of the data may have too few rows beyond them: without a margin, anything would do."""
 ONE_UNIT = Bounds(Fraction(-1), Fraction(1))
 """Bounds that are not known yet count as one unit; the grid is stretched with them when they are found."""
 
@@ -126,11 +128,12 @@ def _with_pair(plan: SelectPlan, index: int, pair: tuple[Measure, ...]) -> Selec
 
 
 def choice_of(part: Part, epsilon: Fraction) -> QuantileChoice:
-    """The choice that spends ε; the ends of the data are looked for at a distance from the ends that the scale asks for."""
+    """The choice that spends ε; ranks near the ends of the data keep the distance from them that the scale asks for."""
     if not isinstance(part.measure, Leaves):
         raise InternalError("only leaves can be chosen among")
     shift = Shift(part.measure.rows, part.coordinates, part.entries)
     scale = round_scale_up(2 * len(part.targets) * shift.l1 / epsilon)
     margin = outer_margin(scale, part.measure.leaf_count)
-    targets = tuple(RankTarget(t.fraction, margin if t.fraction in {0, 1} else 0) for t in part.targets)
+    near = [t.fraction < FAR_TAIL or t.fraction > 1 - FAR_TAIL for t in part.targets]
+    targets = tuple(RankTarget(t.fraction, margin if end else 0) for t, end in zip(part.targets, near, strict=True))
     return QuantileChoice(shift, scale, targets)
