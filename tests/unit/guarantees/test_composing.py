@@ -61,7 +61,7 @@ def test_any_claims_get_a_number_or_a_sentence_from_every_rule(runs, delta):
 def test_a_rule_that_does_not_apply_is_a_row_with_its_reason():
     together = g.compose("laplace(10)*50", delta=1e-6, rule="gdp")
     assert together.epsilon == math.inf
-    assert together.by_rule["gdp"] == "only for Gaussian claims, and laplace(10) is none"
+    assert together.by_rule["gdp"] == "only for Gaussian claims, and laplace(10) is not one"
     assert "Nothing is promised" in str(together)
     assert g.compose("kl(3)", epsilon=1).delta == 1.0
 

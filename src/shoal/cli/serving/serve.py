@@ -22,29 +22,31 @@ def serve(
     catalog: Annotated[Path, typer.Option(metavar="FILE", help="With SOURCE: what its tables mean.")] = Path(
         "shoal.toml"
     ),
-    budget: Annotated[str | None, typer.Option(metavar="EPS,DELTA", help="With SOURCE: its budget, for life.")] = None,
+    budget: Annotated[str | None, typer.Option(metavar="EPS,DELTA", help="With SOURCE: its lifetime budget.")] = None,
     home: Annotated[Path, typer.Option(metavar="DIR", help="Where the service keeps its state.")] = HOME,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0: any that is free.")] = 8642,
-    workers: Annotated[int, typer.Option(help="Processes.")] = 1,
-    slots: Annotated[int, typer.Option(help="Queries at a time in each.", show_default="2 × cores")] = 0,
+    port: Annotated[int, typer.Option(help="The port; 0 picks a free one.")] = 8642,
+    workers: Annotated[int, typer.Option(help="How many processes.")] = 1,
+    slots: Annotated[int, typer.Option(help="Queries to run at once in each process.", show_default="2 × cores")] = 0,
     public_url: Annotated[str | None, typer.Option(metavar="URL", help="The address that people see.")] = None,
-    allow_host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Also known under this name.")] = None,
-    tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="A certificate.")] = None,
-    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key.")] = None,
-    plain_http: Annotated[bool, typer.Option("--plain-http", help="Without TLS beyond this machine.")] = False,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Accept requests for this host name too.")
+    ] = None,
+    tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="The TLS certificate.")] = None,
+    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="The key of the certificate.")] = None,
+    plain_http: Annotated[
+        bool, typer.Option("--plain-http", help="Listen without TLS on other addresses than this machine's.")
+    ] = False,
     answer_time: Annotated[
-        str, typer.Option(metavar="SECONDS", help="When replies that read data leave, such as 1s; or off.")
+        str, typer.Option(metavar="SECONDS", help="How long replies that read data take, such as 1s; or off.")
     ] = "1s",
-    rates: Annotated[
-        str, typer.Option(metavar="on|off", help="Limits of requests a second; off: loopback only.")
-    ] = "on",
+    rates: Annotated[str, typer.Option(metavar="on|off", help="Rate limits; off works on loopback only.")] = "on",
     keep_answers: Annotated[
         str | None, typer.Option(metavar="DAYS", help="Forget the rows of answers after this time, such as 400d.")
     ] = None,
     *,
-    sample: Annotated[bool, typer.Option("--sample", help="Serve a made-up shop, written beside the state.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One line for machines when requests are accepted.")] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="Serve a made-up shop, written next to the state.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one line of JSON when requests are accepted.")] = False,
 ) -> None:
     """Let people who may not see the data ask private questions of it.
 

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from shoal.service.service import Service
 
 app = typer.Typer(name="service", no_args_is_help=True, help="Administer a budget service on its own machine.")
-dataset_app = typer.Typer(name="dataset", no_args_is_help=True, help="Data sets.")
-user_app = typer.Typer(name="user", no_args_is_help=True, help="Users.")
-token_app = typer.Typer(name="token", no_args_is_help=True, help="Tokens.")
-log_app = typer.Typer(name="log", no_args_is_help=True, help="The log.")
+dataset_app = typer.Typer(name="dataset", no_args_is_help=True, help="Manage data sets.")
+user_app = typer.Typer(name="user", no_args_is_help=True, help="Manage users.")
+token_app = typer.Typer(name="token", no_args_is_help=True, help="Manage tokens.")
+log_app = typer.Typer(name="log", no_args_is_help=True, help="Read, export and verify the log.")
 for verbs in (dataset_app, user_app, token_app, log_app):
     app.add_typer(verbs)
 
 Home = Annotated[Path, typer.Option("--home", metavar="DIR", help="Where the service keeps its state.")]
 Because = Annotated[str, typer.Option("--because", metavar="TEXT", help="The reason, which is kept.")]
-Json = Annotated[bool, typer.Option("--json", help="An object for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def opened(home: Path, *, new: bool = False) -> AbstractContextManager[Service]:
@@ -61,7 +61,7 @@ def said(data: dict[str, Any], text: str, *, json: bool) -> None:
 
 @app.command()
 def init(home: Home = HOME, *, json: Json = False) -> None:
-    """Make an empty service.
+    """Create an empty service.
 
     [bold]Example[/bold]
 
@@ -275,7 +275,7 @@ def user_add(
 
 @user_app.command("retire")
 def user_retire(name: Annotated[str, typer.Argument(metavar="NAME")], home: Home = HOME, *, json: Json = False) -> None:
-    """End all tokens of a user; the name is not given out again."""
+    """End all tokens of a user; the name is never reused."""
     from shoal.service.service import OPERATOR
 
     with opened(home) as service:
