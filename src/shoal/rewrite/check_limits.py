@@ -2,22 +2,26 @@
 
 A short text can stand for a long plan (a WITH table used twice, twice, twice …), and a plan that is too deep or too large
 would fail, or take minutes, where failing is an answer already. The binder counts relations while it makes them
-(`sql/bind.MAX_RELATIONS`); here the finished tree is measured.
+(`MAX_RELATIONS` of `sql.binding`); here the finished tree is measured.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shoal.errors import ShoalError
+from shoal.params import Bounds
 from shoal.plan import nodes
 from shoal.plan.expressions import Column, Literal, children
+from shoal.plan.measures import SATURATION_BITS
+from shoal.plan.totals import grid_measure_of
 from shoal.plan.traverse import expressions_of, relations_in
 
 if TYPE_CHECKING:
     from shoal.plan.expressions import Expression
     from shoal.plan.nodes import Node
-    from shoal.plan.releases import PrivateSelect
+    from shoal.plan.releases import PrivateSelect, SelectPlan
     from shoal.sql.binding.statement import BoundStatement
 
 MAX_DEPTH = 100
@@ -91,3 +95,35 @@ class Size:
 def _below(node: Node) -> list[Node]:
     inside = [relation for expression in expressions_of(node) for relation in relations_in(expression)]
     return [*nodes.inputs(node), *inside]
+
+
+def check_epsilon(selects: list[PrivateSelect], limit: Fraction | None) -> None:
+    """The catalog's limit holds for a whole query, however many private SELECTs it is cut into."""
+    if limit is not None and sum((s.options.epsilon for s in selects), Fraction(0)) > limit:
+        raise ShoalError(
+            "E_POLICY",
+            f"The catalog allows at most epsilon = {float(limit):g} for one query, and its private SELECTs add up to more.",
+            hint="Give each of them a smaller epsilon.",
+            position=selects[-1].position,
+        )
+
+
+def check_steps(plan: SelectPlan) -> None:
+    """Bounds must be within what rows saturate at, counted in steps of their grid.
+
+    The grid goes by the noise, and the noise of a centred measure by the width of its bounds: very narrow bounds far from
+    0 would be numbers that no engine computes with, and it would fail as soon as there is a row. Whole numbers go by steps of
+    1, and bounds beyond that would overflow where very many owners are summed.
+    """
+    for column in plan.columns:
+        for release in (plan.releases[i] for i in column.releases):
+            if not isinstance(release.bounds, Bounds):
+                continue
+            steps = grid_measure_of(release.measure, release.bounds, release.noise.grid).steps
+            if steps is not None and steps.magnitude > 2**SATURATION_BITS:
+                raise ShoalError(
+                    "E_BOUNDS_INVALID",
+                    "The bounds are too large, or too close together for their distance from 0.",
+                    hint="Subtract the common part in the query, as in AVG(x - 1000000), or give wider bounds.",
+                    position=column.call.position,
+                )

@@ -10,17 +10,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.accountants import Loss
-from shoal.errors import InternalError, ShoalError
-from shoal.params import Bounds
+from shoal.errors import InternalError
 from shoal.plan.kept_rows import KeptRows
-from shoal.plan.measures import SATURATION_BITS
 from shoal.plan.releases import SelectPlan, StatementPlan
-from shoal.plan.totals import grid_measure_of
 from shoal.plan.traverse import is_owned
 from shoal.rewrite.assign_mechanisms import assign_mechanisms
 from shoal.rewrite.bound_contributions import bound_contributions
 from shoal.rewrite.check_fanout import check_fanout
-from shoal.rewrite.check_limits import check_limits
+from shoal.rewrite.check_limits import check_epsilon, check_limits, check_steps
 from shoal.rewrite.check_ownership import check_ownership
 from shoal.rewrite.check_windows import check_windows
 from shoal.rewrite.checks.check_regrouping import check_regrouping
@@ -71,7 +68,7 @@ def plan_query(
     if is_owned(bound.root):
         raise no_clause(bound.root.position)
     if epsilon is None:
-        _check_policy(owned, catalog.defaults.max_epsilon_per_query)
+        check_epsilon(owned, catalog.defaults.max_epsilon_per_query)
     check_fanout(owned, facts)
     kept = KeptRows(facts, context.references)
     sizes = PublicSizes(catalog, context.symbols.origins, facts)
@@ -122,29 +119,8 @@ def plan_select(select: PrivateSelect, composition: str) -> SelectPlan:
         draft = compose_numerically(before, draft)
     if not isinstance(draft, SelectPlan):
         raise InternalError("the passes did not end in a plan")
-    _check_steps(draft)
+    check_steps(draft)
     return draft
-
-
-def _check_steps(plan: SelectPlan) -> None:
-    """Bounds must be within what rows saturate at, counted in steps of their grid.
-
-    The grid goes by the noise, and the noise of a centred measure by the width of its bounds: very narrow bounds far from
-    0 would be numbers that no engine computes with, and it would fail as soon as there is a row. Whole numbers go by steps of
-    1, and bounds beyond that would overflow where very many owners are summed.
-    """
-    for column in plan.columns:
-        for release in (plan.releases[i] for i in column.releases):
-            if not isinstance(release.bounds, Bounds):
-                continue
-            steps = grid_measure_of(release.measure, release.bounds, release.noise.grid).steps
-            if steps is not None and steps.magnitude > 2**SATURATION_BITS:
-                raise ShoalError(
-                    "E_BOUNDS_INVALID",
-                    "The bounds are too large, or too close together for their distance from 0.",
-                    hint="Subtract the common part in the query, as in AVG(x - 1000000), or give wider bounds.",
-                    position=column.call.position,
-                )
 
 
 def _statement(
@@ -177,14 +153,3 @@ def _asked_epsilon(selects: list[SelectPlan]) -> Fraction:
 
 def _asked_delta(selects: list[SelectPlan]) -> Fraction:
     return sum((delta_of(s.select.options) for s in selects), Fraction(0))
-
-
-def _check_policy(selects: list[PrivateSelect], limit: Fraction | None) -> None:
-    """The catalog's limit holds for a whole query, however many private SELECTs it is cut into."""
-    if limit is not None and sum((s.options.epsilon for s in selects), Fraction(0)) > limit:
-        raise ShoalError(
-            "E_POLICY",
-            f"The catalog allows at most epsilon = {float(limit):g} for one query, and its private SELECTs add up to more.",
-            hint="Give each of them a smaller epsilon.",
-            position=selects[-1].position,
-        )

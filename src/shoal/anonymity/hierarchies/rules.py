@@ -150,11 +150,11 @@ class Dates:
                 hint='Write dates = ["month", "year"].',
             )
 
-    def inner(self, texts: Sequence[str | None]) -> int:  # noqa: ARG002
+    def inner(self, texts: Sequence[str | None]) -> int:  # noqa: ARG002 - one signature for all rules
         """A level for each period."""
         return len(self.periods)
 
-    def label(self, value: Any, level: int, kind: Kind) -> str:  # noqa: ARG002
+    def label(self, value: Any, level: int, kind: Kind) -> str:  # noqa: ARG002 - one signature for all rules
         """`1984-02-29`, `1984-02`, `1984-Q1`, `1984`, `1980s`, `1900s`."""
         day = as_day(value)
         match self.periods[level - 1]:
@@ -195,7 +195,7 @@ class Mask:
         longest = self.length or max((len(text) for text in texts if text is not None), default=1)
         return max(longest - 1, 0)
 
-    def label(self, value: Any, level: int, kind: Kind) -> str:  # noqa: ARG002
+    def label(self, value: Any, level: int, kind: Kind) -> str:  # noqa: ARG002 - one signature for all rules
         """The value with `level` characters replaced."""
         text = str(text_of(value))
         gone = min(level, len(text))
@@ -223,11 +223,11 @@ class Table:
         """The values listed."""
         return tuple(self.labels)
 
-    def inner(self, texts: Sequence[str | None]) -> int:  # noqa: ARG002
+    def inner(self, texts: Sequence[str | None]) -> int:  # noqa: ARG002 - one signature for all rules
         """As many as a line has labels."""
         return len(self.lines[0]) - 1 if self.lines else 0
 
-    def label(self, value: Any, level: int, kind: Kind) -> str:  # noqa: ARG002
+    def label(self, value: Any, level: int, kind: Kind) -> str:  # noqa: ARG002 - one signature for all rules
         """The label listed."""
         found = self.labels.get(str(text_of(value)))
         if found is None:
@@ -245,11 +245,11 @@ class Flat:
 
     fixed: None = None
 
-    def inner(self, texts: Sequence[str | None]) -> int:  # noqa: ARG002
+    def inner(self, texts: Sequence[str | None]) -> int:  # noqa: ARG002 - one signature for all rules
         """None."""
         return 0
 
-    def label(self, value: Any, level: int, kind: Kind) -> str:  # noqa: ARG002
+    def label(self, value: Any, level: int, kind: Kind) -> str:  # noqa: ARG002 - one signature for all rules
         """There is no level to ask for."""
         raise ValueError("no inner level")
 
@@ -265,11 +265,11 @@ class SortedGroups:
     sizes: tuple[int, ...]
     fixed: None = None
 
-    def inner(self, texts: Sequence[str | None]) -> int:  # noqa: ARG002
+    def inner(self, texts: Sequence[str | None]) -> int:  # noqa: ARG002 - one signature for all rules
         """A level for each size."""
         return len(self.sizes)
 
-    def label(self, value: Any, level: int, kind: Kind) -> str:  # noqa: ARG002
+    def label(self, value: Any, level: int, kind: Kind) -> str:  # noqa: ARG002 - one signature for all rules
         """Labels come with the values, see `Hierarchy.bound`."""
         raise ValueError("an order needs values")
 

@@ -101,7 +101,7 @@ class KAnonymity:
         """Whether f ≥ k."""
         return classes.owners >= self.k
 
-    def fails_below(self, classes: Classes, setting: Setting) -> Mask | None:  # noqa: ARG002
+    def fails_below(self, classes: Classes, setting: Setting) -> Mask | None:  # noqa: ARG002 - one signature for all definitions
         """Always: parts are smaller."""
         return ~self.holds(classes)
 
@@ -130,7 +130,7 @@ class KMap:
         fraction = as_fraction(classes.sampling or 1.0)
         return _at_most(np.full(classes.count, self.k), classes.owners, 1 / fraction)
 
-    def fails_below(self, classes: Classes, setting: Setting) -> Mask | None:  # noqa: ARG002
+    def fails_below(self, classes: Classes, setting: Setting) -> Mask | None:  # noqa: ARG002 - one signature for all definitions
         """Always: parts are smaller in the population too."""
         return ~self.holds(classes)
 

@@ -58,7 +58,7 @@ class AggregateDefaults:
         """Bounds of what one owner gives a group, from what is known of single values and of rows per owner and group."""
         return known if known is not None and (known.from_catalog or known.lower < known.upper) else None
 
-    def expected_half_width(self, releases: Sequence[Release], level: float, owners: int) -> float | None:  # noqa: ARG002
+    def expected_half_width(self, releases: Sequence[Release], level: float, owners: int) -> float | None:  # noqa: ARG002 - one signature
         """How far the noise strays, before data is read; None where that depends on the data."""
         return None
 
@@ -68,6 +68,6 @@ class OneNumber(AggregateDefaults):
 
     __slots__ = ()
 
-    def expected_half_width(self, releases: Sequence[Release], level: float, owners: int) -> float | None:  # noqa: ARG002
+    def expected_half_width(self, releases: Sequence[Release], level: float, owners: int) -> float | None:  # noqa: ARG002 - one signature
         """The quantile of the noise."""
         return half_width(releases[0].noise, level)
