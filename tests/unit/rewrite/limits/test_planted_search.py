@@ -1,0 +1,75 @@
+"""Bugs planted in the search for limits are found by `verify`, before anything is read or charged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pyarrow as pa
+import pytest
+
+import shoal
+from shoal.errors import InternalError
+from shoal.plan.limits.sought import Search
+from shoal.rewrite.limits import search
+from shoal.rewrite.limits.histograms import histogram_select
+from shoal.rewrite.limits.open_limits import with_limits
+
+SQL = "SELECT place, COUNT(*) FROM visits GROUP BY place"
+
+
+@pytest.fixture
+def session():
+    catalog = {"tables": {"visits": {"owner": "uid"}}, "defaults": {"epsilon": 1, "delta": 1e-6}}
+    return shoal.connect({"visits": pa.table({"uid": [1, 2], "place": [1, 1]})}, catalog=catalog)
+
+
+def in_three_bins(*arguments):
+    asked = histogram_select(*arguments)
+    return replace(asked, options=replace(asked.options, max_groups_per_owner=3))
+
+
+def dearer_histograms(select, sought, prefix, epsilon):
+    return histogram_select(select, sought, prefix, 3 * epsilon)
+
+
+def all_of_epsilon(select, limits, _epsilon):
+    return with_limits(select, limits, select.options.epsilon)
+
+
+def other_rows(select, limits, epsilon):
+    return replace(with_limits(select, limits, epsilon), keys=select.keys[:0])
+
+
+def more_owners_than_asked(select, limits, epsilon):
+    asked = with_limits(select, limits, epsilon)
+    return replace(asked, options=replace(asked.options, delta=Fraction(1, 10)))
+
+
+@pytest.mark.parametrize(
+    ("name", "bug"),
+    [
+        ("histogram_select", in_three_bins),
+        ("histogram_select", dearer_histograms),
+        ("with_limits", all_of_epsilon),
+        ("with_limits", other_rows),
+        ("with_limits", more_owners_than_asked),
+        ("MARGIN", Fraction(1, 2)),
+        ("Search", lambda sought, histograms, choices, epsilon: Search(sought, histograms, choices[:1], epsilon)),
+    ],
+    ids=[
+        "three bins",
+        "dearer histograms",
+        "ε twice",
+        "another question",
+        "another δ",
+        "ρ too small",
+        "one choice charged",
+    ],
+)
+def test_a_bug_in_the_search_is_found(session, monkeypatch, name, bug):
+    session.plan(SQL)
+    monkeypatch.setattr(search, name, bug)
+    with pytest.raises(InternalError):
+        session.plan(SQL)
+    assert session.spent == (0.0, 0.0)
