@@ -23,6 +23,7 @@ from shoal.accounting.ledger import Ledger
 from shoal.audit.suite.replay import Neighbours, only_owner
 from shoal.catalog import Catalog
 from shoal.engines.duckdb.engine import DuckDBEngine, render
+from shoal.engines.statements.pruned import pruned
 from shoal.engines.statements.relations import Compiler
 from shoal.errors import ShoalError
 from shoal.mechanisms.entropy import seeded_entropy
@@ -118,6 +119,8 @@ def judged(world, seed):
         assert exact_half(plan, world.one_thread, seed) == exact_half(plan, BySql(world.two_threads), seed)
     if seed % 20 == 3 and plan.selects:
         assert_text_means_the_tree(plan.selects[0].select.input, world.one_thread)
+    if seed % 20 == 13 and plan.selects:
+        assert_unread_columns_change_no_row(plan.selects[0].select.input, world.one_thread, seed)
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,21 @@ def assert_text_means_the_tree(node, engine):
     spelled = on_its_own_stack(lambda: with_all_parentheses(tree))
     first, second = (engine._connection.sql(render(t)).fetchall() for t in (tree.copy(), spelled))
     assert sorted(map(repr, first)) == sorted(map(repr, second)), "the text does not mean the tree"
+
+
+def assert_unread_columns_change_no_row(node, engine, seed):
+    """The rows of a relation, in the columns that are read, are the same when it computes no others."""
+    read = {node.owner} | {f.symbol for place, f in enumerate(node.fields) if (seed >> place % 8) & 1}
+    shorter = on_its_own_stack(lambda: pruned(node, read))
+    assert read <= {f.symbol for f in shorter.fields}
+    first, second = (rows_in(each, read, engine) for each in (node, shorter))
+    assert first == second, "a column that nobody reads decides about rows"
+
+
+def rows_in(node, read, engine):
+    tree = on_its_own_stack(lambda: Compiler(engine._sources).relation(node))
+    listed = ", ".join(f'"{symbol}"' for symbol in sorted(read))
+    return sorted(map(repr, engine._connection.sql(f"SELECT {listed} FROM ({render(tree)})").fetchall()))
 
 
 def with_all_parentheses(tree):
