@@ -142,6 +142,8 @@ class SelectPlan:
     composition: str = "basic"
     search: Search | None = None
     """Where limits are found first: both steps. The rest is then step two for an example of what may be found."""
+    guessed: tuple[int, ...] = ()
+    """Columns whose limits are public guesses, so that nobody knows what they cut."""
 
     @property
     def finds_bounds_per_group(self) -> bool:

@@ -25,7 +25,7 @@ from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY, KeptAnswer, fro
 from shoal.release.answer_notes import answer_notes, without_interval
 from shoal.release.bounds_per_group import release_by_group
 from shoal.release.error_bars import error_bars
-from shoal.release.found_limits import found_limits, notes_of_limits
+from shoal.release.found_limits import found_limits, kept_of_guesses, notes_of_guesses, notes_of_limits
 from shoal.release.noisy import owners_needed, read_bounds, reading, selected
 from shoal.release.output_names import with_output_names
 from shoal.release.postprocess import Answer, finish, public_rows
@@ -205,9 +205,9 @@ def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadli
         found = found_limits(select, run) if select.search is not None else None
         chosen = select if found is None else found.plan
         stored = run(chosen)
-        limits = () if found is None else tuple(notes_of_limits(select, found, written))
+        limits = notes_of_guesses(chosen) if found is None else tuple(notes_of_limits(select, found, written))
         notes = (*limits, *answer_notes(chosen, stored.table.num_rows, written), *stored.notes)
-        kept = () if found is None else found.kept
+        kept = kept_of_guesses(chosen) if found is None else found.kept
         released[number] = replace(stored, notes=notes, columns=chosen.columns, kept=kept)
     answer = finish(plan, released, public_rows(plan.root, engine), deadline, entropy=entropy)
     return replace(answer, notes=(*answer.notes, *without_interval(plan)))

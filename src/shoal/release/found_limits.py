@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from shoal.plan import aggregates
-from shoal.rewrite.limits.choosing import find
+from shoal.rewrite.limits.choosing import Kept, find
 from shoal.rewrite.pipeline import remembered_plan
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from shoal.plan.releases import SelectPlan
     from shoal.release.stored_rows import StoredRows
-    from shoal.rewrite.limits.choosing import Found, Kept
+    from shoal.rewrite.limits.choosing import Found
     from shoal.sql.grammar.source_text import CallsAsWritten
 
 THINGS = {
@@ -62,6 +62,22 @@ def notes_of_limits(plan: SelectPlan, found: Found, written: CallsAsWritten) -> 
             call.aggregate, aggregates.CountRows | aggregates.CountOwners | aggregates.Sum | aggregates.CountDistinct
         ):
             yield f"{written.at(call.position) or call.aggregate.name}: {in_words(kept)}."
+
+
+HALF = Kept(0.5, 0.5, measured=False)
+"""What is assumed where nobody knows."""
+
+
+def kept_of_guesses(plan: SelectPlan) -> tuple[Kept | None, ...]:
+    """Of limits that were guessed about half is assumed to be counted, never all."""
+    if not plan.guessed:
+        return ()
+    return tuple(HALF if place in plan.guessed else None for place in range(len(plan.columns)))
+
+
+def notes_of_guesses(plan: SelectPlan) -> tuple[str, ...]:
+    """That nobody knows what guesses cut."""
+    return (f"Intervals of counts and sums: {in_words(HALF)}.",) if plan.guessed else ()
 
 
 def in_words(kept: Kept) -> str:

@@ -95,7 +95,13 @@ def _with_prior(select: PrivateSelect, sought: tuple[Sought, ...], planned: Plan
         else f"about {public.population:,} owners are too few to find them"
     )
     note = f"Limits that nobody named are public guesses, because {why}."
-    return replace(plan, select=replace(plan.select, notes=(*plan.select.notes, note)))
+    places = (
+        range(len(select.aggregates))
+        if any(limit.kind == "groups" for limit in sought)
+        else (place for limit in sought for place in limit.calls)
+    )
+    guessed = tuple(sorted(places))
+    return replace(plan, select=replace(plan.select, notes=(*plan.select.notes, note)), guessed=guessed)
 
 
 def stand_ins_of(select: PrivateSelect, sought: Sequence[Sought], cap: int | None) -> list[Limits]:

@@ -85,6 +85,14 @@ def test_few_owners_get_public_guesses_and_are_told():
     said = " ".join(result.notes)
     assert "public guesses" in said
     assert "at most 5 groups" in said
+    assert "about half was counted" in said
+    row = (
+        connected({"population": 60}, data=tables(60))
+        .query("SELECT COUNT(*) AS n FROM visits")
+        .intervals()
+        .to_dicts()[0]
+    )
+    assert row["n_high"] > row["n_noise_high"] > row["n"]
 
 
 def test_both_steps_add_up_to_what_was_asked():

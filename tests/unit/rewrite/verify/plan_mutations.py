@@ -469,6 +469,7 @@ HARMLESS: dict[tuple[str, str], str] = {
     ("StatementPlan", "sql"): WORDS,
     ("StatementPlan", "notes"): WORDS,
     ("SelectPlan", "notes"): WORDS,
+    ("SelectPlan", "guessed"): AFTERWARDS,
     ("PrivateSelect", "groups_note"): WORDS,
     ("PrivateSelect", "notes"): WORDS,
     ("Options", "clause"): WORDS,
