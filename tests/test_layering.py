@@ -59,11 +59,23 @@ SUBLAYERS = {
     "anonymity": (("hierarchies",), ("reports",), ("measuring",), ("searching",), ("recoding",), ("policy", "writing")),
     "audit": (("tester",), ("suite", "attacks")),
 }
-SIDE_TOOLS = ("risk", "anonymity", "audit", "local", "policy", "knowledge", "guarantees", "definitions", "datasets")
+SIDE_TOOLS = (
+    "tuning",
+    "risk",
+    "anonymity",
+    "audit",
+    "local",
+    "policy",
+    "knowledge",
+    "guarantees",
+    "definitions",
+    "datasets",
+)
 SIDE_TOOLS_MAY_USE = {*LAYERS[0], *LAYERS[1], "catalog", "owner_names", "engines"}
 THE_ROAD = {name for layer in LAYERS[:-1] for name in layer}
 SIDE_TOOLS_MAY_ALSO_USE = {
     # The instruments that are turned on our own queries walk the road itself.
+    **{f"tuning.{name}": THE_ROAD for name in ("tune", "pairs", "figures", "advice", "page")},
     "audit.suite": THE_ROAD | {"datasets", "local", "policy"},
     # Attacks also turn on the releases of two side tools.
     "audit.attacks": THE_ROAD | {"anonymity", "datasets", "risk"},

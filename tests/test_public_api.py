@@ -64,6 +64,7 @@ def test_the_public_list_is_this_one():
         "meaning",
         "policy",
         "risk",
+        "tuning",
     ]
 
 

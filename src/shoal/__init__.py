@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shoal import anonymity, audit, definitions, guarantees, knowledge, local, policy, risk
+    from shoal import anonymity, audit, definitions, guarantees, knowledge, local, policy, risk, tuning
     from shoal.accounting.claims.meaning import meaning
     from shoal.catalog import Catalog
     from shoal.errors import InternalError, ShoalError
@@ -34,7 +34,7 @@ _HOMES = {
     "connect": "shoal.session",
     "meaning": "shoal.accounting.claims.meaning",
 }
-_MODULES = ("anonymity", "audit", "definitions", "guarantees", "knowledge", "local", "policy", "risk")
+_MODULES = ("anonymity", "audit", "definitions", "guarantees", "knowledge", "local", "policy", "risk", "tuning")
 
 __all__ = [
     "Catalog",
@@ -54,6 +54,7 @@ __all__ = [
     "meaning",
     "policy",
     "risk",
+    "tuning",
 ]
 
 

@@ -25,6 +25,7 @@ from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from shoal.accounting.ledger import Ledger
     from shoal.engines.base import Engine
@@ -225,6 +226,10 @@ class Session:
         import pyarrow as pa
 
         return Rows(pa.table({"explanation": str(explain_plan(plan, self._ledger, self.warnings)).splitlines()}))
+
+    def snapshot(self, deadline: Deadline) -> AbstractContextManager[Engine]:
+        """The engine itself, for instruments that look at raw data; see `Engine.snapshot`."""
+        return self._engine.snapshot(deadline)
 
     def for_user(self, user: str, ledger: Ledger) -> Session:
         """The same data and catalog, asked by somebody else and charged to another ledger."""

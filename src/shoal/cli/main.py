@@ -28,6 +28,7 @@ from shoal.cli.output import as_json, reason_of
 from shoal.cli.query import query
 from shoal.cli.serving import service
 from shoal.cli.serving.serve import serve
+from shoal.cli.serving.tune import tune
 from shoal.cli.theory import definitions
 from shoal.cli.theory.compose import compose
 from shoal.cli.theory.convert import convert
@@ -48,7 +49,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _QUERIES, _TOOLS, _CALCULATORS, _REFERENCE = "Private queries", "Other tools", "Calculators (read no data)", "Reference"
-for verb in (demo, init, tables, query, shell, explain, budget, serve):
+for verb in (demo, init, tables, query, shell, explain, budget, serve, tune):
     app.command(rich_help_panel=_QUERIES)(verb)
 app.add_typer(service.app, rich_help_panel=_QUERIES)
 app.command(rich_help_panel=_TOOLS)(audit)

@@ -587,6 +587,23 @@ class Service:
         with self.store.writing() as rows:
             log.write(rows, caller.name, caller.via, "lift", dataset=name, detail=f"{person}: {because}")
 
+    def looking(self, caller: Caller, name: str) -> DataSet:
+        """A data set whose raw figures a custodian looks at; never reachable by an analyst."""
+        caller.require("tune")
+        return self._dataset(caller, name)
+
+    def note_look(self, caller: Caller, name: str, sql: str, settings: int) -> int:
+        """How many settings of this question were looked at, this look included; each look is a line of the log."""
+        caller.require("tune")
+        with self.store.writing() as rows:
+            log.write(rows, caller.name, caller.via, "tune", dataset=name, sql=sql, detail=str(settings))
+            found = rows.all(
+                "SELECT json_extract(line, '$.detail') AS number FROM log WHERE json_extract(line, '$.action') = 'tune'"
+                " AND json_extract(line, '$.dataset') = ? AND json_extract(line, '$.sql') = ?",
+                *(name, log.harmless(sql[: log.LONGEST_SQL])),
+            )
+        return sum(int(row["number"]) for row in found)
+
     def allow(self, caller: Caller, grant: Grant) -> None:
         """Who may ask a data set, and within which limits."""
         caller.require("admin")

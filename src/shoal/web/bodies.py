@@ -87,6 +87,15 @@ class AllowanceBody(Body):
     approve_above: Number | None = None
 
 
+class TuneBody(Body):
+    """Settings to look at; `bounds` by output name, as pairs."""
+
+    sql: Text
+    epsilon: list[Number] | None = None
+    groups: list[int] | None = None
+    bounds: dict[Name, list[Annotated[list[Number], Field(min_length=2, max_length=2)]]] = {}
+
+
 class LiftBody(Body):
     """The end of a suspension."""
 

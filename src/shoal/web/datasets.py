@@ -9,8 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal import params
+from shoal.cli.output import plain
 from shoal.service.questions import Question
-from shoal.web.bodies import EpsilonBody, ExplainBody, LiftBody, QueryBody
+from shoal.tuning import tune_in
+from shoal.web.bodies import EpsilonBody, ExplainBody, LiftBody, QueryBody, TuneBody
 from shoal.web.calling import call, caller_of, ended, service_of
 from shoal.web.errors import json_reply
 from shoal.web.jobs import job_reply, only
@@ -79,6 +81,18 @@ async def query(
     job = await call(service.ask, caller, dataset, question, idempotency_key)
     job = await ended(service, caller, job.id, body.wait)
     return await job_reply(request, job, body.level)
+
+
+@routes.post("/datasets/{dataset}/tune")
+async def tune(request: Request, dataset: str, body: TuneBody) -> Response:
+    """Custodian: exact figures about raw data. Not private; each look is a line of the log."""
+    only(request, set())
+    service, caller = service_of(request), caller_of(request)
+    opened = await call(service.looking, caller, dataset)
+    bounds = {name: [(low, high) for low, high in pairs] for name, pairs in body.bounds.items()}
+    found = await call(tune_in, opened.session, body.sql, epsilon=body.epsilon, groups=body.groups, bounds=bounds)
+    looked = await call(service.note_look, caller, dataset, body.sql, len(found.settings))
+    return json_reply(plain(found.to_dict()) | {"looked": looked})
 
 
 @routes.post("/datasets/{dataset}/lift")

@@ -127,6 +127,17 @@ def test_every_noun_is_there(ann, carla):
     assert "shoal_jobs_answered" in carla.get("/v1/metrics").text
 
 
+def test_a_custodian_looks_at_raw_figures_and_the_looks_are_counted(ann, carla):
+    clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6)"
+    body = {"sql": f"{clause} site, COUNT(*) AS n FROM visits GROUP BY site"}
+    path = "/v1/datasets/visits/tune"
+    assert code_of(ann.post(path, json=body)) == (403, "E_FORBIDDEN")
+    first = carla.post(path, json=body | {"epsilon": [0.5, 1], "groups": [1, 2], "bounds": {"n": [[0, 2]]}}).json()
+    assert (len(first["settings"]), first["looked"], first["warning"][:11]) == (4, 4, "Not private")
+    assert carla.post(path, json=body).json()["looked"] == 5
+    assert carla.get("/v1/log", params={"after": 1, "limit": 1000}).json()["log"][-1]["action"] == "tune"
+
+
 def test_an_approval_goes_round(served, carla):
     served.service.allow(OPERATOR, Grant("visits", "bob", approve_above=Fraction(4)))
     bob = served.client("bob")

@@ -1,0 +1,106 @@
+"""`shoal tune`: what ε, groups per owner and bounds do to one question, on raw data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.output import check_writable, console, write_json
+from shoal.cli.query import CatalogFile, Database, Sql, read_sql
+from shoal.errors import ShoalError
+
+if TYPE_CHECKING:
+    from shoal.tuning import Tuning
+
+
+def tune(
+    sql: Sql,
+    db: Database,
+    catalog: CatalogFile = Path("shoal.toml"),
+    epsilon: Annotated[str | None, typer.Option(metavar="LIST", help="Such as 0.5,1,2.")] = None,
+    groups: Annotated[str | None, typer.Option(metavar="LIST", help="Groups per owner, such as 1,2,5.")] = None,
+    bounds: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=LIST", help="Of an output column, such as n=0:5,0:20.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a web page.")] = None,
+    *,
+    json: Annotated[bool, typer.Option("--json", help="An object for machines.")] = False,
+) -> None:
+    """Show what each setting of one question keeps, loses and adds: exact figures, not private.
+
+    [bold]Example[/bold]
+
+        shoal tune "SELECT …" --db data/ --epsilon 0.5,1,2 --groups 1,2,5 --bounds n=0:5,0:20
+    """
+    from shoal import tuning
+
+    check_writable(html)
+    found = tuning.tune(
+        db,
+        catalog,
+        read_sql(sql),
+        epsilon=None if epsilon is None else [number(part) for part in epsilon.split(",")],
+        groups=None if groups is None else [whole(part) for part in groups.split(",")],
+        bounds=dict(map(pairs_of, bounds or [])),
+    )
+    if html is not None:
+        found.to_html(html)
+    if json:
+        return write_json(found.to_dict())
+    return show(found)
+
+
+def show(found: Tuning) -> None:
+    """For people, the warning first."""
+    from rich import box
+    from rich.table import Table
+
+    out, table = console(), Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("ε", "groups/owner", "bounds", "kept", "clamped", "lost: clamp", "lost: groups", "σ", "error"):
+        table.add_column(name, justify="left" if name == "bounds" else "right")
+    for one in found.settings:
+        clamped = None if one.clamped_low is None else one.clamped_low + (one.clamped_high or 0.0)
+        shares = (clamped, one.lost_to_clamping, one.lost_to_groups_limit)
+        limits = "; ".join(f"{n} {b[0]:g}:{b[1]:g}" for n, b in one.bounds.items() if b is not None)
+        sigma = "" if one.noise_standard_deviation is None else f"{one.noise_standard_deviation:,.4g}"
+        kept = f"{one.expected_groups_kept:.1f}/{one.groups}"
+        table.add_row(
+            *(f"{one.epsilon:g}", str(one.max_groups), limits, kept),
+            *map(share, shares),
+            *(sigma, share(one.median_relative_error)),
+        )
+    out.print(found.warning)
+    out.print(table)
+    for sentence in dict.fromkeys(text for one in found.settings for text in one.advice):
+        out.print(f"advice  {sentence}")
+
+
+def share(value: float | None) -> str:
+    """A share in percent."""
+    return "" if value is None else f"{value:.1%}"
+
+
+def number(text: str) -> float:
+    """A number of a list."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ShoalError("E_USAGE", f"{text[:40]!r} is not a number.", hint="Write lists as 0.5,1,2.") from None
+
+
+def whole(text: str) -> int:
+    """A whole number of a list."""
+    if not text.strip().isdecimal():
+        raise ShoalError("E_USAGE", f"{text[:40]!r} is not a whole number.", hint="Write lists as 1,2,5.")
+    return int(text)
+
+
+def pairs_of(text: str) -> tuple[str, list[tuple[float, float]]]:
+    """`n=0:5,0:20` as a column and its bounds."""
+    name, _, listed = text.partition("=")
+    found = [part.split(":") for part in listed.split(",")]
+    if not name or any(len(pair) != 2 for pair in found):
+        raise ShoalError("E_USAGE", "Bounds are written as NAME=LOWER:UPPER,LOWER:UPPER.", hint="Such as n=0:5,0:20.")
+    return name, [(number(low), number(high)) for low, high in found]

@@ -1,0 +1,92 @@
+"""The raw facts of a question, read once: which owner is in which group, with which value of every aggregate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shoal.plan import nodes
+from shoal.plan.aggregates import Average, CountOwners, CountRows, Sum
+from shoal.plan.expressions import Column
+from shoal.plan.nodes import Field
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shoal.engines.base import Engine
+    from shoal.plan.expressions import Expression
+    from shoal.plan.releases import PrivateSelect
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """One entry for each owner in each group: parallel arrays of owner, group and number of rows; a value per aggregate."""
+
+    owner: NDArray[np.int64]
+    group: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    values: tuple[NDArray[np.float64] | None, ...]
+    """None for aggregates of which only groups are told."""
+    keys: list[tuple[Any, ...]]
+
+    @property
+    def groups_of_owner(self) -> NDArray[np.int64]:
+        """m: in how many groups the owner of each pair is."""
+        found: NDArray[np.int64] = np.bincount(self.owner)[self.owner] if len(self.owner) else self.owner
+        return found
+
+
+def read_pairs(engine: Engine, select: PrivateSelect) -> Pairs:
+    """Every owned row, grouped by owner and group key."""
+    owner = nodes.field_of(select.input, select.input.owner or "")
+    arguments = [call.aggregate.argument for call in select.aggregates]
+    items: list[tuple[Field, Expression]] = [(Field("", "o", owner.type), Column(owner.symbol, owner.type))]
+    items += [(Field("", f"k{i}", value.type), value) for i, (_, value) in enumerate(select.keys)]
+    items += [(Field("", f"a{i}", a.type), a) for i, a in enumerate(arguments) if a is not None]
+    table = engine.fetch(nodes.Project(select.input, tuple(items), owner="o"))
+    table = table.filter(pc.is_valid(table.column("o")))
+    owners = _codes(table.column("o"))[0]
+    groups, keys = _groups(table, len(select.keys))
+    packed = owners.astype(np.int64) * max(1, len(keys)) + groups
+    distinct, place = np.unique(packed, return_inverse=True)
+    values = tuple(_value(call.aggregate, table, i, place, len(distinct)) for i, call in enumerate(select.aggregates))
+    counted = np.bincount(place, minlength=len(distinct)).astype(np.int64)
+    owner_codes = np.unique(distinct // max(1, len(keys)), return_inverse=True)[1]
+    return Pairs(owner_codes, distinct % max(1, len(keys)), counted, values, keys)
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[Any]]:
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def _groups(table: pa.Table, number: int) -> tuple[NDArray[np.int64], list[tuple[Any, ...]]]:
+    codes = np.zeros(table.num_rows, dtype=np.int64)
+    parts: list[tuple[NDArray[np.int64], list[Any]]] = [_codes(table.column(f"k{i}")) for i in range(number)]
+    for each, values in parts:
+        codes = codes * max(1, len(values)) + each
+    distinct, first, place = np.unique(codes, return_index=True, return_inverse=True)
+    keys = [tuple(values[each[row]] for each, values in parts) for row in first]
+    return place.astype(np.int64), keys if len(distinct) else []
+
+
+def _value(aggregate: Any, table: pa.Table, number: int, place: NDArray[np.int64], pairs: int) -> Any:
+    """x: the partial aggregate of each pair."""
+    if isinstance(aggregate, CountOwners):
+        return np.ones(pairs)
+    if isinstance(aggregate, CountRows) and aggregate.argument is None:
+        return np.bincount(place, minlength=pairs).astype(np.float64)
+    if not isinstance(aggregate, CountRows | Sum | Average):
+        return None
+    column = table.column(f"a{number}")
+    present = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    counted = np.bincount(place[present], minlength=pairs).astype(np.float64)
+    if isinstance(aggregate, CountRows):
+        return counted
+    reals = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)[present]
+    sums = np.bincount(place[present], weights=np.nan_to_num(reals), minlength=pairs)
+    return sums if isinstance(aggregate, Sum) else sums / np.maximum(counted, 1.0)
