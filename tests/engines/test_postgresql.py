@@ -18,6 +18,7 @@ from shoal.engines.postgresql.server import Server
 from shoal.mechanisms.entropy import SeededEntropy
 from shoal.params import bounds
 from shoal.release.execute import fresh_sampling_key, measure
+from shoal.risk.scanning.sources import open_tables
 
 PRIVATE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1000000, delta = 1e-6, max_groups_contributed = 50) "
 EXACT = "COUNT(*, contribution_bounds_per_group => (0, 1000)) AS n"
@@ -458,3 +459,9 @@ def test_owners_in_another_table_and_rows_that_are_owners_are_the_same_as_in_the
 
 def columns(session, name):
     return [column for column in session.tables()[name]["columns"] if column[0] != "("]
+
+
+def test_a_risk_scan_reads_the_same_rows(roles):
+    (visits,) = open_tables(as_role(roles[0], "reader"), ["visits"])
+    assert visits.schema.names == ["uid", "site", "x"]
+    assert sum(batch.num_rows for batch in visits.source.batches(["site", "uid"])) == visits.rows == 500

@@ -192,6 +192,25 @@ def test_a_real_cluster_with_two_workers_gives_the_same_integers(tmp_path, spark
     assert done.stdout.splitlines()[-1:] == ["[('s0', 167), ('s1', 167), ('s2', 166)]"], done.stderr[-3000:]
 
 
+def test_spark_connect_gives_the_same_integers(tmp_path):
+    """A process of its own: classic and Connect sessions do not live in one."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed (./run test --all installs it)")
+    for package in ("grpc", "grpc_status"):
+        pytest.importorskip(package, reason="Spark Connect needs pyspark[connect]")
+    script = tmp_path / "client.py"
+    pq.write_table(VISITS, tmp_path / "visits.parquet")
+    script.write_text(CLIENT.replace(".master(sys.argv[1])", ".remote(sys.argv[1])"), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script), "local[2]", str(tmp_path / "visits.parquet")],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+    )
+    assert done.stdout.splitlines()[-1:] == ["[('s0', 167), ('s1', 167), ('s2', 166)]"], done.stderr[-3000:]
+
+
 CLIENT = f"""
 import sys
 import shoal

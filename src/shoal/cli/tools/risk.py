@@ -32,7 +32,9 @@ Sketches = Annotated[Path, typer.Argument(help="A folder of sketches, or one ske
 
 @app.command()
 def scan(
-    source: Annotated[str, typer.Argument(help="A file, folder or glob (parquet, CSV, JSON lines), or a DuckDB file.")],
+    source: Annotated[
+        str, typer.Argument(help="A file, folder or glob (parquet, CSV, JSON lines), a DuckDB file, or postgresql://…")
+    ],
     *,
     owner: Annotated[
         list[str] | None, typer.Option(help="The column with the owner of a row, or TABLE=COLUMN; can be repeated.")
