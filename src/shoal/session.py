@@ -239,7 +239,14 @@ class Session:
 
     def asked(self, sql: str, *, composition: str = "basic") -> tuple[StatementPlan | PolicyPlan, bool]:
         """The verified plan of any statement, and whether it is only to be explained. Reads no data."""
-        return self._under_policy(sql) or self._planned(sql, composition=composition)
+        under_policy = self._under_policy(sql)
+        if under_policy is not None:
+            return under_policy
+        plan, explain = self._planned(sql, composition=composition)
+        if not explain:
+            self._require_ceiling(plan)
+            self._require_floor(plan)
+        return plan, explain
 
     def plan(self, sql: str, *, composition: str = "basic") -> StatementPlan:
         """The verified plan: what would be run, and what it would cost. Reads no data."""
