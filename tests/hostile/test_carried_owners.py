@@ -132,6 +132,19 @@ def test_tables_are_joined_along_references_and_not_otherwise():
             session.plan(f"{CLAUSE} {COUNT} FROM orders o JOIN lines l ON o.order_id = l.order_id OR l.units = 1")
 
 
+def test_an_average_over_orders_says_where_the_owner_is():
+    tables = {name: SHOP["tables"][name] for name in ("orders", "lines")}
+    source = {"orders": pa.Table.from_pylist(ORDERS), "lines": pa.Table.from_pylist(LINES)}
+    with shoal.connect(source, catalog={"tables": tables, "defaults": {"epsilon": 1, "delta": 1e-6}}) as session:
+        with pytest.raises(shoal.ShoalError) as refused:
+            session.plan("SELECT AVG(n) FROM (SELECT order_id, SUM(units) AS n FROM lines GROUP BY order_id)")
+        assert "Join the table" in (refused.value.hint or "")
+        session.plan(
+            "SELECT AVG(n) FROM (SELECT customer_id, order_id, SUM(units) AS n FROM lines JOIN orders USING (order_id) "
+            "GROUP BY customer_id, order_id)"
+        )
+
+
 def test_a_join_along_a_reference_that_forgets_the_owners_is_found(monkeypatch):
     monkeypatch.setattr("shoal.rewrite.check_ownership._comparing_owners", lambda node, *_: node)
     with shop() as session, pytest.raises(shoal.InternalError):

@@ -70,9 +70,11 @@ def _event_key(select: PrivateSelect) -> str | None:
 def _refusal(select: PrivateSelect, key: str) -> ShoalError:
     scan = next(n for n in nodes.walk(select.input) if isinstance(n, nodes.Scan) and n.owner is not None)
     owner = nodes.field_of(scan, scan.owner or "").name
+    # Of a table whose owner stands in another one, no column has the name.
+    added = f"Add {owner}" if owner else "Join the table that has the owner column, and add that column"
     return ShoalError(
         "E_UID_LOST",
         f"Every {key} belongs to one owner, so no group of the inner query could be shown and the answer would be NULL.",
-        hint=f"Add {owner} to GROUP BY of the inner query: then the outer aggregate is over owners, and private.",
+        hint=f"{added} to GROUP BY of the inner query: then the outer aggregate is over owners, and private.",
         position=select.position,
     )
