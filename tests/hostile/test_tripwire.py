@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import shoal
+from planted_engine import PlantedEngine
 from shoal.accounting.accountants import Loss
 from shoal.accounting.ledger import Ledger
 from shoal.engines.base import EngineFailure
@@ -28,25 +29,6 @@ COUNT = (
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.01) COUNT(DISTINCT uid) AS n FROM people WHERE income > {}"
 )
 PUBLIC = "SELECT COUNT(*) AS n FROM places"
-
-
-class Planted:
-    """An engine that fails, hangs until all are there, or does anything else, just before it reads totals."""
-
-    def __init__(self, engine, before) -> None:
-        self._engine = engine
-        self._before = before
-
-    def totals(self, *arguments):
-        self._before()
-        return self._engine.totals(*arguments)
-
-    @contextmanager
-    def snapshot(self, _deadline):
-        yield self
-
-    def __getattr__(self, name):
-        return getattr(self._engine, name)
 
 
 class Remembered:
@@ -76,7 +58,7 @@ def fails_when(wrong, error=EngineFailure):
 
 def opened(before=lambda: None, **options):
     session = shoal.connect(TABLES, catalog=CATALOG, **options)
-    session._engine = Planted(session._engine, before)
+    session._engine = PlantedEngine(session._engine, before)
     return session
 
 
@@ -134,7 +116,7 @@ def test_a_thousand_queries_at_once_tell_of_one_failure_and_no_more(failing):
 
     def ask():
         try:
-            execute(plan, Planted(answered_before, together), ledger, "ann")
+            execute(plan, PlantedEngine(answered_before, together), ledger, "ann")
             reply = "answered"
         except shoal.ShoalError as error:
             reply = error.code

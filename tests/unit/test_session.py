@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
 from fractions import Fraction
 
 import duckdb
 import pytest
 
 import shoal
+from planted_engine import PlantedEngine
 from shoal.engines.base import EngineFailure
 
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
@@ -275,7 +275,7 @@ def test_the_charge_is_written_before_the_engine_is_asked(open_shop):
     session = open_shop(budget=(1, 1e-5))
     seen = []
     engine = session._engine
-    session._engine = Watching(
+    session._engine = PlantedEngine(
         engine, lambda: seen.append([(e.state, float(e.epsilon)) for e in session.ledger.entries()])
     )
     session.query(by_region("epsilon = 0.5, delta = 1e-6"))
@@ -293,7 +293,7 @@ def test_a_failure_after_the_charge_stays_charged_and_says_one_thing_only(open_s
     def fail() -> None:
         raise failure
 
-    session._engine = Watching(session._engine, fail)
+    session._engine = PlantedEngine(session._engine, fail)
     with pytest.raises(shoal.ShoalError) as refused:
         session.query(by_region("epsilon = 0.5, delta = 1e-6"))
     assert refused.value.code == "E_EXECUTION"
@@ -303,25 +303,6 @@ def test_a_failure_after_the_charge_stays_charged_and_says_one_thing_only(open_s
     assert refused.value.__context__ is None or refused.value.__suppress_context__
     assert session.spent == (0.5, 1e-6)
     assert [e.state for e in session.ledger.entries()] == ["failed"]
-
-
-class Watching:
-    """An engine that does something before it measures."""
-
-    def __init__(self, engine, before) -> None:
-        self._engine = engine
-        self._before = before
-
-    def totals(self, *arguments):
-        self._before()
-        return self._engine.totals(*arguments)
-
-    @contextmanager
-    def snapshot(self, _deadline):
-        yield self
-
-    def __getattr__(self, name):
-        return getattr(self._engine, name)
 
 
 def test_the_ledger_remembers_who_asked_what(open_shop, tmp_path):

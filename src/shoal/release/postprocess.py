@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from shoal.engines.duckdb.engine import LOCKDOWN, failure_of, render
+from shoal.engines.duckdb.engine import failure_of
+from shoal.engines.duckdb.rendering import render
+from shoal.engines.duckdb.settings import LOCKDOWN
 from shoal.engines.statements.relations import Compiler
 from shoal.errors import InternalError
 from shoal.mechanisms.entropy import SYSTEM, Entropy

@@ -19,6 +19,8 @@ from sqlglot import exp
 from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.prepare import Reading
+from shoal.engines.duckdb.rendering import render
+from shoal.engines.duckdb.settings import LOCKDOWN, is_locked, refuse_collation, refuse_other_meanings
 from shoal.engines.duckdb.sound_files import refuse_changed
 from shoal.engines.duckdb.views import Stored, definitions, refuse_fragile
 from shoal.engines.group_keys import match_groups
@@ -58,23 +60,6 @@ if TYPE_CHECKING:
     from shoal.plan.totals import SamplingKey, TotalsQuery
     from shoal.plan.types import Type
 
-LOCKDOWN = (
-    "SET enable_external_access = false",
-    "SET autoinstall_known_extensions = false",
-    "SET autoload_known_extensions = false",
-    "SET allow_community_extensions = false",
-    "SET lock_configuration = true",
-)
-
-USUAL = {
-    "ieee_floating_point_ops": "true",  # else EXP(1000) is an error, on the rows where it is too large
-    "arrow_lossless_conversion": "false",  # else wide integers arrive as bytes, where some owner's number needs them
-    "dialect_compatibility_mode": "none",
-    "legacy_disable_null_type": "false",
-    "warnings_as_errors": "false",
-}
-"""Settings that change how statements are read or computed, and what they must be."""
-
 CTRL_C = "Query interrupted"
 """A deadline's interrupt is another kind of error."""
 BATCH_ROWS = 1 << 17
@@ -82,43 +67,6 @@ BATCH_ROWS_OF_LONG_TEXTS = 1 << 11
 UNITS = {"KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
 ROOM_SHARE = 4
 """Rows may fill a quarter of the engine's memory limit; sorting them needs about as much again."""
-
-_OPERATORS: dict[type[exp.Expr], str] = {
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.IntDiv: "//",
-    exp.Mod: "%",
-    exp.BitwiseAnd: "&",
-    exp.BitwiseOr: "|",
-    exp.BitwiseLeftShift: "<<",
-    exp.DPipe: "||",
-}
-
-
-def render(tree: exp.Expr, *, qualify_operators: bool = False) -> str:
-    """The SQL text of a tree; operators by qualified name, and orders in full, where somebody may have redefined them."""
-    return on_its_own_stack(lambda: _rendered(tree, qualify_operators=qualify_operators))
-
-
-def _rendered(tree: exp.Expr, *, qualify_operators: bool) -> str:
-    if qualify_operators:
-        tree = tree.copy().transform(_qualified)
-    return tree.sql(dialect="duckdb", normalize_functions=False, comments=False, copy=False)
-
-
-def _qualified(node: exp.Expr) -> exp.Expr:
-    operator = _OPERATORS.get(type(node))
-    if operator is not None:
-        return exp.Anonymous(this=f'system.main."{operator}"', expressions=[node.this, node.expression])
-    if isinstance(node, exp.Ordered):
-        direction = "DESC" if node.args.get("desc") else "ASC"
-        nulls = "FIRST" if node.args.get("nulls_first") else "LAST"
-        return exp.Var(this=f"{_rendered(node.this, qualify_operators=True)} {direction} NULLS {nulls}")
-    if isinstance(node, exp.Neg):
-        return exp.Anonymous(this='system.main."-"', expressions=[node.this])
-    return node
 
 
 class DuckDBEngine:
@@ -152,7 +100,7 @@ class DuckDBEngine:
         self._schemas: dict[str, list[tuple[str, str]]] = {}
         self._places: dict[str, tuple[str, str]] = {}
         self._reading = Reading(LOCKDOWN)
-        if ours and not self._is_locked():
+        if ours and not is_locked(self._connection):
             with suppress(duckdb.Error):  # off already in a notebook that has no ipywidgets, where it cannot be set
                 self._connection.execute("SET enable_progress_bar = false")
             for statement in LOCKDOWN:
@@ -162,16 +110,10 @@ class DuckDBEngine:
         self._shares_connection = not ours and self._has_temporary_tables()
         if self._shares_connection:
             self._connection = connection
-        self._refuse_collation()
-        self._refuse_other_meanings()
+        refuse_collation(self._connection)
+        refuse_other_meanings(self._connection)
         self._refresh()
         self._definitions = frozenset() if ours else definitions(self._connection)
-
-    def _is_locked(self) -> bool:
-        """Whether another session of this process has the same database open: it is locked once, for all of them."""
-        names = "enable_external_access", "lock_configuration"
-        found = [self._connection.sql(f"SELECT system.main.current_setting('{n}')").fetchall()[0][0] for n in names]
-        return found == [False, True]
 
     def _has_temporary_tables(self) -> bool:
         """Whether the connection that was handed in has tables or views that no other connection sees."""
@@ -209,7 +151,7 @@ class DuckDBEngine:
             return
         try:
             same = self._definitions <= definitions(self._connection)
-            self._refuse_other_meanings()
+            refuse_other_meanings(self._connection)
         except duckdb.Error:
             raise EngineFailure from None
         if not same:
@@ -244,27 +186,6 @@ class DuckDBEngine:
         finally:
             with suppress(Exception):  # after a failure there may be nothing to roll back
                 cursor.close()
-
-    def _refuse_collation(self) -> None:
-        """A default collation makes different texts equal: groups would show one owner's spelling, and owners would merge."""
-        setting = self._connection.sql("SELECT system.main.current_setting('default_collation')").fetchall()[0][0]
-        if setting and fold(str(setting)) != "binary":
-            raise ShoalError(
-                "E_SOURCE",
-                "The connection compares strings with a default collation.",
-                hint="Run RESET default_collation before passing the connection in.",
-            )
-
-    def _refuse_other_meanings(self) -> None:
-        """Settings under which statements mean something else than where they are read, or fail on some rows."""
-        rows = self._connection.sql("SELECT name, value FROM system.main.duckdb_settings()").fetchall()
-        found = {name for name, value in rows if name in USUAL and fold(str(value)) != USUAL[name]}
-        if found:
-            raise ShoalError(
-                "E_SOURCE",
-                f"The connection has settings that change what statements mean: {', '.join(sorted(found))}.",
-                hint=f"Before passing the connection in, run RESET {min(found)}.",
-            )
 
     def _refresh(self) -> None:
         """Reads names and types of all tables and views, once."""

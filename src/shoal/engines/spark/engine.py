@@ -21,9 +21,10 @@ import pyarrow as pa
 from shoal.catalog import LONGEST_QUERY_SECONDS, fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.buckets import LIMBS, VALUES, total_of
-from shoal.engines.duckdb.engine import LOCKDOWN, DuckDBEngine, render
 from shoal.engines.duckdb.filled import filled
 from shoal.engines.duckdb.prepare import Reading
+from shoal.engines.duckdb.rendering import render
+from shoal.engines.duckdb.settings import LOCKDOWN
 from shoal.engines.reading import Need, narrowed, needs_of, needs_of_scans
 from shoal.engines.spark.plans import computes_nothing
 from shoal.engines.spark.task import Columns, Job, in_utc, job_function
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from shoal.catalog import Catalog, Table
     from shoal.engines.base import Asked
     from shoal.engines.deadline import Deadline
+    from shoal.engines.duckdb.engine import DuckDBEngine
     from shoal.engines.reading import Conjunct
     from shoal.plan.nodes import Node
     from shoal.plan.releases import StatementPlan

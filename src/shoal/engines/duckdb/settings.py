@@ -1,0 +1,58 @@
+"""Settings of a connection: those that lock it, and those under which statements would mean something else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shoal.catalog import fold
+from shoal.errors import ShoalError
+
+if TYPE_CHECKING:
+    import duckdb
+
+LOCKDOWN = (
+    "SET enable_external_access = false",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET allow_community_extensions = false",
+    "SET lock_configuration = true",
+)
+
+USUAL = {
+    "ieee_floating_point_ops": "true",  # else EXP(1000) is an error, on the rows where it is too large
+    "arrow_lossless_conversion": "false",  # else wide integers arrive as bytes, where some owner's number needs them
+    "dialect_compatibility_mode": "none",
+    "legacy_disable_null_type": "false",
+    "warnings_as_errors": "false",
+}
+"""Settings that change how statements are read or computed, and what they must be."""
+
+
+def is_locked(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether another session of this process has the same database open: it is locked once, for all of them."""
+    names = "enable_external_access", "lock_configuration"
+    found = [connection.sql(f"SELECT system.main.current_setting('{n}')").fetchall()[0][0] for n in names]
+    return found == [False, True]
+
+
+def refuse_collation(connection: duckdb.DuckDBPyConnection) -> None:
+    """A default collation makes different texts equal: groups would show one owner's spelling, and owners would merge."""
+    setting = connection.sql("SELECT system.main.current_setting('default_collation')").fetchall()[0][0]
+    if setting and fold(str(setting)) != "binary":
+        raise ShoalError(
+            "E_SOURCE",
+            "The connection compares strings with a default collation.",
+            hint="Run RESET default_collation before passing the connection in.",
+        )
+
+
+def refuse_other_meanings(connection: duckdb.DuckDBPyConnection) -> None:
+    """Settings under which statements mean something else than where they are read, or fail on some rows."""
+    rows = connection.sql("SELECT name, value FROM system.main.duckdb_settings()").fetchall()
+    found = {name for name, value in rows if name in USUAL and fold(str(value)) != USUAL[name]}
+    if found:
+        raise ShoalError(
+            "E_SOURCE",
+            f"The connection has settings that change what statements mean: {', '.join(sorted(found))}.",
+            hint=f"Before passing the connection in, run RESET {min(found)}.",
+        )
