@@ -83,12 +83,12 @@ def _identity(rows: Rows) -> str:
     return str(rows.all("SELECT value FROM identity")[0]["value"])
 
 
-def count(rows: Rows, person: str, what: str) -> int:
-    """How often a person did this in this hour, this time included."""
+def count(rows: Rows, person: str, what: str, times: int = 1) -> int:
+    """How often a person did this in this hour, these times included."""
     hour = rows.now()[:13]
     rows.run(
-        "INSERT INTO counts VALUES (?, ?, ?, 1) ON CONFLICT (person, hour, what) DO UPDATE SET number = number + 1",
-        *(person, hour, what),
+        "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT (person, hour, what) DO UPDATE SET number = number + ?",
+        *(person, hour, what, times, times),
     )
     found = rows.one("SELECT number FROM counts WHERE person = ? AND hour = ? AND what = ?", person, hour, what)
     return int(found["number"]) if found else 0

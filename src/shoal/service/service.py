@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 APPROVAL_DAYS = 7
 FIRST = "custodian"
 END_SECONDS = 30.0
+COUNT_SECONDS = 1.0
 OPERATOR = Caller(
     "operator", frozenset({"custodian"}), frozenset(), frozenset({"admin", "audit", "tune"}), None, via="command line"
 )
@@ -78,6 +79,8 @@ class Service:
         self._lock = threading.Lock()
         self._started = False
         self._ending = False
+        self._explained: dict[str, int] = {}
+        self._counted_at = 0.0
         self._slots = Slots(
             store, self.people, self.datasets, limits.number_of_slots, limits.answer_time, self._changed
         )
@@ -129,6 +132,7 @@ class Service:
         self._ending = True
         ended = not self._started or self._slots.stop(seconds)
         if ended:
+            self._write_counts()
             self.datasets.close()
             self.store.close()
         return ended
@@ -246,8 +250,7 @@ class Service:
         caller.require("explain")
         self._rates.take(caller.name, "explain")
         dataset = self._dataset(caller, name)
-        with self.store.writing() as rows:
-            log.count(rows, caller.name, "explain")
+        self._count_explain(caller.name)
         found = dataset.session.explain(sql, epsilon=epsilon, composition=composition)
         explained = found.to_dict() | {"text": str(found)}
         plan, _ = dataset.session.asked(sql, composition=composition)
@@ -267,6 +270,22 @@ class Service:
             "unit": dataset.unit,
             "advice": _advice(explained),
         }
+
+    def _count_explain(self, person: str) -> None:
+        """Explanations cost nothing: their counts are written in batches, once a second at most."""
+        with self._lock:
+            self._explained[person] = self._explained.get(person, 0) + 1
+            due = time.monotonic() - self._counted_at > COUNT_SECONDS
+        if due:
+            self._write_counts()
+
+    def _write_counts(self) -> None:
+        with self._lock:
+            counted, self._explained, self._counted_at = self._explained, {}, time.monotonic()
+        if counted:
+            with self.store.writing() as rows:
+                for person, number in counted.items():
+                    log.count(rows, person, "explain", number)
 
     def _affordable(self, caller: Caller, dataset: DataSet, cost: tuple[Fraction, Fraction]) -> bool:
         with self.store.reading() as rows:

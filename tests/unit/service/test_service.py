@@ -469,3 +469,13 @@ def test_rates_refuse_a_flood(monkeypatch):
     buckets.take("ann", "query")
     with refused("E_RATE"):
         buckets.take("ann", "query")
+
+
+def test_explanations_are_counted_in_batches_and_none_is_lost(opened):
+    service = opened()
+    for _ in range(5):
+        service.explain(caller(service, "ann"), "visits", counting())
+    service.close()
+    with opened(start=False).store.reading() as rows:
+        found = rows.all("SELECT person, sum(number) AS number FROM counts WHERE what = 'explain' GROUP BY person")
+    assert found == [{"person": "ann", "number": 5}]
