@@ -64,7 +64,9 @@ class PrivateQuery:
     def sql(self, epsilon: float) -> str:
         """The query at this ε, written so that it is not above it."""
         delta = f", delta={self.delta}" if self.delta else ""
-        more = f", {self.options}" if self.options else ""
+        # Without a limit by name, limits would be found first, and this is one release.
+        limited = "kappa" in self.options or "contributed" in self.options
+        more = "".join(f", {option}" for option in (self.options, "" if limited else "kappa=1") if option)
         return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon={epsilon!r}{delta}{more}) {self.text}"
 
 

@@ -159,6 +159,8 @@ class SampledQuery:
             raise InternalError("one private SELECT, planned alike for every database")
         self.epsilon, self.delta = float(plans[0].epsilon), float(plans[0].loss.delta and plans[0].delta)
         self._plan = plans[0].selects[0]
+        if self._plan.search is not None:
+            raise InternalError("a query that finds its limits is two releases, and is audited as such")
         key = fresh_sampling_key(seeded_entropy(seed))
         self._data = {name: _DataSet(self._plan, s._engine, key) for name, s in self._sessions.items()}  # noqa: SLF001 - the session's own engine
         self._groups = self._all_groups()
