@@ -9,6 +9,7 @@ from shoal import params
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
 from shoal.params import LARGEST_EPSILON, SMALLEST_EPSILON
+from shoal.plan.aggregates import Average
 from shoal.plan.releases import Inferred
 from shoal.release.error_bars import COUNTED
 from shoal.release.output_names import output_names
@@ -119,7 +120,7 @@ def half_width(select: SelectPlan, column: Column, level: float, owners: int | N
 
 def _is_open(select: SelectPlan, column: Column) -> bool:
     """Whether the noise depends on limits that are found first."""
-    if select.search is None or not isinstance(column.call.aggregate, COUNTED):
+    if select.search is None or not isinstance(column.call.aggregate, (*COUNTED, Average)):
         return False
     groups = any(sought.kind == "groups" for sought in select.search.sought)
     return groups or select.search.limits(select.columns.index(column))

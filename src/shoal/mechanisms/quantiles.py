@@ -100,8 +100,11 @@ class NoisyForest:
             rows = children[np.arange(len(child)), child]
             node = node * self._branching + child
         leaves = self._branching**self._height
-        positions: Reals = (node % leaves + rest) / leaves
-        return positions.reshape(self._groups, len(probabilities))
+        positions: Reals = ((node % leaves + rest) / leaves).reshape(self._groups, len(probabilities))
+        # Shares that were moved away from the ends may have passed others.
+        falling = np.argsort(np.asarray(probabilities, dtype=np.float64), kind="stable")
+        positions[:, falling] = np.sort(positions, axis=1)
+        return positions
 
     def _away_from_the_ends(self, asked: Reals, root: Counts) -> Reals:
         """The shares 0 and 1, moved inwards by as many rows as noise alone makes up, at most to the middle.

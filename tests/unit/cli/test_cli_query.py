@@ -213,14 +213,15 @@ def test_cost_warnings_and_notes_go_to_stderr_beside_rows_for_machines(shoal, fo
     assert done.out == ""
     assert "cost: ε = 1000, δ = 0" in done.err
     assert "protects nobody" in done.err
-    assert "note: roots: bounds [" in done.err
+    assert "were found privately" in done.err
+    assert "note: SUM(SQRT(spend)): the sum of each owner is clamped to [" in done.err
 
 
 def test_warnings_and_notes_are_in_the_object_for_machines(shoal):
     done = shoal("query", FOUND, "--db", "data/", "--json")
-    warning, note = json.loads(done.out)["notes"]
+    warning, *notes = json.loads(done.out)["notes"]
     assert "protects nobody" in warning
-    assert note.startswith("roots: bounds [")
+    assert any("is clamped to [" in note for note in notes)
 
 
 def test_an_explanation_through_query_is_whole_and_has_no_cost(shoal):

@@ -32,6 +32,14 @@ def test_a_shell_says_what_a_query_costs_and_what_is_left(shoal, monkeypatch):
     assert "spent" not in done.out
 
 
+def test_a_shell_for_machines_prints_objects_alone(shoal, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{PRIVATE} COUNT(*) AS n FROM visits; SHOW TABLES;"))
+    done = shoal("shell", "--db", "data/", "--json")
+    first, end = json.JSONDecoder().raw_decode(done.out)
+    assert first["epsilon"] == 1
+    assert "visits" in json.dumps(json.loads(done.out[end:]))
+
+
 def test_a_semicolon_inside_quotes_ends_nothing():
     assert _split("SELECT ';' AS \";\"; b") == ["SELECT ';' AS \";\"", " b"]
 

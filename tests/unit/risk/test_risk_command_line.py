@@ -77,7 +77,8 @@ def test_a_key_that_others_can_read_or_guess_is_mentioned(folder, tmp_path):
 
 def test_join_finds_the_shared_owner(folder):
     told = json.loads(run("join", "sketches", "--json", "--html", "join.html", folder=folder).stdout)
-    assert [(pair["a"], pair["b"]) for pair in told["pairs"]] == [("customers.uid", "visits.uid")]
+    shared = [("customers.uid", "visits.uid"), ("customers.region", "regions.region")]
+    assert [(pair["a"], pair["b"]) for pair in told["pairs"]] == shared
     assert "customers.uid" in run("join", "sketches", folder=folder).stdout
     assert "customers → visits" in run("join", "sketches", "--path", "customers,visits", folder=folder).stdout
     assert json.loads(run("join", "sketches", "--path", "visits,regions", "--json", folder=folder).stdout) == {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.output import table_text
-from shoal.cli.query import CatalogFile, Database, LedgerFile, User, left_in_words, open_session
+from shoal.cli.output import table_text, write_json
+from shoal.cli.query import CatalogFile, Database, LedgerFile, User, everything, left_in_words, open_session
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -39,7 +39,12 @@ would do. exit leaves; Ctrl+C stops a query, and what it was charged stays charg
 
 
 def shell(
-    db: Database, catalog: CatalogFile = Path("shoal.toml"), ledger: LedgerFile = None, user: User = None
+    db: Database,
+    catalog: CatalogFile = Path("shoal.toml"),
+    ledger: LedgerFile = None,
+    user: User = None,
+    *,
+    json: Annotated[bool, typer.Option("--json", help="Print each answer as a JSON object, and nothing else.")] = False,
 ) -> None:
     """Ask one query after another.
 
@@ -53,17 +58,20 @@ def shell(
             _remember(session)
             typer.echo(f"{session!r}\n{HELP}")
         for sql in _statements(interactive=interactive):
-            _answer(session, sql)
+            _answer(session, sql, json=json)
 
 
-def _answer(session: Session, sql: str) -> None:
+def _answer(session: Session, sql: str, *, json: bool) -> None:
     """One query: its price, its answer, what is left. A refusal is said, and the shell goes on."""
     try:
-        price = _price(session, sql)
+        price = "" if json else _price(session, sql)
         if price:
             typer.echo(price)
         result = session.query(sql)
-        typer.echo(table_text(result, None))
+        if json:
+            write_json(everything(result, None))
+        else:
+            typer.echo(table_text(result, None))
         if price:
             typer.echo(left_in_words(session))
     except ShoalError as error:
