@@ -21,6 +21,7 @@ from shoal.sql.grammar.source_text import CallsAsWritten
 if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise
     from shoal.accounting.ledger import Ledger
+    from shoal.params import Bounds
     from shoal.plan.releases import HistogramRelease, Release, SelectPlan, StatementPlan
     from shoal.release.output_names import OutputNames
 
@@ -174,7 +175,7 @@ def _column(select: SelectPlan, index: int, names: OutputNames, written: CallsAs
     level = float(select.select.options.confidence_level)
     releases = [select.releases[i] for i in column.releases]
     is_found = select.search is not None and select.search.limits(index)
-    bounds = None if is_found else column.call.bounds
+    bounds, source = _bounds(select, index)
     return {
         "name": names.first,
         "outputs": list(names.copies),
@@ -182,11 +183,22 @@ def _column(select: SelectPlan, index: int, names: OutputNames, written: CallsAs
         "written": written.at(column.call.position) or column.call.aggregate.name,
         "aggregate": column.call.aggregate.name,
         "bounds": [float(bounds.lower), float(bounds.upper)] if bounds is not None else None,
-        "bounds_source": column.call.bounds_source,
+        "bounds_source": source,
         "releases": [_release(r) for r in releases],
         "expected_error": None if is_found else _expected_error(releases, level),
         "confidence_level": level,
     }
+
+
+def _bounds(select: SelectPlan, index: int) -> tuple[Bounds | None, str]:
+    """Bounds that are public, and where they come from; a limit that is still to be found is a stand-in, and is not shown."""
+    call = select.columns[index].call
+    if call.bounds_source != "found":
+        return call.bounds, call.bounds_source
+    if select.search is None:
+        return call.bounds, "guessed"
+    asked = select.select.aggregates[index]
+    return (asked.bounds, asked.bounds_source) if asked.bounds is not None else (None, "found")
 
 
 def _release(release: Release) -> dict[str, Any]:
@@ -297,8 +309,9 @@ def _column_lines(column: dict[str, Any]) -> list[str]:
         "expression": "by the expression itself",
         "inferred": "to be found privately",
         "none": "not needed",
-        "one row": "of one row, from the catalog",
+        "one row": "of one row, from the catalog; of an owner's sum, found first",
         "found": "found first",
+        "guessed": "guessed",
     }
     bounds = f"[{_number(column['bounds'][0])}, {_number(column['bounds'][1])}] " if column["bounds"] else ""
     error = column["expected_error"]

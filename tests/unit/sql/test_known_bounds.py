@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from fractions import Fraction
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 import shoal
+from shoal.params import Bounds
+from shoal.rewrite.limits.search import STAND_IN
 
 CATALOG = {
     "tables": {
@@ -42,9 +45,13 @@ def session():
         yield opened
 
 
-def bounds_of(session, aggregate, source="visits"):
+NAMED = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, kappa=1)"
+"""With a limit that is named, no other one is looked for."""
+
+
+def bounds_of(session, aggregate, source="visits", clause=PRIVATE):
     """The bounds an aggregate is planned with, and where they come from."""
-    (select,) = session.explain(f"{PRIVATE} {aggregate} AS x FROM {source}").to_dict()["selects"]
+    (select,) = session.explain(f"{clause} {aggregate} AS x FROM {source}").to_dict()["selects"]
     (column,) = select["columns"]
     return column["bounds"] and tuple(column["bounds"]), column["bounds_source"]
 
@@ -54,7 +61,6 @@ def bounds_of(session, aggregate, source="visits"):
     [
         ("AVG(spend)", (-2, 9)),
         ("AVG(spend) FILTER (WHERE steps > 3)", (-2, 9)),
-        ("SUM(CASE WHEN steps > 3 THEN spend ELSE 0 END)", (-2, 9)),
         ("AVG(CASE WHEN steps > 3 THEN spend WHEN steps > 1 THEN 20 END)", (-2, 20)),
         ("AVG(spend + steps)", (-2, 109)),
         ("AVG(spend - steps)", (-102, 9)),
@@ -77,6 +83,27 @@ def test_bounds_of_the_catalog_reach_through_expressions(session, aggregate, exp
     assert bounds_of(session, aggregate) == (expected, "catalog")
 
 
+def test_bounds_of_one_row_are_those_of_a_sum_where_a_limit_is_named_and_shown_as_such_where_it_is_found(session):
+    total = "SUM(CASE WHEN steps > 3 THEN spend ELSE 0 END)"
+    assert bounds_of(session, total, clause=NAMED) == ((-2, 9), "catalog")
+    assert bounds_of(session, total) == ((-2, 9), "one row")
+    text = str(session.explain(f"{PRIVATE} {total} AS x FROM visits"))
+    assert "bounds [-2, 9] of one row, from the catalog; of an owner's sum, found first" in text
+
+
+@pytest.mark.parametrize(("total", "lower"), [("SUM(steps + 1)", Fraction(0)), ("SUM(spend)", -STAND_IN)])
+def test_a_sum_that_is_never_negative_is_looked_for_above_zero_only(session, total, lower):
+    (select,) = session.plan(f"{PRIVATE} {total} AS x FROM visits").selects
+    assert {choice.columns[0].call.bounds for choice in select.search.choices} == {Bounds(lower, STAND_IN)}
+
+
+def test_a_limit_that_too_few_owners_leave_to_a_guess_is_not_called_found():
+    few = {"defaults": {"population": 50}, **CATALOG}
+    with shoal.connect({"visits": VISITS, "counted": VISITS}, catalog=few) as session:
+        assert bounds_of(session, "COUNT(*)") == ((0, 5), "guessed")
+        assert "bounds [0, 5] guessed" in str(session.explain(f"{PRIVATE} COUNT(*) AS x FROM visits"))
+
+
 def test_they_reach_through_subqueries_and_views(session):
     inner = "(SELECT uid, spend * 2 AS twice FROM visits)"
     assert bounds_of(session, "AVG(twice + 1)", inner) == ((-3, 19), "catalog")
@@ -89,7 +116,8 @@ def test_a_share_has_the_bounds_of_its_constants(session):
 
 def test_constants_say_nothing_about_the_number_of_rows(session):
     ones = "SUM(CASE WHEN steps > 3 THEN 1 ELSE 0 END)"
-    assert bounds_of(session, ones)[1] == "inferred"
+    assert bounds_of(session, ones, clause=NAMED) == (None, "inferred")
+    assert bounds_of(session, ones) == (None, "found")
     assert bounds_of(session, ones, "counted") == ((0, 20), "expression")
     assert bounds_of(session, "SUM(spend * 2)", "counted") == ((-80, 360), "catalog")
 
