@@ -171,7 +171,7 @@ def many_draws(request):
     catalog = {"tables": {"t": {"owner": "uid", "columns": {"g": {"values": list(range(GROUPS))}}}}}
     items = ", ".join(f"{aggregate} AS v{i}" for i, aggregate in enumerate(AGGREGATES))
     with shoal.connect({"t": table}, catalog=catalog) as session:
-        sql = f"{CLAUSE}(epsilon = 10, delta = 1e-6, noise = {request.param}) g, {items} FROM t GROUP BY g"
+        sql = f"{CLAUSE}(epsilon = 10, delta = 1e-6, kappa = 1, noise = {request.param}) g, {items} FROM t GROUP BY g"
         return session.query(sql), session.plan(sql).selects[0]
 
 
@@ -197,13 +197,23 @@ def _chance_of_two_values(noise) -> float:
 
 
 def test_intervals_stand_beside_their_column_and_take_the_level_of_the_query(shop):
-    options = "epsilon = 1, delta = 1e-6, confidence_level = 0.5"
+    options = "epsilon = 1, delta = 1e-6, kappa = 1, confidence_level = 0.5"
     result = shop.query(f"{CLAUSE}({options}) vip, {COUNT}, COUNT(DISTINCT uid) AS u FROM customers GROUP BY vip")
     assert result.level == 0.5
     assert result.intervals().columns == ["vip", "n", "n_low", "n_high", "u", "u_low", "u_high"]
     assert result.intervals().to_dicts() == result.intervals(level=0.5).to_dicts()
     narrow, wide = result.intervals(level=0.5).to_dicts()[0], result.intervals(level=0.99).to_dicts()[0]
     assert wide["n_low"] < narrow["n_low"] <= narrow["n"] <= narrow["n_high"] < wide["n_high"]
+
+
+def test_where_limits_are_found_the_noise_part_stands_beside_the_interval_and_inside_it(shop):
+    result = shop.query(f"{CLAUSE}(epsilon = 10, delta = 1e-6) vip, {COUNT} FROM customers GROUP BY vip")
+    ends = result.intervals()
+    assert ends.columns == ["vip", "n", "n_low", "n_high", "n_noise_low", "n_noise_high"]
+    assert len(ends.to_dicts()) == 2
+    for row in ends.to_dicts():
+        assert row["n_low"] == row["n_noise_low"] <= row["n"] <= row["n_noise_high"] < row["n_high"]
+    assert "Limits on groups per owner were found privately" in repr(result)
 
 
 @pytest.mark.parametrize("level", [0, 1, -1, 95, float("nan"), "0.95", None])
@@ -225,7 +235,7 @@ def test_only_plain_copies_of_aggregates_have_intervals(shop):
 
 
 def test_intervals_follow_their_numbers_through_outer_queries(shop):
-    inner = f"{CLAUSE}({SURE}) region, {COUNT} FROM customers GROUP BY region"
+    inner = f"{CLAUSE}({SURE}, kappa = 1) region, {COUNT} FROM customers GROUP BY region"
     outer = "SELECT c.region AS place, c.n AS people, continent FROM c JOIN regions USING (region)"
     (row,) = (
         shop.query(f"WITH c AS ({inner}) {outer} WHERE n > 10 ORDER BY people, place LIMIT 1").intervals().to_dicts()
@@ -293,9 +303,8 @@ def test_a_notebook_sees_no_tags_of_keys_or_names(hostile_answer):
 
 
 def test_a_table_shows_error_bars_what_it_cost_and_what_is_not_covered(shop):
-    text = repr(
-        shop.query(f"{CLAUSE}(epsilon = 1, delta = 1e-6) vip, {COUNT}, AVG(income) AS a FROM customers GROUP BY vip")
-    )
+    options = "epsilon = 1, delta = 1e-6, kappa = 1"
+    text = repr(shop.query(f"{CLAUSE}({options}) vip, {COUNT}, AVG(income) AS a FROM customers GROUP BY vip"))
     assert "±" in text
     assert "not clamping or groups that were left out" in text
     assert "found privately" in text
@@ -337,12 +346,12 @@ def test_the_level_of_the_text_is_the_one_that_was_asked_for(shop):
 
 def test_notes_call_aggregates_by_their_output_columns(shop):
     items = "SUM(SQRT(income)) AS a, SUM(LN(income + 1)) AS b, 2 * SUM(income * income) AS c, SUM(income)"
-    result = shop.query(f"{CLAUSE}(epsilon = 100) {items} FROM customers")
+    result = shop.query(f"{CLAUSE}(epsilon = 100, kappa = 1) {items} FROM customers")
     assert [note.split(":")[0] for note in result.notes if "privately" in note] == ["a", "b", "SUM in c", "sum"]
 
 
 def test_notes_of_bounds_for_each_group_call_aggregates_by_their_output_columns(shop):
-    options = "epsilon = 100, delta = 1e-6, inferred_bounds = PER_GROUP"
+    options = "epsilon = 100, delta = 1e-6, kappa = 1, inferred_bounds = PER_GROUP"
     result = shop.query(f"{CLAUSE}({options}) vip, SUM(SQRT(income)) AS a, SUM(income) FROM customers GROUP BY vip")
     assert [note.split(":")[0] for note in result.notes if "privately" in note] == ["a", "sum"]
 
@@ -367,7 +376,7 @@ def test_values_are_written_for_people():
 
 def test_columns_of_one_name_are_told_apart(shop):
     items = "COUNT(DISTINCT uid), COUNT(DISTINCT age), COUNT(DISTINCT vip) AS count_low, 7 AS x, 8 AS x"
-    result = shop.query(f"{CLAUSE}({SURE}) {items} FROM customers")
+    result = shop.query(f"{CLAUSE}({SURE}, kappa = 1) {items} FROM customers")
     assert result.columns == ["count", "count_2", "count_low", "x", "x_2"]
     assert len(result.to_dicts()[0]) == len(result.to_polars().columns) == 5
     ends = result.intervals()
