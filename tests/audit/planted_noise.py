@@ -592,7 +592,7 @@ def coarse_coins(patch):
 
 # ---- bounds that are found ---------------------------------------------------------------------------------------
 
-GUESSED = private("SUM(steps) AS total", **WHOLE)
+GUESSED = private("AVG(steps) AS average", **WHOLE)
 
 
 def _finding_bounds():

@@ -473,12 +473,13 @@ def unknown_options_skipped(patch):
 class _Unwritten:
     """A reservation that writes nothing, or only when the answer is there."""
 
+    answer = None
+
     def __init__(self, charge=None):
         self._charge = charge
 
     def commit(self, answer=None):
-        if self._charge is not None:
-            self._charge().commit(answer)
+        return self._charge().commit(answer) if self._charge is not None else None
 
     def fail(self):
         """Nothing is written."""
@@ -515,7 +516,7 @@ def charges_afterwards(patch):
     def late(plan, engine_, ledger, user, **_):
         finished = honest(plan, engine_, SYSTEM, Deadline(60))
         ledger.reserve(execute.charge_of(plan), user=user, description=plan.sql).commit()
-        return finished
+        return execute.kept_answer(plan, finished)
 
     patch.setattr(execute, "execute", late)
 
