@@ -28,6 +28,8 @@ ANSWERED = {
     "SELECT AVG(n) AS m FROM (SELECT uid, COUNT(*) AS n FROM visits GROUP BY uid)": 1,
     f"SELECT r.region, s.n FROM regions r LEFT JOIN ({BY_SITE}) s ON s.site = r.region": 1,
     "SELECT region FROM regions WHERE 3 < (SELECT COUNT(*) FROM regions)": 0,
+    f"SELECT (SELECT MAX(n) FROM ({BY_SITE})) AS most": 1,
+    "SELECT COUNT(*) AS n FROM visits WHERE spend > (SELECT AVG(spend) FROM visits)": 2,
 }
 REFUSED = {
     "SELECT DISTINCT uid FROM visits": "E_UID_EXPOSED",
@@ -38,7 +40,8 @@ REFUSED = {
     "SELECT n FROM (SELECT CAST(uid AS VARCHAR) AS k, COUNT(*) AS n FROM visits GROUP BY k)": "E_UID_EXPOSED",
     "SELECT k FROM (SELECT MIN(uid) AS uid, site AS k FROM visits GROUP BY site)": "E_UID_FORGED",
     f"SELECT region FROM regions WHERE region IN (SELECT site FROM ({BY_SITE}))": "E_EXPR_SUBQUERY",
-    f"SELECT (SELECT MAX(n) FROM ({BY_SITE})) AS most": "E_EXPR_SUBQUERY",
+    f"SELECT (SELECT n FROM ({BY_SITE})) AS most": "E_EXPR_SUBQUERY",
+    "SELECT (SELECT spend FROM visits LIMIT 1) AS most": "E_EXPR_SUBQUERY",
     f"SELECT s.n, v.spend FROM ({BY_SITE}) s JOIN visits v ON v.site = s.site": "E_RAW_OUTPUT",
     "SELECT a.n FROM (SELECT COUNT(*) AS n FROM visits) a, visits v": "E_RAW_OUTPUT",
     "WITH a AS (SELECT site, spend FROM visits) SELECT * FROM a": "E_RAW_OUTPUT",

@@ -61,7 +61,6 @@ def test_a_sum_of_decimals_with_places_is_a_double(session):
 
 
 def test_bounds_of_the_catalog_stay_those_of_the_column(session):
-    (column,) = (
-        session.plan("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(small) FROM t").selects[0].columns
-    )
+    clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, max_groups_contributed = 1)"
+    (column,) = session.plan(f"{clause} SUM(small) FROM t").selects[0].columns
     assert (column.call.bounds.lower, column.call.bounds.upper, column.call.bounds_source) == (0, 6, "catalog")

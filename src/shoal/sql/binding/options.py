@@ -262,12 +262,13 @@ def default_options(defaults: Defaults, epsilon: Fraction | None = None) -> Opti
     chosen = epsilon if epsilon is not None else defaults.epsilon
     if chosen is None:
         raise ShoalError("E_NO_DP_CLAUSE", "This session has no default epsilon.")
-    groups = defaults.max_groups_per_owner or None
-    return Options("DIFFERENTIAL_PRIVACY", chosen, defaults.default_delta, groups, find_limits=True)
+    return _with_open_limits(
+        Options("DIFFERENTIAL_PRIVACY", chosen, defaults.default_delta, defaults.max_groups_per_owner)
+    )
 
 
 def _with_open_limits(options: Options) -> Options:
-    """Limits are found where groups per owner are left out, or AUTO by name; a named number means what it always meant."""
+    """Limits are found where query and catalog leave out groups per owner, or say AUTO; a number means what it always meant."""
     named = bool(options.max_groups_per_owner) or options.max_rows_per_owner is not None
     return replace(options, max_groups_per_owner=options.max_groups_per_owner or None, find_limits=not named)
 

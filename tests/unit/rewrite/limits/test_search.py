@@ -67,6 +67,13 @@ def test_a_catalog_says_auto_by_name():
     assert kinds(session.plan("SELECT place, COUNT(DISTINCT uid) FROM visits GROUP BY place")) == ["groups"]
 
 
+@pytest.mark.parametrize("select", ["SELECT", f"{CLAUSE}(epsilon = 2)"])
+def test_a_number_in_the_catalog_is_named_for_plain_sql_and_a_clause_alike(select):
+    sql = f"{select} place, COUNT(*) FROM visits GROUP BY place"
+    assert kinds(connected({"max_groups_per_owner": 3}).plan(sql)) is None
+    assert kinds(connected().plan(sql)) == ["groups", "rows"]
+
+
 @pytest.mark.parametrize(
     ("key", "largest"),
     [
