@@ -170,6 +170,7 @@ read_csv('people.csv') AS p
 (SELECT uid, n, COUNT(*) OVER (PARTITION BY uid ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS c FROM people) AS p
 people AS p JOIN events AS v ON p.uid = v.uid OR p.n = v.n
 places AS x LEFT JOIN people AS p ON x.n = p.n
+people AS p JOIN (SELECT n, UNNEST(STRING_SPLIT(kind, 'a')) AS part FROM places) AS x ON x.n = p.n
 """)
 GROUPINGS = ("GROUP BY ALL", "GROUP BY ROLLUP (1)", "GROUP BY CUBE (1)", "GROUP BY GROUPING SETS ((1), ())")
 SHAPES = ("private",) * 8 + (
