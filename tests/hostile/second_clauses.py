@@ -158,6 +158,8 @@ people AS p ASOF JOIN places AS x ON p.day >= x.day
 people AS p POSITIONAL JOIN places AS x
 people AS p, LATERAL (SELECT x.n FROM places AS x WHERE x.n = p.n) AS l
 UNNEST([1, 2]) AS p(n)
+people AS p JOIN (SELECT n AS k, UNNEST(STRING_SPLIT(kind, 'a')) AS part FROM places) AS x ON x.k = p.n
+(SELECT uid, n, UNNEST(STRING_SPLIT(t, 'a')) AS part FROM people) AS p
 generate_series(1, 10) AS p(n)
 read_csv('people.csv') AS p
 (VALUES (1, 2), (3, 4)) AS p(uid, n)
