@@ -155,7 +155,8 @@ def test_noise_of_histograms_covers_every_group_of_an_owner(pay):
 
 
 def test_without_groups_there_is_nothing_to_tell_apart(pay):
-    one = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, inferred_bounds = {}) SUM(x) AS s FROM pay"
+    options = "epsilon = 1, max_groups_contributed = 1, inferred_bounds = {}"
+    one = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) SUM(x) AS s FROM pay"
     plans = [pay.plan(one.format(how)).selects[0] for how in ("GLOBAL", "PER_GROUP")]
     assert plans[0].releases == plans[1].releases
     assert not plans[1].finds_bounds_per_group
