@@ -20,3 +20,9 @@ def test_what_is_beside_the_rooms_is_about_a_module_beside_the_rooms():
     modules = {path.stem for path in SOURCE.glob("*.py")}
     strangers = [path.name for path in UNIT.glob("test_*.py") if path.stem.removeprefix("test_") not in modules]
     assert strangers == []
+
+
+def test_no_two_files_of_tests_have_one_name():
+    """Folders of tests are no packages, so pytest cannot tell two modules of one name apart."""
+    names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))

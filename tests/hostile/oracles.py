@@ -19,7 +19,7 @@ Face = tuple[str, tuple[tuple[str, str], ...], tuple[float, float]]
 
 def face_of(session: Session, sql: str) -> Face:
     """Asks the query. Anything but an answer or a refusal is an error of the test."""
-    before = session.spent
+    before = session.ledger.spent
     status: str
     columns: tuple[tuple[str, str], ...] = ()
     try:
@@ -33,8 +33,8 @@ def face_of(session: Session, sql: str) -> Face:
     except ShoalError as error:
         status = str(error)
     assert not status.startswith(("E_EXECUTION", "E_SUSPENDED")), "the query failed after data was read"
-    spent = session.spent
-    return status, columns, (spent[0] - before[0], spent[1] - before[1])
+    spent = session.ledger.spent
+    return status, columns, (float(spent[0] - before[0]), float(spent[1] - before[1]))
 
 
 def refusal_of(session: Session, sql: Any) -> tuple[str | None, str]:
