@@ -325,7 +325,8 @@ def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
         paid = plan.price_of_bounds(column.histogram)
         if bounds is not None:
             notes.append(
-                f"{name}: bounds [{float(bounds.lower):g}, {float(bounds.upper):g}] were found privately{paid}."
+                f"{name}: bounds [{float(bounds.lower):g}, {float(bounds.upper):g}] were found privately{paid}. "
+                "Values beyond them are clamped, which no interval counts."
             )
         else:
             needed = owners_needed(plan.histograms[column.histogram])
