@@ -6,6 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -16,8 +17,8 @@ LOCK_TEXT = (ROOT / "uv.lock").read_text(encoding="utf-8")
 LOCK = tomllib.loads(LOCK_TEXT)
 REQUIREMENTS = (ROOT / "requirements-lock.txt").read_text(encoding="utf-8")
 SITE_REQUIREMENTS = (ROOT / "requirements-docs.txt").read_text(encoding="utf-8")
-SPARK_REQUIREMENTS = (ROOT / "requirements-spark.txt").read_text(encoding="utf-8")
-ALL_REQUIREMENTS = REQUIREMENTS + SITE_REQUIREMENTS + SPARK_REQUIREMENTS
+HEAVY_REQUIREMENTS = (ROOT / "requirements-heavy.txt").read_text(encoding="utf-8")
+ALL_REQUIREMENTS = REQUIREMENTS + SITE_REQUIREMENTS + HEAVY_REQUIREMENTS
 
 REFRESH = "run ./run lock"
 
@@ -60,9 +61,10 @@ def test_what_builds_the_site_is_not_installed_with_the_demo():
     assert "mkdocs-material" in {name for name, _ in locked_requirements(SITE_REQUIREMENTS)}
 
 
-def test_spark_is_not_installed_with_the_demo():
-    assert "pyspark" not in {name for name, _ in locked_requirements(REQUIREMENTS)}
-    assert "pyspark" in {name for name, _ in locked_requirements(SPARK_REQUIREMENTS)}
+@pytest.mark.parametrize("heavy", ["pyspark", "grpcio", "ipykernel", "nbclient", "playwright", "adbc-driver-flightsql"])
+def test_what_only_some_tests_need_is_not_installed_with_the_demo(heavy):
+    assert heavy not in {name for name, _ in locked_requirements(REQUIREMENTS)}
+    assert heavy in {name for name, _ in locked_requirements(HEAVY_REQUIREMENTS)}
 
 
 def test_uv_lock_was_made_from_this_project_file():
