@@ -13,6 +13,8 @@ from shoal.errors import ShoalError
 from shoal.service.people import later, not_found
 
 if TYPE_CHECKING:
+    from shoal.service.datasets import DataSet
+    from shoal.service.people import Caller
     from shoal.service.store import Rows
 
 WAITING_PER_PERSON = 16
@@ -194,3 +196,13 @@ def promote(rows: Rows, identifier: str) -> None:
     waiting = followers(rows, identifier)
     for number, job in enumerate(waiting):
         rows.run("UPDATE jobs SET leader = ? WHERE id = ?", "" if number == 0 else waiting[0].id, job.id)
+
+
+def released(rows: Rows, dataset: DataSet, caller: Caller, fingerprint: str) -> str | None:
+    """An answer that was released under this fingerprint and is still kept."""
+    found = rows.one(
+        "SELECT id, ledger, charge, free FROM answers WHERE fingerprint = ? AND dataset = ? AND (? OR person = ?)"
+        " ORDER BY created LIMIT 1",
+        *(fingerprint, dataset.name, dataset.share_answers, caller.name),
+    )
+    return None if found is None else str(found["id"])

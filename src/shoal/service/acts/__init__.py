@@ -1,0 +1,1 @@
+"""What people may do with a service, by subject."""

@@ -1,0 +1,85 @@
+"""People, their tokens, and links that sign in once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from shoal.errors import ShoalError
+from shoal.service import log
+from shoal.service.acts.core import OPERATOR, Core
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shoal.service.people import Caller
+
+FIRST = "custodian"
+
+
+class Admitting(Core):
+    """Who may come in; each act is a line of the log."""
+
+    def use_link(self, secret: str) -> dict[str, Any]:
+        """A token for whom a link was made; the link is used up."""
+        with self.store.writing() as rows:
+            person = self.people.use_link(rows, secret)
+            made = self.people.create_token(rows, person)
+            log.write(rows, person, "link", "sign-in", detail=made["id"])
+        return made
+
+    def first_link(self) -> str | None:
+        """A link for the first custodian, made while there is none."""
+        if self.people.has_custodian():
+            return None
+        with self.store.writing() as rows:
+            self.people.add(rows, FIRST, ["custodian"], [])
+            log.write(rows, OPERATOR.name, OPERATOR.via, "user added", detail=f"{FIRST}: custodian")
+            return self.people.create_link(rows, FIRST)
+
+    def add_user(self, caller: Caller, name: str, roles: Sequence[str], groups: Sequence[str] = ()) -> None:
+        """A new person."""
+        caller.require("admin")
+        with self.store.writing() as rows:
+            self.people.add(rows, name, roles, groups)
+            detail = f"{name}: {', '.join(sorted(set(roles)))}"
+            log.write(rows, caller.name, caller.via, "user added", detail=detail)
+
+    def retire_user(self, caller: Caller, name: str) -> None:
+        """A person's tokens are worth nothing from now on."""
+        caller.require("admin")
+        with self.store.writing() as rows:
+            self.people.retire(rows, name)
+            log.write(rows, caller.name, caller.via, "user retired", detail=name)
+
+    def create_token(
+        self,
+        caller: Caller,
+        person: str | None = None,
+        scope: Sequence[str] | None = None,
+        datasets: Sequence[str] | None = None,
+        days: float = 90,
+    ) -> dict[str, Any]:
+        """A token: one's own, within the scope of the token at hand, or anybody's for a custodian."""
+        whose = person or caller.name
+        if whose != caller.name:
+            caller.require("admin")
+        elif scope is None or not frozenset(scope) <= caller.scope:
+            if scope is not None:
+                raise ShoalError("E_FORBIDDEN", "A token cannot make one that can do more.")
+            scope = sorted(caller.scope)
+        if whose == caller.name and caller.datasets is not None:
+            datasets = sorted(caller.datasets if datasets is None else caller.datasets & set(datasets))
+        with self.store.writing() as rows:
+            made = self.people.create_token(rows, whose, scope, datasets, days)
+            log.write(rows, caller.name, caller.via, "token", detail=f"{made['id']} for {whose}")
+        return made
+
+    def tokens(self, caller: Caller) -> list[dict[str, Any]]:
+        """One's own tokens; a custodian's list has everybody's."""
+        return self.people.tokens(None if caller.is_custodian else caller.name)
+
+    def revoke_token(self, caller: Caller, identifier: str) -> None:
+        """Ends a token at once."""
+        with self.store.writing() as rows:
+            self.people.revoke(rows, identifier, None if caller.is_custodian else caller.name)
+            log.write(rows, caller.name, caller.via, "token revoked", detail=identifier)

@@ -1,0 +1,163 @@
+"""Asking: a job for a question, at once where its answer was released before."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from shoal.accounting.spending.asking import Request
+from shoal.errors import ShoalError
+from shoal.service import allowances, jobs, log
+from shoal.service.acts.core import Core
+from shoal.service.people import random_id
+from shoal.service.running import key_of
+
+if TYPE_CHECKING:
+    from shoal.plan.releases import StatementPlan
+    from shoal.release.policy_clause.plan import PolicyPlan
+    from shoal.service.allowances import Grant
+    from shoal.service.datasets import DataSet
+    from shoal.service.jobs import Job
+    from shoal.service.people import Caller
+    from shoal.service.questions import Question
+
+
+class Asking(Core):
+    """What costs something."""
+
+    def ask(self, caller: Caller, name: str, question: Question, key: str | None = None) -> Job:
+        """A job for a question: answered at once where the answer was released before, else waiting or to be approved."""
+        caller.require("query")
+        if self._ending:
+            raise ShoalError("E_BUSY", "The service is ending.", hint="Send it again in a minute.")
+        dataset = self._dataset(caller, name)
+        request = Request.of(caller.name, name, key or random_id("none-"), question.canonical)
+        with self.store.reading() as rows:
+            known = jobs.under_request(rows, request.key)
+        if known is not None:
+            return _same(known, request)
+        self._rates.take(caller.name, "query")
+        try:
+            job = self._new_job(caller, dataset, question, request)
+        except ShoalError as error:
+            self._log_refusal(caller, name, question.sql, error)
+            raise
+        if job.state == "waiting":
+            self._slots.wake()
+        return job
+
+    def _new_job(self, caller: Caller, dataset: DataSet, question: Question, request: Request) -> Job:
+        plan, is_explain = dataset.session.asked(question.sql, composition=question.composition)
+        if is_explain:
+            raise ShoalError("E_USAGE", "EXPLAIN PRIVACY is not a query here.", hint="Ask for its explanation instead.")
+        grants = self._grants(caller, dataset.name)
+        limit = allowances.smallest([grant.max_epsilon for grant in grants])
+        if limit is not None and plan.epsilon > limit and _is_private(plan):
+            raise ShoalError(
+                "E_POLICY",
+                f"A query of yours on this data set may cost at most epsilon = {float(limit):g}.",
+                hint="Ask with a smaller epsilon.",
+            )
+        fingerprint = key_of(plan, dataset, caller.name, question.composition)
+        cost = _cost(plan)
+        said = question.to_dict() | {"version": dataset.version}
+        job = jobs.Job(
+            *(
+                random_id("j_"),
+                0,
+                caller.name,
+                dataset.name,
+                request.key,
+                request.body_sha256,
+                said,
+                fingerprint,
+                *cost,
+            ),
+            *("waiting", "", 0, "", "", "", False, None, caller.via),
+        )
+        with self.store.writing() as rows:
+            known = jobs.under_request(rows, request.key)
+            if known is not None:
+                return _same(known, request)
+            return self._put(rows, caller, dataset, job, plan, grants)
+
+    def _put(
+        self,
+        rows: Any,
+        caller: Caller,
+        dataset: DataSet,
+        job: Job,
+        plan: StatementPlan | PolicyPlan,
+        grants: list[Grant],
+    ) -> Job:
+        """The job in its first state: answered before, to be approved, behind another that asks the same, or waiting."""
+        fresh = job.question["fresh"]
+        released = None if fresh else jobs.released(rows, dataset, caller, job.fingerprint)
+        if released is not None:
+            jobs.put(rows, job)
+            jobs.end(rows, job.id, "answered", answer=released)
+            log.write(*(rows, caller.name, caller.via, "query"), dataset=dataset.name, outcome="replayed", sql=job.sql)
+            return jobs.get(rows, job.id)
+        jobs.require_room(rows, caller.name)
+        approve = allowances.smallest([grant.approve_above for grant in grants])
+        if approve is not None and job.epsilon > approve and _is_private(plan) and not _approved(rows, caller, job):
+            jobs.put(rows, replace(job, state="approval"))
+            explanation = dataset.session.explain(job.sql, composition=job.question["composition"]).to_dict()
+            rows.run(
+                "INSERT INTO approvals VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', '', ?, '')",
+                *(random_id("p_"), job.id, dataset.name, caller.name, job.fingerprint, job.sql),
+                *(job.question["reason"], json.dumps(explanation), rows.now()),
+            )
+            log.write(
+                *(rows, caller.name, caller.via, "approval asked"),
+                dataset=dataset.name,
+                sql=job.sql,
+                cost=job.cost,
+                detail=job.question["reason"] or None,
+            )
+            return jobs.get(rows, job.id)
+        leader = "" if fresh else jobs.leader_of(rows, job, shared=dataset.share_answers)
+        jobs.put(rows, replace(job, leader=leader))
+        return jobs.get(rows, job.id)
+
+    def _log_refusal(self, caller: Caller, name: str, sql: str, error: ShoalError) -> None:
+        with self.store.writing() as rows:
+            if log.count(rows, caller.name, "refusal") <= log.REFUSALS_IN_FULL:
+                log.write(rows, caller.name, caller.via, "query", dataset=name, outcome=error.code, sql=sql)
+
+
+def _same(known: Job, request: Request) -> Job:
+    """The job of the same request; another body under the key is refused."""
+    if known.body != request.body_sha256:
+        raise ShoalError(
+            "E_IDEMPOTENCY",
+            "This key was already used for another request.",
+            hint="Use a new key for a new request.",
+        )
+    return known
+
+
+def _is_private(plan: StatementPlan | PolicyPlan) -> bool:
+    return bool(getattr(plan, "selects", True))
+
+
+def _cost(plan: StatementPlan | PolicyPlan) -> tuple[Fraction, Fraction]:
+    from shoal.plan.releases import StatementPlan
+    from shoal.release.execute import charge_of
+
+    if isinstance(plan, StatementPlan):
+        if not plan.selects:
+            return Fraction(0), Fraction(0)
+        charge = charge_of(plan)
+        return charge.epsilon, charge.delta
+    return plan.epsilon, Fraction(0)
+
+
+def _approved(rows: Any, caller: Caller, job: Job) -> bool:
+    found = rows.one(
+        "SELECT id FROM approvals WHERE asker = ? AND fingerprint = ? AND state = 'approved' AND expires > ?",
+        *(caller.name, job.fingerprint, rows.now()),
+    )
+    return found is not None

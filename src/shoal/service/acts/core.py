@@ -1,0 +1,75 @@
+"""What all acts share: the store, who sees which data set, and who waits to hear about a job."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from shoal.service import allowances
+from shoal.service.datasets import DataSets
+from shoal.service.people import Caller, People, not_found
+from shoal.service.rates import Rates
+from shoal.service.running import Slots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from shoal.accounting.allowances import Allowance
+    from shoal.service.allowances import Grant
+    from shoal.service.datasets import DataSet
+    from shoal.service.limits import Limits
+    from shoal.service.store import Store
+
+OPERATOR = Caller(
+    "operator", frozenset({"custodian"}), frozenset(), frozenset({"admin", "audit", "tune"}), None, via="command line"
+)
+"""Whoever runs commands on the machine: may administer, and has no name under which to ask."""
+
+
+class Core:
+    """One store, its people and data sets, and the slots that run jobs."""
+
+    def __init__(self, store: Store, home: Path, limits: Limits) -> None:
+        self.store = store
+        self.people = People(store)
+        self.datasets = DataSets(store, home)
+        self._rates = Rates(on=limits.rates)
+        self._listeners: dict[str, list[Callable[[], None]]] = {}
+        self._lock = threading.Lock()
+        self._started = False
+        self._ending = False
+        self._slots = Slots(
+            store, self.people, self.datasets, limits.number_of_slots, limits.answer_time, self._changed
+        )
+
+    @property
+    def ending(self) -> bool:
+        """Whether no new work is taken."""
+        return self._ending
+
+    def _sees(self, caller: Caller, name: str) -> bool:
+        if caller.datasets is not None and name not in caller.datasets:
+            return False
+        if caller.scope & {"admin", "audit"}:
+            return True
+        return any(grant.applies_to(caller) for grant in allowances.grants(self.store, name))
+
+    def _dataset(self, caller: Caller, name: str) -> DataSet:
+        """The same refusal for what does not exist and for what is not the caller's."""
+        if not isinstance(name, str) or name not in self.datasets.names() or not self._sees(caller, name):
+            raise not_found("data set")
+        return self.datasets.get(name)
+
+    def _grants(self, caller: Caller, name: str) -> list[Grant]:
+        return [grant for grant in allowances.grants(self.store, name) if grant.applies_to(caller)]
+
+    def _accounts(self, caller: Caller, name: str) -> list[Allowance]:
+        found = (grant.account(caller) for grant in self._grants(caller, name))
+        return [account for account in found if account is not None]
+
+    def _changed(self, identifier: str) -> None:
+        with self._lock:
+            told = list(self._listeners.get(identifier, ()))
+        for each in told:
+            each()

@@ -1,0 +1,107 @@
+"""What a question would do and cost: free, counted, and never a look at the data."""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from shoal.accounting.claims.meaning import meaning
+from shoal.service import allowances, jobs, log
+from shoal.service.acts.looking import Looking
+from shoal.service.running import key_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shoal.service.datasets import DataSet
+    from shoal.service.limits import Limits
+    from shoal.service.people import Caller
+    from shoal.service.store import Store
+
+COUNT_SECONDS = 1.0
+
+
+class Explaining(Looking):
+    """Plans in words and numbers."""
+
+    def __init__(self, store: Store, home: Path, limits: Limits) -> None:
+        super().__init__(store, home, limits)
+        self._explained: dict[str, int] = {}
+        self._counted_at = 0.0
+
+    def explain(
+        self, caller: Caller, name: str, sql: str, epsilon: float | None = None, composition: str = "basic"
+    ) -> dict[str, Any]:
+        """The plan in words and numbers, what it would cost the caller, and whether it is there already. Free."""
+        caller.require("explain")
+        self._rates.take(caller.name, "explain")
+        dataset = self._dataset(caller, name)
+        self._count_explain(caller.name)
+        found = dataset.session.explain(sql, epsilon=epsilon, composition=composition)
+        explained = found.to_dict() | {"text": str(found)}
+        plan, _ = dataset.session.asked(sql, composition=composition)
+        replay = (
+            None
+            if epsilon is not None
+            else self._released(dataset, caller, key_of(plan, dataset, caller.name, composition))
+        )
+        cost = (Fraction(str(explained["epsilon"])), Fraction(str(explained["delta"])))
+        approve = allowances.smallest([grant.approve_above for grant in self._grants(caller, name)])
+        return explained | {
+            "affordable": self._affordable(caller, dataset, cost),
+            "replay": replay if dataset.share_answers else None,
+            "needs_approval": approve is not None and cost[0] > approve and replay is None,
+            "allowances": self._allowances_left(caller, dataset),
+            "meaning": meaning(max(explained["epsilon"], 1e-10), explained["delta"]).to_dict(),
+            "unit": dataset.unit,
+            "advice": _advice(explained),
+        }
+
+    def _count_explain(self, person: str) -> None:
+        """Explanations cost nothing: their counts are written in batches, once a second at most."""
+        with self._lock:
+            self._explained[person] = self._explained.get(person, 0) + 1
+            due = time.monotonic() - self._counted_at > COUNT_SECONDS
+        if due:
+            self._write_counts()
+
+    def _write_counts(self) -> None:
+        with self._lock:
+            counted, self._explained, self._counted_at = self._explained, {}, time.monotonic()
+        if counted:
+            with self.store.writing() as rows:
+                for person, number in counted.items():
+                    log.count(rows, person, "explain", number)
+
+    def _affordable(self, caller: Caller, dataset: DataSet, cost: tuple[Fraction, Fraction]) -> bool:
+        with self.store.reading() as rows:
+            now = rows.now()
+        limits = allowances.left(dataset.ledger, self._accounts(caller, dataset.name), now)
+        if dataset.ledger.remaining is not None:
+            limits.append(dataset.ledger.remaining)
+        return all(cost[0] <= limit[0] and cost[1] <= limit[1] for limit in limits)
+
+    def _released(self, dataset: DataSet, caller: Caller, fingerprint: str) -> str | None:
+        with self.store.reading() as rows:
+            return jobs.released(rows, dataset, caller, fingerprint)
+
+    def epsilon_for(
+        self, caller: Caller, name: str, sql: str, error: float, level: float = 0.95, owners: int | None = None
+    ) -> float:
+        """The smallest ε at which no interval is wider than ± error."""
+        caller.require("explain")
+        self._rates.take(caller.name, "explain")
+        return self._dataset(caller, name).session.epsilon_for(sql, error, level, owners)
+
+
+def _advice(explained: dict[str, Any]) -> list[str]:
+    """What would make the question better, from the plan alone."""
+    found = []
+    for select in explained.get("selects", ()):
+        owners = select["selection"].get("owners_for_even_chance")
+        if owners is not None:
+            found.append(f"Groups of fewer than about {owners:,} people are likely to be left out.")
+        if any(column["bounds_source"] == "inferred" for column in select["columns"]):
+            found.append("Bounds are found at the cost of a part of epsilon: give them if you know them.")
+    return found

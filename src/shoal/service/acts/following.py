@@ -1,0 +1,124 @@
+"""Jobs and answers of one's own, from waiting to what was released."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from shoal.result import Result
+from shoal.service import jobs, log
+from shoal.service.acts.core import Core
+from shoal.service.desk import cancelled
+from shoal.service.people import not_found
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shoal.service.jobs import Job
+    from shoal.service.people import Caller
+
+
+class Following(Core):
+    """Waiting, cancelling, reading."""
+
+    def job(self, caller: Caller, identifier: str) -> Job:
+        """A job of the caller's own."""
+        with self.store.reading() as rows:
+            job = jobs.get(rows, identifier)
+        if job.person != caller.name:
+            raise not_found("job")
+        return job
+
+    def position(self, job: Job) -> int | None:
+        """How many wait before it, itself counted."""
+        with self.store.reading() as rows:
+            return jobs.position(rows, job)
+
+    def wait(self, identifier: str, seconds: float) -> Job:
+        """The job when it has ended, waits for approval, or this time has passed."""
+        ends = time.monotonic() + seconds
+        woken = threading.Event()
+        with self.listening(identifier, woken.set):
+            while True:
+                with self.store.reading() as rows:
+                    job = jobs.get(rows, identifier)
+                left = ends - time.monotonic()
+                if job.ended or job.state == "approval" or left <= 0:
+                    return job
+                woken.wait(min(left, 0.5))  # another process may be the one that runs it
+
+    def listening(self, identifier: str, told: Callable[[], None]) -> _Listening:
+        """While inside, `told` is called when the job changes in this process."""
+        return _Listening(self._listeners, self._lock, identifier, told)
+
+    def cancel(self, caller: Caller, identifier: str) -> Job:
+        """Ends a job: free while it waits, charged once it runs. Others who wait for the same answer still get it."""
+        self.job(caller, identifier)
+        with self.store.writing() as rows:
+            job = jobs.get(rows, identifier)
+            if job.ended:
+                return job
+            running = job.state == "running"
+            jobs.end(rows, job.id, "cancelled", error=cancelled(), charged=running)
+            rows.run("UPDATE approvals SET state = 'withdrawn' WHERE job = ? AND state = 'waiting'", job.id)
+            log.write(
+                *(rows, caller.name, caller.via, "cancel"),
+                dataset=job.dataset,
+                outcome="running" if running else "waiting",
+            )
+            if not running:
+                jobs.promote(rows, job.id)
+        self._changed(identifier)
+        return self.job(caller, identifier)
+
+    def answer_bytes(self, caller: Caller, identifier: str) -> tuple[dict[str, Any], bytes]:
+        """A released answer, for everybody who may ask its data set; E_GONE once it is no longer kept."""
+        caller.require("read")
+        with self.store.reading() as rows:
+            found = rows.one("SELECT * FROM answers WHERE id = ?", identifier)
+        if found is None or not self._sees(caller, found["dataset"]):
+            raise not_found("answer")
+        dataset = self._dataset(caller, found["dataset"])
+        if not dataset.share_answers and found["person"] != caller.name:
+            raise not_found("answer")
+        return found, self._bytes(found)
+
+    def _bytes(self, row: dict[str, Any]) -> bytes:
+        if row["free"] is not None:
+            return bytes(row["free"])
+        return self.datasets.ledger(row["ledger"]).answer_of_charge(row["charge"])
+
+    def answer(self, caller: Caller, identifier: str) -> tuple[dict[str, Any], bytes, Result]:
+        """The same, and as a `Result`."""
+        found, data = self.answer_bytes(caller, identifier)
+        return found, data, Result.from_bytes(data)
+
+    def answer_of(self, caller: Caller, job: Job) -> tuple[Result, bytes]:
+        """The answer of the caller's own job: who may ask may see what they asked for."""
+        with self.store.reading() as rows:
+            found = rows.one("SELECT * FROM answers WHERE id = ?", job.answer)
+        if found is None or job.person != caller.name:
+            raise not_found("answer")
+        data = self._bytes(found)
+        return Result.from_bytes(data), data
+
+
+class _Listening:
+    """A subscription to one job."""
+
+    def __init__(
+        self, listeners: dict[str, list[Callable[[], None]]], lock: threading.Lock, job: str, told: Callable[[], None]
+    ) -> None:
+        self._listeners, self._lock, self._job, self._told = listeners, lock, job, told
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._listeners.setdefault(self._job, []).append(self._told)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            listening = self._listeners[self._job]
+            listening.remove(self._told)
+            if not listening:
+                del self._listeners[self._job]
