@@ -68,3 +68,17 @@ def test_a_link_that_leads_nowhere_is_found(target, heading):
 )
 def test_an_anchor_is_the_one_that_github_makes(heading, expected):
     assert anchor(heading) == expected
+
+
+MODULE = re.compile(r"`([\w/]+\.py)`")
+SOURCES = [
+    f"/{file.relative_to(ROOT)}"
+    for folder in ("src", "tests", "benchmarks", "examples")
+    for file in (ROOT / folder).rglob("*.py")
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_module_that_a_page_names_exists(page):
+    named = [name for name in MODULE.findall(prose(page)) if not any(file.endswith(f"/{name}") for file in SOURCES)]
+    assert named == []

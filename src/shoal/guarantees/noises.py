@@ -33,8 +33,32 @@ if TYPE_CHECKING:
 LARGEST_SENSITIVITY = 10**9
 
 
+class _TwoSidedNoise(Claim):
+    """What Laplace noise and its discrete form share: a loss of at most Δ/b, and no chance to lose more."""
+
+    @property
+    def _loss(self) -> profiles.Laplace | profiles.Geometric:
+        raise NotImplementedError
+
+    def approximate(self) -> tuple[Fraction, Fraction]:
+        """(Δ/b, 0)."""
+        return self._loss.reach, Fraction(0)
+
+    def concentrated(self) -> Concentrated:
+        """ρ = (Δ/b)²/2."""
+        return Concentrated(self._loss.reach**2 / 2, Fraction(0), Fraction(0))
+
+    def renyi_curve(self) -> Curve:
+        """The noise's own."""
+        return Curve(self._loss.renyi_at)
+
+    def loss(self) -> tuple[Loss, Fraction]:
+        """The noise itself, moved by Δ."""
+        return self._loss, Fraction(0)
+
+
 @dataclass(frozen=True)
-class LaplaceNoise(Claim):
+class LaplaceNoise(_TwoSidedNoise):
     """Laplace noise of a scale b on a number that one owner moves by at most the sensitivity Δ: Pure(Δ/b)."""
 
     scale: Number
@@ -49,25 +73,9 @@ class LaplaceNoise(Claim):
     def _loss(self) -> profiles.Laplace:
         return profiles.Laplace(exact(self.sensitivity) / exact(self.scale))
 
-    def approximate(self) -> tuple[Fraction, Fraction]:
-        """(Δ/b, 0)."""
-        return self._loss.reach, Fraction(0)
-
-    def concentrated(self) -> Concentrated:
-        """ρ = (Δ/b)²/2."""
-        return Concentrated(self._loss.reach**2 / 2, Fraction(0), Fraction(0))
-
-    def renyi_curve(self) -> Curve:
-        """The noise's own."""
-        return Curve(self._loss.renyi_at)
-
-    def loss(self) -> tuple[Loss, Fraction]:
-        """The noise itself, moved by Δ."""
-        return self._loss, Fraction(0)
-
 
 @dataclass(frozen=True)
-class GeometricNoise(Claim):
+class GeometricNoise(_TwoSidedNoise):
     """Discrete Laplace noise, P[x] ∝ e^{−|x|/b}, on a whole number that one owner moves by at most Δ: Pure(Δ/b)."""
 
     scale: Number
@@ -81,22 +89,6 @@ class GeometricNoise(Claim):
     @property
     def _loss(self) -> profiles.Geometric:
         return profiles.Geometric(exact(self.scale), int(self.sensitivity))
-
-    def approximate(self) -> tuple[Fraction, Fraction]:
-        """(Δ/b, 0)."""
-        return self._loss.reach, Fraction(0)
-
-    def concentrated(self) -> Concentrated:
-        """ρ = (Δ/b)²/2."""
-        return Concentrated(self._loss.reach**2 / 2, Fraction(0), Fraction(0))
-
-    def renyi_curve(self) -> Curve:
-        """The noise's own."""
-        return Curve(self._loss.renyi_at)
-
-    def loss(self) -> tuple[Loss, Fraction]:
-        """The noise itself, moved by Δ."""
-        return self._loss, Fraction(0)
 
 
 @dataclass(frozen=True)

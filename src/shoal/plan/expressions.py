@@ -62,12 +62,13 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of the allow-list over expressions."""
+    """A function of the allow-list over expressions; `overload` is the one that binding chose, where there are several."""
 
     function: str
     arguments: tuple[Expression, ...]
     type: Type
     position: Position = field(default=None, compare=False)
+    overload: int = field(default=0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.function in COMPARING:

@@ -68,7 +68,7 @@ def test_meaning_for_people_and_machines(capsys, tmp_path):
     page = tmp_path / "meaning.html"
     status, out, _ = call(capsys, "meaning", "12", "--people", "1000", "--deployments", "--html", str(page))
     assert (status, "Warning: ε = 12 protects nobody" in out, "LinkedIn" in out) == (0, True, True)
-    assert "<script" not in page.read_text(encoding="utf-8")
+    assert "default-src 'none'" in page.read_text(encoding="utf-8")
     status, out, _ = call(capsys, "meaning", "1.1", "--delta", "1e-6", "--prior", "0.1", "--json")
     assert {"epsilon", "delta", "posterior", "power", "guess_accuracy", "sentences", "warning"} <= set(json.loads(out))
 

@@ -244,8 +244,9 @@ class Meaning:
         }
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """One page without scripts or network; written to a file where one is named."""
-        from shoal.accounting.claims.meaning_page import meaning_page, write_page
+        """One page that needs no network; written to a file where one is named."""
+        from shoal.accounting.claims.meaning_page import meaning_page
+        from shoal.pages import write_page
 
         return write_page(meaning_page(self, DEFAULTS), path)
 

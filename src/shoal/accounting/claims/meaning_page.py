@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError, missing_extra
+from shoal.pages import page, top
 from shoal.params import percent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
     from shoal.accounting.claims.meaning import Meaning
 
 _SIZE, _LEFT, _TOP = 300, 62, 14
 _STEPS = 80
 
-_STYLE = """
-:root { color-scheme: light dark; }
-:root { --page: #f6f7f9; --card: #fff; --ink: #14213a; --soft: #5b6780; --edge: #d9dee8; --line: #2f5fd0; }
-@media (prefers-color-scheme: dark) {
-  :root { --page: #0e131c; --card: #171e2a; --ink: #e7ecf5; --soft: #a4b0c5; --edge: #33405a; --line: #7ea6ff; }
-}
-body { margin: 0; background: var(--page); color: var(--ink); font: 16px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; }
-main { max-width: 760px; margin: 0 auto; padding: 28px 18px 60px; }
-h1 { font-size: 26px; line-height: 1.2; margin: 0 0 12px; } h2 { font-size: 18px; margin: 28px 0 8px; }
-.card { background: var(--card); border: 1px solid var(--edge); border-radius: 14px; padding: 16px; }
-.card { margin: 16px 0; overflow-x: auto; }
-.warning { border-left: 4px solid #c4500c; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: 6px 8px; border-bottom: 1px solid var(--edge); } th { color: var(--soft); font-size: 13px; }
-svg { display: block; width: 100%; max-width: 440px; height: auto; margin: 0 auto; }
-"""
 _CHART_STYLE = """
 .shoal-meaning .frame, .shoal-meaning .grid { stroke: #8b96ab; fill: none; stroke-width: 1; }
 .shoal-meaning .grid { stroke-opacity: .3; } .shoal-meaning .same { stroke: #8b96ab; stroke-dasharray: 4 4; fill: none; }
@@ -73,37 +60,37 @@ def _grid(share: float) -> str:
 
 
 def meaning_page(meaning: Meaning, reasons: tuple[str, ...]) -> str:
-    """A whole page: no script, no network."""
+    """A whole page: the picture, the sentences, the numbers, the defaults with their reasons."""
     title = f"What ε = {meaning.epsilon:g} means"
+    delta = f", δ = {meaning.delta:g}" if meaning.delta else ""
+    warning = f"<p><b>Warning:</b> {escape(meaning.warning)}</p>" if meaning.warning else ""
+    parts = (
+        f'{warning}<div style="max-width:440px;margin:12px auto">{chart(meaning)}</div>{_listed(meaning.sentences)}',
+        _table(meaning),
+        f"<h2>Defaults, and why</h2>{_listed(reasons)}",
+    )
+    cards = "".join(
+        f'<section class="card"><div style="padding:12px 22px 18px">{part}</div></section>' for part in parts
+    )
+    return page(
+        title, f"{top(title + delta, 'How much one answer can change what somebody believes.')}<main>{cards}</main>"
+    )
+
+
+def _listed(sentences: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>"
+
+
+def _table(meaning: Meaning) -> str:
     rows = "".join(
         f"<tr><td>{percent(row['prior'])}</td><td>{row['low']:.2%}</td><td>{row['high']:.2%}</td>"
         f"<td>{row['best_guess']:.2%}</td></tr>"
         for row in meaning.table
     )
-    warning = f'<p class="card warning">{escape(meaning.warning)}</p>' if meaning.warning else ""
-    sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in meaning.sentences)
-    defaults = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
-    delta = f", δ = {meaning.delta:g}" if meaning.delta else ""
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main><h1>{escape(title + delta)}</h1>{warning}"
-        f'<div class="card">{chart(meaning)}</div><ul>{sentences}</ul>'
-        '<div class="card"><table><thead><tr><th>before</th><th>after, at least</th><th>after, at most</th>'
-        f"<th>best guess is right</th></tr></thead><tbody>{rows}</tbody></table></div>"
-        f"<h2>Defaults, and why</h2><ul>{defaults}</ul></main></body></html>\n"
+    heads = "".join(
+        f"<th>{name}</th>" for name in ("before", "after, at least", "after, at most", "best guess is right")
     )
-
-
-def write_page(page: str, path: str | Path | None) -> str:
-    """Write a page to a file if one is named."""
-    if path is not None:
-        try:
-            Path(path).write_text(page, encoding="utf-8")
-        except OSError as error:
-            raise ShoalError("E_USAGE", f"The page {str(path)!r} was not written: {error.strerror}.") from None
-    return page
+    return f'<div class="scroll inside"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
 def plot_beliefs(meaning: Meaning, path: str | Path | None) -> Any:

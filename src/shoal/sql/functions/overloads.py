@@ -43,6 +43,11 @@ class Overload:
             None if any(part is None for part in converted) else tuple(part for part in converted if part is not None)
         )
 
+    def takes_exactly(self, call: Call) -> bool:
+        """Whether a bound call is one of this overload: nothing left to convert."""
+        wanted = [(taken if isinstance(taken, Type) else taken.type).plain() for taken in self.takes]
+        return self.gives == call.type and wanted == [argument.type.plain() for argument in call.arguments]
+
 
 def _as_taken(argument: Expression, parameter: Type | Constant) -> Expression | None:
     if isinstance(parameter, Type):
@@ -72,18 +77,18 @@ def overloaded(name: str, usage: str, meaning: str, *overloads: Overload, aliase
     """A function whose first matching overload is taken: list narrow types before wide ones."""
 
     def bind(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
-        for overload in overloads:
+        for number, overload in enumerate(overloads):
             taken = overload.match(arguments)
             if taken is not None:
                 _check_constants(overload, taken, position)
-                return Call(function.name, taken, overload.gives, position)
+                return Call(function.name, taken, overload.gives, position, number)
         raise wrong_arguments(function, arguments, position)
 
     def form(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
-        for overload in overloads:
-            if overload.gives == call.type and overload.match(call.arguments) == call.arguments:
-                return overload.form(*arguments)
-        raise AssertionError(f"no overload of {name} fits its own call")
+        chosen = overloads[call.overload]
+        if not chosen.takes_exactly(call):
+            raise AssertionError(f"no overload of {name} fits its own call")
+        return chosen.form(*arguments)
 
     return Function(name, usage, meaning, bind, form, aliases)
 
