@@ -11,7 +11,7 @@ from shoal.exact import as_fraction
 from shoal.params import LARGEST_EPSILON, SMALLEST_EPSILON
 from shoal.plan.aggregates import Average
 from shoal.plan.releases import Inferred
-from shoal.release.error_bars import COUNTED
+from shoal.release.cuts.widening import COUNTED
 from shoal.release.output_names import output_names
 from shoal.release.postprocess import shown_aggregates
 from shoal.sql.grammar.source_text import CallsAsWritten

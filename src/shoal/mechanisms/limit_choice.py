@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FALL = 0.3
 """How fast counts fall, at least, beyond the last bin that stands out."""
+HALF_AN_OWNER = 0.5
+"""Fewer than this are nobody: otherwise every octave up to the last would add as much as the one before."""
 FALSE_BINS = 10
 """How many times less likely a false bin is that stands alone."""
 SIZES = 10
@@ -75,7 +77,8 @@ def read_histogram(counts: Sequence[float], scale: float, middles: NDArray[np.fl
     believed, pessimistic = np.maximum(noisy, 0.0), np.maximum(noisy, 0.0)
     for place in range(int(high[-1]) + 1, len(noisy)):
         believed[place] = min(believed[place], FALL * believed[place - 1])
-        pessimistic[place] = min(pessimistic[place] + scale, slow * pessimistic[place - 1])
+        feared = min(pessimistic[place] + scale, slow * pessimistic[place - 1])
+        pessimistic[place] = feared if feared >= HALF_AN_OWNER else 0.0
     return Reading(middles, believed, pessimistic, found=True)
 
 

@@ -25,6 +25,7 @@ from shoal.plan.expressions import Literal
 from shoal.plan.measures import Measure, Steps
 from shoal.plan.types import Kind, Type
 from shoal.policies.answers import PrefixNoise
+from shoal.release.cuts.widening import Widening
 from shoal.release.error_bars import NO_VALUES, CopiedAggregate, ErrorBars
 from shoal.release.policy_clause.intervals import CopiedSpread, OneDraw, QuantileSpread, Ratio
 
@@ -39,7 +40,7 @@ MEDIA_TYPE = "application/vnd.shoal.answer"
 _FIELDS = frozenset({"promise", "epsilon", "delta", "level", "private", "notes", "columns", "spreads"})
 _CLASSES = {
     **{kind.__name__: kind for union in (Aggregate, Measure) for kind in get_args(union)},
-    **{kind.__name__: kind for kind in (*get_args(Randomised), RankTarget, Shift, Bounds, Steps)},
+    **{kind.__name__: kind for kind in (*get_args(Randomised), RankTarget, Shift, Bounds, Steps, Widening)},
     **{kind.__name__: kind for kind in (CopiedSpread, OneDraw, Ratio, QuantileSpread, PrefixNoise)},
 }
 """What may be in the bytes: public parameters of a release."""
@@ -94,7 +95,7 @@ def _copied(source: CopiedAggregate) -> dict[str, Any]:
         "aggregate": _data(source.aggregate),
         "numbers": list(source.numbers),
         "classes": [[_taken(each) for each in taken] for taken in source.classes],
-        "widening": str(source.widening),
+        "widenings": [_data(each) for each in source.widenings],
     }
 
 
@@ -203,14 +204,14 @@ def _table(stream: bytes) -> pa.Table:
 
 
 def _read_copied(data: Any) -> CopiedAggregate:
-    _require(data.keys() == {"aggregate", "numbers", "classes", "widening"})
+    _require(data.keys() == {"aggregate", "numbers", "classes", "widenings"})
     aggregate = _value(data["aggregate"])
     _require(isinstance(aggregate, get_args(Aggregate)))
     _require(all(isinstance(name, str) for name in data["numbers"]) and bool(data["numbers"]))
     classes = tuple(tuple(map(_read_taken, taken)) for taken in data["classes"])
-    widening = _fraction(data["widening"])
-    _require(1 <= widening <= 10**9)
-    return CopiedAggregate(aggregate, tuple(data["numbers"]), classes, widening)
+    widenings = tuple(_value(each) for each in data["widenings"])
+    _require(all(isinstance(each, Widening) for each in widenings) and len(widenings) == len(classes))
+    return CopiedAggregate(aggregate, tuple(data["numbers"]), classes, widenings)
 
 
 def _read_taken(data: Any) -> NoisyMeasure:

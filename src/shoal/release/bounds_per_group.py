@@ -20,6 +20,7 @@ import pyarrow as pa
 from shoal.engines.group_keys import match_groups
 from shoal.errors import InternalError
 from shoal.plan.totals import LeafCounts
+from shoal.release.cuts.clamped import most_clamped
 from shoal.release.noisy import read_bounds, reading, selected
 from shoal.release.resolve_bounds import ResolvedTotals, histogram_query, resolve, totals_query
 from shoal.release.stored_rows import StoredRows, answer_table
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from shoal.plan.aggregates import Aggregate
     from shoal.plan.releases import HistogramRelease, SelectPlan
     from shoal.plan.totals import ExactTotals, GridMeasure, SamplingKey
+    from shoal.release.cuts.clamped import Clamped
+    from shoal.release.noisy import Read
 
 TASKS_AT_ONCE = 32
 GROUPS_AT_ONCE = 10_000
@@ -50,6 +53,8 @@ class Found:
     classes: tuple[Pairs, ...]
     class_of: NDArray[np.int64]
     outside: tuple[tuple[float | None, ...], ...]
+    clamped: tuple[tuple[Clamped | None, ...], ...]
+    """The most that the bounds of a class cut off, for each class and each histogram."""
 
 
 def release_by_group(plan: SelectPlan, engine: Engine, key: SamplingKey, entropy: Entropy) -> StoredRows:
@@ -69,45 +74,43 @@ def release_by_group(plan: SelectPlan, engine: Engine, key: SamplingKey, entropy
         readings.append(tuple(replace(r, forest=None) for r in own))
     table = pa.concat_tables(tables)
     shuffled = table.take(pa.array(entropy.permutation(table.num_rows))).combine_chunks()
-    return StoredRows(shuffled, tuple(readings), notes_of(plan, found))
+    return StoredRows(shuffled, tuple(readings), notes_of(plan, found), clamped=found.clamped)
 
 
 def find_bounds(plan: SelectPlan, seen: ExactTotals, kept: NDArray[np.int64], entropy: Entropy) -> Found:
     """Bounds of each kept group off its own noisy histograms; groups with the same bounds are one class."""
-    bounds, outside = [], []
+    bounds, outside, clamped = [], [], []
     for release, counts in zip(plan.histograms, seen.histograms, strict=True):
         if not isinstance(counts, LeafCounts):
             raise InternalError("the bounds of each group come from a histogram of its own")
-        pairs, shares = _read(release, counts, kept, entropy)
-        bounds.append(pairs)
-        outside.append(shares)
+        read = _read(release, counts, kept, entropy)
+        bounds.append([each.bounds for each in read])
+        outside.append(tuple(each.outside for each in read))
+        clamped.append([each.clamped for each in read])
     of_group = list(zip(*bounds, strict=True))
     # Without any group there is still a table of no rows, with its columns.
     classes = tuple(dict.fromkeys(of_group)) or ((None,) * len(plan.histograms),)
     numbers = {pairs: number for number, pairs in enumerate(classes)}
     class_of = np.array([numbers[pairs] for pairs in of_group], dtype=np.int64)
-    return Found(classes, class_of, tuple(outside))
+    members = [np.flatnonzero(class_of == number).tolist() for number in range(len(classes))]
+    largest = tuple(tuple(most_clamped([cut[i] for i in own]) for cut in clamped) for own in members)
+    return Found(classes, class_of, tuple(outside), largest)
 
 
-def _read(
-    release: HistogramRelease, counts: LeafCounts, kept: NDArray[np.int64], entropy: Entropy
-) -> tuple[tuple[Bounds | None, ...], tuple[float | None, ...]]:
+def _read(release: HistogramRelease, counts: LeafCounts, kept: NDArray[np.int64], entropy: Entropy) -> list[Read]:
     """A histogram for each kept group, empty bins too; so many groups at a time that dense bins fit the memory."""
     bins = release.histogram.bins
     row_of = np.full(max(int(counts.groups.max(initial=-1)), int(kept.max(initial=-1))) + 1, -1, dtype=np.int64)
     row_of[kept] = np.arange(len(kept))
     row, position = row_of[counts.groups], counts.leaves - bins[0]
-    bounds: list[Bounds | None] = []
-    shares: list[float | None] = []
+    found: list[Read] = []
     for start in range(0, len(kept), GROUPS_AT_ONCE):
         size = min(GROUPS_AT_ONCE, len(kept) - start)
         here = (row >= start) & (row < start + size) & (position >= 0)
         dense = np.zeros((size, len(bins)), dtype=np.int64)
         dense[row[here] - start, position[here]] = counts.counts[here]
-        pairs, outside = read_bounds(release, dense, entropy)
-        bounds += pairs
-        shares += outside
-    return tuple(bounds), tuple(shares)
+        found += read_bounds(release, dense, entropy)
+    return found
 
 
 def measure_classes(

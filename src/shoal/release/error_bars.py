@@ -6,12 +6,13 @@ An answer carries this with it, in memory and in its bytes: no exact total, samp
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.plan.aggregates import CountDistinct, CountOwners, CountRows, Sum
+from shoal.plan.aggregates import CountRows
+from shoal.release.cuts.widening import Widening, of_bounds, of_limits
+from shoal.rewrite.limits.choosing import HALF
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,15 +22,12 @@ if TYPE_CHECKING:
 
     from shoal.plan.aggregates import Aggregate, NoisyMeasure
     from shoal.plan.releases import Column, StatementPlan
+    from shoal.release.cuts.clamped import Clamped
+    from shoal.release.cuts.widening import Ends
     from shoal.release.postprocess import Answer, Source
     from shoal.rewrite.limits.choosing import Kept
 
-Ends = tuple["NDArray[Any]", "NDArray[Any]"]
 NO_VALUES = np.zeros(0)
-COUNTED = (CountDistinct, CountOwners, CountRows, Sum)
-"""Aggregates that lose what lies beyond the limits."""
-MEASURED, ASSUMED = 1.25, 1.5
-"""Exponents of the share that was kept: groups differ from the whole, and a guess is wider than a measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +41,13 @@ class CopiedAggregate:
     aggregate: Aggregate
     numbers: tuple[str, ...]
     classes: tuple[tuple[NoisyMeasure, ...], ...]
-    widening: Fraction = Fraction(1)
-    """By what the far end is multiplied, because limits on each owner left something out."""
+    widenings: tuple[Widening, ...]
+    """How far the ends of each class move, because limits or bounds left something out."""
 
-    def widened(self, low: NDArray[Any], high: NDArray[Any]) -> Ends:
-        """The ends with what limits left out: of what is never negative the high end alone, else both."""
-        factor = float(self.widening)
-        if factor <= 1 or not isinstance(self.aggregate, COUNTED):
-            return low, high
-        bounds = next((each.bounds for taken in self.classes for each in taken), None)
-        if not isinstance(self.aggregate, Sum) or (bounds is not None and bounds.lower >= 0):
-            return low, np.maximum(high, high * factor)
-        beyond = (factor - 1) * np.maximum(np.abs(low), np.abs(high))
-        return low - beyond, high + beyond
+    @property
+    def is_widened(self) -> bool:
+        """Whether any end is moved."""
+        return any(widening.widens for widening in self.widenings)
 
     def fill(
         self, carried: list[NDArray[Any]], level: float, low: NDArray[Any], high: NDArray[Any], *, whole: bool
@@ -65,12 +57,12 @@ class CopiedAggregate:
         values = [np.nan_to_num(each) for each in carried]
         releases = len(self.classes[0]) if self.classes else 0
         class_of_row = values.pop() if len(values) > releases else np.zeros(len(own))
-        for number, taken in enumerate(self.classes):
+        for number, (taken, widening) in enumerate(zip(self.classes, self.widenings, strict=True)):
             here = np.flatnonzero(own & (class_of_row == number))
             if not any(each.measure.is_tree for each in taken):
                 readings = [replace(t, values=np.asarray(v)[here]) for t, v in zip(taken, values, strict=True)]
                 ends = self.aggregate.interval(readings, level)
-                low[here], high[here] = self.widened(*ends) if whole else ends
+                low[here], high[here] = widening.of(*ends) if whole else ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +74,7 @@ class ErrorBars:
 
     def is_widened(self, index: int) -> bool:
         """Whether limits on each owner left something out of a column."""
-        return any(each.widening > 1 and isinstance(each.aggregate, COUNTED) for each in self.columns.get(index, ()))
+        return any(each.is_widened for each in self.columns.get(index, ()))
 
     def interval(self, index: int, table: pa.Table, level: float, *, whole: bool = True) -> Ends | None:
         """(low, high) of a column, None where it is no copy of a private aggregate; not `whole`, of its noise alone."""
@@ -124,18 +116,31 @@ def _copied(plan: StatementPlan, finished: Answer, source: Source) -> CopiedAggr
         tuple(replace(taken[release], values=NO_VALUES, forest=None) for release in column.releases)
         for taken in finished.released[source.select].readings
     )
-    kept = finished.released[source.select].kept
-    return CopiedAggregate(
-        column.call.aggregate, source.numbers, classes, widening_of(kept[source.column]) if kept else Fraction(1)
+    stored = finished.released[source.select]
+    kept = stored.kept[source.column] if stored.kept else None
+    clamped = stored.clamped or ((),) * len(classes)
+    grouped = bool(plan.selects[source.select].select.keys)
+    widenings = tuple(
+        _widening(column, kept, taken, cut, grouped=grouped) for taken, cut in zip(classes, clamped, strict=True)
     )
+    return CopiedAggregate(column.call.aggregate, source.numbers, classes, widenings)
 
 
-def widening_of(kept: Kept | None) -> Fraction:
-    """1/R^γ for the share R that limits kept: between what is believed and what is feared, or a half where nobody knows."""
-    if kept is None:
-        return Fraction(1)
-    if not kept.measured:
-        return Fraction(2**ASSUMED).limit_denominator(10**6)
-    share, feared = max(kept.share, 1e-6), max(kept.pessimistic, 1e-6)
-    between = share ** (1 - feared) * feared**feared
-    return Fraction(between**-MEASURED).limit_denominator(10**6)
+def _widening(
+    column: Column,
+    kept: Kept | None,
+    taken: tuple[NoisyMeasure, ...],
+    clamped: tuple[Clamped | None, ...],
+    *,
+    grouped: bool,
+) -> Widening:
+    """What limits cut, and what bounds that were found cut; a count whose bound was not found counts each owner once."""
+    aggregate = column.call.aggregate
+    bounds = next((each.bounds for each in taken if each.bounds is not None), None)
+    never_negative = bounds is not None and bounds.lower >= 0
+    found = clamped[column.histogram] if column.histogram is not None and column.histogram < len(clamped) else None
+    if column.histogram is not None and found is None and isinstance(aggregate, CountRows):
+        kept = kept or HALF
+    return of_limits(aggregate, kept, never_negative=never_negative).and_also(
+        of_bounds(aggregate, found, grouped=grouped)
+    )

@@ -24,9 +24,10 @@ from shoal.plan.traverse import rebuilt, with_relations
 from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY, KeptAnswer, from_bytes, to_bytes
 from shoal.release.answer_notes import answer_notes, without_interval
 from shoal.release.bounds_per_group import release_by_group
+from shoal.release.cuts.clamped import beyond_in_words
 from shoal.release.error_bars import error_bars
 from shoal.release.found_limits import found_limits, kept_of_guesses, notes_of_guesses, notes_of_limits
-from shoal.release.noisy import owners_needed, read_bounds, reading, selected
+from shoal.release.noisy import Read, owners_needed, read_bounds, reading, selected
 from shoal.release.output_names import with_output_names
 from shoal.release.postprocess import Answer, finish, public_rows
 from shoal.release.prepare import asked_of, placeholders, steps_of
@@ -256,9 +257,10 @@ def measure(
     found: tuple[Bounds | None, ...] | None = None,
 ) -> ResolvedTotals:
     """What enters the mechanisms. Bounds that must be inferred are released first, and clamp the rest."""
-    outside: tuple[float | None, ...] = ()
+    read: tuple[Read, ...] = ()
     if found is None:
-        found, outside = infer(plan, engine, key, entropy)
+        read = read_histograms(plan, engine, key, entropy)
+        found = tuple(each.bounds for each in read)
     resolved = [resolve(release, found) for release in plan.releases]
     live = [task for task, _, _ in resolved if task is not None]
     measurement = engine.totals(totals_query(plan, tuple(live)), key)
@@ -272,7 +274,8 @@ def measure(
         tuple(noise for _, noise, _ in resolved),
         tuple(bounds for _, _, bounds in resolved),
         found,
-        outside,
+        tuple(each.outside for each in read),
+        tuple(each.clamped for each in read),
     )
 
 
@@ -280,14 +283,19 @@ def infer(
     plan: SelectPlan, engine: Engine, key: SamplingKey, entropy: Entropy
 ) -> tuple[tuple[Bounds | None, ...], tuple[float | None, ...]]:
     """Bounds read off noisy logarithmic histograms (None where no bin stands out), and about what share lies outside them."""
+    read = read_histograms(plan, engine, key, entropy)
+    return tuple(each.bounds for each in read), tuple(each.outside for each in read)
+
+
+def read_histograms(plan: SelectPlan, engine: Engine, key: SamplingKey, entropy: Entropy) -> tuple[Read, ...]:
+    """Everything that the noisy logarithmic histograms say."""
     if not plan.histograms:
-        return (), ()
+        return ()
     exact = engine.totals(histogram_query(plan), key).histograms
-    read = [
-        read_bounds(release, _in_bins(release, counts), entropy)
+    return tuple(
+        read_bounds(release, _in_bins(release, counts), entropy)[0]
         for release, counts in zip(plan.histograms, exact, strict=True)
-    ]
-    return tuple(bounds[0] for bounds, _ in read), tuple(share[0] for _, share in read)
+    )
 
 
 def _in_bins(release: HistogramRelease, counts: dict[int, int] | LeafCounts) -> NDArray[np.int64]:
@@ -312,7 +320,8 @@ def release(plan: SelectPlan, measured: ResolvedTotals, entropy: Entropy = SYSTE
     outside = tuple((share,) * len(order) for share in measured.outside)
     table = answer_table(plan, keys, readings, len(order), measured.found, outside)
     # Trees hold exact counts: they have answered, and go no further.
-    return StoredRows(table, (tuple(replace(r, forest=None) for r in readings),), notes_of(plan, measured))
+    taken = (tuple(replace(r, forest=None) for r in readings),)
+    return StoredRows(table, taken, notes_of(plan, measured), clamped=(measured.clamped,))
 
 
 def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
@@ -323,10 +332,11 @@ def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
             continue
         bounds, name = measured.found[column.histogram], column.call.field.name or column.call.aggregate.name
         paid = plan.price_of_bounds(column.histogram)
+        clamped = measured.clamped[column.histogram] if measured.clamped else None
         if bounds is not None:
             notes.append(
                 f"{name}: bounds [{float(bounds.lower):g}, {float(bounds.upper):g}] were found privately{paid}. "
-                "Values beyond them are clamped, which no interval counts."
+                f"Values beyond them are clamped{beyond_in_words(clamped)}."
             )
         else:
             needed = owners_needed(plan.histograms[column.histogram])

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from shoal.plan import aggregates
-from shoal.rewrite.limits.choosing import Kept, find
+from shoal.rewrite.limits.choosing import HALF, find
 from shoal.rewrite.pipeline import remembered_plan
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from shoal.plan.releases import SelectPlan
     from shoal.release.stored_rows import StoredRows
-    from shoal.rewrite.limits.choosing import Found
+    from shoal.rewrite.limits.choosing import Found, Kept
     from shoal.sql.grammar.source_text import CallsAsWritten
 
 THINGS = {
@@ -62,10 +62,6 @@ def notes_of_limits(plan: SelectPlan, found: Found, written: CallsAsWritten) -> 
             call.aggregate, aggregates.CountRows | aggregates.CountOwners | aggregates.Sum | aggregates.CountDistinct
         ):
             yield f"{written.at(call.position) or call.aggregate.name}: {in_words(kept)}."
-
-
-HALF = Kept(0.5, 0.5, measured=False)
-"""What is assumed where nobody knows."""
 
 
 def kept_of_guesses(plan: SelectPlan) -> tuple[Kept | None, ...]:

@@ -6,6 +6,7 @@ Noise is added here and nowhere else, for every engine.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from shoal.params import Bounds, many
 from shoal.plan.aggregates import NoisyMeasure
 from shoal.plan.measures import Leaves
 from shoal.plan.totals import ExactTotals, LeafCounts
+from shoal.release.cuts.clamped import what_is_clamped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,9 +29,18 @@ if TYPE_CHECKING:
     from shoal.accounting.events import Randomised
     from shoal.mechanisms.entropy import Entropy
     from shoal.plan.aggregates.noisy_measure import Forest
-    from shoal.plan.measures import Histogram
     from shoal.plan.releases import HistogramRelease, SelectPlan
+    from shoal.release.cuts.clamped import Clamped
     from shoal.release.resolve_bounds import ResolvedTotals
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What one noisy histogram says: bounds, the share of values outside them, and what they cut; nothing, or all three."""
+
+    bounds: Bounds | None
+    outside: float | None
+    clamped: Clamped | None
 
 
 def selected(
@@ -42,18 +53,15 @@ def selected(
     return np.flatnonzero(draw.kept).astype(np.int64), draw.noisy_owners
 
 
-def read_bounds(
-    release: HistogramRelease, counts: NDArray[np.int64], entropy: Entropy
-) -> tuple[list[Bounds | None], list[float | None]]:
-    """Bounds read off noisy histograms, (groups, bins), and about what share of the values lies outside them.
+def read_bounds(release: HistogramRelease, counts: NDArray[np.int64], entropy: Entropy) -> list[Read]:
+    """Bounds read off noisy histograms, (groups, bins), about what share of the values lies outside them, and what they cut.
 
     Bounds are the outer edges of the outermost filled bins, None where no bin stands out. Everything after the noise is
     post-processing.
     """
     noisy = add_noise(release.noise, counts.reshape(-1), entropy).reshape(counts.shape)
     outer = quantiles.bounds_from_histograms(noisy, release.noise)
-    read = [_bounds_of(release.histogram, row, *ends) for row, ends in zip(noisy, outer, strict=True)]
-    return [bounds for bounds, _ in read], [share for _, share in read]
+    return [_bounds_of(release, row, *ends) for row, ends in zip(noisy, outer.tolist(), strict=True)]
 
 
 def owners_needed(release: HistogramRelease) -> str:
@@ -62,15 +70,16 @@ def owners_needed(release: HistogramRelease) -> str:
     return many(math.ceil(fewest) + 1, "owner")
 
 
-def _bounds_of(histogram: Histogram, noisy: NDArray[Any], first: int, last: int) -> tuple[Bounds | None, float | None]:
+def _bounds_of(release: HistogramRelease, noisy: NDArray[Any], first: int, last: int) -> Read:
     if first < 0:
-        return None, None
-    bins = histogram.bins
+        return Read(None, None, None)
+    histogram, bins = release.histogram, release.histogram.bins
     low, high = histogram.edges(bins[first]), histogram.edges(bins[last])
     lower = Fraction(0) if histogram.serves.never_negative else low[0]
     inside, everything = float(sum(noisy[first : last + 1])), float(sum(noisy))
     share = min(1.0, max(0.0, 1 - inside / everything)) if everything > 0 else None
-    return Bounds(lower, max(high[1], lower)), share
+    bounds = Bounds(lower, max(high[1], lower))
+    return Read(bounds, share, what_is_clamped(histogram, release.noise, noisy, (first, last), bounds))
 
 
 def reading(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise, Randomised
     from shoal.plan.measures import Measure
     from shoal.plan.releases import Release, SelectPlan
+    from shoal.release.cuts.clamped import Clamped
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class ResolvedTotals:
     bounds: tuple[Bounds | None, ...]
     found: tuple[Bounds | None, ...]
     outside: tuple[float | None, ...] = ()
+    clamped: tuple[Clamped | None, ...] = ()
+    """What the bounds that were found cut off, by histogram."""
 
 
 def histogram_query(plan: SelectPlan) -> TotalsQuery:

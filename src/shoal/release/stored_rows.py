@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shoal.plan.aggregates import NoisyMeasure
     from shoal.plan.releases import Column, SelectPlan
     from shoal.plan.types import Type
+    from shoal.release.cuts.clamped import Clamped
     from shoal.rewrite.limits.choosing import Kept
 
 _ARROW = {
@@ -49,6 +50,8 @@ class StoredRows:
     """The columns as they were run: limits that were found may have changed which releases they read."""
     kept: tuple[Kept | None, ...] = ()
     """For each column, about what share of it the limits kept, where that was found."""
+    clamped: tuple[tuple[Clamped | None, ...], ...] = ()
+    """What bounds that were found cut off: for each class of groups, by histogram."""
 
 
 def arrow_type(type_: Type) -> pa.DataType:

@@ -45,6 +45,10 @@ class Kept:
     measured: bool
 
 
+HALF = Kept(0.5, 0.5, measured=False)
+"""What is assumed where nobody knows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """Step two: its plan, the limits it has, and for every aggregate what they keep (None where nothing is cut)."""

@@ -1,0 +1,147 @@
+"""How far the ends of an interval move beyond the noise, because limits or bounds left something out.
+
+A count, or a sum of what is never negative, loses a share: its high end is divided by what was kept. Bounds move a mean by
+what lies beyond them, and a spread by the root of its mean square. The moved end has no confidence level of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoal.errors import InternalError
+from shoal.plan.aggregates import Average, CountDistinct, CountOwners, CountRows, Sum, Variance
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shoal.plan.aggregates import Aggregate
+    from shoal.release.cuts.clamped import Clamped
+    from shoal.rewrite.limits.choosing import Kept
+
+Ends = tuple["NDArray[Any]", "NDArray[Any]"]
+COUNTED = (CountDistinct, CountOwners, CountRows, Sum)
+"""Aggregates that lose what lies beyond the limits."""
+MEASURED, ASSUMED = 1.25, 1.5
+"""Exponents of the share that was kept: groups differ from the whole, and a guess is wider than a measurement."""
+LARGEST = Fraction(10**12)
+
+
+@dataclass(frozen=True, slots=True)
+class Widening:
+    """Both ends: what each is divided by the kept share of (as a factor), and how far it is moved besides.
+
+    `both_signs`: what is shown may be of either sign, so that factors act on the larger end's size; else the high end is
+    multiplied, and the low end is made smaller by its factor. `of_spread`: the shift is one of standard deviations.
+    """
+
+    low_factor: Fraction = Fraction(1)
+    high_factor: Fraction = Fraction(1)
+    low_shift: Fraction = Fraction(0)
+    high_shift: Fraction = Fraction(0)
+    both_signs: bool = False
+    of_spread: str = ""
+    """'' for what is shown as it is; 'root' for a standard deviation, 'square' for a variance."""
+
+    def __post_init__(self) -> None:
+        factors = all(1 <= factor <= LARGEST for factor in (self.low_factor, self.high_factor))
+        if not factors or min(self.low_shift, self.high_shift) < 0 or self.of_spread not in {"", "root", "square"}:
+            raise InternalError("an interval is made wider, never narrower")
+
+    @property
+    def widens(self) -> bool:
+        """Whether anything is moved at all."""
+        return max(self.low_factor, self.high_factor) > 1 or max(self.low_shift, self.high_shift) > 0
+
+    def of(self, low: NDArray[Any], high: NDArray[Any]) -> Ends:
+        """The ends with what was left out."""
+        if not self.widens:
+            return low, high
+        known = np.array([value is not None for value in low], dtype=bool)
+        wide = low.copy(), high.copy()
+        wide[0][known], wide[1][known] = self._moved(low[known].astype(np.float64), high[known].astype(np.float64))
+        return wide
+
+    def _moved(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> Ends:
+        up, down = float(self.high_shift), float(self.low_shift)
+        if self.of_spread == "square":
+            return low, (np.sqrt(np.maximum(high, 0.0)) + up) ** 2
+        more, less = float(self.high_factor) - 1, float(self.low_factor) - 1
+        if self.both_signs:
+            size = np.maximum(np.abs(low), np.abs(high))
+            return low - less * size - down, high + more * size + up
+        return low - less * np.maximum(low, 0.0) - down, high + more * np.maximum(high, 0.0) + up
+
+    def and_also(self, other: Widening) -> Widening:
+        """Both, one after the other."""
+        return Widening(
+            min(LARGEST, self.low_factor * other.low_factor),
+            min(LARGEST, self.high_factor * other.high_factor),
+            self.low_shift + other.low_shift,
+            self.high_shift + other.high_shift,
+            self.both_signs or other.both_signs,
+            self.of_spread or other.of_spread,
+        )
+
+
+NOTHING = Widening()
+
+
+def of_limits(aggregate: Aggregate, kept: Kept | None, *, never_negative: bool) -> Widening:
+    """What limits on each owner cut from a count or a sum."""
+    if kept is None or not isinstance(aggregate, COUNTED):
+        return NOTHING
+    factor = factor_of(kept)
+    if never_negative or not isinstance(aggregate, Sum):
+        return Widening(high_factor=factor)
+    return Widening(low_factor=factor, high_factor=factor, both_signs=True)
+
+
+def factor_of(kept: Kept) -> Fraction:
+    """1/R^γ for the share R that limits kept: between what is believed and what is feared, or a half where nobody knows."""
+    if not kept.measured:
+        return _factor(2**ASSUMED)
+    return _factor(_between(kept.share, kept.pessimistic) ** -MEASURED)
+
+
+def _between(share: float, feared: float) -> float:
+    share, feared = max(share, 1e-6), max(feared, 1e-6)
+    return float(share ** (1 - feared) * feared**feared)
+
+
+def _factor(number: float) -> Fraction:
+    return min(LARGEST, max(Fraction(1), Fraction(number).limit_denominator(10**6)))
+
+
+def of_bounds(aggregate: Aggregate, clamped: Clamped | None, *, grouped: bool) -> Widening:
+    """What bounds of values, or of an owner's sums, cut from an aggregate."""
+    if clamped is None:
+        return NOTHING
+    if isinstance(aggregate, Average):
+        return Widening(low_shift=_shift(clamped.below.feared), high_shift=_shift(clamped.above.feared))
+    if isinstance(aggregate, Variance):
+        beyond = math.sqrt(clamped.below.square + clamped.above.square)
+        return Widening(high_shift=_shift(beyond), of_spread="root" if aggregate.root else "square")
+    if isinstance(aggregate, CountRows | Sum):
+        return _of_sums(clamped, grouped=grouped)
+    return NOTHING
+
+
+def _of_sums(clamped: Clamped, *, grouped: bool) -> Widening:
+    """Owners' sums that lie beyond their bounds; alone, one total is moved by the sum of all that lies beyond."""
+    up = _between(*clamped.shares) ** -MEASURED
+    down = 1 + MEASURED * clamped.below.feared / max(clamped.size, 1e-300)
+    if grouped:
+        return Widening(low_factor=_factor(down), high_factor=_factor(up), both_signs=clamped.both_signs)
+    return Widening(
+        low_shift=_shift(clamped.owners * clamped.below.feared),
+        high_shift=_shift(clamped.owners * (up - 1) * clamped.size),
+    )
+
+
+def _shift(distance: float) -> Fraction:
+    return Fraction(distance) if distance > 0 else Fraction(0)
