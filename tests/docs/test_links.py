@@ -73,7 +73,7 @@ def test_an_anchor_is_the_one_that_github_makes(heading, expected):
 MODULE = re.compile(r"`([\w/]+\.py)`")
 SOURCES = [
     f"/{file.relative_to(ROOT)}"
-    for folder in ("src", "tests", "benchmarks", "examples")
+    for folder in ("src", "tests", "benchmarks", "examples", "docs")
     for file in (ROOT / folder).rglob("*.py")
 ]
 
