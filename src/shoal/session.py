@@ -21,7 +21,7 @@ from shoal.sql.grammar.parameters import with_parameters
 from shoal.sql.parse import parse
 from shoal.sql.policy_clause.select import bind_policy_select
 from shoal.sql.policy_clause.statement import has_policy_clause
-from shoal.stack import on_its_own_stack
+from shoal.stack import on_its_own_stack, one_stack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -171,9 +171,12 @@ class Session:
         self, sql: str, terms: Terms, *, composition: str = "basic", epsilon: float | None = None
     ) -> Result | Rows:
         """The answer, charged under keys and limits that a service sets."""
+        with one_stack():
+            return self._query_under(sql, terms, composition, None if epsilon is None else _checked_epsilon(epsilon))
+
+    def _query_under(self, sql: str, terms: Terms, composition: str, asked: Fraction | None) -> Result | Rows:
         from shoal.release.execute import execute
 
-        asked = None if epsilon is None else _checked_epsilon(epsilon)
         under_policy = self._under_policy(sql)
         if under_policy is not None and asked is not None:
             raise ShoalError(
