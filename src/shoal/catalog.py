@@ -90,6 +90,8 @@ class Table:
     each_row: bool = False
     references: tuple[Reference, ...] = ()
     source: str | None = None
+    one_row_per_owner: bool = False
+    """Whether an owner counts with one row alone: so it is with `each_row`, elsewhere the custodian says so."""
 
     @property
     def carries_owner(self) -> bool:
@@ -222,6 +224,7 @@ def _read_table(name: str, raw: Any) -> Table:
         "columns",
         "references",
         "max_rows_per_owner_and_group",
+        "one_row_per_owner",
     }
     _known_keys(f"In the catalog, {where}", raw, known | {"policies"})
     owner, public, trusted = raw.get("owner"), raw.get("public", False), raw.get("trusted_view", False)
@@ -263,9 +266,22 @@ def _read_table(name: str, raw: Any) -> Table:
                 f'In the catalog, {where}: with owner = "each row", leave out owner_kind and max_rows_per_owner_and_group.'
             )
         kind, rows = f"{EACH_ROW} of {fold(name)}", 1
+    single = _read_one_row(where, raw, rows, each_row=each_row, private=owner is not None)
     references = _read_references(where, raw.get("references", {}), through)
     kind = kind or (fold(owner) if owner and through is None else None)
-    return Table(name, owner, kind, view, rows, columns, policies, trusted, through, each_row, references, source)
+    rows = 1 if single else rows
+    return Table(
+        name, owner, kind, view, rows, columns, policies, trusted, through, each_row, references, source, single
+    )
+
+
+def _read_one_row(where: str, raw: Mapping[str, Any], rows: int | None, *, each_row: bool, private: bool) -> bool:
+    single = raw.get("one_row_per_owner", each_row)
+    if not isinstance(single, bool) or (single and not private) or (each_row and not single):
+        raise _wrong(f"In the catalog, {where}: one_row_per_owner is true or false, and about a table with an owner.")
+    if single and rows not in {None, 1}:
+        raise _wrong(f"In the catalog, {where}: with one_row_per_owner, leave out max_rows_per_owner_and_group.")
+    return single
 
 
 def _read_references(where: str, raw: Any, through: Reference | None) -> tuple[Reference, ...]:

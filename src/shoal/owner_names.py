@@ -18,6 +18,7 @@ PEOPLE = (
 STAFF = frozenset({"employee", "driver"})
 """People who serve the others: a row that names both is about the one who is served."""
 
+CONTACTS = frozenset({"email", "mail", "msisdn"})
 _ENDINGS = frozenset({"id", "key", "no", "number", "uuid", "uid", "hash"})
 _ALONE = frozenset({*PEOPLE, "email", "username", "ssn", "msisdn", "nhs"})
 _SOUNDS_PERSONAL = re.compile(rf"(^|_)({'|'.join(PEOPLE)})(_|$)|email|phone|msisdn|imei|passport|cookie")
@@ -33,6 +34,15 @@ def words_of(column: str) -> list[str]:
 def is_staff(column: str) -> bool:
     """Whether a name is about those who serve the others."""
     return any(word in words_of(column) for word in STAFF)
+
+
+def is_contact(column: str) -> bool:
+    """Whether a name is a way to reach somebody, which a number of theirs is better than.
+
+    >>> is_contact("Email"), is_contact("EmployeeId")
+    (True, False)
+    """
+    return words_of(column)[-1] in CONTACTS
 
 
 def owner_rank(column: str) -> int | None:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import json as json_text
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shoal.catalog import fold
+from shoal.cli.first_catalog.sentences import worth_a_look
 from shoal.cli.output import write_json
 from shoal.errors import ShoalError
-from shoal.owner_names import is_staff, owner_candidates
+from shoal.owner_names import is_contact, is_staff, owner_candidates
+
+if TYPE_CHECKING:
+    from shoal.cli.first_catalog.looking import Looked
+    from shoal.engines.base import Engine
 
 Schemas = Mapping[str, Mapping[str, str]]
 """Table → column → type."""
@@ -22,8 +28,8 @@ IsKey = Callable[[str, str], bool]
 """Whether no value of a table's column repeats."""
 
 HEADER = """\
-# A first catalog, written by `shoal init` from column names and types; it contains no values. CSV files have no types,
-# so theirs were guessed from values.
+# A first catalog, written by `shoal init` from column names and types. It contains no values but those that were declared
+# public with --public-values. CSV files have no types, so theirs were guessed from values.
 # Check the lines marked GUESS. Every answer protects the owners named here.
 #
 # Worth adding where it is public knowledge (never by looking at the data):
@@ -48,22 +54,29 @@ class Guess:
     owner: str | None = None
     through: tuple[str, str] | None = None
     references: tuple[tuple[str, str], ...] = ()
+    public: bool = False
+    one_row: bool = False
+    """Whether no owner repeats."""
 
     @property
     def in_words(self) -> str:
         """What is said on the terminal."""
+        if self.public:
+            return "public, as you say"
         if self.owner is not None:
-            return f"owner {self.owner!r} (a guess)"
+            return f"owner {self.owner!r} (a guess){', one row each' if self.one_row else ''}"
         if self.through is not None:
             return f"owner through {self.through[0]!r} to {self.through[1]!r} (a guess)"
-        return "no owner found: each row is one (a guess); if it is nobody's data, write public = true"
+        return "no owner found: each row is one (a guess); if it is nobody's data, say so with --public"
 
     @property
-    def for_machines(self) -> object:
-        """The owner as the catalog writes it."""
+    def for_machines(self) -> dict[str, object]:
+        """The owner as the catalog writes it, or that there is none."""
+        if self.public:
+            return {"public": True}
         if self.through is not None:
-            return {"through": self.through[0], "to": self.through[1]}
-        return self.owner or "each row"
+            return {"owner": {"through": self.through[0], "to": self.through[1]}}
+        return {"owner": self.owner or "each row"}
 
 
 def init(
@@ -80,6 +93,16 @@ def init(
     population: Annotated[
         int | None, typer.Option("--population", metavar="N", min=1, help="About how many owners there are, if public.")
     ] = None,
+    public: Annotated[
+        str, typer.Option("--public", metavar="TABLE,…", help="Tables that are nobody's data, such as products.")
+    ] = "",
+    public_values: Annotated[
+        str,
+        typer.Option(
+            metavar="TABLE.COLUMN,…",
+            help="Columns whose list of values everybody knows, such as countries. It is written into the catalog.",
+        ),
+    ] = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing catalog.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
@@ -88,37 +111,96 @@ def init(
     [bold]Example[/bold]
 
         shoal init data/ -o shoal.toml
+
+        shoal init data/ --public products --public-values orders.country --population 10000
     """
-    schemas, guesses = looked_at(source)
-    write_new(output, catalog_text(schemas, guesses, population), force=force)
+    first = looked_at(source, _words(public), _words(public_values))
+    schemas, guesses = first.schemas, first.guesses
+    write_new(output, catalog_text(schemas, guesses, population, first), force=force)
+    oddities = worth_a_look(first.columns)
     if json:
-        found = {name: {"owner": guesses[name].for_machines} for name in schemas}
-        return write_json({"catalog": str(output), "tables": found})
+        found = {name: guesses[name].for_machines for name in schemas}
+        return write_json(
+            {"catalog": str(output), "tables": found, "worth_a_look": [line.strip() for line in oddities]}
+        )
     for name in schemas:
         typer.echo(f"{name}: {guesses[name].in_words}")
+    if oddities:
+        typer.echo("\n".join(["", "Worth a look, for you alone (it is about the data):", *oddities]))
     typer.echo(f"\nWritten to {output}. Check the lines marked GUESS before the first query.")
     if population is None:
         typer.echo("About how many owners are there? If that is public, say it: --population 10000, or in [defaults].")
     return None
 
 
-def looked_at(source: str) -> tuple[Schemas, dict[str, Guess]]:
-    """Table → column → type of everything in the source, and whose the rows may be."""
+@dataclass(frozen=True, slots=True)
+class First:
+    """All that a first catalog is written from."""
+
+    schemas: Schemas
+    guesses: dict[str, Guess]
+    columns: dict[str, dict[str, Looked]] = field(default_factory=dict)
+    """Table → column → what was found in it; of public tables nothing."""
+    lists: dict[tuple[str, str], list[object]] = field(default_factory=dict)
+    """(table, column) → the values that were declared public."""
+
+
+def _words(option: str) -> list[str]:
+    return [word.strip() for word in option.split(",") if word.strip()]
+
+
+def looked_at(source: str, public: list[str], public_values: list[str]) -> First:
+    """Table → column → type of everything in the source, whose the rows may be, and what is odd about columns."""
     from shoal.engines.sources import open_source
-    from shoal.plan.types import Kind
-    from shoal.sql.functions import type_of
 
     engine = open_source(source)
     try:
         schemas = {table: dict(columns) for table, columns in engine.tables().items()}
-
-        def is_key(table: str, column: str) -> bool:
-            type_ = type_of(schemas[table][column])
-            return type_.kind is not Kind.UNSUPPORTED and engine.repeats(table, [(column, type_)])[column] == 1
-
-        return schemas, guess_all(schemas, is_key)
+        for name in public:
+            if fold(name) not in schemas:
+                raise ShoalError("E_USAGE", f"There is no table {name!r}.", hint=f"Tables: {', '.join(schemas)}.")
+        nobodys = {fold(name) for name in public}
+        return _first(engine, schemas, nobodys, public_values)
     finally:
         engine.close()
+
+
+def _first(engine: Engine, schemas: Schemas, nobodys: set[str], public_values: list[str]) -> First:
+    from shoal.cli.first_catalog.looking import listed, look_at
+    from shoal.plan.types import Kind
+    from shoal.sql.functions import type_of
+
+    def is_key(table: str, column: str) -> bool:
+        type_ = type_of(schemas[table][column])
+        return type_.kind is not Kind.UNSUPPORTED and engine.repeats(table, [(column, type_)])[column] == 1
+
+    private = {table: columns for table, columns in schemas.items() if table not in nobodys}
+    guesses = guess_all(private, is_key) | {table: Guess(public=True) for table in nobodys}
+    looked = {table: look_at(engine, table, _but_owner(columns, guesses[table])) for table, columns in private.items()}
+    places = [_place(each, schemas) for each in public_values]
+    lists = {(table, column): listed(engine, table, column) for table, column in places}
+    return First(
+        schemas, guesses, {t: {c: f for c, f in of.items() if (t, c) not in lists} for t, of in looked.items()}, lists
+    )
+
+
+def _but_owner(columns: Mapping[str, str], guess: Guess) -> dict[str, str]:
+    """Owners, keys and what sounds like an owner are names, and nobody's business here."""
+    skipped = {guess.owner, *(guess.through or ())[:1], *owner_candidates(columns)}
+    return {name: type_ for name, type_ in columns.items() if name not in skipped}
+
+
+def _place(written: str, schemas: Schemas) -> tuple[str, str]:
+    """Table and column as they are spelled in the source."""
+    table, _, column = written.partition(".")
+    found = {fold(name): name for name in schemas.get(fold(table), {})}
+    if fold(column) not in found:
+        raise ShoalError(
+            "E_USAGE",
+            f"There is no column {written!r}.",
+            hint="Write --public-values table.column, several with commas.",
+        )
+    return fold(table), found[fold(column)]
 
 
 def write_new(path: Path, text: str, *, force: bool) -> None:
@@ -140,7 +222,7 @@ def guess_all(schemas: Schemas, is_key: IsKey) -> dict[str, Guess]:
     """Whose the rows of every table are: by the name of a column, else through a key of a table that has an owner.
 
     >>> shop = {"orders": {"order_id": "BIGINT", "uid": "BIGINT"}, "lines": {"order_id": "BIGINT"}, "days": {"day": "DATE"}}
-    >>> [guess.for_machines for guess in guess_all(shop, lambda table, column: table == "orders").values()]
+    >>> [guess.for_machines["owner"] for guess in guess_all(shop, lambda table, column: table == "orders").values()]
     ['uid', {'through': 'order_id', 'to': 'orders'}, 'each row']
     """
     owners = guess_owners(schemas)
@@ -158,7 +240,8 @@ def guess_all(schemas: Schemas, is_key: IsKey) -> dict[str, Guess]:
         for table, guess in found.items()
         if guess.owner is not None
     }
-    return {table: found.get(table, Guess()) for table in schemas}
+    single = {table for table, guess in found.items() if guess.owner is not None and is_key(table, guess.owner)}
+    return {table: replace(found.get(table, Guess()), one_row=table in single) for table in schemas}
 
 
 def _leads(table: str, schemas: Schemas, found: Mapping[str, Guess], is_key: IsKey) -> list[tuple[str, str]]:
@@ -188,23 +271,31 @@ def guess_owners(schemas: Schemas) -> dict[str, str | None]:
         for name in columns
     }
     return {
-        table: min(candidates, key=lambda name: (is_staff(name), -shared[name], candidates.index(name)), default=None)
+        table: min(
+            candidates,
+            key=lambda name: (is_contact(name), is_staff(name), -shared[name], candidates.index(name)),
+            default=None,
+        )
         for table, columns in schemas.items()
         for candidates in [owner_candidates(columns)]
     }
 
 
-def catalog_text(schemas: Schemas, guesses: Mapping[str, Guess], population: int | None = None) -> str:
+def catalog_text(
+    schemas: Schemas, guesses: Mapping[str, Guess], population: int | None = None, first: First | None = None
+) -> str:
     """The catalog as TOML."""
-    sections = [table_text(name, columns, guesses[name]) for name, columns in schemas.items()]
+    sections = [table_text(name, columns, guesses[name], first) for name, columns in schemas.items()]
     known = f"population = {population}" if population is not None else "# population = 10000"
     return "\n".join([HEADER, *sections, FOOTER.format(population=known)])
 
 
-def table_text(name: str, columns: Mapping[str, str], guess: Guess) -> str:
+def table_text(name: str, columns: Mapping[str, str], guess: Guess, first: First | None = None) -> str:
     """One table. It is never public by omission: where no column looks like an owner, each row is one."""
     head = [f"[tables.{key(name)}]"]
-    if guess.owner is not None:
+    if guess.public:
+        head.append("public = true")
+    elif guess.owner is not None:
         others = [other for other in owner_candidates(columns) if other != guess.owner]
         also = f"; also possible: {', '.join(map(text, others))}" if others else ""
         head.append(f"owner = {text(guess.owner)}    # GUESS by its name{also}")
@@ -217,11 +308,27 @@ def table_text(name: str, columns: Mapping[str, str], guess: Guess) -> str:
     if guess.references:
         listed = ", ".join(f"{key(column)} = {text(to)}" for column, to in dict(guess.references).items())
         head.append(f"references = {{ {listed} }}    # GUESS: keys of these tables")
-    body = (column_text(column, type_, is_owner=column == guess.owner) for column, type_ in columns.items())
+    if guess.one_row:
+        head.append("one_row_per_owner = true    # GUESS: no owner repeats. More rows of one would not be counted.")
+    found = first.columns.get(name, {}) if first is not None else {}
+    lists = first.lists if first is not None else {}
+    body = (
+        column_text(
+            column, type_, is_owner=column == guess.owner, looked=found.get(column), listed=lists.get((name, column))
+        )
+        for column, type_ in columns.items()
+    )
     return "".join(f"{line}\n" for line in (*head, f"[tables.{key(name)}.columns]", *body))
 
 
-def column_text(name: str, type_name: str, *, is_owner: bool = False) -> str:
+def column_text(
+    name: str,
+    type_name: str,
+    *,
+    is_owner: bool = False,
+    looked: Looked | None = None,
+    listed: list[object] | None = None,
+) -> str:
     """One column with its type; a type that no query can speak of is left to the data."""
     from shoal.plan.types import Kind
     from shoal.sql.functions import type_of
@@ -230,6 +337,11 @@ def column_text(name: str, type_name: str, *, is_owner: bool = False) -> str:
         return f"{key(name)} = {{}}    # queries cannot use this type"
     if is_owner and type_of(type_name).kind is Kind.DOUBLE:
         return f'{key(name)} = {{ type = "BIGINT" }}    # GUESS: whole numbers, stored as {type_name}'
+    if listed is not None:
+        values = ", ".join(json_text.dumps(value, ensure_ascii=False) for value in listed)
+        return f"{key(name)} = {{ type = {text(type_name)}, values = [{values}] }}    # declared public"
+    if looked is not None and looked.read_as is not None:
+        return f"{key(name)} = {{ type = {text(looked.read_as)} }}    # GUESS: stored as {type_name}"
     return f"{key(name)} = {{ type = {text(type_name)} }}"
 
 

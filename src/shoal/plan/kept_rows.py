@@ -14,6 +14,8 @@ from shoal.plan.expressions import Call, Column
 from shoal.plan.traverse import is_owned
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shoal.plan.expressions import Expression
     from shoal.plan.nodes import Node
     from shoal.plan.public_facts import PublicFacts
@@ -31,19 +33,34 @@ class KeptRows:
 
     def counted(self, node: Node) -> nodes.Scan | None:
         """The private table whose rows are counted, each once at most."""
+        found = self._counted(node)
+        return found if isinstance(found, nodes.Scan) else None
+
+    def is_one_row(self, node: Node, has_one: Callable[[str], bool], is_owner: Callable[[Expression], bool]) -> bool:
+        """Whether an owner has one row at most: by what is known of a table, or because rows were grouped by owner alone."""
+        match self._counted(node):
+            case nodes.Scan(table=table):
+                return has_one(table)
+            case nodes.Aggregate(keys=((_, key),)):
+                return is_owner(key)
+        return False
+
+    def _counted(self, node: Node) -> nodes.Scan | nodes.Aggregate | None:
         match node:
             case nodes.Scan():
                 return node if node.owner is not None else None
+            case nodes.Aggregate():
+                return node if is_owned(node) else None
             case nodes.Filter() | nodes.Project():
-                return self.counted(node.input)
+                return self._counted(node.input)
             case nodes.Join(kind="semi" | "anti"):
-                return self.counted(node.left)
+                return self._counted(node.left)
             case nodes.Join():
                 left_kept, right_kept = self._kept(node)
                 if left_kept and node.kind in {"inner", "left"} and is_owned(node.left):
-                    return self.counted(node.left)
+                    return self._counted(node.left)
                 if right_kept and node.kind in {"inner", "right"} and is_owned(node.right):
-                    return self.counted(node.right)
+                    return self._counted(node.right)
         return None
 
     def _kept(self, node: nodes.Join) -> tuple[bool, bool]:

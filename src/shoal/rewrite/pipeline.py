@@ -27,6 +27,7 @@ from shoal.rewrite.limits.caps import PublicSizes
 from shoal.rewrite.limits.search import Public, loss_of_select, plan_with_limits
 from shoal.rewrite.select_groups import delta_of, select_groups
 from shoal.rewrite.verify.statement import verify
+from shoal.sql.binding.clauses.conditions import has_one_row
 from shoal.sql.binding.context import Context
 from shoal.sql.binding.statement import BoundStatement, bind_in, no_clause
 
@@ -77,19 +78,12 @@ def plan_query(
             select,
             lambda part: plan_select(part, composition),
             lambda part: remembered_plan(part, composition),
-            Public(catalog.defaults.population, sizes.groups(select), _has_one_row(select, catalog, kept)),
+            Public(catalog.defaults.population, sizes.groups(select), has_one_row(context, kept, select.input)),
             f"s{number}",
         )
         for number, select in enumerate(owned)
     ]
     return verify(_statement(bound, selects, statement, catalog), catalog)
-
-
-def _has_one_row(select: PrivateSelect, catalog: Catalog, kept: KeptRows) -> bool:
-    """Whether each row is an owner of its own, and no join makes more of it."""
-    scan = kept.counted(select.input)
-    table = catalog.table(scan.table) if scan is not None else None
-    return table is not None and table.each_row
 
 
 def remembered_plan(select: PrivateSelect, composition: str) -> SelectPlan:

@@ -69,9 +69,9 @@ def test_lines_belong_to_who_ordered_and_a_chain_is_followed():
     }
     keys = {("orders", "order_id"), ("lines", "line_id")}
     found = guess_all(schemas, lambda table, column: (table, column) in keys)
-    assert found["lines"].for_machines == {"through": "order_id", "to": "orders"}
-    assert found["returns"].for_machines == {"through": "line_id", "to": "lines"}
-    assert found["other_orders"].for_machines == "each row"
+    assert found["lines"].for_machines["owner"] == {"through": "order_id", "to": "orders"}
+    assert found["returns"].for_machines["owner"] == {"through": "line_id", "to": "lines"}
+    assert found["other_orders"].for_machines["owner"] == "each row"
     tables = tomllib.loads(catalog_text(schemas, found))["tables"]
     assert tables["lines"]["owner"] == {"through": "order_id", "to": "orders"}
     Catalog.from_dict({"tables": tables})

@@ -45,7 +45,11 @@ class PublicSizes:
             size = self.of(value)
             if size is None:
                 return None
-            product *= size
+            # A list has NULL among its values, or no group for it.
+            listed = (
+                select.public_groups is not None and isinstance(value, Column) and value.type.kind is not Kind.BOOLEAN
+            )
+            product *= size - 1 if listed else size
         return product
 
     def of(self, value: Expression) -> int | None:

@@ -13,6 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from shoal.accounting.accountants import Loss, plan_loss
+from shoal.mechanisms.group_selection import half_point
 from shoal.plan import aggregates
 from shoal.plan.limits.sought import Limits, Search
 from shoal.rewrite.limits.histograms import histogram_select
@@ -34,6 +35,9 @@ FEWEST_PER_LIMIT = 100
 MARGIN = Fraction(65, 64)
 """On ρ: limits that scale the noise round it by a trifle."""
 STAND_IN = Fraction(2)
+FEWER_GROUPS = (3, 2, 1)
+LARGEST_SHARE = Fraction(3, 5)
+"""Of all owners, in the largest group that guessed limits reckon with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def is_too_few(epsilon: Fraction, population: int | None, limits: int) -> bool:
 
 
 def _with_prior(select: PrivateSelect, sought: tuple[Sought, ...], planned: Planned, public: Public) -> SelectPlan:
-    plan = planned(with_limits(select, prior_limits(select, sought, public.cap), select.options.epsilon))
+    plan = _planned_prior(select, sought, planned, public)
     why = (
         "a part of epsilon is fixed in the query"
         if _has_fixed_parts(select)
@@ -102,6 +106,20 @@ def _with_prior(select: PrivateSelect, sought: tuple[Sought, ...], planned: Plan
     )
     guessed = tuple(sorted(places))
     return replace(plan, select=replace(plan.select, notes=(*plan.select.notes, note)), guessed=guessed)
+
+
+def _planned_prior(select: PrivateSelect, sought: tuple[Sought, ...], planned: Planned, public: Public) -> SelectPlan:
+    """The plan under public guesses; with few owners, under as few groups per owner as it takes for any to appear."""
+    limits = prior_limits(select, sought, public.cap)
+    if not any(limit.kind == "groups" for limit in sought):
+        return planned(with_limits(select, limits, select.options.epsilon))
+    for groups in (limits.groups, *(fewer for fewer in FEWER_GROUPS if fewer < limits.groups)):
+        plan = planned(with_limits(select, replace(limits, groups=groups), select.options.epsilon))
+        if plan.selection is None or public.population is None:
+            break
+        if half_point(plan.selection) <= LARGEST_SHARE * public.population:
+            break
+    return plan
 
 
 def stand_ins_of(select: PrivateSelect, sought: Sequence[Sought], cap: int | None) -> list[Limits]:

@@ -16,11 +16,11 @@ from shoal.plan.releases import AggregateCall, Options, PrivateSelect
 from shoal.plan.traverse import all_nodes
 from shoal.plan.types import NULL, TEXT, Kind
 from shoal.sql.binding.after_grouping import GroupedBinder, KeyResolver, output_name, select_items
-from shoal.sql.binding.clauses.conditions import holds_owner
+from shoal.sql.binding.clauses.conditions import has_one_row, holds_owner
 from shoal.sql.binding.expressions import LAST_VERDICTS, ExpressionBinder
 from shoal.sql.binding.options import ABOUT_GROUPS
 from shoal.sql.binding.private_aggregates import AggregateBinder, BoundAggregate
-from shoal.sql.binding.public_groups import has_public_keys, listed_in_catalog, outer_joined
+from shoal.sql.binding.public_groups import has_public_keys, listed_in_catalog, listed_in_tables, outer_joined
 from shoal.sql.binding.row_select import ordered, qualifying, value_name
 from shoal.sql.parse import function_call, position_of, privacy_clause
 
@@ -69,7 +69,10 @@ class PrivateBinder:
         self._node = node
         self._counted = self._counted_table()
         self._options = options
-        if self._counted is not None and self._counted.each_row and options.max_rows_per_owner is None:
+        kept = KeptRows(self._context.facts, self._context.references)
+        says_so = self._counted is not None and self._counted.one_row_per_owner
+        self._one_row = says_so or (options.find_limits and has_one_row(self._context, kept, node))
+        if self._one_row and options.max_rows_per_owner is None:
             # One row is in one group: more groups for an owner would be noise for nothing.
             self._options = options = replace(options, max_groups_per_owner=1)
         self._scans = [n for n in _scans(node) if n.owner is not None]
@@ -101,6 +104,8 @@ class PrivateBinder:
 
     def _most_rows(self) -> int | None:
         """The catalog's bound on rows, usable when the rows of one private table are counted and nothing multiplies them."""
+        if self._one_row:
+            return 1
         return self._counted.max_rows_per_owner_and_group if self._counted is not None else None
 
     def _counted_table(self) -> Table | None:
@@ -286,8 +291,21 @@ class PrivateBinder:
         if listed is not None and self._options.min_owners == 1 and self._options.selection_epsilon is None:
             return self._node, listed, "the catalog lists the values of every key"
         if strategy == "AUTO":
-            return self._node, None, ""
+            return self._listed_in_tables(keys)
         raise self._no_public_groups(keys)
+
+    def _listed_in_tables(self, keys: tuple[tuple[Field, Expression], ...]) -> tuple[Node, Node | None, str]:
+        """In plain SQL a short public list is the list of groups; who writes the clause says it by the strategy."""
+        found = listed_in_tables(self._binder, self._node, keys) if self._context.is_plain else None
+        if found is None:
+            return self._node, None, ""
+        groups, tables = found
+        names = " and ".join(tables)
+        return (
+            self._node,
+            groups,
+            f"{names} {'is' if len(tables) == 1 else 'are'} public and short, so that every group appears",
+        )
 
     def _no_public_groups(self, keys: tuple[tuple[Field, Expression], ...]) -> ShoalError:
         if has_public_keys(self._node, keys):

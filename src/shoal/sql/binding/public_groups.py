@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Keys = tuple[tuple[Field, Expression], ...]
 
 MAX_PUBLIC_GROUPS = 1_000_000
+SHORT_LIST = 100
+"""Up to so many groups of public tables appear in plain SQL, wherever the rows are: a person reads them all."""
 
 
 def outer_joined(binder: Binder, node: Node, keys: Keys) -> tuple[Node, Node] | None:
@@ -46,6 +48,45 @@ def has_public_keys(node: Node, keys: Keys) -> bool:
     public = [part for part in nodes.walk(node) if not is_owned(part)]
     offered = {f.symbol for part in public for f in part.fields}
     return all(isinstance(value, Column) and value.symbol in offered for _, value in keys)
+
+
+def listed_in_tables(binder: Binder, node: Node, keys: Keys) -> tuple[Node, tuple[str, ...]] | None:
+    """All combinations of the keys in the public tables they come from, and these tables; None where there are too many.
+
+    Every row has to find its group there, so only tables count whose rows no outer join makes up.
+    """
+    offered = {f.symbol: scan for scan in _matched(node) for f in scan.fields}
+    symbols = [value.symbol if isinstance(value, Column) else "" for _, value in keys]
+    if not all(symbol in offered for symbol in symbols):
+        return None
+    scans = list(dict.fromkeys(offered[symbol] for symbol in symbols))
+    facts = binder.context.facts
+    sizes = [facts.size(scan.table) for scan in scans if facts.is_counted(scan.table)]
+    if len(sizes) < len(scans) or reduce(lambda product, size: product * size, sizes, 1) > SHORT_LIST:
+        return None
+    conditions = _conditions(node)
+    kept: list[Node] = [filtered(scan, [c for c in conditions if _reads_only(c, scan)]) for scan in scans]
+    every = reduce(lambda left, right: nodes.Join(left, right, "inner", Literal(True, BOOLEAN)), kept)
+    columns: list[tuple[str, Expression]] = [
+        (f.name, Column(symbol, f.type)) for symbol, (f, _) in zip(symbols, keys, strict=True)
+    ]
+    return nodes.Distinct(binder.project(every, columns)), tuple(scan.table for scan in scans)
+
+
+def _matched(node: Node) -> list[nodes.Scan]:
+    """Public tables of which every counted row has a row."""
+    match node:
+        case nodes.Scan():
+            return [] if is_owned(node) else [node]
+        case nodes.Filter(input=below):
+            return _matched(below)
+        case nodes.Join(kind="inner"):
+            return [*_matched(node.left), *_matched(node.right)]
+        case nodes.Join(kind="left" | "semi" | "anti"):
+            return _matched(node.left)
+        case nodes.Join(kind="right"):
+            return _matched(node.right)
+    return []
 
 
 def listed_in_catalog(binder: Binder, node: Node, keys: Keys, lists: Sequence[Sequence[object] | None]) -> Node | None:

@@ -16,6 +16,7 @@ from shoal.sql.binding.expressions import ExpressionBinder
 from shoal.sql.parse import position_of
 
 if TYPE_CHECKING:
+    from shoal.plan.kept_rows import KeptRows
     from shoal.plan.nodes import Node
     from shoal.sql.binding.context import CommonTable, Context, Scope
     from shoal.sql.binding.statement import Binder
@@ -54,6 +55,16 @@ def holds_owner(context: Context, value: Expression) -> bool:
     origin = context.symbols.origins.get(value.symbol) if isinstance(value, Column) else None
     table = context.catalog.table(origin[0]) if origin is not None else None
     return table is not None and table.owner is not None and origin is not None and fold(table.owner) == origin[1]
+
+
+def has_one_row(context: Context, kept: KeptRows, node: Node) -> bool:
+    """Whether an owner has one row at most among those that are counted, whatever the data say."""
+
+    def has_one(name: str) -> bool:
+        table = context.catalog.table(name)
+        return table is not None and table.one_row_per_owner
+
+    return kept.is_one_row(node, has_one, lambda key: holds_owner(context, key))
 
 
 def owner_not_in_place(position: tuple[int, int] | None) -> ShoalError:

@@ -1,0 +1,1 @@
+"""What `shoal init` finds out about the data, for the custodian alone."""

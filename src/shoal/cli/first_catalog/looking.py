@@ -1,0 +1,134 @@
+"""Columns as they really are: texts that are numbers, values that do not fit, words that mean missing, short lists of values."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shoal.errors import ShoalError
+from shoal.plan.types import Kind
+from shoal.sql.functions import type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shoal.engines.base import Engine
+
+ROWS_LOOKED_AT = 200_000
+FEW_VALUES = 25
+MOST_LISTED = 1_000
+NEARLY = 0.8
+"""From this share on, the values that are no numbers are worth a word."""
+MISSING = frozenset({"", "(blank)", "blank", "n/a", "na", "#n/a", "null", "none", "nan", "-", "?", ".", "unknown"})
+_WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")
+_NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)?(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?")
+_NAMES = re.compile(r"(id|key|no|number|code|uuid|zip|postal|phone|fax|mobile)$", re.IGNORECASE)
+"""Columns whose digits are names: nobody adds them up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What was found in one column."""
+
+    values: int
+    """Present ones, among the rows that were looked at."""
+    distinct: int
+    missing: Mapping[str, int]
+    """Texts that may mean that nothing is there, and how often."""
+    read_as: str | None = None
+    """The type that all other texts have."""
+    misfits: int = 0
+    example: str = ""
+    """How most misfits begin."""
+    misread: bool = False
+    """Whether the misfits are NULL for queries, because a type was guessed for a file that has none."""
+
+    @property
+    def has_few(self) -> bool:
+        """Whether the values could be a list that people know."""
+        return 1 < self.distinct <= FEW_VALUES and self.values >= 3 * self.distinct
+
+
+def look_at(engine: Engine, table: str, columns: Mapping[str, str]) -> dict[str, Looked]:
+    """Texts, whole numbers and booleans of a table; of large tables the first rows."""
+    kinds = {Kind.TEXT, Kind.INTEGER, Kind.BOOLEAN}
+    wanted = {name: type_of(type_).kind for name, type_ in columns.items() if type_of(type_).kind in kinds}
+    return {name: judged(name, counted(engine, table, name), kind) for name, kind in wanted.items()}
+
+
+def counted(engine: Engine, table: str, column: str, most: int | None = ROWS_LOOKED_AT) -> Counter[object]:
+    """How often each value stands in a column."""
+    found: Counter[object] = Counter()
+    seen = 0
+    for batch in engine.columns(table, [column]):
+        found.update(batch.column(0).to_pylist())
+        seen += batch.num_rows
+        if most is not None and seen >= most:
+            break
+    del found[None]
+    return found
+
+
+def judged(name: str, values: Counter[object], kind: Kind) -> Looked:
+    """What the values of a column say about it."""
+    if kind is not Kind.TEXT:
+        return Looked(values.total(), len(values), {})
+    texts = {str(value): number for value, number in values.items()}
+    missing = {value: number for value, number in texts.items() if value.strip().lower() in MISSING}
+    rest = {value: number for value, number in texts.items() if value not in missing}
+    numbers = sum(number for value, number in rest.items() if is_number(value))
+    present = sum(rest.values())
+    looked = Looked(values.total(), len(values), missing, _read_as(name, list(rest)))
+    if looked.read_as is None and NEARLY * present <= numbers < present:
+        odd = {value: number for value, number in rest.items() if not is_number(value)}
+        return Looked(looked.values, looked.distinct, missing, None, sum(odd.values()), _beginning(odd))
+    return looked
+
+
+def is_number(value: str) -> bool:
+    """Whether a text is a number as people write one.
+
+    >>> [is_number(text) for text in ("12", "-0.5", "C536379", "", "007")]
+    [True, True, False, False, False]
+    """
+    return any(digit in value for digit in "0123456789") and _NUMBER.fullmatch(value) is not None
+
+
+def _read_as(name: str, values: list[str]) -> str | None:
+    """The type that all values have; digits that are names stay text."""
+    if not values:
+        return None
+    for pattern, type_ in ((_DATE, "DATE"), (_TIMESTAMP, "TIMESTAMP")):
+        if all(map(pattern.fullmatch, values)):
+            return type_
+    if _NAMES.search(name) or not all(map(is_number, values)):
+        return None
+    return "BIGINT" if all(map(_WHOLE.fullmatch, values)) else "DOUBLE"
+
+
+def _beginning(odd: Mapping[str, int]) -> str:
+    """The two characters that most of them begin with."""
+    starts: Counter[str] = Counter()
+    for value, number in odd.items():
+        starts[value[:2]] += number
+    return starts.most_common(1)[0][0]
+
+
+def listed(engine: Engine, table: str, column: str) -> list[object]:
+    """Every value of a column whose list is public knowledge, as the custodian says."""
+    values = counted(engine, table, column, most=None)
+    if len(values) > MOST_LISTED:
+        raise ShoalError(
+            "E_USAGE",
+            f"{table}.{column} has more than {MOST_LISTED:,} values, which is no list that everybody knows.",
+            hint="Keep the list in a table of its own, make that table public, and join it.",
+        )
+    if not all(isinstance(value, (str, bool, int)) for value in values):
+        raise ShoalError(
+            "E_USAGE", f"Only texts, whole numbers and booleans can be listed; {table}.{column} is neither."
+        )
+    return sorted(values, key=lambda value: (str(type(value)), value))

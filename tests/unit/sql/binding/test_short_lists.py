@@ -1,0 +1,116 @@
+"""Small data: groups that everybody knows appear without selection, and an owner with one row counts once."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from shoal.session import connect
+
+OWNERS = 60
+PEOPLE = pa.table({"uid": list(range(OWNERS)), "kind": [n % 3 for n in range(OWNERS)]})
+VISITS = pa.table({
+    "uid": [n for n in range(OWNERS) for _ in range(3)],
+    "kind": [k for _ in range(OWNERS) for k in range(3)],
+    "spend": [10.0] * (3 * OWNERS),
+})  # fmt: skip
+KINDS = pa.table({"kind": [0, 1, 2, 3], "label": ["a", "b", "c", "d"]})
+SIZES = pa.table({"kind": [0, 1, 2, 3], "size": ["small", "small", "large", "large"]})
+MANY = pa.table({"kind": list(range(101)), "label": [f"l{n}" for n in range(101)]})
+CATALOG = {
+    "tables": {
+        "people": {"owner": "uid", "one_row_per_owner": True},
+        "visits": {"owner": "uid"},
+        "kinds": {"public": True},
+        "sizes": {"public": True},
+        "many": {"public": True},
+    },
+    "defaults": {"epsilon": 1.0, "delta": 1e-6, "population": OWNERS},
+}
+
+
+@pytest.fixture(scope="module")
+def session():
+    tables = {"people": PEOPLE, "visits": VISITS, "kinds": KINDS, "sizes": SIZES, "many": MANY}
+    return connect(tables, catalog=CATALOG)
+
+
+def groups(session, sql):
+    return session.plan(sql).selects[0].select.public_groups
+
+
+JOINED = "SELECT k.label, COUNT(*) AS n FROM visits v JOIN kinds k ON v.kind = k.kind"
+
+
+def test_keys_of_a_short_public_table_all_appear_in_plain_sql(session):
+    answer = session.query(f"{JOINED} GROUP BY k.label")
+    assert sorted(answer.to_arrow().column("label").to_pylist()) == ["a", "b", "c", "d"]
+    assert answer.delta == 0
+
+
+def test_a_condition_on_the_public_table_shortens_the_list(session):
+    answer = session.query(f"{JOINED} WHERE k.label <> 'd' AND v.spend > 5 GROUP BY k.label")
+    assert sorted(answer.to_arrow().column("label").to_pylist()) == ["a", "b", "c"]
+
+
+def test_keys_of_two_short_tables_are_combined(session):
+    sql = "SELECT k.label, s.size, COUNT(*) FROM visits v JOIN kinds k ON v.kind = k.kind JOIN sizes s ON s.kind = k.kind GROUP BY ALL"
+    assert session.query(sql).to_arrow().num_rows == 8  # four labels, two sizes
+
+
+def test_the_explanation_says_why_every_group_appears(session):
+    assert "kinds is public and short" in str(session.explain(f"{JOINED} GROUP BY k.label"))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT m.label, COUNT(*) FROM visits v JOIN many m ON v.kind = m.kind GROUP BY m.label",
+        "SELECT k.label, COUNT(*) FROM visits v LEFT JOIN kinds k ON v.kind = k.kind GROUP BY k.label",
+        "SELECT v.kind, COUNT(*) FROM visits v JOIN kinds k ON v.kind = k.kind GROUP BY v.kind",
+        "SELECT upper(k.label) AS l, COUNT(*) FROM visits v JOIN kinds k ON v.kind = k.kind GROUP BY l",
+        "SELECT WITH DIFFERENTIAL_PRIVACY k.label, COUNT(*) FROM visits v JOIN kinds k ON v.kind = k.kind GROUP BY k.label",
+    ],
+    ids=["a long list", "rows without a match", "a private key", "an expression", "the clause"],
+)
+def test_other_groups_are_selected(session, sql):
+    assert groups(session, sql) is None
+    assert session.plan(sql).selects[0].selection is not None
+
+
+def test_an_owner_with_one_row_counts_once_in_one_group(session):
+    plan = session.plan("SELECT kind, COUNT(*) FROM people GROUP BY kind").selects[0]
+    assert plan.search is None
+    assert plan.contribution.groups == 1
+    assert session.plan("SELECT SUM(kind) FROM people").selects[0].search is None
+
+
+def test_rows_of_owners_who_have_more_than_the_catalog_says_are_cut(session):
+    catalog = {**CATALOG, "tables": {**CATALOG["tables"], "visits": {"owner": "uid", "one_row_per_owner": True}}}
+    other = connect({"people": PEOPLE, "visits": VISITS, "kinds": KINDS, "sizes": SIZES, "many": MANY}, catalog=catalog)
+    answer = other.query("SELECT COUNT(*) AS n FROM visits", epsilon=100)
+    assert abs(answer.to_dicts()[0]["n"] - OWNERS) < 2  # 3 rows each; at ε = 100 the noise passes 2 with chance 1e-80
+
+
+def test_one_row_for_each_owner_is_seen_in_a_subquery_that_groups_by_owner(session):
+    sql = "SELECT n, COUNT(*) FROM (SELECT uid, COUNT(*) AS n FROM visits GROUP BY uid) GROUP BY n"
+    plan = session.plan(sql).selects[0]
+    assert (plan.contribution.groups, plan.guessed) == (1, ())
+    both = "SELECT kind, COUNT(*) FROM (SELECT uid, kind, COUNT(*) AS n FROM visits GROUP BY uid, kind) GROUP BY kind"
+    assert session.plan(both).selects[0].guessed
+
+
+def test_few_owners_get_few_groups_each_so_that_some_appear(session):
+    plan = session.plan("SELECT kind, COUNT(*) FROM visits GROUP BY kind").selects[0]
+    assert plan.contribution.groups == 1
+    more = connect({"visits": VISITS}, catalog={
+        "tables": {"visits": {"owner": "uid"}}, "defaults": {"epsilon": 0.1, "delta": 1e-6, "population": 1900},
+    })  # fmt: skip
+    assert more.plan("SELECT kind, COUNT(*) FROM visits GROUP BY kind").selects[0].contribution.groups == 5
+
+
+def test_a_sum_without_bounds_in_groups_that_always_appear_is_null_and_shown(session):
+    sql = "SELECT k.label, SUM(v.spend) AS s FROM visits v JOIN kinds k ON v.kind = k.kind GROUP BY k.label"
+    answer = session.query(sql, epsilon=0.1)
+    assert answer.to_arrow().column("s").null_count in {0, 4}
+    assert "s" in repr(answer)
