@@ -209,8 +209,8 @@ FROM customers WHERE region IN (SELECT region FROM regions WHERE continent = 'EU
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(*)
 FROM (SELECT uid, SUM(spend) AS total, COUNT(DISTINCT site) AS sites FROM visits GROUP BY uid HAVING COUNT(*) > 3) WHERE total > 10
 --> private SELECT 0
--->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 find_limits=True
--->   aggregate c12 (hidden):integer = CountRows() in no bounds (inferred)
+-->   options clause=DIFFERENTIAL_PRIVACY epsilon=1 delta=1/1000000 max_groups_per_owner=1 find_limits=True
+-->   aggregate c12 (hidden):integer = CountRows() in [0, 1] (catalog)
 -->   over
 -->     Filter: greater(c10, 10.0)
 -->       Project: c9 uid:integer = c5, c10 total:double = c6, c11 sites:integer = c7

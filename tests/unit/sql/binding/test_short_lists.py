@@ -54,7 +54,8 @@ def test_a_condition_on_the_public_table_shortens_the_list(session):
 
 
 def test_keys_of_two_short_tables_are_combined(session):
-    sql = "SELECT k.label, s.size, COUNT(*) FROM visits v JOIN kinds k ON v.kind = k.kind JOIN sizes s ON s.kind = k.kind GROUP BY ALL"
+    joins = "JOIN kinds k ON v.kind = k.kind JOIN sizes s ON s.kind = k.kind"
+    sql = f"SELECT k.label, s.size, COUNT(*) FROM visits v {joins} GROUP BY ALL"
     assert session.query(sql).to_arrow().num_rows == 8  # four labels, two sizes
 
 
