@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal import params
-from shoal.accounting.events import LaplaceNoise, QuantileChoice
+from shoal.accounting.events import LaplaceNoise, QuantileChoice, WeightedSelection
 from shoal.mechanisms import group_selection
 from shoal.mechanisms.calibrate import noise_quantile, noise_standard_deviation
 from shoal.mechanisms.quantile_choice import rank_error
@@ -19,7 +20,7 @@ from shoal.release.output_names import output_names
 from shoal.sql.grammar.source_text import CallsAsWritten
 
 if TYPE_CHECKING:
-    from shoal.accounting.events import AdditiveNoise
+    from shoal.accounting.events import AdditiveNoise, Selection
     from shoal.accounting.ledger import Ledger
     from shoal.params import Bounds
     from shoal.plan.releases import HistogramRelease, Release, SelectPlan, StatementPlan
@@ -240,15 +241,24 @@ def _selection(select: SelectPlan) -> dict[str, Any]:
     half = int(group_selection.half_point(chosen))
     return {
         "rule": group_selection.rule_of(chosen).name,
-        "why": f"{_why_this_rule(select)}; a group of {many(half, 'owner')} has an even chance",
+        "why": f"{_why_this_rule(select)}; a group of {many(half, 'owner')}{_of_which_owners(chosen)} has an even chance",
         "threshold": group_selection.threshold(chosen),
         "owners_for_even_chance": half,
+        "typical_owners_for_even_chance": group_selection.typical_owners(chosen),
         "min_owners": chosen.min_owners,
         "uses_released_count": select.shared_count is not None,
         "keep_probability": {
             str(n): group_selection.keep_probability(chosen, n) for n in (1, max(1, half // 2), half, 2 * half)
         },
     }
+
+
+def _of_which_owners(chosen: Selection) -> str:
+    """Weights make a difference between owners in few groups and in many."""
+    if not isinstance(chosen, WeightedSelection):
+        return ""
+    fewer = math.ceil(group_selection.typical_owners(chosen))
+    return f" in {chosen.max_groups_per_owner} groups each (about {fewer:,} where they are in 1 to that many)"
 
 
 def _why_this_rule(select: SelectPlan) -> str:

@@ -37,14 +37,16 @@ from shoal.accounting.events import (
     Shift,
     ThresholdSelection,
 )
+from shoal.engines.memory import totals as memory_totals
 from shoal.mechanisms import calibrate, group_selection, noise, quantile_choice, quantiles
 from shoal.mechanisms.entropy import seeded_entropy
 from shoal.mechanisms.sampling import samplers
 from shoal.mechanisms.sampling.inversion import enclose_exp
-from shoal.mechanisms.selection import keep_tables
+from shoal.mechanisms.selection import keep_tables, weighted
 from shoal.mechanisms.selection.thresholds import LaplaceThreshold
+from shoal.mechanisms.selection.weighted import WeightedRule
 from shoal.plan.aggregates import Average
-from shoal.plan.measures import MeasureDefaults, OwnerSum, RowMoment
+from shoal.plan.measures import MeasureDefaults, OwnerSum, OwnerWeight, RowMoment
 from shoal.release import bounds_per_group, execute, noisy
 from shoal.rewrite import assign_mechanisms, sizing
 
@@ -361,8 +363,8 @@ def a_generous_comparison(patch):
     patch.setattr(
         LaplaceThreshold,
         "draw",
-        lambda self, selection, owners, entropy: honest(
-            self, replace(selection, threshold=selection.threshold - 1), owners, entropy
+        lambda self, selection, owners, entropy, weights=None: honest(
+            self, replace(selection, threshold=selection.threshold - 1), owners, entropy, weights
         ),
     )
 
@@ -410,6 +412,72 @@ def a_second_draw_for_the_answer(patch):
     patch.setattr(
         assign_mechanisms, "finished", lambda draft, chosen: replace(honest(draft, chosen), shared_count=None)
     )
+
+
+# ---- weights -----------------------------------------------------------------------------------------------------
+
+WEIGHED = "epsilon=1, delta=0.01, max_groups_contributed=4, group_selection_strategy=WEIGHTED"
+
+
+@planted(
+    "L0 ignored",
+    "owners in many groups weigh as much in each as owners in one",
+    PLAN_CHECK,
+    stops_the_plan(private(TOTAL, options=WEIGHED)),
+)
+def weights_that_do_not_fall(patch):
+    patch.setattr(weighted, "weights_for", lambda groups: tuple((d, weighted.WHOLE) for d in range(1, groups + 1)))
+
+
+@planted(
+    "L0 ignored",
+    "the engine gives every owner the weight of an owner in one group",
+    REPLAY,
+    moves_too_far(private(TOTAL, options=WEIGHED)),
+)
+def weights_by_no_degree(patch):
+    patch.setitem(
+        memory_totals.PER_OWNER, OwnerWeight, lambda task, _number, bounded: np.full(len(bounded.groups), task.delta)
+    )
+
+
+@planted(
+    "τ for one group",
+    "the threshold of weights is high enough for owners in one group only",
+    PLAN_CHECK,
+    stops_the_plan(private(TOTAL, options=WEIGHED)),
+)
+def a_threshold_for_one_degree(patch):
+    honest = weighted.weighted_threshold
+    patch.setattr(weighted, "weighted_threshold", lambda event, weights, delta: honest(event, weights[:1], delta))
+
+
+def _shown_of_weighed_groups():
+    """How many of four groups are shown; every letter is an owner in all four, and twenty owners are the least."""
+    selection = WeightedRule().apart(4, 20, Fraction(1), Fraction(1, 100)).selection
+
+    def mechanism(data, n):
+        owners = np.full(4 * n, len(data))
+        drawn = group_selection.select(selection, owners, seeded_entropy(n), owners * selection.weights[-1][1])
+        return drawn.kept.reshape(n, 4).sum(axis=1)
+
+    return mechanism
+
+
+@planted(
+    "a minimum that opens the gate",
+    "with a minimum of owners, the weights of the others count towards the threshold",
+    TESTER,
+    is_caught_sampling(_shown_of_weighed_groups, delta=0.01, inputs=[("x" * 20, "x" * 19)]),
+)
+def weights_of_those_below_the_minimum(patch):
+    honest = weighted.WeightedRule.draw
+
+    def generous(self, selection, owners, entropy, weights=None):
+        lower = selection.threshold - (selection.min_owners - 1) * selection.weights[0][1]
+        return honest(self, replace(selection, threshold=lower), owners, entropy, weights)
+
+    patch.setattr(weighted.WeightedRule, "draw", generous)
 
 
 # ---- optimal selection -------------------------------------------------------------------------------------------

@@ -184,4 +184,20 @@ QUESTIONS = [
         "site, COUNT(*) FROM t WHERE number BETWEEN -1 AND 120 AND day >= DATE '2026-03-02' AND site IN ('a', 'A', '日本', '1') "
         "AND flag = TRUE AND tiny <> 3 AND price > 1.5 AND uid > 3 GROUP BY site",
     ),
+    Question(
+        "weights of owners",
+        "site, SUM(spend, contribution_bounds_per_group => (0, 9)) FROM t GROUP BY site",
+        "epsilon = 1, delta = 1e-6, max_groups_contributed = 25, group_selection_strategy = WEIGHTED",
+    ),
+    Question(
+        "weights of owners with few rows",
+        "day, COUNT(*) FROM t GROUP BY day",
+        "epsilon = 1, delta = 1e-6, max_rows_contributed = 6, group_selection_strategy = WEIGHTED",
+        rows="one owner has a third",
+    ),
+    Question(
+        "weights before bounds of each group",
+        "site, SUM(spend) FROM t GROUP BY site",
+        f"{PER_GROUP}, group_selection_strategy = WEIGHTED",
+    ),
 ]

@@ -20,6 +20,7 @@ from shoal.release.execute import fresh_sampling_key, measure
 from shoal.session import connect
 
 ROWS = 1500
+WEIGHED = "group_selection_strategy = WEIGHTED"
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, {limit}) "
 
 
@@ -177,6 +178,15 @@ def test_every_measure_is_the_same_by_group(aggregate, kappa):
 def test_bounds_of_each_group_are_found_and_used_the_same_way(aggregates, kappa):
     everyone = f"epsilon = 100000, delta = 0.1, inferred_bounds = PER_GROUP, max_groups_contributed = {kappa}"
     assert compare(f"site, {aggregates} FROM t GROUP BY site", options=everyone)
+
+
+@pytest.mark.parametrize(
+    "limit", ["max_groups_contributed = 1", "max_groups_contributed = 30", "max_rows_contributed = 9"]
+)
+def test_weights_of_owners_are_the_same(limit):
+    assert compare(
+        "site, SUM(spend, contribution_bounds_per_group => (0, 9)) FROM t GROUP BY site", limit=f"{limit}, {WEIGHED}"
+    )
 
 
 @pytest.mark.parametrize("aggregate", AGGREGATES[::3])

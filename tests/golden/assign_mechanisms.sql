@@ -39,11 +39,11 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(
 
 -- Many groups: Gaussian noise
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 50) site, COUNT(*), SUM(spend) FROM visits GROUP BY site
---> release 0: RowCount() in [0, 20] + Gaussian(sigma ≈ 1058.29, shift 20 × 50, grid 1)
---> release 1: OwnerSum(argument=c4, is_integer=False) in [0, 10000] + Gaussian(sigma ≈ 8.66953e+09, shift 163840000 × 50, grid 1/2^14)
---> groups: threshold 302 on Gaussian(sigma ≈ 52.9146, shift 1 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
+--> release 0: RowCount() in [0, 20] + Gaussian(sigma ≈ 1058.26, shift 20 × 50, grid 1)
+--> release 1: OwnerSum(argument=c4, is_integer=False) in [0, 10000] + Gaussian(sigma ≈ 8.66923e+09, shift 163840000 × 50, grid 1/2^14)
+--> groups: threshold 44571711 on weights, 1048576 steps in one group to 148291 in 50, Gaussian(sigma ≈ 7.84649e+06, shift 1048576 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
 --> charge: epsilon 1, delta ≈ 6.25e-07 for 3 Gaussian parts together
---> charge: threshold 302 on Gaussian(sigma ≈ 52.9146, shift 1 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
+--> charge: threshold 44571711 on weights, 1048576 steps in one group to 148291 in 50, Gaussian(sigma ≈ 7.84649e+06, shift 1048576 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
 --> note: Jointly calibrated Gaussian noise is the more accurate here
 
 -- The count of owners that is shown decides
@@ -128,11 +128,11 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) MEDIAN(age), MIN(age) FROM
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_rows_contributed = 10, noise = LAPLACE) site, COUNT(*), SUM(spend) FROM visits GROUP BY site
 --> release 0: RowMoment(power=0, rows=10, centred=True, is_integer=False) in no bounds + Laplace(scale 30, shift 10 × 1 over 10, grid 1)
 --> release 1: RowMoment(argument=c4, power=1, rows=10, centred=False, is_integer=False) in [0, 500] + Laplace(scale 7864320000, shift 2621440000 × 1 over 10, grid 1/2^19)
---> groups: threshold 207 on Gaussian(sigma ≈ 38.1913, shift 1 × 10, grid 1), delta ≈ 3.75e-07, groups 10, owners from 1
+--> groups: threshold 68435443 on weights, 1048576 steps in one group to 331588 in 10, Gaussian(sigma ≈ 1.26616e+07, shift 1048576 × 10, grid 1), delta ≈ 3.75e-07, groups 10, owners from 1
 --> charge: epsilon 1/3 for Laplace(scale 30, shift 10 × 1 over 10, grid 1)
 --> charge: epsilon 1/3 for Laplace(scale 7864320000, shift 2621440000 × 1 over 10, grid 1/2^19)
 --> charge: epsilon 1/3, delta ≈ 6.25e-07 for 1 Gaussian parts together
---> charge: threshold 207 on Gaussian(sigma ≈ 38.1913, shift 1 × 10, grid 1), delta ≈ 3.75e-07, groups 10, owners from 1
+--> charge: threshold 68435443 on weights, 1048576 steps in one group to 331588 in 10, Gaussian(sigma ≈ 1.26616e+07, shift 1048576 × 10, grid 1), delta ≈ 3.75e-07, groups 10, owners from 1
 --> note: Laplace noise, as asked
 
 -- Gaussian noise without delta

@@ -17,6 +17,7 @@ from shoal.accounting.events import (
     OptimalSelection,
     QuantileChoice,
     ThresholdSelection,
+    WeightedSelection,
 )
 from shoal.catalog import Catalog
 from shoal.engines.duckdb.engine import render
@@ -416,6 +417,9 @@ def _event(event: Any) -> str:
         case ThresholdSelection():
             shown = ", the noisy count is shown" if event.released else ""
             return f"threshold {event.threshold} on {_noise(event.noise)}, {_delta(event)}, {_owners(event)}{shown}"
+        case WeightedSelection():
+            last = f"{event.weights[0][1]} steps in one group to {event.weights[-1][1]} in {event.weights[-1][0]}"
+            return f"threshold {event.threshold} on weights, {last}, {_noise(event.noise)}, {_delta(event)}, {_owners(event)}"
     raise AssertionError(type(event))
 
 

@@ -27,6 +27,7 @@ from shoal.accounting.events import (
     QuantileChoice,
     Selection,
     ThresholdSelection,
+    WeightedSelection,
 )
 from shoal.accounting.neighbours import OWNER
 from shoal.accounting.zcdp import laplace_rho, zcdp_epsilon, zcdp_rho_limit
@@ -105,7 +106,7 @@ def plan_loss(events: Sequence[Event]) -> Loss:
     | joint Gaussian noise (its claim is verified) | ε | δ | Σρ | 0 |
     | m quantiles chosen in each of κ groups, c rows per owner, scale b | 2·m·κ·c/b | 0 | m·κ·c²/2b² | 0 |
     | optimal selection, κ groups | ε | δ | ε²/2κ | δ |
-    | threshold (its noise must be charged beside it) | 0 | δ | 0 | δ |
+    | threshold on a count, or on weights (its noise must be charged beside it) | 0 | δ | 0 | δ |
 
     Any claim that does not hold is an `InternalError`: nothing may be released under it. The sum is a loss under the one
     promise that all events are about; events of two promises have no sum.
@@ -129,7 +130,7 @@ def _event_loss(event: Event) -> Loss:
             return _joint_gaussian_loss(event)
         case QuantileChoice():
             return Loss(event.epsilon, Fraction(0), event.rho, Fraction(0))
-        case OptimalSelection() | ThresholdSelection():
+        case OptimalSelection() | ThresholdSelection() | WeightedSelection():
             return _selection_loss(event)
     raise InternalError("a plan holds an event that cannot be charged")
 
@@ -170,7 +171,7 @@ def _require_charged_thresholds(events: Iterable[Event]) -> None:
                 charged[event] += 1
             case JointGaussian():
                 charged.update(event.parts)
-            case ThresholdSelection():
+            case ThresholdSelection() | WeightedSelection():
                 wanted[event.noise] += 1
     if wanted - charged:
         raise InternalError("a threshold reads noise that was not charged")

@@ -28,9 +28,12 @@ class Shift:
     entries: int | None = None
     """Set when the same norms may be spread over more entries (c rows in c different cells): how many at most."""
     neighbours: Neighbours = OWNER
+    length: int | None = None
+    """Set when the L2 norm stays below that of all coordinates moved at once (weights): the largest it can be."""
 
     def __post_init__(self) -> None:
         _require(self.per_coordinate >= 0 and self.coordinates >= 1, "a shift is not negative")
+        _require(self.length is None or self.length >= self.per_coordinate, "a move is as long as any of its entries")
         _require(self.touched >= self.coordinates, "a shift spreads over its coordinates at least")
 
     @property
@@ -46,7 +49,8 @@ class Shift:
     @property
     def l2_squared(self) -> int:
         """The square of the largest L2 norm of the move, in steps²."""
-        return self.per_coordinate**2 * self.coordinates
+        whole = self.per_coordinate**2 * self.coordinates
+        return whole if self.length is None else min(whole, self.length**2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +174,36 @@ class ThresholdSelection:
 
 
 @dataclass(frozen=True, slots=True)
+class WeightedSelection:
+    """Each group with n ≥ min_owners owners is kept when S − (min_owners − 1)·w₁ + X ≥ threshold, S the sum of its owners' weights.
+
+    An owner that is kept in d groups has, in each of them, the weight beside the first of the `weights`' degrees that is not below
+    d; w₁ is the largest weight. d·w² ≤ shift.length² for every pair (d, w), so that no owner moves all sums together by more than
+    `length`. The loss of `noise` (grid 1) is charged inside a `JointGaussian`; this event charges `delta` only: the chance that
+    any of the at most d groups that exist through one owner alone appears, 1 − (1 − P[w + X ≥ threshold])^d, for every pair.
+    """
+
+    noise: GaussianNoise
+    weights: tuple[tuple[int, int], ...]
+    threshold: int
+    delta: Fraction
+    min_owners: int = 1
+
+    def __post_init__(self) -> None:
+        degrees, sizes = [degree for degree, _ in self.weights], [weight for _, weight in self.weights]
+        _require(0 < self.delta < 1, "selection of unknown groups needs 0 < δ < 1")
+        _require(self.noise.grid == 1, "weights are counted in whole steps")
+        _require(bool(degrees) and degrees[0] == 1 and self.min_owners >= 1, "counts start at 1")
+        _require(degrees == sorted(set(degrees)), "degrees rise")
+        _require(sizes == sorted(sizes, reverse=True) and sizes[-1] >= 1, "weights are positive and do not rise")
+
+    @property
+    def max_groups_per_owner(self) -> int:
+        """κ: the largest degree."""
+        return self.weights[-1][0]
+
+
+@dataclass(frozen=True, slots=True)
 class RankTarget:
     """Which rank of n rows is looked for: T = fraction·n, kept margin − ½ rows from either end (n/2 where they meet).
 
@@ -228,6 +262,6 @@ class QuantileChoice:
 Randomised = AdditiveNoise | QuantileChoice
 """How a release is made private: noise on its numbers, or a choice that goes by them."""
 
-Selection = OptimalSelection | ThresholdSelection
-Event = LaplaceNoise | PolicyLaplace | JointGaussian | QuantileChoice | OptimalSelection | ThresholdSelection
+Selection = OptimalSelection | ThresholdSelection | WeightedSelection
+Event = LaplaceNoise | PolicyLaplace | JointGaussian | QuantileChoice | Selection
 """What a plan may be charged with. `GaussianNoise` enters through `JointGaussian` only."""

@@ -37,6 +37,7 @@ from shoal.accounting.events import (
     OptimalSelection,
     QuantileChoice,
     ThresholdSelection,
+    WeightedSelection,
 )
 from shoal.accounting.zcdp import zcdp_delta, zcdp_epsilon
 from shoal.errors import InternalError, ShoalError, missing_extra
@@ -152,7 +153,8 @@ class _Composition:
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._parts = _parts(events)
-        selections = (event for event in events if isinstance(event, OptimalSelection | ThresholdSelection))
+        rules = OptimalSelection | ThresholdSelection | WeightedSelection
+        selections = (event for event in events if isinstance(event, rules))
         self._chance_of_everything = sum((event.delta for event in selections), Fraction(0))
         if any(part.largest_loss > 2 * LARGEST_EPSILON for part in self._parts):
             raise _too_large()
@@ -214,7 +216,7 @@ def _parts(events: Sequence[Event]) -> Counter[_Part]:
                 _require_not_spread(event.shift)
                 draws = len(event.targets) * event.shift.coordinates
                 parts[_Response(event.epsilon / draws)] += draws
-            case OptimalSelection() | ThresholdSelection():
+            case OptimalSelection() | ThresholdSelection() | WeightedSelection():
                 epsilon, copies = rule_of(event).responses(event) or (Fraction(0), 0)
                 if epsilon > 0:
                     parts[_Response(epsilon)] += copies

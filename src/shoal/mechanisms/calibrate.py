@@ -56,6 +56,7 @@ __all__ = [
     "noise_quantile",
     "noise_standard_deviation",
     "noise_tail",
+    "normal_point",
     "round_scale_up",
     "smallest_tail_point",
     "threshold_for",
@@ -124,10 +125,10 @@ def _approximate_tail_point(noise: AdditiveNoise, chance: Fraction) -> int:
     if isinstance(noise, LaplaceNoise):
         log_mass = math.log1p(math.exp(-min(700.0, float(1 / noise.scale))))
         return math.ceil(noise.scale * Fraction(-log_chance - log_mass))
-    return math.ceil(noise.sigma * Fraction(_normal_point(log_chance)) + Fraction(1, 2))
+    return math.ceil(noise.sigma * Fraction(normal_point(log_chance)) + Fraction(1, 2))
 
 
-def _normal_point(log_chance: float) -> float:
+def normal_point(log_chance: float) -> float:
     """About the z with P[N ≥ z] = e^log_chance."""
     if log_chance > -30:
         return -NormalDist().inv_cdf(min(math.exp(log_chance), 1 - 1e-16))
@@ -215,7 +216,7 @@ def best_delta_split(max_groups_per_owner: int, epsilon: Fraction, delta: Fracti
 
 
 def _threshold_at(split: Fraction, max_groups_per_owner: int, epsilon: Fraction, delta: Fraction) -> float:
-    point = _normal_point(math.log(float(delta * (1 - split)) / max_groups_per_owner))
+    point = normal_point(math.log(float(delta * (1 - split)) / max_groups_per_owner))
     return point * math.sqrt(max_groups_per_owner) / approximate_norm(float(epsilon), float(delta * split))
 
 

@@ -12,6 +12,7 @@ from shoal.errors import InternalError
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.selection.optimal import OptimalRule
 from shoal.mechanisms.selection.thresholds import GaussianThreshold, LaplaceThreshold
+from shoal.mechanisms.selection.weighted import WeightedRule
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from shoal.accounting.events import Selection
     from shoal.mechanisms.selection.rule import Rule, SelectionDraw
 
-RULES: dict[str, Rule] = {rule.name: rule for rule in (OptimalRule(), LaplaceThreshold(), GaussianThreshold())}
+RULES: dict[str, Rule] = {
+    rule.name: rule for rule in (OptimalRule(), LaplaceThreshold(), GaussianThreshold(), WeightedRule())
+}
 """In the order in which the planner tries them."""
 
 
@@ -32,21 +35,34 @@ def rule_of(selection: Selection) -> Rule:
     return found
 
 
-def select(selection: Selection, owners: npt.NDArray[np.int64], entropy: Entropy = SYSTEM) -> SelectionDraw:
-    """Decides for each group, given its owners after bounding, whether it appears; each decision has its own draw."""
-    return rule_of(selection).draw(selection, owners, entropy)
+def select(
+    selection: Selection,
+    owners: npt.NDArray[np.int64],
+    entropy: Entropy = SYSTEM,
+    weights: npt.NDArray[np.int64] | None = None,
+) -> SelectionDraw:
+    """Decides for each group, given its owners after bounding, whether it appears; each decision has its own draw.
+
+    `weights` are the sums of the owners' weights, for a rule that goes by them.
+    """
+    return rule_of(selection).draw(selection, owners, entropy, weights)
 
 
-def keep_probability(selection: Selection, owners: int) -> float:
-    """The chance that a group of so many owners is kept."""
+def keep_probability(selection: Selection, owners: int, weight: float | None = None) -> float:
+    """The chance that a group of so many owners is kept; without their weights, that of owners in κ groups each."""
     if owners < selection.min_owners:
         return 0.0
-    return rule_of(selection).keep_probability(selection, owners - (selection.min_owners - 1))
+    return rule_of(selection).keep_probability(selection, owners - (selection.min_owners - 1), weight)
 
 
 def half_point(selection: Selection) -> int:
     """The smallest number of owners at which a group is at least as likely kept as not."""
     return rule_of(selection).half_point(selection) + selection.min_owners - 1
+
+
+def typical_owners(selection: Selection) -> float:
+    """About the same, where the owners of a group are in 1 to κ groups, each as likely: a public prior."""
+    return rule_of(selection).typical_owners(selection)
 
 
 def threshold(selection: Selection) -> int | None:

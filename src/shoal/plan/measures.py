@@ -9,6 +9,7 @@ For one group, with bounds [L, U] in steps:
 | measure        | one owner adds                                | Δ for one group                  |
 |----------------|-----------------------------------------------|----------------------------------|
 | OwnerCount     | 1                                             | 1                                |
+| OwnerWeight    | w(d), d = groups that the owner is kept in    | w(1); all groups: see its rule   |
 | RowCount       | number of rows, clamped to [0, U]             | U                                |
 | OwnerSum       | sum of x, clamped to [L, U]                   | max(|L|, |U|)                    |
 | OwnerMean      | mean of x, clamped, minus the middle m        | max(U − m, m − L)                |
@@ -138,6 +139,25 @@ class OwnerCount(MeasureDefaults):
     def delta(self, steps: Steps | None) -> int:  # noqa: ARG002 - one signature for all measures
         """One owner is one."""
         return 1
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerWeight(MeasureDefaults):
+    """The weight of an owner with a row in the group: that of the first degree not below the number of its kept groups.
+
+    Read by a selection alone, never released.
+    """
+
+    weights: tuple[tuple[int, int], ...]
+    argument: Expression | None = None
+    needs_bounds = False
+    is_integer = True
+    power = 1
+    words = "weights of owners"
+
+    def delta(self, steps: Steps | None) -> int:  # noqa: ARG002 - one signature for all measures
+        """That of an owner in one group."""
+        return self.weights[0][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +333,7 @@ class Leaves(MeasureDefaults):
         return self.rows
 
 
-Measure = OwnerCount | RowCount | OwnerSum | OwnerMean | RowMoment | DistinctValues | Leaves
+Measure = OwnerCount | OwnerWeight | RowCount | OwnerSum | OwnerMean | RowMoment | DistinctValues | Leaves
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shoal.accounting.events import WeightedSelection
 from shoal.mechanisms import group_selection
 from shoal.params import many
 from shoal.plan import aggregates, nodes
@@ -95,7 +96,9 @@ def _of_selection(plan: SelectPlan, groups: int) -> str:
     """How many owners a group needs to appear; where no group does, also what helps."""
     if plan.selection is None:
         return ""
-    owners = many(int(group_selection.half_point(plan.selection)), "owner")
+    needed = many(int(group_selection.half_point(plan.selection)), "owner")
+    weighed = isinstance(plan.selection, WeightedSelection)
+    owners = f"{needed} with {plan.contribution.groups} groups each" if weighed else needed
     if groups:
         return f"A group of {owners} has an even chance of appearing; smaller ones are mostly left out."
     return f"No group appears: under these options it takes {owners} for an even chance. What helps: {_ways_out(plan)}."

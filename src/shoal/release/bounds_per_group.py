@@ -21,8 +21,8 @@ from shoal.engines.group_keys import match_groups
 from shoal.errors import InternalError
 from shoal.plan.totals import LeafCounts
 from shoal.release.cuts.clamped import most_clamped
-from shoal.release.noisy import read_bounds, reading, selected
-from shoal.release.resolve_bounds import ResolvedTotals, histogram_query, resolve, totals_query
+from shoal.release.noisy import read_bounds, reading, selected, weights_among
+from shoal.release.resolve_bounds import ResolvedTotals, histogram_query, resolve, selecting_tasks, totals_query
 from shoal.release.stored_rows import StoredRows, answer_table
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Found:
 def release_by_group(plan: SelectPlan, engine: Engine, key: SamplingKey, entropy: Entropy) -> StoredRows:
     """Select groups, find bounds for those that are kept, measure under these bounds, and draw noise."""
     seen = engine.totals(histogram_query(plan), key)
-    kept, noisy_owners = selected(plan, seen, entropy)
+    kept, noisy_owners = selected(plan, seen, weights_among(seen, selecting_tasks(plan)), entropy)
     found = find_bounds(plan, seen, kept, entropy)
     tables, readings = [], []
     for number, measured in enumerate(measure_classes(plan, engine, key, seen, found.classes)):

@@ -27,11 +27,11 @@ from shoal.release.bounds_per_group import release_by_group
 from shoal.release.cuts.clamped import beyond_in_words
 from shoal.release.error_bars import error_bars
 from shoal.release.found_limits import found_limits, kept_of_guesses, notes_of_guesses, notes_of_limits
-from shoal.release.noisy import Read, owners_needed, read_bounds, reading, selected
+from shoal.release.noisy import Read, owners_needed, read_bounds, reading, selected, weights_among
 from shoal.release.output_names import with_output_names
 from shoal.release.postprocess import Answer, finish, public_rows
 from shoal.release.prepare import asked_of, placeholders, steps_of
-from shoal.release.resolve_bounds import ResolvedTotals, histogram_query, resolve, totals_query
+from shoal.release.resolve_bounds import ResolvedTotals, histogram_query, resolve, selecting_tasks, totals_query
 from shoal.release.stored_rows import StoredRows, answer_table
 from shoal.sql.grammar.source_text import CallsAsWritten
 
@@ -263,7 +263,8 @@ def measure(
         found = tuple(each.bounds for each in read)
     resolved = [resolve(release, found) for release in plan.releases]
     live = [task for task, _, _ in resolved if task is not None]
-    measurement = engine.totals(totals_query(plan, tuple(live)), key)
+    selecting = selecting_tasks(plan)
+    measurement = engine.totals(totals_query(plan, (*live, *selecting)), key)
     totals = iter(measurement.totals)
     spread = tuple(
         next(totals) if task is not None else np.zeros(len(measurement.owners), dtype=object) for task, _, _ in resolved
@@ -276,6 +277,7 @@ def measure(
         found,
         tuple(each.outside for each in read),
         tuple(each.clamped for each in read),
+        weights_among(measurement, selecting),
     )
 
 
@@ -311,7 +313,7 @@ def _in_bins(release: HistogramRelease, counts: dict[int, int] | LeafCounts) -> 
 def release(plan: SelectPlan, measured: ResolvedTotals, entropy: Entropy = SYSTEM) -> StoredRows:
     """Select groups, draw noise for those that are kept and for no other, and put them in a random order."""
     measurement = measured.measurement
-    kept, noisy_owners = selected(plan, measurement, entropy)
+    kept, noisy_owners = selected(plan, measurement, measured.weights, entropy)
     order = kept[entropy.permutation(len(kept))]
     readings = tuple(
         reading(plan, measured, index, order, noisy_owners, entropy) for index in range(len(plan.releases))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from shoal.mechanisms.entropy import Entropy
     from shoal.plan.aggregates.noisy_measure import Forest
     from shoal.plan.releases import HistogramRelease, SelectPlan
+    from shoal.plan.totals import GridMeasure
     from shoal.release.cuts.clamped import Clamped
     from shoal.release.resolve_bounds import ResolvedTotals
 
@@ -44,13 +45,18 @@ class Read:
 
 
 def selected(
-    plan: SelectPlan, measurement: ExactTotals, entropy: Entropy
+    plan: SelectPlan, measurement: ExactTotals, weights: NDArray[np.int64] | None, entropy: Entropy
 ) -> tuple[NDArray[np.int64], NDArray[Any] | None]:
     """The groups to show; with a threshold on a released count also the noisy counts that decided."""
     if plan.selection is None:
         return np.arange(len(measurement.owners), dtype=np.int64), None
-    draw = group_selection.select(plan.selection, measurement.owners, entropy)
+    draw = group_selection.select(plan.selection, measurement.owners, entropy, weights)
     return np.flatnonzero(draw.kept).astype(np.int64), draw.noisy_owners
+
+
+def weights_among(measurement: ExactTotals, selecting: tuple[GridMeasure, ...]) -> NDArray[np.int64] | None:
+    """The last of the totals, where they were asked for what a selection reads."""
+    return np.asarray(measurement.totals[-1], dtype=np.int64) if selecting else None
 
 
 def read_bounds(release: HistogramRelease, counts: NDArray[np.int64], entropy: Entropy) -> list[Read]:

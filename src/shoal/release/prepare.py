@@ -16,7 +16,7 @@ from shoal.params import Bounds
 from shoal.plan.measures import OwnerSum
 from shoal.plan.totals import grid_measure_of
 from shoal.release.postprocess import public_scans, statement_over_nulls
-from shoal.release.resolve_bounds import histogram_query, resolve, totals_query
+from shoal.release.resolve_bounds import histogram_query, resolve, selecting_tasks, totals_query
 from shoal.release.stored_rows import StoredRows, arrow_type, components_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def _questions(select: SelectPlan) -> list[TotalsQuery]:
         for release in select.releases:
             resolve(release, found)
     tasks = tuple(task for task, _, _ in (resolve(release, widest) for release in select.releases) if task is not None)
-    asked = [totals_query(select, tuple(dict.fromkeys((*tasks, *_on_other_grids(select)))))]
+    wanted = (*tasks, *_on_other_grids(select), *selecting_tasks(select))
+    asked = [totals_query(select, tuple(dict.fromkeys(wanted)))]
     return [histogram_query(select), *asked] if select.histograms else asked
 
 

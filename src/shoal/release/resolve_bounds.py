@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from shoal.accounting.events import GaussianNoise, LaplaceNoise, QuantileChoice, Shift
+from shoal.accounting.events import GaussianNoise, LaplaceNoise, QuantileChoice, Shift, WeightedSelection
 from shoal.errors import InternalError
 from shoal.exact import power_of_two_below
 from shoal.mechanisms.gaussian_certificate import MOST_SHRUNK, SHRINKS_FROM
 from shoal.params import Bounds
+from shoal.plan.measures import OwnerWeight
 from shoal.plan.releases import Inferred
 from shoal.plan.totals import ExactTotals, GridMeasure, TotalsQuery, grid_measure_of
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from shoal.accounting.events import AdditiveNoise, Randomised
     from shoal.plan.measures import Measure
     from shoal.plan.releases import Release, SelectPlan
@@ -33,12 +37,22 @@ class ResolvedTotals:
     outside: tuple[float | None, ...] = ()
     clamped: tuple[Clamped | None, ...] = ()
     """What the bounds that were found cut off, by histogram."""
+    weights: NDArray[np.int64] | None = None
+    """Sums of owners' weights, where the selection goes by them."""
 
 
 def histogram_query(plan: SelectPlan) -> TotalsQuery:
-    """The question from whose noisy answer bounds are read."""
+    """The question from whose noisy answer bounds are read; groups that have bounds of their own are selected by it too."""
     asked = tuple(release.histogram for release in plan.histograms)
-    return TotalsQuery(plan.select.input, plan.select.keys, (), asked, plan.contribution, plan.select.public_groups)
+    tasks = selecting_tasks(plan) if plan.finds_bounds_per_group else ()
+    return TotalsQuery(plan.select.input, plan.select.keys, tasks, asked, plan.contribution, plan.select.public_groups)
+
+
+def selecting_tasks(plan: SelectPlan) -> tuple[GridMeasure, ...]:
+    """What the selection reads beside the numbers of owners."""
+    if not isinstance(plan.selection, WeightedSelection):
+        return ()
+    return (grid_measure_of(OwnerWeight(plan.selection.weights), None, Fraction(1)),)
 
 
 def totals_query(plan: SelectPlan, tasks: tuple[GridMeasure, ...]) -> TotalsQuery:

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from shoal.accounting.events import (
     GaussianNoise,
@@ -22,11 +22,13 @@ from shoal.accounting.events import (
     QuantileChoice,
     Shift,
     ThresholdSelection,
+    WeightedSelection,
 )
 from shoal.errors import ShoalError
 from shoal.mechanisms import calibrate, group_selection
 from shoal.mechanisms.group_selection import RULES
 from shoal.mechanisms.selection import thresholds
+from shoal.mechanisms.selection.weighted import approximate_weighted_owners
 from shoal.plan.releases import Column, HistogramRelease, Release, SelectPlan
 from shoal.rewrite.bound_contributions import bins_shift, choose_quantiles
 from shoal.rewrite.select_groups import delta_of
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shoal.accounting.events import AdditiveNoise, Event, Randomised, Selection
-    from shoal.mechanisms.selection.rule import Rule, SelectionApart
+    from shoal.mechanisms.selection.rule import JointRule, Rule, SelectionApart
     from shoal.rewrite.draft import Draft, Part, Unit
 
 LAPLACE_95, GAUSSIAN_95 = math.log(20), 1.96
@@ -72,7 +74,11 @@ class Candidate:
     def score(self) -> float:
         """Mean logarithm of what should be small."""
         logs = [math.log(max(w, 1e-300)) for w in self.widths()]
-        return sum(logs, math.log(self.half_point())) / (len(logs) + 1)
+        return sum(logs, math.log(self.typical_owners())) / (len(logs) + 1)
+
+    def typical_owners(self) -> float:
+        """About the same for owners in 1 to κ groups: where group sizes go by their logarithm, the fewer, the more groups."""
+        return max(1.0, group_selection.typical_owners(self.selection)) if self.selection is not None else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +167,8 @@ def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
         )
     if moves and budget.delta > 0 and (noise == "GAUSSIAN" or (noise == "AUTO" and budget.is_even)):
         for rule in reversed(rules):  # the joint threshold first: it often surpasses a selection apart
+            if draft.shared_unit is not None and not joins_gaussian(rule):
+                continue  # the count that is shown has Gaussian noise
             if any(part.targets for part in draft.parts):
                 found += _gaussian_beside_choices(draft, budget, rule)
             elif not _surpassed(draft, found, partial(_least_beside, draft, budget, rule)):
@@ -252,12 +260,23 @@ def rules_of(draft: Draft) -> list[Rule | None]:
     strategy = draft.select.options.strategy
     if strategy != "AUTO":
         return [RULES[strategy]]
-    return [rule for rule in RULES.values() if draft.shared_unit is None or rule.reads is not None]
+    rules = [rule for rule in RULES.values() if draft.shared_unit is None or rule.reads is not None]
+    unwanted = _rule_that_shows_fewer(draft) if draft.shared_unit is None else None
+    return [rule for rule in rules if rule.name != unwanted]
+
+
+def _rule_that_shows_fewer(draft: Draft) -> str:
+    """Of the two rules that read Gaussian noise, the one that needs more owners, for owners in 1 to κ groups: in closed form."""
+    groups, least = draft.contribution.groups, draft.select.options.min_owners
+    budget = draft.select.options.epsilon, delta_of(draft.select.options)
+    counted = calibrate.approximate_gaussian_threshold(groups, *budget) + least - 1
+    weighed = approximate_weighted_owners(groups, least, *budget)
+    return "GAUSSIAN_THRESHOLD" if groups > 1 and weighed < counted else "WEIGHTED"
 
 
 def joins_gaussian(rule: Rule | None) -> bool:
-    """Whether the count that a rule reads can be one more part of a joint Gaussian release."""
-    return rule is not None and rule.reads == "GAUSSIAN"
+    """Whether what a rule reads can be one more part of a joint Gaussian release."""
+    return rule is not None and rule.joins_gaussian
 
 
 # ---- Laplace -----------------------------------------------------------------------------------------------------
@@ -330,15 +349,13 @@ def _with_gaussian(draft: Draft, budget: Budget, rule: Rule | None) -> Candidate
     weights = _weights(draft, budget, rule, epsilon, delta, own_count=own_count)
     shifts_of, grids = _gaussian_sizes(draft, weights, epsilon, delta)
     bins = [bins_shift(histogram, draft.contribution) for histogram in draft.histograms]
-    shifts = [*shifts_of, *bins, *([thresholds.count_shift(draft.contribution.groups)] if own_count else [])]
     kappa, k = draft.contribution.groups, draft.select.options.min_owners
+    joint = cast("JointRule | None", rule if draft.needs_selection and not apart else None)
+    shifts = [*shifts_of, *bins, *([joint.shift(kappa)] if joint is not None and own_count else [])]
     count = len(shifts) - 1 if own_count else _shared_part(draft)
-    if draft.needs_selection and not apart:
-        assert count is not None  # noqa: S101 - a shared or an own count exists
-        split = calibrate.gaussian_threshold_split(shifts, weights, count, kappa, epsilon, delta)
-        sigmas, delta_noise = split.sigmas, split.delta_noise
-    else:
-        sigmas, delta_noise = calibrate.joint_gaussian_sigmas(shifts, weights, epsilon, delta), delta
+    split = calibrate.best_delta_split(kappa, epsilon, delta) if joint is not None else 1
+    delta_noise = delta * split
+    sigmas = calibrate.joint_gaussian_sigmas(shifts, weights, epsilon, delta_noise)
     noises = tuple(
         GaussianNoise(shift, sigma, grid)
         for shift, sigma, grid in zip(
@@ -350,10 +367,8 @@ def _with_gaussian(draft: Draft, budget: Budget, rule: Rule | None) -> Candidate
     selection: Selection | None = None
     if beside is not None:
         selection, events = beside.selection, (*events, *beside.events)
-    elif draft.needs_selection:
-        selection = ThresholdSelection(
-            noises[count or 0], split.threshold, split.delta_threshold, kappa, k, released=not own_count
-        )
+    elif joint is not None:
+        selection = joint.joined(noises[count or 0], kappa, k, delta - delta_noise, released=not own_count)
         events = (*events, selection)
     size = len(draft.parts)
     shared = isinstance(selection, ThresholdSelection) and selection.released
@@ -481,4 +496,4 @@ def _unused(draft: Draft, chosen: Candidate) -> list[str]:
 
 def epsilon_of(event: Event) -> Fraction:
     """The ε that an event is charged with; a threshold reads noise that is charged by itself."""
-    return Fraction(0) if isinstance(event, ThresholdSelection) else event.epsilon
+    return Fraction(0) if isinstance(event, ThresholdSelection | WeightedSelection) else event.epsilon

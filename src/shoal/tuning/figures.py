@@ -9,11 +9,13 @@ For an owner o in group g with value x: c = clamp(x, L, U), m = groups of o, q =
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shoal.accounting.events import WeightedSelection
 from shoal.mechanisms import group_selection
 
 if TYPE_CHECKING:
@@ -86,8 +88,10 @@ def keep_chances(pairs: Pairs, kappa: int, selection: Selection | None) -> NDArr
     groups = len(pairs.keys)
     if selection is None:
         return np.ones(groups)
-    pi = _keep_by_owners(selection)
     members = _members(pairs, groups)
+    if isinstance(selection, WeightedSelection):
+        return np.array([_keep_by_weight(profile, kappa, selection) for profile in members])
+    pi = _keep_by_owners(selection)
     known: dict[tuple[tuple[int, int], ...], float] = {}
     for profile in members:
         if profile not in known:
@@ -121,6 +125,21 @@ def _keep(profile: tuple[tuple[int, int], ...], kappa: int, pi: NDArray[np.float
         left = np.convolve(left, _binomial(owners, min(1.0, kappa / m), len(pi)))[: len(pi)]
     known = float(left @ pi[: len(left)])
     return min(1.0, known + max(0.0, 1.0 - float(left.sum())))
+
+
+def _keep_by_weight(profile: tuple[tuple[int, int], ...], kappa: int, selection: WeightedSelection) -> float:
+    """Owners with at most κ groups are certain, with the weights of their degrees; of the others, with the least, some are left."""
+    degrees = [degree for degree, _ in selection.weights]
+    certain = [(m, owners) for m, owners in profile if m <= kappa]
+    weight = sum(selection.weights[bisect_left(degrees, m)][1] * owners for m, owners in certain)
+    here = sum(owners for _, owners in certain)
+    left = np.array([1.0])
+    for m, owners in profile:
+        if m > kappa:
+            left = np.convolve(left, _binomial(owners, kappa / m, owners + 1))
+    least = selection.weights[-1][1]
+    kept = [group_selection.keep_probability(selection, here + j, weight + j * least) for j in range(len(left))]
+    return min(1.0, float(left @ np.array(kept)))
 
 
 def _binomial(n: int, chance: float, most: int) -> NDArray[np.float64]:

@@ -67,7 +67,8 @@ def test_an_answer_without_groups_says_how_many_owners_a_group_needs_and_what_he
     sql = f"{CLAUSE}(epsilon = 0.01, delta = 1e-9, max_groups_contributed = 4) town, COUNT(*) FROM orders GROUP BY town"
     said = notes(session, sql)
     plan = session.explain(sql).to_dict()["selects"][0]["selection"]
-    assert f"it takes {plan['owners_for_even_chance']:,} owners for an even chance" in said
+    assert f"it takes {plan['owners_for_even_chance']:,} owners" in said
+    assert "for an even chance" in said
     assert "a larger epsilon" in said
     assert "a smaller max_groups_contributed than 4" in said
     assert "values of town in the catalog" in said

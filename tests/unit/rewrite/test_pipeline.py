@@ -16,6 +16,7 @@ from shoal.accounting.events import (
     OptimalSelection,
     Shift,
     ThresholdSelection,
+    WeightedSelection,
 )
 from shoal.errors import InternalError
 from shoal.plan.measures import OwnerCount
@@ -127,7 +128,10 @@ def test_two_equal_draws_that_are_charged_once_are_found_out(quiet_shop, monkeyp
 def test_a_selection_that_is_not_charged_is_found_out(quiet_shop, monkeypatch, name):
     def uncharged(plan: SelectPlan) -> SelectPlan:
         return replace(
-            plan, events=tuple(e for e in plan.events if not isinstance(e, (OptimalSelection, ThresholdSelection)))
+            plan,
+            events=tuple(
+                e for e in plan.events if not isinstance(e, (OptimalSelection, ThresholdSelection, WeightedSelection))
+            ),
         )
 
     tampered(quiet_shop, monkeypatch, name, uncharged)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shoal.accounting.events import LaplaceNoise, OptimalSelection, Shift
+from shoal.accounting.events import LaplaceNoise, OptimalSelection, Shift, WeightedSelection
 from shoal.exact import as_fraction
 from shoal.mechanisms import calibrate
 from shoal.mechanisms.selection import keep_tables
+from shoal.mechanisms.selection.weighted import WeightedRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,9 +99,29 @@ def gaussian_threshold(epsilon: float) -> Computed:
     return _compared(gaussian_delta(sigma, GROUPS_PER_OWNER, epsilon) + _any_group(above), DELTA)
 
 
-def _any_group(chance: float) -> float:
+def weighted_selection(epsilon: float) -> Computed:
+    """The δ of the noise of weights, and the largest chance, over degrees, that any of an owner's own groups is shown.
+
+    A step is a part in 2²⁰ of a weight: continuous noise tells the same to twelve digits.
+    """
+    made = WeightedRule().apart(GROUPS_PER_OWNER, 1, as_fraction(epsilon), as_fraction(DELTA)).selection
+    assert isinstance(made, WeightedSelection)  # noqa: S101 - by the rule
+    sigma = float(made.noise.sigma)
+    move = max(math.sqrt(degree) * weight for degree, weight in made.weights) / sigma
+    of_noise = _normal_tail(epsilon / move - move / 2) - math.exp(epsilon) * _normal_tail(epsilon / move + move / 2)
+    shown = [
+        _any_group(_normal_tail((made.threshold - 0.5 - weight) / sigma), degree) for degree, weight in made.weights
+    ]
+    return _compared(of_noise + max(shown), DELTA)
+
+
+def _normal_tail(point: float) -> float:
+    return math.erfc(point / math.sqrt(2)) / 2
+
+
+def _any_group(chance: float, groups: int = GROUPS_PER_OWNER) -> float:
     """1 − (1 − chance)^κ."""
-    return -math.expm1(GROUPS_PER_OWNER * math.log1p(-chance))
+    return -math.expm1(groups * math.log1p(-chance))
 
 
 def optimal_selection(epsilon: float) -> Computed:
@@ -144,6 +165,7 @@ LAWS: tuple[tuple[str, str, Callable[[float], Computed]], ...] = (
     ("Gaussian count in 3 groups", "calibration at δ = 10⁻⁶", lambda epsilon: gaussian_count(epsilon, 3)),
     ("Laplace threshold, 3 groups", "calibration at δ = 10⁻⁶", laplace_threshold),
     ("Gaussian threshold, 3 groups", "calibration at δ = 10⁻⁶", gaussian_threshold),
+    ("weights, 3 groups", "calibration at δ = 10⁻⁶", weighted_selection),
     ("chosen quantiles", "all groups of up to 12 rows in 4 leaves", quantile_choice),
     ("optimal selection, 3 groups", "calibration at δ = 10⁻⁶", optimal_selection),
 )

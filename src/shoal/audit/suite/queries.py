@@ -116,6 +116,10 @@ QUERIES: tuple[PrivateQuery, ...] = (
     _selection("Laplace threshold", "group_selection_strategy=LAPLACE_THRESHOLD, noise=LAPLACE", _SUM_BY_SITE),
     _selection("Laplace threshold, count shown", "group_selection_strategy=LAPLACE_THRESHOLD, noise=LAPLACE"),
     _selection("Gaussian threshold", "group_selection_strategy=GAUSSIAN_THRESHOLD, noise=GAUSSIAN"),
+    _selection("weights", "group_selection_strategy=WEIGHTED", _SUM_BY_SITE),
+    _selection(
+        "weights, at least 2 owners", "group_selection_strategy=WEIGHTED, min_privacy_units_per_group=2", _SUM_BY_SITE
+    ),
     _selection("at least 2 owners", "min_privacy_units_per_group=2, noise=LAPLACE"),
     PrivateQuery(
         "selection",

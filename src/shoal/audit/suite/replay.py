@@ -16,25 +16,26 @@ may change by one step (but for counts of different values, where owners stand i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from shoal.accounting.events import QuantileChoice, Shift
+from shoal.accounting.events import QuantileChoice, Shift, WeightedSelection
 from shoal.accounting.ledger import Ledger
 from shoal.catalog import Catalog
 from shoal.engines.base import EngineFailure
 from shoal.engines.sources import open_source
-from shoal.errors import ShoalError
+from shoal.errors import InternalError, ShoalError
 from shoal.mechanisms.entropy import seeded_entropy
 from shoal.plan.measures import Leaves
 from shoal.plan.totals import LeafCounts
 from shoal.release.bounds_per_group import find_bounds, measure_classes, release_by_group
 from shoal.release.execute import fresh_sampling_key, infer, measure, release, with_stored_rows
+from shoal.release.noisy import weights_among
 from shoal.release.prepare import steps_of
-from shoal.release.resolve_bounds import histogram_query
+from shoal.release.resolve_bounds import histogram_query, selecting_tasks
 from shoal.session import Session
 
 if TYPE_CHECKING:
@@ -253,7 +254,14 @@ def _entries_by_group(plan: SelectPlan, engines: list[_Recorder], key: SamplingK
     yield from _histogram_entries(plan, seen)
     everyone = np.arange(len(seen[0].owners), dtype=np.int64)
     classes = find_bounds(plan, seen[0], everyone, seeded_entropy(seed)).classes
-    sides = [measure_classes(plan, engine, key, own, classes) for engine, own in zip(engines, seen, strict=True)]
+    selecting = selecting_tasks(plan)
+    sides = [
+        [
+            replace(found, weights=weights_among(own, selecting))
+            for found in measure_classes(plan, engine, key, own, classes)
+        ]
+        for engine, own in zip(engines, seen, strict=True)
+    ]
     for measured in zip(*sides, strict=True):
         yield from _select_entries(plan, list(measured))
 
@@ -285,6 +293,9 @@ def _select_entries(plan: SelectPlan, measured: list[ResolvedTotals]) -> Iterato
     yield from _compared("owners of a group", reach, owners)
     appeared = set(groups[0]) ^ set(groups[1])
     yield _entry("groups that exist", reach if plan.selection is not None else Shift(0), dict.fromkeys(appeared, 1))
+    if isinstance(plan.selection, WeightedSelection):
+        sums = [_weights(names, side) for names, side in zip(groups, measured, strict=True)]
+        yield from _compared("weights of owners", plan.selection.noise.shift, sums)
     for index, (item, noise) in enumerate(zip(plan.releases, measured[0].noises, strict=True)):
         vectors = [
             _vector(names, side.measurement.totals[index], item) for names, side in zip(groups, measured, strict=True)
@@ -292,6 +303,13 @@ def _select_entries(plan: SelectPlan, measured: list[ResolvedTotals]) -> Iterato
         yield from _compared(
             type(item.measure).__name__, noise.shift, vectors if item.measure.additive else vectors[:2]
         )
+
+
+def _weights(groups: list[tuple[Any, ...]], side: ResolvedTotals) -> Moves:
+    """What a selection by weights goes by."""
+    if side.weights is None:
+        raise InternalError("a selection by weights without weights")
+    return dict(zip(groups, side.weights.tolist(), strict=True))
 
 
 def _compared(mechanism: str, declared: Shift, vectors: list[Moves]) -> Iterator[Entry]:

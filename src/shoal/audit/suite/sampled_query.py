@@ -248,7 +248,8 @@ def group_names(measurement: ExactTotals) -> list[Group]:
 
 def copied(measured: ResolvedTotals, copies: int) -> ResolvedTotals:
     """The exact integers of every group so many times, each copy a group of its own with a number for a key."""
-    return replace(measured, measurement=copied_groups(measured.measurement, copies))
+    weights = None if measured.weights is None else np.tile(measured.weights, copies)
+    return replace(measured, measurement=copied_groups(measured.measurement, copies), weights=weights)
 
 
 def copied_groups(exact: ExactTotals, copies: int) -> ExactTotals:

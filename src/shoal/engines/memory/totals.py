@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from shoal.engines.memory.rows import LARGEST, TooWide, real_steps
-from shoal.plan.measures import DistinctValues, Leaves, OwnerCount, OwnerMean, OwnerSum, RowCount, RowMoment
+from shoal.plan.measures import (
+    DistinctValues,
+    Leaves,
+    OwnerCount,
+    OwnerMean,
+    OwnerSum,
+    OwnerWeight,
+    RowCount,
+    RowMoment,
+)
 from shoal.plan.totals import LeafCounts
 
 if TYPE_CHECKING:
@@ -87,6 +96,12 @@ def _owner_count(task: GridMeasure, number: int | None, bounded: Bounded) -> NDA
     return (bounded.counts(number) > 0).astype(np.int64)
 
 
+def _owner_weight(task: GridMeasure, number: int | None, bounded: Bounded) -> NDArray[np.int64]:  # noqa: ARG001 - of all rows
+    assert isinstance(task.measure, OwnerWeight)  # noqa: S101 - chosen by PER_OWNER
+    degrees, weights = (np.array(column, dtype=np.int64) for column in zip(*task.measure.weights, strict=True))
+    return bounded.runs.spread(weights[np.searchsorted(degrees, bounded.runs.lengths)])
+
+
 def _row_count(task: GridMeasure, number: int | None, bounded: Bounded) -> NDArray[np.int64]:
     return rescaled(clamped(bounded.counts(number), task), task)
 
@@ -110,6 +125,7 @@ def _sums(number: int | None, bounded: Bounded, grid: Fraction) -> tuple[NDArray
 
 PER_OWNER: dict[type, Callable[[GridMeasure, int | None, Bounded], NDArray[np.int64]]] = {
     OwnerCount: _owner_count,
+    OwnerWeight: _owner_weight,
     RowCount: _row_count,
     OwnerSum: _owner_sum,
     OwnerMean: _owner_mean,

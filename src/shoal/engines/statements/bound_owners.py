@@ -19,6 +19,7 @@ from sqlglot import exp
 from shoal.engines.statements.integers import integer, masked, mixed, not_null, on_grid, plus, same, times, wide
 from shoal.engines.statements.pruned import read_input
 from shoal.engines.statements.relations import Compiler, aliased, call, column, select
+from shoal.plan.measures import OwnerWeight
 from shoal.plan.types import INTEGER, Type
 from shoal.sql import functions
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from shoal.plan.totals import SamplingKey, TotalsQuery
 
 ONE = Fraction(1)
-OWNER, PICK, RANK, N = "owner_", "pick_", "rank_", "n_"
+OWNER, PICK, RANK, N, DEGREE = "owner_", "pick_", "rank_", "n_", "degree_"
 
 
 class BoundOwners:
@@ -241,9 +242,16 @@ class BoundOwners:
             return select([exp.Star(), aliased(exp.Literal.number(1), RANK)], picked)
         ranked = select([exp.Star(), aliased(self._numbered([OWNER], [PICK, *self.keys]), RANK)], picked)
         if contribution.max_rows is not None:
-            return ranked
+            return select([exp.Star(), *self._degree()], self.compiler.subquery(ranked)) if self._degree() else ranked
         limit = exp.LTE(this=column(RANK), expression=exp.Literal.number(contribution.max_groups))
-        return select([exp.Star()], self.compiler.subquery(ranked)).where(limit)
+        return select([exp.Star(), *self._degree()], self.compiler.subquery(ranked)).where(limit)
+
+    def _degree(self) -> list[exp.Expr]:
+        """How many groups of its owner are kept, where weights go by it; rows that WHERE leaves out are not in a window."""
+        if not any(isinstance(task.measure, OwnerWeight) for task in self.query.tasks):
+            return []
+        counted = exp.Window(this=call("count", column(PICK)), partition_by=[column(OWNER)])
+        return [aliased(counted, DEGREE)]
 
     # ---- samples -------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from shoal.engines.statements.bound_owners import ONE, RANK, BoundOwners, N
+from shoal.engines.statements.bound_owners import DEGREE, ONE, RANK, BoundOwners, N
 from shoal.engines.statements.integers import (
     clamped,
     exists,
@@ -34,6 +34,7 @@ from shoal.plan.measures import (
     OwnerCount,
     OwnerMean,
     OwnerSum,
+    OwnerWeight,
     RowCount,
     RowMoment,
 )
@@ -271,6 +272,19 @@ def _owner_count(task: GridMeasure, symbol: str | None) -> exp.Expr:  # noqa: AR
     return wide(exists(_present(symbol))) if symbol else integer(1)
 
 
+def _owner_weight(task: GridMeasure, symbol: str | None) -> exp.Expr:  # noqa: ARG001 - of all rows
+    """The weight beside the first degree that is not below the owner's own."""
+    assert isinstance(task.measure, OwnerWeight)  # noqa: S101 - chosen by PER_OWNER
+    *steps, (_, least) = task.measure.weights
+    if not steps:
+        return integer(least)
+    branches = [
+        exp.If(this=exp.LTE(this=column(DEGREE), expression=exp.Literal.number(degree)), true=integer(weight))
+        for degree, weight in steps
+    ]
+    return exp.Case(ifs=branches, default=integer(least))
+
+
 def _row_count(task: GridMeasure, symbol: str | None) -> exp.Expr:
     return _rescaled(_clamped(_rows_of(symbol), task), task)
 
@@ -294,6 +308,7 @@ def _binned_extreme(histogram: Histogram, symbol: str | None) -> exp.Expr:
 
 PER_OWNER: dict[type, Callable[[GridMeasure, str | None], exp.Expr]] = {
     OwnerCount: _owner_count,
+    OwnerWeight: _owner_weight,
     RowCount: _row_count,
     OwnerSum: _owner_sum,
     OwnerMean: _owner_mean,

@@ -26,6 +26,7 @@ class OptimalRule:
     name = "OPTIMAL"
     words = "each group is kept with the largest chance that its share of (ε, δ) allows"
     reads: str | None = None
+    joins_gaussian = False
 
     def made(self, selection: Selection) -> bool:
         """It has an event of its own."""
@@ -36,7 +37,13 @@ class OptimalRule:
         selection = OptimalSelection(epsilon, delta, max_groups, min_owners)
         return SelectionApart(selection, (selection,), epsilon)
 
-    def draw(self, selection: OptimalSelection, owners: npt.NDArray[np.int64], entropy: Entropy) -> SelectionDraw:
+    def draw(
+        self,
+        selection: OptimalSelection,
+        owners: npt.NDArray[np.int64],
+        entropy: Entropy,
+        weights: npt.NDArray[np.int64] | None = None,  # noqa: ARG002 - one signature for all rules
+    ) -> SelectionDraw:
         """One Bernoulli draw a group, with exact chances."""
         table = keep_tables.keep_probabilities(selection)
         counted = np.clip(owners - (selection.min_owners - 1), 0, min(table.sure_from, MOST_OWNERS))
@@ -44,7 +51,7 @@ class OptimalRule:
         chances = [Fraction(table.numerator(int(n)), 1 << table.bits) for n in distinct]
         return SelectionDraw(bernoulli(chances, which, entropy), None)
 
-    def keep_probability(self, selection: OptimalSelection, counted: int) -> float:
+    def keep_probability(self, selection: OptimalSelection, counted: int, weight: float | None = None) -> float:  # noqa: ARG002
         """π(n)."""
         table = keep_tables.keep_probabilities(selection)
         return float(Fraction(table.numerator(counted), 1 << table.bits))
@@ -54,6 +61,10 @@ class OptimalRule:
         table = keep_tables.keep_probabilities(selection)
         half = 1 << (table.bits - 1)
         return bisect_left(range(min(table.sure_from, MOST_OWNERS)), half, key=table.numerator)
+
+    def typical_owners(self, selection: OptimalSelection) -> float:
+        """The same, in whatever other groups they are."""
+        return float(self.half_point(selection) + selection.min_owners - 1)
 
     def threshold(self, selection: OptimalSelection) -> None:  # noqa: ARG002 - one signature for all rules
         """No count is compared with anything."""

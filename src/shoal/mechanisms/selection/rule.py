@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from shoal.accounting.events import Event, Selection
+    from shoal.accounting.events import Event, GaussianNoise, Selection, Shift
     from shoal.mechanisms.entropy import Entropy
 
 MOST_OWNERS = 1 << 62
@@ -55,6 +55,8 @@ class Rule(Protocol):
     """What it does, in half a sentence."""
     reads: str | None
     """The noise of the owner count that it reads, as in OPTIONS; such a count may be a released one. None: reads none."""
+    joins_gaussian: bool
+    """Whether what it reads can be one more part of a joint Gaussian release; it is then a `JointRule`."""
 
     def made(self, selection: Selection) -> bool:
         """Whether a selection is one of this rule."""
@@ -62,14 +64,23 @@ class Rule(Protocol):
     def apart(self, max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction) -> SelectionApart:
         """The rule with (ε, δ) of its own, for owners in at most so many groups."""
 
-    def draw(self, selection: Any, owners: npt.NDArray[np.int64], entropy: Entropy) -> SelectionDraw:
-        """Decides for each group, given its owners after bounding; each decision has its own draw."""
+    def draw(
+        self,
+        selection: Any,
+        owners: npt.NDArray[np.int64],
+        entropy: Entropy,
+        weights: npt.NDArray[np.int64] | None = None,
+    ) -> SelectionDraw:
+        """Decides for each group, given its owners after bounding (and their weights' sum); each decision has its own draw."""
 
-    def keep_probability(self, selection: Any, counted: int) -> float:
-        """The chance that a group with n = `counted` ≥ 1 is kept."""
+    def keep_probability(self, selection: Any, counted: int, weight: float | None = None) -> float:
+        """The chance that a group with n = `counted` ≥ 1 is kept; by its weights' sum, where the rule goes by weights."""
 
     def half_point(self, selection: Any) -> int:
         """The smallest n at which a group is at least as likely kept as not."""
+
+    def typical_owners(self, selection: Any) -> float:
+        """About the same, the minimum included, where the owners of a group are in 1 to κ groups, each as likely."""
 
     def threshold(self, selection: Any) -> int | None:
         """The noisy count from which on a group appears, where the rule has one."""
@@ -79,3 +90,15 @@ class Rule(Protocol):
 
     def responses(self, selection: Any) -> tuple[Fraction, int] | None:
         """(ε₁, κ) where the event is κ randomised responses of ε₁ each, beside its δ; None where it costs δ alone."""
+
+
+class JointRule(Rule, Protocol):
+    """A rule that reads Gaussian noise, its own or a part of a joint release."""
+
+    def shift(self, max_groups: int) -> Shift:
+        """How far one owner moves what it reads."""
+
+    def joined(
+        self, noise: GaussianNoise, max_groups: int, min_owners: int, delta: Fraction, *, released: bool = False
+    ) -> Selection:
+        """The rule on noise that is charged elsewhere; `released`: on a count that is also an answer."""

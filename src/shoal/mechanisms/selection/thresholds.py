@@ -44,7 +44,13 @@ class _ThresholdRule:
         """By the kind of noise."""
         return isinstance(selection, ThresholdSelection) and isinstance(selection.noise, self.noise)
 
-    def draw(self, selection: ThresholdSelection, owners: npt.NDArray[np.int64], entropy: Entropy) -> SelectionDraw:
+    def draw(
+        self,
+        selection: ThresholdSelection,
+        owners: npt.NDArray[np.int64],
+        entropy: Entropy,
+        weights: npt.NDArray[np.int64] | None = None,  # noqa: ARG002 - one signature for all rules
+    ) -> SelectionDraw:
         """Kept when owners + X ≥ threshold + min_owners − 1; no noise is drawn for groups below the minimum."""
         kept, noisy = np.zeros(len(owners), dtype=bool), np.zeros(len(owners), dtype=np.int64)
         eligible = np.flatnonzero(owners >= selection.min_owners)
@@ -53,13 +59,17 @@ class _ThresholdRule:
         noisy[eligible] = saturate_int64(counts)
         return SelectionDraw(kept, noisy)
 
-    def keep_probability(self, selection: ThresholdSelection, counted: int) -> float:
+    def keep_probability(self, selection: ThresholdSelection, counted: int, weight: float | None = None) -> float:  # noqa: ARG002
         """P[n + X ≥ τ]."""
         return float(calibrate.noise_tail(selection.noise, selection.threshold - counted).upper)
 
     def half_point(self, selection: ThresholdSelection) -> int:
         """The threshold: P[X ≥ 0] ≥ 1/2 > P[X ≥ 1]."""
         return max(selection.threshold, 1)
+
+    def typical_owners(self, selection: ThresholdSelection) -> float:
+        """The same, in whatever other groups they are."""
+        return float(self.half_point(selection) + selection.min_owners - 1)
 
     def threshold(self, selection: ThresholdSelection) -> int | None:
         """In owners, the minimum included."""
@@ -85,6 +95,7 @@ class LaplaceThreshold(_ThresholdRule):
     name = "LAPLACE_THRESHOLD"
     words = "a group appears when its Laplace-noised number of owners reaches a threshold"
     reads: str | None = "LAPLACE"
+    joins_gaussian = False
     noise = LaplaceNoise
 
     def apart(self, max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction) -> SelectionApart:
@@ -102,7 +113,19 @@ class GaussianThreshold(_ThresholdRule):
     name = "GAUSSIAN_THRESHOLD"
     words = "a group appears when its Gaussian-noised number of owners reaches a threshold"
     reads: str | None = "GAUSSIAN"
+    joins_gaussian = True
     noise = GaussianNoise
+
+    def shift(self, max_groups: int) -> Shift:
+        """Of the numbers of owners."""
+        return count_shift(max_groups)
+
+    def joined(
+        self, noise: GaussianNoise, max_groups: int, min_owners: int, delta: Fraction, *, released: bool = False
+    ) -> ThresholdSelection:
+        """The rule on noise that is charged elsewhere."""
+        threshold = calibrate.threshold_for(noise, max_groups, delta)
+        return ThresholdSelection(noise, threshold, delta, max_groups, min_owners, released=released)
 
     def apart(self, max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction) -> SelectionApart:
         """δ is split between noise and threshold so that the threshold is lowest."""

@@ -5,7 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, QuantileChoice, ThresholdSelection
+from shoal.accounting.events import (
+    GaussianNoise,
+    LaplaceNoise,
+    OptimalSelection,
+    QuantileChoice,
+    ThresholdSelection,
+    WeightedSelection,
+)
 from shoal.errors import InternalError
 from shoal.params import Bounds
 from shoal.plan import aggregates
@@ -32,6 +39,7 @@ _KIND_OF_RULE = {
     "OPTIMAL": OptimalSelection,
     "LAPLACE_THRESHOLD": LaplaceNoise,
     "GAUSSIAN_THRESHOLD": GaussianNoise,
+    "WEIGHTED": WeightedSelection,
 }
 _FINEST = 10**6
 """Fractions are rounded to such a denominator before they are looked for."""

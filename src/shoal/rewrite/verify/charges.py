@@ -7,11 +7,26 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shoal.accounting.accountants import Loss, plan_loss
-from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, QuantileChoice, ThresholdSelection
+from shoal.accounting.events import (
+    GaussianNoise,
+    JointGaussian,
+    LaplaceNoise,
+    QuantileChoice,
+    ThresholdSelection,
+    WeightedSelection,
+)
 from shoal.mechanisms.gaussian_certificate import SHRINKS_FROM
 from shoal.plan.measures import Leaves, OwnerCount
 from shoal.plan.releases import Inferred
-from shoal.rewrite.verify.moves import check_pair, groups_of, moves_of, moves_of_count, moves_of_histogram, pairs_of
+from shoal.rewrite.verify.moves import (
+    check_pair,
+    groups_of,
+    moves_of,
+    moves_of_count,
+    moves_of_histogram,
+    moves_of_weights,
+    pairs_of,
+)
 from shoal.rewrite.verify.requirement import require
 
 if TYPE_CHECKING:
@@ -37,6 +52,11 @@ def check_noises(plan: SelectPlan) -> None:
     if isinstance(selection, ThresholdSelection):
         moves = moves_of_count(plan.contribution)
         require(moves.covered_by(selection.noise.shift), "the count that selects groups moves further than its noise")
+    if isinstance(selection, WeightedSelection):
+        heavier = moves_of_weights(selection.weights)
+        require(
+            heavier.covered_by(selection.noise.shift), "the weights that select groups move further than their noise"
+        )
 
 
 def check_events(plan: SelectPlan) -> None:
@@ -49,7 +69,9 @@ def check_events(plan: SelectPlan) -> None:
     together = {second for _, second in pairs}
     own = [release.noise for index, release in enumerate(plan.releases) if index not in together]
     noises = [*own, *(h.noise for h in plan.histograms)]
-    if isinstance(selection, ThresholdSelection) and not selection.released:
+    if isinstance(selection, WeightedSelection) or (
+        isinstance(selection, ThresholdSelection) and not selection.released
+    ):
         noises.append(selection.noise)
     known = all(isinstance(noise, (LaplaceNoise, GaussianNoise, QuantileChoice)) for noise in noises)
     require(known, "noise that keeps another promise than that to owners")

@@ -12,6 +12,7 @@ most R rows in all. Norms are taken of the worst way to spread it. The passes ha
 | leaves, height h | c rows in each of κ·h levels               | R rows in each of h levels         |
 | extremes       | κ·h entries by 1                             | κ·h entries by 1                   |
 | leaves to choose among | c rows in each of κ groups           | R rows in all                      |
+| weights        | d entries by w(d), d ≤ κ                     | the same, d ≤ R                    |
 """
 
 from __future__ import annotations
@@ -149,6 +150,13 @@ def moves_of_histogram(histogram: Histogram, contribution: Contribution) -> Move
 def moves_of_count(contribution: Contribution) -> Moves:
     """The owners of each group, counted."""
     return Moves.even(groups_of(contribution), 1)
+
+
+def moves_of_weights(weights: tuple[tuple[int, int], ...]) -> Moves:
+    """An owner of any degree adds its weight to so many groups: all norms are the largest over degrees."""
+    total = max(degree * weight for degree, weight in weights)
+    squared = max(degree * weight**2 for degree, weight in weights)
+    return Moves(total, squared, weights[-1][0], weights[0][1])
 
 
 def _furthest(release: Release) -> int:

@@ -38,6 +38,8 @@ SQL = {
     "joint Gaussian": f"{CLAUSE}({GAUSSIAN}) site, AVG(spend, contribution_bounds_per_group => (0, 9)), {COUNT} {BY_SITE}",
     "shared Gaussian": f"{CLAUSE}({GAUSSIAN}) site, COUNT(DISTINCT uid), {TOTAL} {BY_SITE}",
     "Gaussian beside optimal": f"{CLAUSE}({GAUSSIAN}, group_selection_strategy = OPTIMAL) site, {COUNT}, {TOTAL} {BY_SITE}",
+    "weights": f"{CLAUSE}({GAUSSIAN}, group_selection_strategy = WEIGHTED, min_privacy_units_per_group = 4) "
+    f"site, {TOTAL} {BY_SITE}",
     "listed groups": f"{CLAUSE}({BASE}, group_selection_strategy = PUBLIC_GROUPS) vip, COUNT(*), AVG(age) "
     "FROM customers GROUP BY vip",
     "outer-joined groups": f"{CLAUSE}({BASE}, group_selection_strategy = PUBLIC_GROUPS) r.region, {COUNT} FROM regions r "

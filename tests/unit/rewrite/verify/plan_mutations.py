@@ -11,10 +11,18 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.accountants import Loss, plan_loss
-from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, RankTarget, Shift
+from shoal.accounting.events import (
+    GaussianNoise,
+    LaplaceNoise,
+    OptimalSelection,
+    RankTarget,
+    Shift,
+    WeightedSelection,
+)
 from shoal.accounting.neighbours import Neighbours
 from shoal.errors import InternalError, ShoalError
 from shoal.mechanisms.calibrate import threshold_for
+from shoal.mechanisms.selection.weighted import weighted_threshold
 from shoal.params import Bounds
 from shoal.plan import expressions, nodes
 from shoal.plan.expressions import Column, Literal
@@ -222,7 +230,16 @@ def for_one_group(old: Any, _holder: Any, _plan: Any) -> Any:
         return SKIP
     if isinstance(old, OptimalSelection):
         return replace(old, max_groups_per_owner=1)
+    if isinstance(old, WeightedSelection):
+        return replace(
+            old, weights=old.weights[:1], threshold=weighted_threshold(old.noise, old.weights[:1], old.delta)
+        )
     return replace(old, max_groups_per_owner=1, threshold=threshold_for(old.noise, 1, old.delta))
+
+
+def heavier(old: tuple[tuple[int, int], ...], _holder: Any, _plan: Any) -> Any:
+    """Owners in one group weigh as before, owners in several one step more."""
+    return (old[0], *((degree, weight + 1) for degree, weight in old[1:])) if len(old) > 1 else SKIP
 
 
 def another_index(old: int | None, _holder: Any, _plan: Any) -> Any:
@@ -389,6 +406,7 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("Shift", "per_coordinate"): {"half": smaller, "one less": lambda old, _h, _p: old - 1 if old else SKIP},
     ("Shift", "coordinates"): {"half": lambda old, _h, _p: old // 2 or SKIP},
     ("Shift", "entries"): {"none": missing, "fewer": one_less},
+    ("Shift", "length"): {"none": missing, "a little less": lambda old, _h, _p: old - 1 if old else SKIP},
     ("Shift", "neighbours"): {"of a policy": always(Neighbours("policy", "a graph"))},
     ("Neighbours", "name"): {"other": always("policy")},
     ("Neighbours", "canonical"): {"other": always("a graph")},
@@ -416,6 +434,11 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("ThresholdSelection", "max_groups_per_owner"): {"one less": lambda old, _h, _p: old - 1 or SKIP},
     ("ThresholdSelection", "min_owners"): {"more": one_more, "one less": lambda old, _h, _p: old - 1 or SKIP},
     ("ThresholdSelection", "released"): {"flipped": flipped},
+    ("WeightedSelection", "noise"): DRAWN,
+    ("WeightedSelection", "weights"): {"last left out": without_last, "heavier": heavier},
+    ("WeightedSelection", "threshold"): {"one less": one_less, "0": always(0)},
+    ("WeightedSelection", "delta"): {"half": smaller, "more": lambda old, _h, _p: old * 2},
+    ("WeightedSelection", "min_owners"): {"more": one_more, "one less": lambda old, _h, _p: old - 1 or SKIP},
     ("OwnerCount", "argument"): ARGUMENT,
     ("RowCount", "argument"): ARGUMENT,
     ("OwnerSum", "argument"): ARGUMENT,
