@@ -45,7 +45,7 @@ def ceil_to_grid(value: Fraction, grid: Fraction) -> int:
 
 
 def ceil_to_binary_digits(value: Fraction, digits: int) -> Fraction:
-    """The smallest number of so many binary digits that is not below a positive value.
+    """The smallest number of this many binary digits that is not below a positive value.
 
     >>> ceil_to_binary_digits(Fraction(1, 3), 2)
     Fraction(3, 8)

@@ -114,7 +114,7 @@ def percent(level: float) -> str:
 
 
 def many(number: int, thing: str) -> str:
-    """So many of a thing, in words.
+    """This many of a thing, in words.
 
     >>> many(1, "group"), many(2000, "row")
     ('1 group', '2,000 rows')

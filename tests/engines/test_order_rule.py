@@ -161,7 +161,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "limit", "path"), CASES)
 def test_removing_one_owner_moves_nobody_else(sessions, name, limit, path, monkeypatch):
-    # The one who is removed has so many rows that joins would leave them out: here they take part.
+    # The one who is removed has this many rows that joins would leave them out: here they take part.
     monkeypatch.setattr("shoal.engines.duckdb.engine.MAX_JOINED_ROWS", 10**12)
     items, rows = QUERIES[name]
     option, keys, grouped = LIMITS[limit]

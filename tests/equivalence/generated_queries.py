@@ -15,7 +15,7 @@ MANY = 1000
 
 @dataclass(frozen=True)
 class Source:
-    """What stands in FROM, the owner of its rows, and its columns by kind."""
+    """What is in FROM, the owner of its rows, and its columns by kind."""
 
     text: str
     owner: str

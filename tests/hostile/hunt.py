@@ -1,7 +1,7 @@
 """A long hunt, one process, resumed by seed: `python tests/hostile/hunt.py second plan 0 500000 progress.json`.
 
 `plan` asks both neighbours what they refuse, and in what words, and has the engine read every statement; `ask` also runs it.
-Progress and finds are written as JSON every so many statements; the same command goes on where it stopped.
+Progress and finds are written as JSON now and then; the same command goes on where it stopped.
 """
 
 from __future__ import annotations

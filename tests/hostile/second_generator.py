@@ -1,6 +1,6 @@
 """A second generator of statements, built from the top down out of the reference pages, and not from the first one.
 
-A type is picked first, then an expression of it. Forms are dealt: every so many seeds each of them has stood in a query, in
+A type is picked first, then an expression of it. Forms are dealt: after enough seeds each of them was in a query, in
 company that changes from round to round. A seed replays its statement.
 """
 
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Scope:
-    """What stands in FROM: its text, the columns that can be named with their types, the owner."""
+    """What is in FROM: its text, the columns that can be named with their types, the owner."""
 
     text: str
     columns: tuple[tuple[str, str], ...]

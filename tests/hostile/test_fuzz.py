@@ -95,7 +95,7 @@ def tried(world, seed):
 
 
 def judged(world, seed):
-    """The cheap oracles on every query, the dearer ones on every so many."""
+    """The cheap oracles on every query, the dearer ones on every nth."""
     sql = Grammar(seed).query()
     if " WITH POLICY " in sql:
         assert face_of(world.full, sql) == face_of(world.without, sql), "neighbours are told apart under a policy"

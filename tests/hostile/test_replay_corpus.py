@@ -14,7 +14,7 @@ from corpus import ANSWERED, written_out
 from shoal.audit.suite.replay import Neighbours, only_owner, without_owner
 
 EVERY = 18
-"""In CI each data set sees one answered query in so many, another slice for each; at night it sees all of them."""
+"""In CI each data set sees one answered query in this many, another slice for each; at night it sees all of them."""
 
 DATA_SETS = list(nasty_data.DATA_SETS.items())
 

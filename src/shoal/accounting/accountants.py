@@ -95,7 +95,7 @@ class Spent:
 def plan_loss(events: Sequence[Event]) -> Loss:
     """The loss of a finished plan, from its events alone.
 
-    Precondition: each draw of noise that the plan makes stands in `events` once (a threshold that reads a released
+    Precondition: each draw of noise that the plan makes is in `events` once (a threshold that reads a released
     count names that count's noise and does not repeat it). Postcondition: the plan is (Σε, Σδ)-private by basic
     composition, and Σδ′-approximately Σρ-zCDP. Per event:
 

@@ -357,7 +357,7 @@ class Ledger:
             return {name: (amount_of(sums[0]), amount_of(sums[1])) for name, sums in transaction.accounts()}
 
     def spent_by_user(self) -> dict[str, tuple[Fraction, Fraction]]:
-        """Plain sums (Σε, Σδ) of each user's charges, the largest first; '' is no user given."""
+        """Plain sums (Σε, Σδ) of each user's charges, the largest first; '' means that no user was given."""
         return sums_by(self.entries(), lambda entry: (entry.user, entry.epsilon, entry.delta))
 
     def asked_by_promise(self) -> dict[str, tuple[Fraction, Fraction]]:

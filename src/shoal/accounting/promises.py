@@ -129,7 +129,7 @@ def _delta_of_a_group(asked: Loss, times: int) -> Fraction:
 def _sum_of_powers_above(epsilon: Fraction, times: int) -> Fraction:
     """(e^{kε} − 1)/(e^ε − 1) = 1 + e^ε + … + e^{(k−1)ε}, rounded up."""
     if times * epsilon > _LARGEST_EXPONENT:
-        raise _infinite("so many changes at this epsilon leave no delta")
+        raise _infinite("this many changes at this epsilon leave no delta")
     if times * epsilon < Fraction(1, 10**15):
         # e^x − 1 ≤ x + x² for x ≤ 1, and ≥ x.
         return times * (1 + times * epsilon)

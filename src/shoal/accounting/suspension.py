@@ -68,7 +68,7 @@ def suspended() -> ShoalError:
 
 
 def most_bits(charges: int, failures: int = 1) -> float:
-    """What an oracle that fails on demand can tell, rounded up: log₂ of the ways to have at most so many failures.
+    """What an oracle that fails on demand can tell, rounded up: log₂ of the ways to have at most this many failures.
 
     Precondition: `failures` ≥ the number of suspensions that may happen (users, plus lifts). Formula: with N charged
     queries in a known order, what the failures tell is which of them failed: Σ_{j ≤ k} C(N, j) possibilities.

@@ -87,7 +87,7 @@ def read_records(
     rows_per_owner: int = 1,
     entropy: Entropy = SYSTEM,
 ) -> Records:
-    """The rows of a table as positions in the domain; with an owner, at most so many rows of each."""
+    """The rows of a table as positions in the domain; with an owner, at most this many rows of each."""
     columns = check_columns(engine, table, domain, owner)
     kept: list[list[NDArray[np.int64]]] = []
     owners: list[pa.Array] = []
@@ -148,7 +148,7 @@ def _rounded_down(column: pa.Array, low: int, high: int) -> NDArray[np.int64]:
 
 
 def sampled_rows(owners: pa.ChunkedArray, rows_per_owner: int, entropy: Entropy) -> NDArray[np.int64]:
-    """At most so many rows of every owner, each set of rows of an owner equally likely; owners with few keep all of theirs."""
+    """At most this many rows of every owner, each set of rows of an owner equally likely; owners with few keep all of theirs."""
     code = _codes(owners)
     many = (np.bincount(code) > rows_per_owner)[code] if len(code) else np.zeros(0, dtype=bool)
     drawn_from = np.flatnonzero(many)

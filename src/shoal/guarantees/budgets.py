@@ -25,7 +25,7 @@ Kind = Literal["laplace", "gaussian", "geometric"]
 
 WITHOUT_EXTRA = tuple(name for name in RULES if name != "numerical")
 _STEPS_ABOVE = 3
-"""Numbers from a grid may fall a little as counts grow: so many counts above the last one that fits are tried too."""
+"""Numbers from a grid may fall a little as counts grow: this many counts above the last one that fits are tried too."""
 
 
 def how_many(claim: Claim, epsilon: float | Fraction, delta: float | Fraction, rule: str = "best") -> int:
@@ -62,7 +62,7 @@ def _most(claim: Claim, budget: Approximate, rule: str, known: int) -> int:
 
 
 def _fits(claim: Claim, times: int, budget: Approximate, rule: str) -> bool:
-    """Whether so many claims have at most the budget's δ at its ε: one step along the profile, no search."""
+    """Whether this many claims have at most the budget's δ at its ε: one step along the profile, no search."""
     answer = named_rule(rule)((claim * times).counted(), Question(None, exact(budget.epsilon)))
     return isinstance(answer, float) and exact(answer) <= exact(budget.delta)
 
@@ -75,7 +75,7 @@ def noise_for(
     kind: Kind = "laplace",
     sensitivity: float | Fraction = 1,
 ) -> float:
-    """The smallest scale of noise, rounded up, at which so many answers fit (ε, δ).
+    """The smallest scale of noise, rounded up, at which this many answers fit (ε, δ).
 
     Gaussian noise by its exact profile, the others by the best rule that needs no extra, so that the same question has the
     same answer everywhere. The scale that is returned was tried itself.

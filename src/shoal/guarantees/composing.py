@@ -93,7 +93,7 @@ class Composition:
         return _numerical_of(tuple(parts[0].items()), parts[1]).epsilon_at_least(exact(self.delta))
 
     def curve(self, points: int | Iterable[float] = 50, rule: str | None = None) -> list[tuple[float, float]]:
-        """(ε, δ) pairs by the rule of this composition, or another: so many, spaced evenly, or at the ε that are given."""
+        """(ε, δ) pairs by the rule of this composition, or another: this many, spaced evenly, or at the ε that are given."""
         name = rule or self.rule
         answers = named_rule(name)
         if isinstance(points, int):

@@ -17,7 +17,7 @@ from shoal.knowledge.distributions import Distribution, Floats, binomial, sum_of
 from shoal.knowledge.losses import Loss, NoisyCounts, ShiftedCounts, stacked
 
 MOST_CORNERS = 2000
-"""Up to so many others every corner is tried."""
+"""Up to this many others every corner is tried."""
 _MOST_STEPS = 2_000_000  # of taking people out of sums, one value a step
 
 
@@ -182,7 +182,7 @@ def _spread(chances: Floats, most: int) -> tuple[Floats, float]:
 
 
 def _groups(chances: list[float], people: list[int], group: int) -> list[tuple[float, ...]]:
-    """Every group of so many people, told apart by their chances."""
+    """Every group of this many people, told apart by their chances."""
     left = dict(zip(chances, people, strict=True))
     every = combinations_with_replacement(chances, group)
     return [members for members in every if all(members.count(chance) <= left[chance] for chance in set(members))]

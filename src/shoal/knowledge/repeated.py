@@ -26,7 +26,7 @@ _BLANKET_POINTS = 400
 _BEYOND = 1e-50  # δ of the last grid point; counted as an infinite loss
 _RARE = 1e-60  # the chance of a loss that is not kept on the grid
 _LARGEST_EPSILON = 500.0
-_EVERY_MIXTURE = 12  # up to so many releases ups and downs are told apart
+_EVERY_MIXTURE = 12  # up to this many releases ups and downs are told apart
 
 
 Curve = Callable[[float], float]

@@ -21,7 +21,7 @@ _MOST_BYTES = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class PublishedCount:
-    """One row: so many of so many said yes."""
+    """One row: how many of how many said yes."""
 
     name: str
     count: int

@@ -1,6 +1,6 @@
 """What every question can do: name itself, randomise, tally, estimate, and be charged for.
 
-A question is its canonical JSON: weights and parameters stand in it, the client checks them, and everything is read from it.
+A question is its canonical JSON: it holds weights and parameters, the client checks them, and everything is read from it.
 """
 
 from __future__ import annotations
@@ -354,7 +354,7 @@ def wrong_value(sentence: str) -> ShoalError:
 
 
 def different_values(values: Any) -> tuple[list[Any], Any]:
-    """The different values, as Python objects, and which of them stands where."""
+    """The different values, as Python objects, and which of them is where."""
     import pyarrow as pa
 
     try:

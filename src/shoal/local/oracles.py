@@ -429,7 +429,7 @@ def hashing(texts: tuple[str | int, ...], weights: Weights) -> Hashing:
 
 
 def candidates(texts: tuple[str | int, ...], epsilon: Fraction) -> dict[str, Oracle]:
-    """Every oracle that can take so many values, the one that `auto` prefers among equals first."""
+    """Every oracle that can take this many values, the one that `auto` prefers among equals first."""
     weights, count = weights_for(epsilon), len(texts)
     found: dict[str, Oracle] = {}
     if count <= MOST_SUBSET_VALUES:

@@ -1,6 +1,6 @@
 """Questions: what is asked, with which randomiser, and what the reports say.
 
-A question is its canonical JSON: weights and parameters stand in it, the client checks them, and everything here is read from
+A question is its canonical JSON: it holds weights and parameters, the client checks them, and everything here is read from
 it. Its SHA-256 is its name; the first eight digits mark every report.
 
     >>> question = yes_no(epsilon=1.0)

@@ -72,7 +72,7 @@ def at_least(k: Any, n: Any, p: float | Floats) -> Floats:
 
 
 def _fraction(a: Floats, b: Floats, x: Floats) -> Floats:
-    """The continued fraction of I_x(a, b), from the front (Lentz), until every entry stands still."""
+    """The continued fraction of I_x(a, b), from the front (Lentz), until no entry changes."""
     c = np.ones_like(x)
     d = 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
     value = d.copy()

@@ -43,7 +43,7 @@ Certificate = Literal["discrete", "continuous", "zcdp"]
 ROUNDING_VARIANCES = tuple(Fraction(n, 8) for n in (3, 4, 5, 6, 8, 10, 12, 16))
 """τ² to choose from: a larger one rounds more faithfully and leaves less of the variance."""
 SHRINKS_FROM, MOST_SHRUNK = 64, 4
-"""Noise of so many steps may be shrunk later, with bounds that are found, to a quarter at most: certificates are made for that."""
+"""Noise of this many steps may shrink later to a quarter, with bounds that are found: certificates allow for it."""
 NORM_PRECISION = 2e-12
 LAST_STEP, SMALLEST_GAP, MOST_STEPS = 1e-8, 1e-14, 200
 SMALLEST_FLOAT = 5e-324

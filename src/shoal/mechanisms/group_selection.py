@@ -49,7 +49,7 @@ def select(
 
 
 def keep_probability(selection: Selection, owners: int, weight: float | None = None) -> float:
-    """The chance that a group of so many owners is kept; without their weights, that of owners in κ groups each."""
+    """The chance that a group of this many owners is kept; without their weights, that of owners in κ groups each."""
     if owners < selection.min_owners:
         return 0.0
     return rule_of(selection).keep_probability(selection, owners - (selection.min_owners - 1), weight)

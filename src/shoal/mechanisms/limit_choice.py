@@ -92,7 +92,7 @@ def _standing_out(noisy: NDArray[np.float64], scale: float) -> NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class GroupOption:
-    """Step two for one κ: how likely a group of so many owners is shown, and how many it needs for an even chance."""
+    """Step two for one κ: how likely a group of this many owners is shown, and how many it needs for an even chance."""
 
     groups: int
     keep: Callable[[float], float]

@@ -44,7 +44,7 @@ UNSURE = 1e-9
 FLOAT_STEP = 2.0**-52
 EXACT_IN_FLOATS = 2**53
 GROUPS_AT_ONCE, LEAVES_AT_ONCE = 256, 2**19
-"""So many at a time that the memory holds them."""
+"""As many at a time as fit in memory."""
 LARGEST_DENOMINATOR = 10**6
 """Fractions are rounded to such denominators when planning, so that distances stay within 64 bits."""
 
@@ -94,7 +94,7 @@ class Pieces:
 
 
 def doubled_rank(target: RankTarget, rows: Counts) -> Counts:
-    """The rank T of groups with so many rows, in units of 1/2b: integers.
+    """The rank T of groups with this many rows, in units of 1/2b: integers.
 
     >>> from shoal.accounting.events import RankTarget
     >>> doubled_rank(RankTarget(Fraction(1, 4)), np.array([10])), doubled_rank(RankTarget(Fraction(1), 3), np.array([10]))

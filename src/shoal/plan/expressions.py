@@ -39,7 +39,7 @@ def require_alike(*types: Type) -> None:
 def require_condition(*conditions: Expression) -> None:
     """What chooses rows or values is true, false or NULL."""
     if any(c.type.kind not in {Kind.BOOLEAN, Kind.NULL} for c in conditions):
-        raise InternalError("a condition is no truth value")
+        raise InternalError("a condition is not a truth value")
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ class MeasureDefaults:
         return self
 
     def with_rows(self, rows: int) -> Self:  # noqa: ARG002 - most look at one number per owner
-        """The same measure of so many rows of an owner."""
+        """The same measure of this many rows of an owner."""
         return self
 
 
@@ -257,7 +257,7 @@ class RowMoment(MeasureDefaults):
         return replace(self, power=1, centred=True)
 
     def with_rows(self, rows: int) -> Self:
-        """Of so many rows."""
+        """Of this many rows."""
         return replace(self, rows=rows)
 
     def delta(self, steps: Steps | None) -> int:
@@ -281,7 +281,7 @@ class DistinctValues(MeasureDefaults):
     additive = False
 
     def with_rows(self, rows: int) -> Self:
-        """Of so many values."""
+        """Of this many values."""
         return replace(self, values=rows)
 
     def delta(self, steps: Steps | None) -> int:  # noqa: ARG002 - one signature for all measures
@@ -320,7 +320,7 @@ class Leaves(MeasureDefaults):
         return self.rows
 
     def with_rows(self, rows: int) -> Self:
-        """Of so many rows."""
+        """Of this many rows."""
         return replace(self, rows=rows)
 
     @property

@@ -33,7 +33,7 @@ class SamplingKey:
 
     The pick of a group g of owner u is (mixed(a·u + b) | 1)·mixed(Σ mᵢ·gᵢ + d) mod 2⁶², over 62-bit canonical values; the
     smallest picks are kept. Multiplying two keyed numbers gives every owner an order of the groups of their own; mixed(x) =
-    x·(⌊x/2³¹⌋ | 1) mod 2⁶² breaks up numbers that stand in a row, of which the first and the last would be picked too often.
+    x·(⌊x/2³¹⌋ | 1) mod 2⁶² breaks up consecutive numbers, of which the first and the last would be picked too often.
     """
 
     seeds: tuple[int, ...]

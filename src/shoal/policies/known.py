@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shoal.policies.graphs.secret import Pairs, Secret
 
 MOST_CELLS = 16
-"""Up to so many cells the longest cycle is searched; above, the largest component is its upper bound."""
+"""Up to this many cells the longest cycle is searched; above, the largest component is its upper bound."""
 
 
 @dataclass(frozen=True, slots=True)

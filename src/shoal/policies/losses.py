@@ -1,7 +1,7 @@
 """What noisy numbers lose under a promise they were not made for: all families of a release together.
 
 Under another policy: rows per owner · its moves · max over its edges of Σ_i |v_i(x) − v_i(y)|/scale_i. For owners: rows per owner ·
-max over x of Σ_i |v_i(x)|/scale_i. The sum stands inside the maximum, because one edge moves all families of a release at once;
+max over x of Σ_i |v_i(x)|/scale_i. The sum is inside the maximum, because one edge moves all families of a release at once;
 sums of the families' own maxima would be an upper bound, and are used where the values are too many to look at every pair.
 """
 

@@ -305,7 +305,7 @@ def mean_square(table: Table) -> float:
 
 
 def prefixes_at(thresholds: list[int], size: int) -> Prefixes:
-    """The counts below these positions of an attribute of so many values."""
+    """The counts below these positions of an attribute of this many values."""
     above = len(thresholds) - np.searchsorted(np.array(thresholds, dtype=np.int64), np.arange(size), side="right")
     return Prefixes(above.astype(np.int64), len(thresholds))
 

@@ -83,7 +83,7 @@ class Policy:
         return known_counts.moves(self.domain, self.secret, self.cells)
 
     def l1(self, query: Query) -> Fraction:
-        """Moves · max over edges ‖v(x) − v(y)‖₁, exactly; 0 means that the answer is no secret."""
+        """Moves · max over edges ‖v(x) − v(y)‖₁, exactly; 0 means that the answer is not secret."""
         if isinstance(query, Sum):
             return Fraction(self.sum_steps(query))
         table = query.table(self.domain)

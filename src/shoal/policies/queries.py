@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST_RANGES = 10_000
 MOST_BITS = 256
-"""Answers of `linear` have denominators of at most so many binary digits."""
+"""Answers of `linear` have denominators of at most this many binary digits."""
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ def summed_errors(chain: Chain, variance: Variance) -> tuple[float, float]:
 
 
 def mean_range_error(chains: list[Chain], values: int, variance: Variance = discrete_variance) -> float:
-    """The mean variance over all ranges of an attribute of so many values, its lines solved alone."""
+    """The mean variance over all ranges of an attribute of this many values, its lines solved alone."""
     sums = [summed_errors(chain, variance) for chain in chains if chain.line.unknown]
     return sum((values + 1) * each - joint for each, joint in sums) / (values * (values + 1) / 2)
 

@@ -26,7 +26,7 @@ _ROWS_ARE_KEPT = (aggregates.Variance, aggregates.Quantile, aggregates.Quantiles
 
 
 def answer_notes(plan: SelectPlan, groups: int, written: CallsAsWritten) -> tuple[str, ...]:
-    """The notes of one private SELECT whose released table has so many groups."""
+    """The notes of one private SELECT whose released table has this many groups."""
     limits = [_of_owner(plan), *(_of_column(plan, column, written) for column in plan.columns)]
     told = [*limits, *plan.select.notes, _of_selection(plan, groups)]
     return tuple(dict.fromkeys(note for note in told if note))

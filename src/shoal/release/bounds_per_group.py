@@ -98,7 +98,7 @@ def find_bounds(plan: SelectPlan, seen: ExactTotals, kept: NDArray[np.int64], en
 
 
 def _read(release: HistogramRelease, counts: LeafCounts, kept: NDArray[np.int64], entropy: Entropy) -> list[Read]:
-    """A histogram for each kept group, empty bins too; so many groups at a time that dense bins fit the memory."""
+    """A histogram for each kept group, empty bins too; as many groups at a time as fit in memory."""
     bins = release.histogram.bins
     row_of = np.full(max(int(counts.groups.max(initial=-1)), int(kept.max(initial=-1))) + 1, -1, dtype=np.int64)
     row_of[kept] = np.arange(len(kept))

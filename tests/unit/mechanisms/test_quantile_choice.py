@@ -45,7 +45,7 @@ def pieces_of(counts) -> Pieces:
 
 
 def drawn_from(counts, target: RankTarget, scale: Fraction, times: int, seed: int) -> np.ndarray:
-    """How often each leaf is drawn in so many groups that are alike."""
+    """How often each leaf is drawn in this many groups that are alike."""
     leaf = np.flatnonzero(counts)
     group = np.repeat(np.arange(times), len(leaf))
     rows = np.tile(np.asarray(counts)[leaf], times)
@@ -159,7 +159,7 @@ def leaves_of(places) -> tuple[np.ndarray, np.ndarray]:
 
 
 def repeated(leaf, count, choice: QuantileChoice, times: int, seed: int) -> np.ndarray:
-    """The quantiles of so many groups with the same rows."""
+    """The quantiles of this many groups with the same rows."""
     group = np.repeat(np.arange(times), len(leaf))
     fractions = [float(target.fraction) for target in choice.targets]
     rows = np.tile(leaf, times), np.tile(count, times)

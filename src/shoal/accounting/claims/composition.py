@@ -45,7 +45,7 @@ _FEW_DIGITS = Context(prec=34, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
 
 @dataclass(frozen=True)
 class Optimal:
-    """Claims (ε, δ), each so many times: their exact joint profile.
+    """Claims (ε, δ), each this many times: their exact joint profile.
 
     >>> half = Optimal({Fraction(1, 10): 50}, Fraction(0))
     >>> round(half.epsilon_at(Fraction(1, 10**6)), 6)
@@ -200,7 +200,7 @@ def _mean_loss(epsilon: Decimal, times: Decimal) -> Decimal:
 
 @dataclass(frozen=True)
 class RenyiCurve:
-    """Divergences that add up at every order: curves, each so many times, known up to a largest order."""
+    """Divergences that add up at every order: curves, each this many times, known up to a largest order."""
 
     curves: Sequence[tuple[Callable[[Decimal], Decimal], int]]
     largest_order: Fraction | None = None

@@ -52,7 +52,7 @@ def why_not(parts: Mapping[Loss, int]) -> str | None:
 
 @dataclass(frozen=True)
 class Numerical:
-    """Losses, each so many times, and the chance that everything is revealed besides.
+    """Losses, each this many times, and the chance that everything is revealed besides.
 
     >>> fifty = Numerical({Laplace(Fraction(1, 10)): 50}, Fraction(0))
     >>> round(fifty.epsilon_at(Fraction(1, 10**6)), 2)

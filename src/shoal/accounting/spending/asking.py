@@ -88,7 +88,7 @@ def kept_user(user: str | None) -> str:
 
 
 def escaped(text: str, longest: int) -> str:
-    """Printable text of at most so many bytes: no control, bidirectional or terminal characters get through."""
+    """Printable text of at most this many bytes: no control, bidirectional or terminal characters get through."""
     shown = "".join(
         c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text[:longest]
     )

@@ -93,7 +93,7 @@ def spent_of(amounts: Amounts) -> Spent:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What never changes. A budget of '' is no budget: the ledger only adds up. `written` is the format it was made in."""
+    """What never changes. A budget of '' means none: the ledger only adds up. `written` is the format it was made in."""
 
     identity: str
     epsilon: str

@@ -69,7 +69,7 @@ class Hierarchy:
 
     @classmethod
     def order(cls, values: Sequence[Any], sizes: Sequence[int] = (2, 4)) -> Hierarchy:
-        """Values in their order, so many together at each level."""
+        """Values in their order, this many together at each level."""
         return cls(listed.table_of_order([str(text_of(value)) for value in values], tuple(sizes)))
 
     @classmethod

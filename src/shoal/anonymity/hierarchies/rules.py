@@ -260,7 +260,7 @@ class Flat:
 
 @dataclass(frozen=True, slots=True)
 class SortedGroups:
-    """The values of the data in order, so many together at each level."""
+    """The values of the data in order, this many together at each level."""
 
     sizes: tuple[int, ...]
     fixed: None = None

@@ -83,7 +83,7 @@ class Ordered:
     name: str = "ordered"
 
     def by_class(self, held: Held) -> Floats:
-        """Between two values of a class its cumulative share stands still: each stretch is a difference of prefix sums."""
+        """Between two values of a class its cumulative share does not change: each stretch is a difference of prefix sums."""
         present = held.held > 0
         size = int(present.sum())
         if size < 2:

@@ -101,7 +101,7 @@ def read_rows(
 def _places(
     known: Sequence[str], columns: Sequence[str], owner: str | None
 ) -> tuple[list[str], dict[str, int], int | None]:
-    """The columns to read, where each one asked for stands among them, and where the owner does."""
+    """The columns to read, where each one asked for is among them, and where the owner is."""
     names = [find_column(known, name) for name in columns]
     owner_name = None if owner is None else find_column(known, owner)
     wanted = list(dict.fromkeys([*names, *([] if owner_name is None else [owner_name])]))

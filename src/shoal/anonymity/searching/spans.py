@@ -1,6 +1,6 @@
 """The leaves of a column in a line, for local recoding: spans of them, what a span loses, and what it is called.
 
-Numbers and dates stand by value. Categories stand by their labels from the top level down, then by value, so that
+Numbers and dates are ordered by value. Categories are ordered by their labels from the top level down, then by value, so that
 everything under one label is one stretch.
 """
 
@@ -30,7 +30,7 @@ class Line:
     ordered: bool  # numbers and dates: cut anywhere, labelled by their ends
     place: Integers  # of each code
     texts: tuple[str | None, ...]  # of each place
-    leaves_before: Integers  # of each place and the end: leaves that stand before it
+    leaves_before: Integers  # of each place and the end: leaves before it
     labels: tuple[tuple[str | None, ...], ...]  # level → place → label; categories only
 
     @property

@@ -166,7 +166,7 @@ def _looked_up(name: str, keys: list[Key], owners: int, registers: int, epsilon:
 
 
 def _in_registers(hashes: Hashes, owners: int, registers: int) -> Floats:
-    """The ratios of everybody in a HyperLogLog of the first so many."""
+    """The ratios of everybody in a HyperLogLog of the first owners."""
     filled, table = _registers(hashes[:owners], registers), ratio_table(registers, owners)
     buckets, ranks = OwnerBatch(hashes).places(registers.bit_length() - 1)
     ratios: Floats = table[filled[buckets], ranks]

@@ -85,7 +85,7 @@ class _Recorder:
 
 @dataclass
 class _Copies:
-    """An engine that answers about so many copies of every group, each with a number for a key; it asks only once."""
+    """An engine that answers about this many copies of every group, each with a number for a key; it asks only once."""
 
     plan: SelectPlan
     engine: Any
@@ -247,13 +247,13 @@ def group_names(measurement: ExactTotals) -> list[Group]:
 
 
 def copied(measured: ResolvedTotals, copies: int) -> ResolvedTotals:
-    """The exact integers of every group so many times, each copy a group of its own with a number for a key."""
+    """The exact integers of every group this many times, each copy a group of its own with a number for a key."""
     weights = None if measured.weights is None else np.tile(measured.weights, copies)
     return replace(measured, measurement=copied_groups(measured.measurement, copies), weights=weights)
 
 
 def copied_groups(exact: ExactTotals, copies: int) -> ExactTotals:
-    """Every group so many times."""
+    """Every group this many times."""
     size = len(exact.owners)
     keys = pa.table({_COPY.symbol: pa.array(np.arange(copies * size, dtype=np.int64))})
     totals = tuple(

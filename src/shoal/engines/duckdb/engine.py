@@ -346,7 +346,7 @@ class DuckDBEngine:
         return replace(query, input=without_owners(query.input, crowded, scans))
 
     def _most_joined(self, found: Product) -> int:
-        """At most so many rows of one owner come out of a product of tables; counts of data that cannot change are kept."""
+        """At most this many rows of one owner come out of a product of tables; counts of data that cannot change are kept."""
         rows = 1
         for scan in found:
             known = self._most_owned.get(scan.table) if self._ours else None

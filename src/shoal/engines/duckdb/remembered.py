@@ -1,4 +1,4 @@
-"""The last so many things that were found to be in order, with what was found."""
+"""The last this many things that were found to be in order, with what was found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Found = TypeVar("Found")
 
 
 class Remembered(Generic[Key, Found]):
-    """The last so many keys that were asked about; several threads may ask."""
+    """The last this many keys that were asked about; several threads may ask."""
 
     def __init__(self, most: int) -> None:
         self._most = most

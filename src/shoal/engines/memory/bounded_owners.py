@@ -252,7 +252,7 @@ class Bounded:
         return self.segments.sums(self.argument(number).present().astype(np.int64))
 
     def sample(self, number: int, most: int) -> tuple[NDArray[np.int64], Argument]:
-        """At most so many rows of each pair that have a value: the number of their pair, and the argument there."""
+        """At most this many rows of each pair that have a value: the number of their pair, and the argument there."""
         wanted = (number, most)
         if wanted not in self._samples:
             rows = self._with_value(number, first_pairs_only=False)
@@ -285,7 +285,7 @@ class Bounded:
         return pairs[chosen], argument.take(chosen)
 
     def distinct(self, number: int, most: int) -> tuple[NDArray[np.int64], Argument]:
-        """At most so many different values of each pair."""
+        """At most this many different values of each pair."""
         pairs, argument = self._with_value(number, first_pairs_only=False)
         if not len(pairs):
             return pairs, argument

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MOST_GROUP_CODES = 1 << 22
 MOST_OWNER_CODES = 1 << 40
-"""Integers are coded by their distance from the smallest one while there are at most so many codes; else by a dictionary."""
+"""Integers are coded by their distance from the smallest one while there are at most this many codes; else by a dictionary."""
 
 BLOCK_ROWS = 1 << 16
 

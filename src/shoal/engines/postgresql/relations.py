@@ -87,7 +87,7 @@ class Relation:
 
     @property
     def source(self) -> str:
-        """What stands in FROM."""
+        """What is in FROM."""
         if self.kind == "q":
             return f"({self.definition}\n) AS {quoted(self.name)}"
         return f"{quoted(self.schema)}.{quoted(self.name)}"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shoal.plan.totals import SamplingKey, TotalsQuery
 
 BATCH_BYTES = 64 << 20
-"""Rows are written into a table, which spills, whenever so many bytes of them have come."""
+"""Rows are written into a table, which spills, whenever this many bytes of them have come."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,7 +266,7 @@ class BoundOwners:
         return self._first_rows(symbol, self._kept_rows(symbol, first_group_only=first_group_only), 1)
 
     def sampled_values(self, symbol: str, values: int) -> exp.Select:
-        """At most so many different values of an owner in a group, from the groups that were kept."""
+        """At most this many different values of an owner in a group, from the groups that were kept."""
         different = self.compiler.subquery(self._kept_rows(symbol).distinct())
         return self._first_picks(
             symbol, select([exp.Star(), aliased(exp.Literal.number(1), "dup_")], different), values
@@ -293,7 +293,7 @@ class BoundOwners:
         return joined.where(not_null(column(symbol, "r")))
 
     def _first_rows(self, symbol: str, rows: exp.Select, limit: int) -> exp.Select:
-        """So many rows of every owner and group, equal ones told apart by numbers."""
+        """This many rows of every owner and group, equal ones told apart by numbers."""
         number = aliased(self._numbered([OWNER, *self.keys, symbol], []), "dup_")
         return self._first_picks(symbol, select([exp.Star(), number], self.compiler.subquery(rows)), limit)
 

@@ -1,6 +1,6 @@
 """Exact discrete noise: the one door to every random number that protects anybody.
 
-Two sources stand behind it. Batches of at most `VETTED_BATCH` draws come from OpenDP's vetted samplers; larger
+It has two sources. Batches of at most `VETTED_BATCH` draws come from OpenDP's vetted samplers; larger
 batches, scales that a 64-bit draw or a binary float cannot hold, and seeded tests come from the vectorised sampler in
 `inversion` and `rejection`, which is exact by the proofs written there. Both are tested against the closed form and
 against each other.

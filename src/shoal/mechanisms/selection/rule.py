@@ -62,7 +62,7 @@ class Rule(Protocol):
         """Whether a selection is one of this rule."""
 
     def apart(self, max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction) -> SelectionApart:
-        """The rule with (ε, δ) of its own, for owners in at most so many groups."""
+        """The rule with (ε, δ) of its own, for owners in at most this many groups."""
 
     def draw(
         self,

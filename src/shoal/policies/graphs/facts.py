@@ -1,4 +1,4 @@
-"""Graphs that hide facts: the whole value, or any so many attributes of it."""
+"""Graphs that hide facts: the whole value, or a number of its attributes, any of them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Full(Secret):
 
 @dataclass(frozen=True, slots=True)
 class Attributes(Secret):
-    """Pairs that differ in at most `count` attributes: any so many facts of one record are hidden."""
+    """Pairs that differ in at most `count` attributes: any such number of facts of one record is hidden."""
 
     count: int
     kind = "attributes"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from shoal.policies.policy import Policy
 
 MOST_SEARCHED = 1 << 12
-"""A domain of so many values may be searched value by value."""
+"""A domain of this many values may be searched value by value."""
 
 
 def hops(rule: Policy, x: Positions, y: Positions) -> int | float:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BELIEVED, FEARED_FIRST = 0.3, 0.5
 SQUARED = 2
-"""So many bins count in the mean square: further out it would grow with every bin that is merely feared."""
+"""This many bins count in the mean square: further out it would grow with every bin that is merely feared."""
 TWO_SIDED = 0.9
 """The level whose quantile the noise exceeds, to one side, once in twenty."""
 

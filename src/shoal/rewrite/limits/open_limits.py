@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PRIOR_GROUPS, PRIOR_ROWS, PRIOR_VALUES = 5, 5, 8
 FEW_GROUPS = 10
-"""Up to so many possible groups, an owner counts in all of them where nothing can be found."""
+"""Up to this many possible groups, an owner counts in all of them where nothing can be found."""
 
 
 def open_limits(select: PrivateSelect, cap: int | None, *, one_row: bool = False) -> tuple[Sought, ...]:

@@ -62,12 +62,12 @@ class Moves:
 
     @classmethod
     def even(cls, entries: int, each: int) -> Moves:
-        """At most so many entries, by so much each."""
+        """At most this many entries, each by this much."""
         return cls(entries * each, entries * each**2, entries, each) if each else cls(0, 0, 0, 0)
 
     @classmethod
     def spread(cls, cells: int, rows: int, each: int) -> Moves:
-        """In each of so many cells rows of size `each`, all in one entry or every one in another."""
+        """In each of this many cells rows of size `each`, all in one entry or every one in another."""
         together = rows * each
         return cls(cells * together, cells * together**2, cells * rows, together) if each else cls(0, 0, 0, 0)
 
@@ -153,7 +153,7 @@ def moves_of_count(contribution: Contribution) -> Moves:
 
 
 def moves_of_weights(weights: tuple[tuple[int, int], ...]) -> Moves:
-    """An owner of any degree adds its weight to so many groups: all norms are the largest over degrees."""
+    """An owner of any degree adds its weight to this many groups: all norms are the largest over degrees."""
     total = max(degree * weight for degree, weight in weights)
     squared = max(degree * weight**2 for degree, weight in weights)
     return Moves(total, squared, weights[-1][0], weights[0][1])

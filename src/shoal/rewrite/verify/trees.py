@@ -117,6 +117,6 @@ def check_symbols(part: Part) -> None:
 
 
 def check_names(values: Iterable[Expression], in_sight: frozenset[str]) -> None:
-    """Every column that is read is offered by something in sight."""
+    """Every column that is read is offered by something in scope."""
     read = {value.symbol for value in values if isinstance(value, Column)}
     require(read <= in_sight, "a column is read that nothing below offers")

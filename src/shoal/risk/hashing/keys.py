@@ -89,7 +89,7 @@ def as_key(key: KeyLike) -> Key:
 
 
 def warn_unkeyed(what: str) -> None:
-    """Say that a sketch stands open to whoever holds it."""
+    """Say that a sketch is open to whoever holds it."""
     warnings.warn(
         f"{what}: whoever holds it can test any guess of a value or of an owner against it. Give a secret key.",
         UnkeyedSketchWarning,

@@ -72,7 +72,7 @@ class Pair:
     score: float
     grade: Grade
     links_identified: bool  # one side is identified, the other pseudonymous
-    set_aside: str | None  # why the pair is no evidence, if it is not
+    set_aside: str | None  # why the pair is not evidence, where it is not
 
     @property
     def reason(self) -> str:

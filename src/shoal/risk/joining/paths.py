@@ -74,7 +74,7 @@ class LinkGraph:
         return [path for path in paths if path is not None]
 
     def groups(self) -> list[list[str]]:
-        """The datasets that hang together, the largest group first; those that stand alone are not listed."""
+        """The datasets that hang together, the largest group first; those that are alone are not listed."""
         left, groups = set(range(len(self.datasets))), []
         while left:
             group, edge = set[int](), {min(left)}

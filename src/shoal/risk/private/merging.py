@@ -60,7 +60,7 @@ class Flips:
         return high, -max(self.zero * other.one, self.one * other.zero)
 
     def merged(self, times: int) -> Flips:
-        """The flips of so many sketches with these flips, merged."""
+        """The flips of this many sketches with these flips, merged."""
         return Flips(self.keep, -self.keep * math.expm1(-times * math.log(self.zero)))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Whether an aggregate (no window) stands in an expression, outside subqueries."""
+    """Whether an aggregate (not a window) is in an expression, outside subqueries."""
     stack = [node]
     while stack:
         current = stack.pop()
@@ -28,7 +28,7 @@ def has_aggregate(node: exp.Expr) -> bool:
             continue
         call = function_call(current)
         if call is not None and call.over is not None:
-            # The function of a window is no aggregate; what it is applied to may contain one.
+            # The function of a window is not an aggregate; what it is applied to may contain one.
             stack.extend([*call.arguments, *(p for p in call.over.iter_expressions() if p is not call.over.this)])
             continue
         if call is not None and is_aggregate(call):
@@ -126,7 +126,7 @@ class KeyResolver:
         if isinstance(node, (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)):
             raise ShoalError(
                 "E_GROUPING",
-                "Several values in parentheses, ROLLUP, CUBE and GROUPING SETS stand side by side in GROUP BY, not inside.",
+                "Several values in parentheses, ROLLUP, CUBE and GROUPING SETS go side by side in GROUP BY, not inside each other.",
                 hint="Write GROUP BY ROLLUP (a, b), or GROUP BY a, b.",
                 position=position_of(node),
             )
@@ -154,7 +154,7 @@ class GroupedBinder(ExpressionBinder):
         self.inputs_first = False
 
     def name(self, alias: str, value: Expression) -> None:
-        """What stands before in the SELECT list can be spoken of by its name; the first of a name is meant."""
+        """What comes earlier in the SELECT list can be referred to by its name; the first of a name is meant."""
         self.aliases.setdefault(fold(alias), value)
 
     def bind(self, node: exp.Expr) -> Expression:

@@ -1,4 +1,4 @@
-"""What a statement is bound in: names in sight, the symbols they stand for, and what all its parts share."""
+"""What a statement is bound in: names in scope, the symbols they stand for, and what all its parts share."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ class ExpressionBinder:
             raise ShoalError(
                 "E_AGG_NOT_DP",
                 f"The aggregate {call.name} is not allowed here.",
-                hint="Aggregates stand in the SELECT list, in HAVING or in ORDER BY, not in WHERE, GROUP BY or another aggregate.",
+                hint="Aggregates belong in the SELECT list, HAVING or ORDER BY, not in WHERE, GROUP BY or another aggregate.",
                 position=call.position,
             )
         refuse_extras(call)
@@ -258,7 +258,7 @@ class ExpressionBinder:
         return self.bind(node)
 
     def window(self, call: FunctionCall) -> Expression:
-        """A window function over the rows in sight."""
+        """A window function over the rows in scope."""
         over = call.over
         if over is None:
             raise InternalError("a window function without its window")
@@ -275,7 +275,7 @@ class ExpressionBinder:
         return WindowCall(name, arguments, partition, order, frame, type_, call.position)
 
     def without_ties(self, order: tuple[Order, ...]) -> tuple[Order, ...]:
-        """An order in which all columns in sight decide at the end, so that physical order never does."""
+        """An order in which all columns in scope decide at the end, so that physical order never does."""
         usable = [f for f in self.fields_in_sight() if f.type.kind is not Kind.UNSUPPORTED]
         return (*order, *(Order(Column(f.symbol, f.type)) for f in usable)) if order else order
 
@@ -395,7 +395,7 @@ def in_relation(value: Expression, relation: Node, position: Position) -> InRela
 
 
 def _unit_in_words(call: FunctionCall) -> Literal | None:
-    """The unit at the end of a call, as BigQuery writes it: MONTH, WEEK(MONDAY). It is no column, even if there is one."""
+    """The unit at the end of a call, as BigQuery writes it: MONTH, WEEK(MONDAY). It is not a column, even if there is one."""
     if len(call.arguments) < 2 or (isinstance(call.arguments[0], exp.Literal) and call.arguments[0].is_string):
         return None
     word = _bare_word(call.arguments[-1])

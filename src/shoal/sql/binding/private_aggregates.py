@@ -310,7 +310,7 @@ def _named(call: FunctionCall, spelling: Spelling) -> dict[str, Constant]:
 
 
 def _as_number(type_: Type) -> str:
-    """What to write instead of a value that is no number."""
+    """What to write instead of a value that is not a number."""
     if type_.kind in {Kind.DATE, Kind.TIMESTAMP}:
         return "Count days: DATE_DIFF('day', DATE '2025-01-01', x)."
     return "Count rows where it holds: COUNTIF(x)." if type_.kind is Kind.BOOLEAN else "Cast it, or use CASE."

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_PUBLIC_GROUPS = 1_000_000
 SHORT_LIST = 100
-"""Up to so many groups of public tables appear in plain SQL, wherever the rows are: a person reads them all."""
+"""Up to this many groups of public tables appear in plain SQL, wherever the rows are: a person reads them all."""
 
 
 def outer_joined(binder: Binder, node: Node, keys: Keys) -> tuple[Node, Node] | None:

@@ -179,7 +179,7 @@ class RowsBinder:
         return [ordered(grouped, item, outputs) for item in clause.expressions]
 
     def _shown(self, order: Order, outputs: list[tuple[str, Expression]], fields: tuple[Field, ...]) -> Order:
-        """Behind DISTINCT nothing is in sight but what it shows."""
+        """Behind DISTINCT nothing is in scope but what it shows."""
         for field, (_, value) in zip(fields, outputs, strict=True):
             if value == order.value:
                 return replace(order, value=Column(field.symbol, field.type))

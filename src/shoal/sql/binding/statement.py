@@ -1,6 +1,6 @@
 """Parsed query + catalog → relational nodes. Names become symbols here; nothing after this looks a name up.
 
-A SELECT with the privacy clause becomes a `PrivateSelect`; what stands around it is a public relation over its stored rows.
+A SELECT with the privacy clause becomes a `PrivateSelect`; what is around it is a public relation over its stored rows.
 Ownership is not judged here (`rewrite/check_ownership` does), only which SELECT is private.
 """
 
@@ -121,7 +121,7 @@ class Binder:
         return self.project(node, [(n, Column(f.symbol, f.type)) for n, f in zip(names, visible, strict=True)])
 
     def project(self, node: Node, items: list[tuple[str, Expression]]) -> nodes.Project:
-        """Named columns over a relation; an interval is no column of its own."""
+        """Named columns over a relation; an interval is not a column of its own."""
         for name, value in items:
             if value.type.kind is Kind.INTERVAL:
                 raise ShoalError(
@@ -181,7 +181,7 @@ class Binder:
         return with_tail(self, tree, node, [], scope, tables)
 
     def _refuse_misplaced_owners(self, left: Node, right: Node, position: tuple[int, int] | None) -> None:
-        """Owners that stand at different places are the reason, where types differ because of it."""
+        """Owners in different places are the reason, where types differ because of it."""
         pairs = zip(left.fields, right.fields, strict=True)
         together = any(all(self._is_owner(f) for f in pair) for pair in pairs)
         if (is_owned(left) or is_owned(right)) and not together:
@@ -247,7 +247,7 @@ class Binder:
         if tree.args.get("qualify") is not None or tree.args.get("distinct") is not None:
             raise ShoalError(
                 "E_UNSUPPORTED",
-                "QUALIFY and DISTINCT do not stand beside several groupings.",
+                "QUALIFY and DISTINCT cannot be combined with several groupings.",
                 hint="Filter in an outer query.",
                 position=position_of(tree),
             )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _INTRODUCTION = """\
 # Functions
 
-These functions, operators, aggregates and window functions may stand in a query; everything else is refused with
+These functions, operators, aggregates and window functions can appear in a query; everything else is refused with
 `E_FUNCTION_NOT_ALLOWED` before any data is read: random numbers, settings, files, user-defined functions, anything that
 the engine knows and this page does not.
 

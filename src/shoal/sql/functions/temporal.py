@@ -292,7 +292,7 @@ def _over(
 
 
 def _since_1970(name: str, steps: int, meaning: str, aliases: tuple[str, ...] = ()) -> Function:
-    """Whole steps of so many microseconds since 1970, rounded down."""
+    """Whole steps of this many microseconds since 1970, rounded down."""
 
     def form(value: exp.Expr) -> exp.Expr:
         exact = builtin("epoch_us", calendar_timestamp(value))

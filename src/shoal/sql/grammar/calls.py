@@ -181,7 +181,7 @@ class CallGrammar(Cursor):
         return exp.Window(this=node, **self.wrapped(self.window_specification))
 
     def window_specification(self) -> dict[str, object]:
-        """What stands between the parentheses of OVER (…)."""
+        """What is between the parentheses of OVER (…)."""
         if self.token.kind is Kind.NAME or (
             self.token.kind is Kind.WORD and not self.at_any({"PARTITION", "ORDER", "ROWS", "RANGE", "GROUPS"})
         ):

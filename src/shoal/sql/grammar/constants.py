@@ -35,7 +35,7 @@ class Constant:
 
     `value` is an int for 3, an exact Fraction for 0.1 and 1e-6, a str for 'x' (STRING) and LAPLACE (WORD), a bool,
     None for NULL, a tuple of constants for (0, 100), a tuple of the one inner constant for DATE '2026-01-01' (TYPED,
-    `type_name` DATE). OTHER is whatever is no constant, or no number that can be held: its value is None.
+    `type_name` DATE). OTHER is whatever is not a constant, or not a number that can be held: its value is None.
     """
 
     kind: ConstantKind

@@ -80,13 +80,13 @@ class Cursor:
         return found
 
     def deeper(self, levels: int = 1) -> None:
-        """Enter so many levels of nesting (negative: leave them)."""
+        """Enter this many levels of nesting (negative: leave them)."""
         self.depth += levels
         if self.depth > MAX_NESTING:
             too_deep(self.source.sql, self.token.start)
 
     def chained(self, node: Marked, links: int, start: Token) -> Marked:
-        """The node that has so many operators of one chain below it, marked; a chain too long for any tree ends here."""
+        """The node that has this many operators of one chain below it, marked; a chain too long for any tree ends here."""
         if links > MAX_TREE_DEPTH:
             too_tall(self.source.sql, start.start)
         return self.mark(node, start)
@@ -115,7 +115,7 @@ class Cursor:
         return kind is Kind.NAME or (kind is Kind.WORD and key not in RESERVED and key not in OUTSIDE_THE_LANGUAGE)
 
     def unexpected(self, expected: str) -> NoReturn:
-        """Refuse the next token: with the reason where it is known, else by naming what could stand there."""
+        """Refuse the next token: with the reason where it is known, else by naming what could come there."""
         token = self.token
         if token.key in OUTSIDE_THE_LANGUAGE:
             self.fail(*OUTSIDE_THE_LANGUAGE[token.key])

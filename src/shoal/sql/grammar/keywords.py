@@ -19,7 +19,7 @@ BEFORE_A_QUOTE = _words("""
     AND AS BETWEEN BY CASE DATE DATETIME DECIMAL DISTINCT ELSE ESCAPE FROM ILIKE IN INTERVAL IS JOIN LIKE NOT NUMERIC
     ON OR SELECT THEN TIME TIMESTAMP TIMESTAMPTZ WHEN WHERE
 """)
-"""Words that may stand right before a quote; any other would be a string prefix (E'…', N'…', X'…')."""
+"""Words that may come right before a quote; any other would be a string prefix (E'…', N'…', X'…')."""
 
 QUERY_WORDS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "FROM"})
 """Words a query may begin with (FROM only to be told what to write instead)."""

@@ -73,7 +73,7 @@ def _constant(value: Any) -> str:
             return "TRUE" if value else "FALSE"
         case str():
             if value.endswith("\\") or "\\'" in value:
-                raise _wrong("A text with a backslash at its end, or before a quote, is no parameter.")
+                raise _wrong("A text with a backslash at its end, or before a quote, cannot be a parameter.")
             return "'" + value.replace("'", "''") + "'"
         case dt.datetime():
             utc = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value

@@ -1,7 +1,7 @@
 """The grammar of queries: WITH, SELECT, the privacy clause, FROM and its joins, set operations, ORDER BY and LIMIT.
 
 A query becomes a Select, Union, Intersect or Except, never anything else: parentheses around it vanish, VALUES and
-TABLE become a SELECT of everything. What stands in FROM is a Table (its `this` an Anonymous for a table function), a
+TABLE become a SELECT of everything. What is in FROM is a Table (its `this` an Anonymous for a table function), a
 Subquery, Values, a Lateral, or, for joins in parentheses, a Paren around a From with `joins` of its own. Windows
 named in WINDOW are put where they are used.
 """
@@ -380,7 +380,7 @@ class QueryGrammar(RelationGrammar):
                 return found
 
     def _resolve_windows(self, select: exp.Select, windows: dict[str, exp.Window]) -> None:
-        """Put each named window where the name stands; those of inner queries are gone already."""
+        """Put each named window where its name is; those of inner queries are gone already."""
         copied = 0
         for window in list(select.find_all(exp.Window)):
             name = window.args.get("alias")

@@ -32,7 +32,7 @@ _JOINS: dict[str, dict[str, str]] = {
 
 
 class RelationGrammar(ExpressionGrammar):
-    """Everything that may stand in FROM."""
+    """Everything that can appear in FROM."""
 
     def from_clause(self) -> tuple[exp.From, list[exp.Join]]:
         """What follows FROM."""

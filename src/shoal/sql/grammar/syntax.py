@@ -61,7 +61,7 @@ def privacy_clause(select: exp.Expr) -> PrivacyClause | None:
 
 
 def function_call(node: exp.Expr) -> FunctionCall | None:
-    """The call that a node is, with everything attached to it; None for what is no call.
+    """The call that a node is, with everything attached to it; None for what is not a call.
 
     >>> from shoal.sql.parse import parse
     >>> tree = parse("SELECT Sum(DISTINCT x, epsilon => 0.5) FILTER (WHERE y) FROM t").tree

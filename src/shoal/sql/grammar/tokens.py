@@ -140,7 +140,7 @@ def check_size(sql: str) -> None:
 
 
 def first_word(sql: str) -> tuple[str, int] | None:
-    """The first word after spaces and comments, in capitals, and where it stands; None where no word comes first."""
+    """The first word after spaces and comments, in capitals, and where it is; None where no word comes first."""
     start = _SKIPPED.match(sql)
     found = _FIRST_WORD.match(sql, start.end() if start else 0)
     return (found.group().upper(), found.start()) if found else None

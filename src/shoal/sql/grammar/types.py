@@ -26,7 +26,7 @@ DATA_TYPES: dict[str, exp.DType] = {
 TYPES_OF_LITERALS = frozenset(
     {"DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME", "DECIMAL", "NUMERIC", "BIGNUMERIC"}
 )
-"""Types that may stand before a string: DATE '2026-01-01'."""
+"""Types that may come before a string: DATE '2026-01-01'."""
 
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
 UNITS_OF_TIME = {name: unit for unit in _UNITS for name in (unit, f"{unit}S")}

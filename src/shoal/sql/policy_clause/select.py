@@ -118,7 +118,7 @@ def _check_columns(table: Table, chosen: TablePolicy, schemas: Mapping[str, tupl
         if found is None or found.kind not in fits:
             raise ShoalError(
                 "E_CATALOG",
-                f"The attribute {attribute.name!r} of the policy {chosen.rule.name!r} is no column of {table.name!r} "
+                f"The attribute {attribute.name!r} of the policy {chosen.rule.name!r} is not a column of {table.name!r} "
                 "with values of that type.",
                 hint="The attributes of a policy's domain are columns of its table.",
             )

@@ -21,7 +21,7 @@ OWNERS, GROUPS = 2000, 6
 
 
 def tables(owners=OWNERS, rows=2):
-    """Every owner has so many rows in each of three groups of six."""
+    """Every owner has this many rows in each of three groups of six."""
     uid, turn, _ = np.meshgrid(np.arange(owners), np.arange(3), np.arange(rows), indexing="ij")
     uid, turn = uid.ravel(), turn.ravel()
     place = (uid + turn) % GROUPS

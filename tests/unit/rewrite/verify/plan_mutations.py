@@ -594,7 +594,7 @@ def is_private(node: Any) -> bool:
 
 
 def mutants(plan: StatementPlan, most: int = 2) -> Iterator[Mutant]:
-    """The plan with every field changed in every way, at most so many times for each way."""
+    """The plan with every field changed in every way, at most this many times for each way."""
     made: dict[tuple[str, str, str, bool], int] = {}
     for holder in list(everything(plan)):
         for field in fields_of(holder):

@@ -35,7 +35,7 @@ class FromBinder:
         self._tables = tables
 
     def bound(self, tree: exp.Select) -> Node:
-        """What stands in FROM; without one, a single row of nothing."""
+        """What is in FROM; without one, a single row of nothing."""
         clause = tree.args.get("from_")
         if clause is None:
             return nodes.Values(((1,),), (Field("", self._binder.context.symbols.field("", INTEGER).symbol, INTEGER),))

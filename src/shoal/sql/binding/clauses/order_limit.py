@@ -79,7 +79,7 @@ def with_tail(
 ) -> Node:
     """ORDER BY, LIMIT and OFFSET; sort keys that are not shown are carried and dropped again."""
     if not items:
-        # DISTINCT and set operations leave nothing in sight but what they show.
+        # DISTINCT and set operations leave nothing in scope but what they show.
         items = [(f.name, Column(f.symbol, f.type)) for f in node.fields]
         scope = Scope([Relation("", node.fields)], parent=scope.parent)
         projected: Node = node
