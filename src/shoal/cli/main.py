@@ -26,7 +26,7 @@ from shoal.cli.lookup.functions import functions
 from shoal.cli.lookup.help import help_
 from shoal.cli.output import as_json, reason_of
 from shoal.cli.query import query
-from shoal.cli.serving import service
+from shoal.cli.serving import upkeep
 from shoal.cli.serving.serve import serve
 from shoal.cli.serving.tune import tune
 from shoal.cli.theory import definitions
@@ -51,7 +51,7 @@ app = typer.Typer(
 _QUERIES, _TOOLS, _CALCULATORS, _REFERENCE = "Private queries", "Other tools", "Calculators (read no data)", "Reference"
 for verb in (demo, init, tables, query, shell, explain, budget, serve, tune):
     app.command(rich_help_panel=_QUERIES)(verb)
-app.add_typer(service.app, rich_help_panel=_QUERIES)
+app.add_typer(upkeep.app, rich_help_panel=_QUERIES)
 app.command(rich_help_panel=_TOOLS)(audit)
 for verbs in (risk.app, anonymity.app, knowledge.app, local.app, attack.app):
     app.add_typer(verbs, rich_help_panel=_TOOLS)

@@ -73,7 +73,9 @@ def put(rows: Rows, grant: Grant) -> None:
     texts = ("", "") if grant.budget is None else (str(grant.budget.epsilon), str(grant.budget.delta))
     limits = ("" if limit is None else str(limit) for limit in (grant.max_epsilon, grant.approve_above))
     rows.run(
-        "INSERT OR REPLACE INTO allowances VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO allowances VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (dataset, whom, per) DO UPDATE SET"
+        " epsilon = excluded.epsilon, delta = excluded.delta, max_epsilon = excluded.max_epsilon,"
+        " approve_above = excluded.approve_above, created = excluded.created",
         *(grant.dataset, grant.to, grant.per, *texts, *limits, rows.now()),
     )
 

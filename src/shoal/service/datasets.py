@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from shoal.accounting.ledger import Ledger
+from shoal.accounting.spending.opening import open_store as open_ledger_store
 from shoal.catalog import Catalog
 from shoal.engines.sources import open_source
 from shoal.errors import ShoalError
@@ -59,9 +61,8 @@ class NewDataSet:
 class DataSets:
     """The data sets of a service, opened when first asked and again after a refresh."""
 
-    def __init__(self, store: Store, home: Path) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._home = home
         self._open: dict[str, DataSet] = {}
         self._ledgers: dict[str, Ledger] = {}
         self._lock = threading.RLock()
@@ -106,11 +107,14 @@ class DataSets:
                 f"Owners of the kind '{shared}' have the ledger '{taken[shared]}'; a second one would be a second budget.",
                 hint=f"Use it: --ledger {taken[shared]}. If these are other people, say --new-people.",
             )
-        place = self._home / "ledgers" / f"{name}.db"
-        place.parent.mkdir(mode=0o700, exist_ok=True)
-        if not place.exists():
-            Ledger.create(place, new.budget, new.accountant)
-        rows.run("INSERT INTO ledgers VALUES (?, ?, ?)", name, str(place), json.dumps(kinds))
+        place = self._store.new_ledger(name)
+        address = self._store.ledger_address(place)
+        made = Ledger.create_or_open(address, new.budget, new.accountant)
+        if made.budget != new.budget or made.accountant != new.accountant or made.entries():
+            raise ShoalError(
+                "E_LEDGER", f"There is a ledger '{name}' already, and it is another one.", hint="Use --ledger."
+            )
+        rows.run("INSERT INTO ledgers VALUES (?, ?, ?)", name, place, json.dumps(kinds))
         return name
 
     def refresh(self, rows: Rows, name: str) -> None:
@@ -155,6 +159,16 @@ class DataSets:
         share = bool(service.get("share_answers", True))
         return DataSet(row["name"], row["unit"], row["version"], row["ledger"], ledger, catalog, session, share)
 
+    def confirm_unspent(self) -> None:
+        """The log is whole and has no charge of these ledgers: after a failover they are opened as they began."""
+        with self._store.reading() as rows:
+            names = rows.all("SELECT name, place FROM ledgers WHERE name NOT IN (SELECT ledger FROM logged_charges)")
+        for row in names:
+            address = self._store.ledger_address(row["place"])
+            with open_ledger_store(address, "whole").reading() as transaction:
+                first = (0, transaction.header().hash)
+            self._ledgers[row["name"]] = Ledger.open(address, first)
+
     def ledger(self, name: str) -> Ledger:
         """An open ledger; one that lacks a charge of the log is refused."""
         with self._lock:
@@ -165,7 +179,7 @@ class DataSets:
                         "SELECT charge, anchor FROM logged_charges WHERE ledger = ? ORDER BY charge DESC LIMIT 1", name
                     )
                 noted = None if last is None else (int(last["charge"]), str(last["anchor"]))
-                self._ledgers[name] = Ledger.open(found["place"], noted)
+                self._ledgers[name] = Ledger.open(self._store.ledger_address(found["place"]), noted)
             return self._ledgers[name]
 
     def ledgers(self) -> dict[str, Ledger]:
@@ -180,6 +194,7 @@ class DataSets:
             for opened in self._open.values():
                 opened.session.close()
             self._open.clear()
+            self._ledgers.clear()
 
 
 def read_catalog(text: str) -> tuple[Catalog, dict[str, Any]]:
@@ -204,4 +219,14 @@ def _read_text(path: str) -> str:
 
 
 def _absolute(source: str) -> str:
-    return source if "://" in source else str(Path(source).absolute())
+    """A source as it is written down: a whole path, an address without a password."""
+    if "://" not in source:
+        return str(Path(source).absolute())
+    parts = urlsplit(source)
+    if parts.password is not None or "password=" in parts.query.lower():
+        raise ShoalError(
+            "E_USAGE",
+            "The address of a source is written down, and has no password in it.",
+            hint="Leave the password to ~/.pgpass or PGPASSWORD.",
+        )
+    return source

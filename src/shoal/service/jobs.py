@@ -123,12 +123,12 @@ def require_room(rows: Rows, person: str) -> None:
 
 def leader_of(rows: Rows, job: Job, *, shared: bool) -> str:
     """A job that asks the same and has not ended: its answer will do for both."""
-    found = rows.one(
-        "SELECT id FROM jobs WHERE fingerprint = ? AND state IN ('waiting', 'running') AND leader = '' AND dataset = ?"
-        " AND json_extract(question, '$.fresh') = 0 AND (? OR person = ?) ORDER BY number LIMIT 1",
+    found = rows.all(
+        "SELECT id, question FROM jobs WHERE fingerprint = ? AND state IN ('waiting', 'running') AND leader = ''"
+        " AND dataset = ? AND (? OR person = ?) ORDER BY number",
         *(job.fingerprint, job.dataset, shared, job.person),
     )
-    return "" if found is None else str(found["id"])
+    return next((str(row["id"]) for row in found if not json.loads(row["question"])["fresh"]), "")
 
 
 def position(rows: Rows, job: Job) -> int | None:
@@ -201,8 +201,8 @@ def promote(rows: Rows, identifier: str) -> None:
 def released(rows: Rows, dataset: DataSet, caller: Caller, fingerprint: str) -> str | None:
     """An answer that was released under this fingerprint and is still kept."""
     found = rows.one(
-        "SELECT id, ledger, charge, free FROM answers WHERE fingerprint = ? AND dataset = ? AND (? OR person = ?)"
-        " ORDER BY created LIMIT 1",
+        "SELECT id FROM answers WHERE fingerprint = ? AND dataset = ? AND (? OR person = ?)"
+        " AND created >= (SELECT kept_since FROM identity) ORDER BY created, id LIMIT 1",
         *(fingerprint, dataset.name, dataset.share_answers, caller.name),
     )
     return None if found is None else str(found["id"])

@@ -76,7 +76,7 @@ def write(
     text = canonical(line)
     rows.run("INSERT INTO log VALUES (?, ?, ?)", n + 1, text, next_hash(before, text))
     if ledger is not None and charge is not None:
-        rows.run("INSERT OR IGNORE INTO logged_charges VALUES (?, ?, ?)", ledger, *charge)
+        rows.run("INSERT INTO logged_charges VALUES (?, ?, ?) ON CONFLICT DO NOTHING", ledger, *charge)
 
 
 def _identity(rows: Rows) -> str:
@@ -87,7 +87,7 @@ def count(rows: Rows, person: str, what: str, times: int = 1) -> int:
     """How often a person did this in this hour, these times included."""
     hour = rows.now()[:13]
     rows.run(
-        "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT (person, hour, what) DO UPDATE SET number = number + ?",
+        "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT (person, hour, what) DO UPDATE SET number = counts.number + ?",
         *(person, hour, what, times, times),
     )
     found = rows.one("SELECT number FROM counts WHERE person = ? AND hour = ? AND what = ?", person, hour, what)

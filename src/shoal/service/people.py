@@ -162,7 +162,7 @@ class People:
         with self._store.reading() as rows:
             found = rows.all(
                 "SELECT id, person, scope, datasets, created, expires FROM tokens"
-                " WHERE revoked = '' AND expires > ? AND (? IS NULL OR person = ?) ORDER BY created, id",
+                " WHERE revoked = '' AND expires > ? AND (CAST(? AS TEXT) IS NULL OR person = ?) ORDER BY created, id",
                 *(rows.now(), person, person),
             )
         return [
@@ -180,7 +180,7 @@ class People:
     def revoke(self, rows: Rows, identifier: str, person: str | None = None) -> None:
         """Ends a token, in every process at once."""
         if not rows.run(
-            "UPDATE tokens SET revoked = ? WHERE id = ? AND revoked = '' AND (? IS NULL OR person = ?)",
+            "UPDATE tokens SET revoked = ? WHERE id = ? AND revoked = '' AND (CAST(? AS TEXT) IS NULL OR person = ?)",
             *(rows.now(), identifier, person, person),
         ):
             raise not_found("token")

@@ -54,6 +54,7 @@ class Slots:
         self._changed = changed
         self._wake = threading.Condition()
         self._ending = False
+        self._ended = threading.Event()
         self._busy = 0
         self._threads = [
             threading.Thread(target=self._work, name=f"shoal-slot-{i}", daemon=True) for i in range(number)
@@ -69,9 +70,10 @@ class Slots:
     def stop(self, seconds: float) -> bool:
         """No new work; whether what ran has ended in this time. What waits stays in the store."""
         self._ending = True
+        self._ended.set()
         self.wake()
         ends = time.monotonic() + seconds
-        for thread in self._threads:
+        for thread in (*self._threads, self._heart):
             thread.join(max(0.0, ends - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
@@ -115,8 +117,7 @@ class Slots:
             self._busy -= 1
 
     def _beat(self) -> None:
-        while not self._ending:
-            time.sleep(HEARTBEAT_SECONDS)
+        while not self._ended.wait(HEARTBEAT_SECONDS):
             with suppress(ShoalError):
                 with self._store.writing() as rows:
                     jobs.renew(rows)
@@ -265,7 +266,11 @@ def _kept(rows: Rows, job: Job, dataset: DataSet, desk: Desk, data: bytes) -> st
     if desk.charge:
         known = rows.one("SELECT id FROM answers WHERE ledger = ? AND charge = ?", dataset.ledger_name, desk.charge)
     elif desk.replayed:
-        known = rows.one("SELECT id FROM answers WHERE fingerprint = ? ORDER BY created LIMIT 1", job.fingerprint)
+        known = rows.one(
+            "SELECT id FROM answers WHERE fingerprint = ? AND created >= (SELECT kept_since FROM identity)"
+            " ORDER BY created, id LIMIT 1",
+            job.fingerprint,
+        )
     if known is not None:
         return str(known["id"])
     identifier = random_id("a_")

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shoal.errors import ShoalError
+from shoal.service import log
 from shoal.service.acts.accounting_for import AccountingFor
 from shoal.service.acts.admitting import Admitting
 from shoal.service.acts.approving import Approving
 from shoal.service.acts.asking import Asking
+from shoal.service.acts.copying import Copying
 from shoal.service.acts.core import OPERATOR
 from shoal.service.acts.explaining import Explaining
 from shoal.service.acts.following import Following
 from shoal.service.acts.keeping import Keeping
 from shoal.service.limits import Limits
 from shoal.service.people import random_id
-from shoal.service.store import Store
+from shoal.service.stores.opening import confirm, open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,18 +30,26 @@ if TYPE_CHECKING:
 END_SECONDS = 30.0
 
 
-class Service(Explaining, Asking, Following, Approving, Keeping, Admitting, AccountingFor):
+class Service(Explaining, Asking, Following, Approving, Keeping, Admitting, AccountingFor, Copying):
     """One budget service over one store; any number of processes may open the same."""
 
     @classmethod
-    def open(cls, home: Path, limits: Limits | None = None) -> Service:
-        """The service in a folder, for its owner's eyes only; made where there is none."""
+    def open(cls, place: Path | str, limits: Limits | None = None, *, anchor: str | None = None) -> Service:
+        """The service in a folder or a PostgreSQL database; made where there is none.
+
+        `anchor` is a line of the log that was noted elsewhere: with it, a database that failed over is opened again.
+        """
+        store = open_store(place, random_id("", 16), has_anchor=anchor is not None)
+        service = cls(store, limits or Limits())
         try:
-            home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
-            raise ShoalError("E_USAGE", f"The folder {str(home)!r} cannot be made.") from None
-        service = cls(Store.create(home / "service.db", random_id("", 16)), home.absolute(), limits or Limits())
-        service._write_missing_lines()
+            if anchor is not None:
+                log.verify(log.export(store), anchor)
+                service.datasets.confirm_unspent()
+                confirm(store)
+            service._write_missing_lines()
+        except BaseException:
+            service.close(0.0)
+            raise
         return service
 
     def start(self) -> None:

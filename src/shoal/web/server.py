@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 REQUEST_SECONDS = 10
 LAST_REPLIES_SECONDS = 5
+REPLACED_A_MINUTE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class Server(uvicorn.Server):
         yield
 
 
-def serve(home: Path, limits: Limits, place: Place, ready: Callable[[str, int], None]) -> int:
+def serve(home: Path | str, limits: Limits, place: Place, ready: Callable[[str, int], None]) -> int:
     """Serves until a signal; `ready` is told the URL and the process when requests are accepted. The exit status."""
     listening = bound_socket(place)
     if place.workers == 1:
@@ -97,7 +99,7 @@ def bound_socket(place: Place) -> socket.socket:
 
 
 def _serve_here(
-    home: Path, limits: Limits, place: Place, listening: socket.socket, ready: Callable[[str, int], None]
+    home: Path | str, limits: Limits, place: Place, listening: socket.socket, ready: Callable[[str, int], None]
 ) -> int:
     service = Service.open(home, limits)
     service.start()
@@ -149,21 +151,43 @@ def _end_on_signals(service: Service, server: Any) -> None:
 
 
 def _serve_in_children(
-    home: Path, limits: Limits, place: Place, listening: socket.socket, ready: Callable[[str, int], None]
+    home: Path | str, limits: Limits, place: Place, listening: socket.socket, ready: Callable[[str, int], None]
 ) -> int:
-    """The same socket in several processes, forked before any thread or data set exists."""
-    children = []
-    for number in range(place.workers):
+    """The same socket in several processes, forked before any thread or data set exists. One that dies is replaced."""
+    children: set[int] = set()
+    ending = False
+
+    def fork(told: Callable[[str, int], None]) -> None:
         child = os.fork()
         if child == 0:
-            status = _serve_here(home, limits, place, listening, ready if number == 0 else lambda _, __: None)
-            os._exit(status)
-        children.append(child)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_DFL)  # until it has handlers of its own: ours would end its siblings
+            os._exit(_serve_here(home, limits, place, listening, told))
+        children.add(child)
 
     def forward(signal_number: int, _: object) -> None:
+        nonlocal ending
+        ending = True
         for child in children:
             os.kill(child, signal_number)
 
+    for number in range(place.workers):
+        fork(ready if number == 0 else lambda _, __: None)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, forward)
-    return max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
+    return _watch(children, lambda: ending, lambda: fork(lambda _, __: None))
+
+
+def _watch(children: set[int], is_ending: Callable[[], bool], replace: Callable[[], None]) -> int:
+    """Waits for all children; one that was killed is replaced, a few times a minute at most. The worst exit status."""
+    worst, replaced = 0, [0.0] * REPLACED_A_MINUTE
+    while children:
+        child, status = os.wait()
+        children.discard(child)
+        code = os.waitstatus_to_exitcode(status)
+        if code and not is_ending() and time.monotonic() - replaced[0] > 60:
+            replaced = [*replaced[1:], time.monotonic()]
+            replace()
+        else:
+            worst = max(worst, abs(code))
+    return worst

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -39,11 +40,30 @@ def write_folder(folder: Path) -> Path:
     return folder
 
 
+def new_database(server: str) -> str:
+    """The URL of an empty database on a server."""
+    import psycopg
+
+    name = f"d{secrets.token_hex(8)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return server.replace("/postgres?", f"/{name}?")
+
+
+def emptied(url: str) -> str:
+    """A database without a service in it."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SET client_min_messages = error; DROP SCHEMA IF EXISTS shoal CASCADE")
+    return url
+
+
 def counting(epsilon: float = 0.1, what: str = "n") -> str:
     return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = {epsilon}) COUNT(DISTINCT uid) AS {what} FROM visits"
 
 
-def new_service(home: Path, folder: Path, limit: Budget, **limits) -> Service:
+def new_service(home: Path | str, folder: Path, limit: Budget, **limits) -> Service:
     options = {"slots": 2, "answer_time": 0.0, "rates": False} | limits
     service = Service.open(home, Limits(**options))
     if not service.datasets.names():

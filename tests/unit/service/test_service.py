@@ -430,9 +430,10 @@ def test_a_line_that_a_death_left_out_is_written_at_the_next_start(opened):
     assert (line["actor"], line["epsilon"], line["detail"]) == ("ann", "1/4", "written from the ledger")
 
 
-def test_an_older_copy_of_a_ledger_is_refused(opened, tmp_path):
+@pytest.mark.parametrize("place", ["file"], indirect=True)
+def test_an_older_copy_of_a_ledger_is_refused(opened, place):
     service = opened()
-    place = tmp_path / "home" / "ledgers" / "visits.db"
+    place = place / "ledgers" / "visits.db"
     before = place.read_bytes()
     ask(service, "ann", counting())
     service.close()

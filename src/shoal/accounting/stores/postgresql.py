@@ -1,4 +1,4 @@
-"""A ledger in PostgreSQL: any number of machines on one budget. The door of psycopg.
+"""A ledger in PostgreSQL: any number of machines on one budget.
 
 A charge is one transaction that locks the ledger's head row, so that no other writer comes between; it waits for the disk
 whatever the server's settings are. A server that would not keep what it confirms is refused when the ledger is opened.
@@ -9,11 +9,16 @@ from __future__ import annotations
 import os
 import weakref
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from shoal.accounting.stores.fork_lock import NO_FORK_INSIDE
+from shoal.accounting.stores.postgresql_server import (
+    connect,
+    plain_words,
+    require_keeping,
+    timeline_of,
+    with_safe_transport,
+)
 from shoal.accounting.stores.postgresql_tables import MIGRATIONS
 from shoal.accounting.stores.rows import (
     FORMAT,
@@ -29,7 +34,7 @@ from shoal.accounting.stores.rows import (
     too_new,
 )
 from shoal.accounting.stores.sqlite import first_head
-from shoal.errors import ShoalError, missing_extra
+from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,15 +62,15 @@ class PostgresStore:
         self._address, self._ledger = _split(url)
         self._held = _Held()
         weakref.finalize(self, self._held.close)
-        with NO_FORK_INSIDE, _plain_words(), self._connected() as connection, connection.transaction():
+        with NO_FORK_INSIDE, plain_words(), self._connected() as connection, connection.transaction():
             _require_tables(connection)
-            _require_keeping(connection)
+            require_keeping(connection)
             _require_timeline(connection, self._ledger, has_anchor=has_anchor)
 
     @contextmanager
     def writing(self) -> Iterator[PostgresTransaction]:
         """See `base.Store`."""
-        with NO_FORK_INSIDE, _plain_words(), self._connected() as connection, connection.transaction():
+        with NO_FORK_INSIDE, plain_words(), self._connected() as connection, connection.transaction():
             connection.execute(f"SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
             connection.execute("SELECT 1 FROM shoal.head WHERE ledger = %s FOR UPDATE", (self._ledger,))
             yield PostgresTransaction(connection, self._ledger)
@@ -73,7 +78,7 @@ class PostgresStore:
     @contextmanager
     def reading(self) -> Iterator[PostgresTransaction]:
         """See `base.Store`."""
-        with NO_FORK_INSIDE, _plain_words(), self._connected() as connection, connection.transaction():
+        with NO_FORK_INSIDE, plain_words(), self._connected() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield PostgresTransaction(connection, self._ledger)
 
@@ -83,8 +88,8 @@ class PostgresStore:
 
     def confirm(self) -> None:
         """See `base.Store`. From now on the server's new timeline is the known one."""
-        with NO_FORK_INSIDE, _plain_words(), self._connected() as connection, connection.transaction():
-            values = (_timeline(connection), self._ledger)
+        with NO_FORK_INSIDE, plain_words(), self._connected() as connection, connection.transaction():
+            values = (timeline_of(connection), self._ledger)
             connection.execute("UPDATE shoal.head SET timeline = %s WHERE ledger = %s", values)
 
     @contextmanager
@@ -96,7 +101,7 @@ class PostgresStore:
             _LEFT_ALONE.append(held.connection)
             held.connection, held.process = None, os.getpid()
         if held.connection is None:
-            held.connection = _connect(self._address)
+            held.connection = connect(self._address)
         try:
             yield held.connection
         finally:
@@ -305,9 +310,9 @@ def _placed(found: Any) -> PlacedRow:
 def create(url: str, header: Header) -> None:
     """A new ledger, in tables that are made if they are missing; an existing one is never replaced."""
     address, ledger = _split(url)
-    with _plain_words(), _connect(address) as connection, connection.transaction():
-        _require_keeping(connection)
-        _migrate(connection)
+    with plain_words(), connect(address) as connection, connection.transaction():
+        require_keeping(connection)
+        make_tables(connection)
         values = (header.identity, header.epsilon, header.delta, header.accountant, header.promise, header.written)
         made = connection.execute(
             "INSERT INTO shoal.header VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING ledger",
@@ -322,19 +327,22 @@ def create(url: str, header: Header) -> None:
         head = first_head(header)
         kept = (head.sequence, head.hash, *amounts_of(head.spent), head.seal(), *head.state.texts)
         places = ", ".join(["%s"] * (len(kept) + 2))
-        connection.execute(f"INSERT INTO shoal.head VALUES ({places})", (ledger, *kept, _timeline(connection)))
+        connection.execute(f"INSERT INTO shoal.head VALUES ({places})", (ledger, *kept, timeline_of(connection)))
 
 
 def exists_in(url: str) -> bool:
     """Whether the database has a ledger of this name."""
     address, ledger = _split(url)
-    with _plain_words(), _connect(address) as connection, connection.transaction():
+    with plain_words(), connect(address) as connection, connection.transaction():
         ((tables,),) = connection.execute("SELECT to_regclass('shoal.header') IS NOT NULL").fetchall()
         query = "SELECT 1 FROM shoal.header WHERE ledger = %s"
         return bool(tables) and bool(connection.execute(query, (ledger,)).fetchall())
 
 
-def _migrate(connection: Connection) -> None:
+def make_tables(connection: Connection) -> None:
+    """Every migration that is missing, under one lock, in the transaction of the caller."""
+    if _newest(connection) == len(MIGRATIONS):
+        return  # a role that may make nothing can still begin a ledger
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATING,))
     connection.execute("CREATE SCHEMA IF NOT EXISTS shoal")
     connection.execute("CREATE TABLE IF NOT EXISTS shoal.migrations (number INTEGER PRIMARY KEY)")
@@ -352,32 +360,20 @@ def _migrate(connection: Connection) -> None:
 
 
 def _require_tables(connection: Connection) -> None:
-    ((there,),) = connection.execute("SELECT to_regclass('shoal.migrations') IS NOT NULL").fetchall()
-    if not there:
+    newest = _newest(connection)
+    if not newest:
         raise _missing()
-    ((newest,),) = connection.execute("SELECT max(number) FROM shoal.migrations").fetchall()
     if newest != len(MIGRATIONS):
         raise too_new()
 
 
-def _require_keeping(connection: Connection) -> None:
-    """The server keeps what it confirms: it writes to the disk, and is not a copy of another one."""
-    ((fsync, pages, standby),) = connection.execute(
-        "SELECT current_setting('fsync'), current_setting('full_page_writes'), pg_is_in_recovery()"
-    ).fetchall()
-    if fsync != "on" or pages != "on":
-        raise ShoalError(
-            "E_LEDGER",
-            "The database server does not keep what it confirms (fsync or full_page_writes is off).",
-            hint="Turn both on in postgresql.conf.",
-        )
-    if standby:
-        raise ShoalError("E_LEDGER", "The database server is a standby.", hint="Name the primary server.")
-
-
-def _timeline(connection: Connection) -> int:
-    ((number,),) = connection.execute("SELECT timeline_id FROM pg_control_checkpoint()").fetchall()
-    return int(number)
+def _newest(connection: Connection) -> int:
+    """The last migration that the database has."""
+    ((there,),) = connection.execute("SELECT to_regclass('shoal.migrations') IS NOT NULL").fetchall()
+    if not there:
+        return 0
+    ((newest,),) = connection.execute("SELECT coalesce(max(number), 0) FROM shoal.migrations").fetchall()
+    return int(newest)
 
 
 def _require_timeline(connection: Connection, ledger: str, *, has_anchor: bool) -> None:
@@ -385,7 +381,7 @@ def _require_timeline(connection: Connection, ledger: str, *, has_anchor: bool) 
     found = connection.execute("SELECT timeline FROM shoal.head WHERE ledger = %s", (ledger,)).fetchall()
     if not found:
         raise _missing()
-    if found[0][0] == _timeline(connection):
+    if found[0][0] == timeline_of(connection):
         return
     if not has_anchor:
         raise ShoalError(
@@ -411,45 +407,4 @@ def _split(url: str) -> tuple[str, str]:
     address, _, name = url.partition("#")
     if name and not all(c.isalnum() or c in "-_." for c in name):
         raise ShoalError("E_USAGE", "A ledger's name has letters, digits, and - _ . only.")
-    return _with_safe_transport(address), name or "ledger"
-
-
-def _with_safe_transport(address: str) -> str:
-    """Beyond this machine only over TLS whose certificate is checked, unless the address says otherwise."""
-    parts = urlsplit(address)
-    options = parse_qs(parts.query)
-    host = unquote((options.get("host") or [parts.hostname or ""])[0])
-    if host in {"", "localhost", "127.0.0.1", "::1"} or host.startswith("/") or "sslmode" in options:
-        return address
-    return f"{address}{'&' if parts.query else '?'}sslmode=verify-full"
-
-
-def _connect(address: str) -> Connection:
-    if find_spec("psycopg") is None:
-        raise missing_extra("postgresql", "A ledger in PostgreSQL")
-    import psycopg
-
-    return psycopg.connect(address, autocommit=True, connect_timeout=10, application_name="shoal")
-
-
-@contextmanager
-def _plain_words() -> Iterator[None]:
-    """What the server says never passes through."""
-    if find_spec("psycopg") is None:
-        raise missing_extra("postgresql", "A ledger in PostgreSQL")
-    import psycopg
-
-    try:
-        yield
-    except psycopg.errors.LockNotAvailable:
-        raise ShoalError(
-            "E_LEDGER", "The ledger is locked by another process.", hint="Try again in a minute."
-        ) from None
-    except psycopg.OperationalError:
-        raise ShoalError(
-            "E_LEDGER",
-            "The database with the ledger cannot be reached, so nothing can be spent.",
-            hint="Check that the server runs, and the URL.",
-        ) from None
-    except psycopg.Error:
-        raise damaged("the database refuses what a ledger needs") from None
+    return with_safe_transport(address), name or "ledger"

@@ -24,6 +24,9 @@ def serve(
     ),
     budget: Annotated[str | None, typer.Option(metavar="EPS,DELTA", help="With SOURCE: its lifetime budget.")] = None,
     home: Annotated[Path, typer.Option(metavar="DIR", help="Where the service keeps its state.")] = HOME,
+    store: Annotated[
+        str | None, typer.Option("--store", metavar="URL", help="A PostgreSQL database instead of a folder.")
+    ] = None,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 picks a free one.")] = 8642,
     workers: Annotated[int, typer.Option(help="How many processes.")] = 1,
@@ -68,7 +71,8 @@ def serve(
     days = None if keep_answers is None else whole_days(keep_answers)
     if sample:
         source, catalog, budget = sample_shop(home)
-    login = prepare(home, source, catalog, budget, days)
+    kept = where(home, store)
+    login = prepare(kept, source, catalog, budget, days)
 
     def ready(url: str, pid: int) -> None:
         link = f"{url}/login?link={login}" if login else None
@@ -80,15 +84,26 @@ def serve(
                 typer.echo(f"Sign in as the first custodian, once, within five minutes: {link}")
         sys.stdout.flush()
 
-    raise typer.Exit(serve_over_http(home, limits, place, ready))
+    raise typer.Exit(serve_over_http(kept, limits, place, ready))
 
 
-def prepare(home: Path, source: str | None, catalog: Path, budget: str | None, days: int | None) -> str | None:
+def where(home: Path, store: str | None) -> Path | str:
+    """Where the service is: a database where one is named, else a folder."""
+    from shoal.service.stores.opening import is_database
+
+    if store is not None and not is_database(store):
+        raise ShoalError(
+            "E_USAGE", "A store is named as postgresql://user@host/database.", hint="A folder is --home DIR."
+        )
+    return home if store is None else store
+
+
+def prepare(kept: Path | str, source: str | None, catalog: Path, budget: str | None, days: int | None) -> str | None:
     """The data set that was named on the line, once; a link for the first custodian, while there is none."""
     from shoal.service.datasets import NewDataSet
     from shoal.service.service import OPERATOR, Service
 
-    service = Service.open(home)
+    service = Service.open(kept)
     try:
         if source is not None:
             name = dataset_name(source)

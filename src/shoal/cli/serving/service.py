@@ -10,7 +10,7 @@ import typer
 
 from shoal.cli.budget import parse_budget
 from shoal.cli.output import check_writable, write_json, write_text
-from shoal.cli.serving.serve import HOME, whole_days
+from shoal.cli.serving.serve import HOME, where, whole_days
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -28,22 +28,26 @@ for verbs in (dataset_app, user_app, token_app, log_app):
     app.add_typer(verbs)
 
 Home = Annotated[Path, typer.Option("--home", metavar="DIR", help="Where the service keeps its state.")]
+StoreUrl = Annotated[
+    str | None, typer.Option("--store", metavar="URL", help="A PostgreSQL database instead of a folder.")
+]
 Because = Annotated[str, typer.Option("--because", metavar="TEXT", help="The reason, which is kept.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def opened(home: Path, *, new: bool = False) -> AbstractContextManager[Service]:
-    """The service of a folder, for one act."""
+def opened(kept: Path | str, *, new: bool = False, anchor: str | None = None) -> AbstractContextManager[Service]:
+    """The service at a place, for one act."""
     from contextlib import contextmanager
 
     from shoal.service.service import Service
+    from shoal.service.stores.opening import exists, shown
 
-    if not new and not (home / "service.db").exists():
-        raise ShoalError("E_USAGE", f"There is no service in {str(home)!r}.", hint="shoal service init makes one.")
+    if not new and not exists(kept):
+        raise ShoalError("E_USAGE", f"There is no service in {shown(kept)!r}.", hint="shoal service init makes one.")
 
     @contextmanager
     def inside() -> Iterator[Service]:
-        service = Service.open(home)
+        service = Service.open(kept, anchor=anchor)
         try:
             yield service
         finally:
@@ -60,20 +64,22 @@ def said(data: dict[str, Any], text: str, *, json: bool) -> None:
 
 
 @app.command()
-def init(home: Home = HOME, *, json: Json = False) -> None:
+def init(home: Home = HOME, store: StoreUrl = None, *, json: Json = False) -> None:
     """Create an empty service.
 
     [bold]Example[/bold]
 
         shoal service init --home /srv/shoal
     """
-    with opened(home, new=True):
-        pass
-    said({"home": str(home)}, f"A service is in {home}.", json=json)
+    from shoal.service.stores.opening import shown
+
+    kept = where(home, store)
+    with opened(kept, new=True):
+        said({"home": shown(kept)}, f"A service is in {shown(kept)}.", json=json)
 
 
 @app.command()
-def status(home: Home = HOME, *, json: Json = False) -> None:
+def status(home: Home = HOME, store: StoreUrl = None, *, json: Json = False) -> None:
     """Show data sets, totals and people.
 
     [bold]Example[/bold]
@@ -82,7 +88,7 @@ def status(home: Home = HOME, *, json: Json = False) -> None:
     """
     from shoal.service.service import OPERATOR
 
-    with opened(home) as service:
+    with opened(where(home, store)) as service:
         data: dict[str, Any] = {
             "datasets": service.list_datasets(OPERATOR),
             "users": service.people.all(),
@@ -97,23 +103,6 @@ def status(home: Home = HOME, *, json: Json = False) -> None:
 
 
 @app.command()
-def check(home: Home = HOME, *, json: Json = False) -> None:
-    """Verify the log, the ledgers, and that they agree charge by charge.
-
-    [bold]Example[/bold]
-
-        shoal service check
-    """
-    with opened(home) as service:
-        lines, charges = service.check()
-    said(
-        {"lines": lines, "charges": charges},
-        f"{lines} lines of the log and {charges} charges are right, and agree.",
-        json=json,
-    )
-
-
-@app.command()
 def allow(
     dataset: Annotated[str, typer.Argument(metavar="DATASET")],
     to: Annotated[str, typer.Option(metavar="WHOM", help="A user, group:NAME or everyone.")],
@@ -122,6 +111,7 @@ def allow(
     max_epsilon_per_query: Annotated[float | None, typer.Option(metavar="X", help="More is refused.")] = None,
     approve_above: Annotated[float | None, typer.Option(metavar="X", help="More waits for a custodian.")] = None,
     home: Home = HOME,
+    store: StoreUrl = None,
     *,
     json: Json = False,
 ) -> None:
@@ -136,7 +126,7 @@ def allow(
     from shoal.service.service import OPERATOR
 
     limits = [None if x is None else params.epsilon(x) for x in (max_epsilon_per_query, approve_above)]
-    with opened(home) as service:
+    with opened(where(home, store)) as service:
         limit = None if budget is None else parse_budget(budget, "--budget")
         service.allow(OPERATOR, Grant(dataset, to, per, limit, *limits))
     said({"dataset": dataset, "to": to}, f"{to} may ask {dataset}.", json=json)
@@ -148,6 +138,7 @@ def lift(
     user: Annotated[str, typer.Argument(metavar="USER")],
     because: Because,
     home: Home = HOME,
+    store: StoreUrl = None,
     *,
     json: Json = False,
 ) -> None:
@@ -159,7 +150,7 @@ def lift(
     """
     from shoal.service.service import OPERATOR
 
-    with opened(home) as service:
+    with opened(where(home, store)) as service:
         service.lift(OPERATOR, dataset, user, because)
     said({"lifted": user}, f"{user} may ask {dataset} again.", json=json)
 
@@ -178,6 +169,7 @@ def dataset_add(
     unit: Annotated[str, typer.Option(metavar="TEXT", help="What an ε is about.")] = "one person",
     new_people: Annotated[bool, typer.Option("--new-people", help="These are other people than any before.")] = False,
     home: Home = HOME,
+    store: StoreUrl = None,
     *,
     json: Json = False,
 ) -> None:
@@ -190,7 +182,7 @@ def dataset_add(
     from shoal.service.datasets import NewDataSet
     from shoal.service.service import OPERATOR
 
-    with opened(home) as service:
+    with opened(where(home, store)) as service:
         limit = None if budget is None else parse_budget(budget, "--budget")
         new = NewDataSet(name, source, str(catalog), limit, accountant, ledger, unit, new_people)
         service.add_dataset(OPERATOR, new)
@@ -198,9 +190,9 @@ def dataset_add(
 
 
 @dataset_app.command("list")
-def dataset_list(home: Home = HOME, *, json: Json = False) -> None:
+def dataset_list(home: Home = HOME, store: StoreUrl = None, *, json: Json = False) -> None:
     """List data sets."""
-    with opened(home) as service:
+    with opened(where(home, store)) as service:
         names = service.datasets.names()
     if json:
         return write_json({"datasets": names})
@@ -209,24 +201,32 @@ def dataset_list(home: Home = HOME, *, json: Json = False) -> None:
 
 @dataset_app.command("refresh")
 def dataset_refresh(
-    name: Annotated[str, typer.Argument(metavar="NAME")], home: Home = HOME, *, json: Json = False
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    home: Home = HOME,
+    store: StoreUrl = None,
+    *,
+    json: Json = False,
 ) -> None:
     """Say that data or catalog changed: answers are new from now on."""
     from shoal.service.service import OPERATOR
 
-    with opened(home) as service:
+    with opened(where(home, store)) as service:
         service.refresh(OPERATOR, name)
     said({"refreshed": name}, f"{name} has a new version.", json=json)
 
 
 @dataset_app.command("retire")
 def dataset_retire(
-    name: Annotated[str, typer.Argument(metavar="NAME")], home: Home = HOME, *, json: Json = False
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    home: Home = HOME,
+    store: StoreUrl = None,
+    *,
+    json: Json = False,
 ) -> None:
     """Close a data set for good; its ledger and name stay."""
     from shoal.service.service import OPERATOR
 
-    with opened(home) as service:
+    with opened(where(home, store)) as service:
         service.retire_dataset(OPERATOR, name)
     said({"retired": name}, f"{name} is closed.", json=json)
 
@@ -237,13 +237,14 @@ def dataset_raise(
     budget: Annotated[str, typer.Option(metavar="EPS,DELTA", help="The new budget, for life.")],
     because: Because,
     home: Home = HOME,
+    store: StoreUrl = None,
     *,
     json: Json = False,
 ) -> None:
     """Raise the budget of a data set's ledger."""
     from shoal.service.service import OPERATOR
 
-    with opened(home) as service:
+    with opened(where(home, store)) as service:
         service.raise_budget(OPERATOR, name, parse_budget(budget, "--budget"), because)
     said({"raised": name}, f"The budget of {name} was raised.", json=json)
 
@@ -257,6 +258,7 @@ def user_add(
     role: Annotated[list[str], typer.Option(metavar="ROLE", help="analyst, custodian or auditor; may be repeated.")],
     group: Annotated[list[str] | None, typer.Option(metavar="GROUP", help="May be repeated.")] = None,
     home: Home = HOME,
+    store: StoreUrl = None,
     *,
     json: Json = False,
 ) -> None:
@@ -268,17 +270,23 @@ def user_add(
     """
     from shoal.service.service import OPERATOR
 
-    with opened(home) as service:
+    with opened(where(home, store)) as service:
         service.add_user(OPERATOR, name, role, group or [])
     said({"user": name}, f"{name} was added.", json=json)
 
 
 @user_app.command("retire")
-def user_retire(name: Annotated[str, typer.Argument(metavar="NAME")], home: Home = HOME, *, json: Json = False) -> None:
+def user_retire(
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    home: Home = HOME,
+    store: StoreUrl = None,
+    *,
+    json: Json = False,
+) -> None:
     """End all tokens of a user; the name is never reused."""
     from shoal.service.service import OPERATOR
 
-    with opened(home) as service:
+    with opened(where(home, store)) as service:
         service.retire_user(OPERATOR, name)
     said({"retired": name}, f"{name} may do nothing any more.", json=json)
 
@@ -290,6 +298,7 @@ def token_create(
     dataset: Annotated[list[str] | None, typer.Option(metavar="NAME", help="These data sets only.")] = None,
     expires: Annotated[str, typer.Option(metavar="DAYS", help="Such as 90d, at most 366d.")] = "90d",
     home: Home = HOME,
+    store: StoreUrl = None,
     *,
     json: Json = False,
 ) -> None:
@@ -301,7 +310,7 @@ def token_create(
     """
     from shoal.service.service import OPERATOR
 
-    with opened(home) as service:
+    with opened(where(home, store)) as service:
         made = service.create_token(OPERATOR, user, scope, dataset, whole_days(expires))
     if json:
         return write_json(made)
@@ -309,9 +318,9 @@ def token_create(
 
 
 @token_app.command("list")
-def token_list(home: Home = HOME, *, json: Json = False) -> None:
+def token_list(home: Home = HOME, store: StoreUrl = None, *, json: Json = False) -> None:
     """List tokens by their ids."""
-    with opened(home) as service:
+    with opened(where(home, store)) as service:
         found: list[dict[str, Any]] = service.people.tokens()
     if json:
         return write_json({"tokens": found})
@@ -320,12 +329,16 @@ def token_list(home: Home = HOME, *, json: Json = False) -> None:
 
 @token_app.command("revoke")
 def token_revoke(
-    identifier: Annotated[str, typer.Argument(metavar="ID")], home: Home = HOME, *, json: Json = False
+    identifier: Annotated[str, typer.Argument(metavar="ID")],
+    home: Home = HOME,
+    store: StoreUrl = None,
+    *,
+    json: Json = False,
 ) -> None:
     """End a token at once."""
     from shoal.service.service import OPERATOR
 
-    with opened(home) as service:
+    with opened(where(home, store)) as service:
         service.revoke_token(OPERATOR, identifier)
     said({"revoked": identifier}, f"{identifier} is worth nothing any more.", json=json)
 
@@ -337,6 +350,7 @@ def token_revoke(
 def log_export(
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here.")] = None,
     home: Home = HOME,
+    store: StoreUrl = None,
     *,
     json: Json = False,
 ) -> None:
@@ -344,7 +358,7 @@ def log_export(
     from shoal.service.service import OPERATOR
 
     check_writable(output)
-    with opened(home) as service:
+    with opened(where(home, store)) as service:
         lines = service.export_log(OPERATOR)
     if json:
         return write_json({"log": [loads(line) for line in lines]}, output)
@@ -352,11 +366,11 @@ def log_export(
 
 
 @log_app.command("anchor")
-def log_anchor(home: Home = HOME, *, json: Json = False) -> None:
+def log_anchor(home: Home = HOME, store: StoreUrl = None, *, json: Json = False) -> None:
     """Print number and hash of the last line: noted elsewhere, it finds out a log that was rolled back."""
     from shoal.service.service import OPERATOR
 
-    with opened(home) as service:
+    with opened(where(home, store)) as service:
         anchor = service.log_anchor(OPERATOR)
     said({"anchor": anchor}, anchor, json=json)
 

@@ -56,7 +56,7 @@ class AccountingFor(Core):
             before = later(rows.now(), timedelta(days=-days))
         dropped = sum(ledger.drop_answers(before) for ledger in self.datasets.ledgers().values())
         with self.store.writing() as rows:
-            rows.run("UPDATE answers SET fingerprint = '' WHERE created < ?", before)
+            rows.run("UPDATE identity SET kept_since = ? WHERE kept_since < ?", before, before)
             log.write(rows, caller.name, caller.via, "answers forgotten", detail=f"{dropped} before {before}")
         return dropped
 

@@ -13,7 +13,6 @@ from shoal.service.running import Slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from shoal.accounting.allowances import Allowance
     from shoal.service.allowances import Grant
@@ -30,10 +29,10 @@ OPERATOR = Caller(
 class Core:
     """One store, its people and data sets, and the slots that run jobs."""
 
-    def __init__(self, store: Store, home: Path, limits: Limits) -> None:
+    def __init__(self, store: Store, limits: Limits) -> None:
         self.store = store
         self.people = People(store)
-        self.datasets = DataSets(store, home)
+        self.datasets = DataSets(store)
         self._rates = Rates(on=limits.rates)
         self._listeners: dict[str, list[Callable[[], None]]] = {}
         self._lock = threading.Lock()

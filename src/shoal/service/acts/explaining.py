@@ -12,8 +12,6 @@ from shoal.service.acts.looking import Looking
 from shoal.service.running import key_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from shoal.service.datasets import DataSet
     from shoal.service.limits import Limits
     from shoal.service.people import Caller
@@ -25,8 +23,8 @@ COUNT_SECONDS = 1.0
 class Explaining(Looking):
     """Plans in words and numbers."""
 
-    def __init__(self, store: Store, home: Path, limits: Limits) -> None:
-        super().__init__(store, home, limits)
+    def __init__(self, store: Store, limits: Limits) -> None:
+        super().__init__(store, limits)
         self._explained: dict[str, int] = {}
         self._counted_at = 0.0
 

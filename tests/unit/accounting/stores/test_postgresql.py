@@ -14,7 +14,7 @@ import pytest
 import shoal
 from shoal.accounting.accountants import Loss
 from shoal.accounting.ledger import Ledger
-from shoal.accounting.stores.postgresql import _with_safe_transport
+from shoal.accounting.stores.postgresql_server import with_safe_transport
 from shoal.accounting.stores.postgresql_tables import grants
 from shoal.errors import ShoalError
 from shoal.params import Budget
@@ -224,17 +224,17 @@ def test_a_server_that_does_not_keep_what_it_confirms_is_refused_and_one_that_wa
 
 
 def test_beyond_this_machine_certificates_are_checked():
-    assert _with_safe_transport("postgresql://u@db.example/x") == "postgresql://u@db.example/x?sslmode=verify-full"
-    assert _with_safe_transport("postgresql://u@h/x?a=b").endswith("a=b&sslmode=verify-full")
+    assert with_safe_transport("postgresql://u@db.example/x") == "postgresql://u@db.example/x?sslmode=verify-full"
+    assert with_safe_transport("postgresql://u@h/x?a=b").endswith("a=b&sslmode=verify-full")
     for local in (
         "postgresql:///x",
         "postgresql://localhost/x",
         "postgresql:///x?host=/run",
         "postgresql://h/x?sslmode=require",
     ):
-        assert _with_safe_transport(local) == local
+        assert with_safe_transport(local) == local
 
 
 def test_without_the_extra_it_is_named(monkeypatch):
-    monkeypatch.setattr("shoal.accounting.stores.postgresql.find_spec", lambda _: None)
+    monkeypatch.setattr("shoal.accounting.stores.postgresql_server.find_spec", lambda _: None)
     assert "shoal[postgresql]" in refusal(Ledger.open, "postgresql:///x").hint

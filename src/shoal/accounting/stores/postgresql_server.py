@@ -1,0 +1,81 @@
+"""A PostgreSQL server that may be trusted with budgets: reached safely, and keeping what it confirms. The door of psycopg."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from shoal.accounting.stores.rows import damaged
+from shoal.errors import ShoalError, missing_extra
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import psycopg
+
+    Connection: TypeAlias = psycopg.Connection[Any]
+
+
+def with_safe_transport(address: str) -> str:
+    """Beyond this machine only over TLS whose certificate is checked, unless the address says otherwise."""
+    parts = urlsplit(address)
+    options = parse_qs(parts.query)
+    host = unquote((options.get("host") or [parts.hostname or ""])[0])
+    if host in {"", "localhost", "127.0.0.1", "::1"} or host.startswith("/") or "sslmode" in options:
+        return address
+    return f"{address}{'&' if parts.query else '?'}sslmode=verify-full"
+
+
+def connect(address: str) -> Connection:
+    """A connection whose every statement is its own transaction unless one is begun."""
+    if find_spec("psycopg") is None:
+        raise missing_extra("postgresql", "A ledger in PostgreSQL")
+    import psycopg
+
+    return psycopg.connect(address, autocommit=True, connect_timeout=10, application_name="shoal")
+
+
+@contextmanager
+def plain_words() -> Iterator[None]:
+    """What the server says never passes through."""
+    if find_spec("psycopg") is None:
+        raise missing_extra("postgresql", "A ledger in PostgreSQL")
+    import psycopg
+
+    try:
+        yield
+    except psycopg.errors.LockNotAvailable:
+        raise ShoalError(
+            "E_LEDGER", "The ledger is locked by another process.", hint="Try again in a minute."
+        ) from None
+    except psycopg.OperationalError:
+        raise ShoalError(
+            "E_LEDGER",
+            "The database with the ledger cannot be reached, so nothing can be spent.",
+            hint="Check that the server runs, and the URL.",
+        ) from None
+    except psycopg.Error:
+        raise damaged("the database refuses what a ledger needs") from None
+
+
+def require_keeping(connection: Connection) -> None:
+    """The server keeps what it confirms: it writes to the disk, and is not a copy of another one."""
+    ((fsync, pages, standby),) = connection.execute(
+        "SELECT current_setting('fsync'), current_setting('full_page_writes'), pg_is_in_recovery()"
+    ).fetchall()
+    if fsync != "on" or pages != "on":
+        raise ShoalError(
+            "E_LEDGER",
+            "The database server does not keep what it confirms (fsync or full_page_writes is off).",
+            hint="Turn both on in postgresql.conf.",
+        )
+    if standby:
+        raise ShoalError("E_LEDGER", "The database server is a standby.", hint="Name the primary server.")
+
+
+def timeline_of(connection: Connection) -> int:
+    """The number of times the server was failed over or restored, as it counts them."""
+    ((number,),) = connection.execute("SELECT timeline_id FROM pg_control_checkpoint()").fetchall()
+    return int(number)

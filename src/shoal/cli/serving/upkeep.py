@@ -1,0 +1,113 @@
+"""`shoal service check|migrate|backup|restore`: looking after what a service keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shoal.cli.budget import parse_budget
+from shoal.cli.serving.serve import HOME, where
+from shoal.cli.serving.service import Home, Json, StoreUrl, app, opened, said
+from shoal.errors import ShoalError
+
+__all__ = ["app"]
+
+
+@app.command()
+def check(
+    anchor: Annotated[
+        str | None, typer.Option(metavar="N:HASH", help="A line of the log that was noted elsewhere; it must be there.")
+    ] = None,
+    home: Home = HOME,
+    store: StoreUrl = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Verify the log, the ledgers, and that they agree charge by charge.
+
+    [bold]Example[/bold]
+
+        shoal service check
+    """
+    with opened(where(home, store), anchor=anchor) as service:
+        lines, charges = service.check()
+    said(
+        {"lines": lines, "charges": charges},
+        f"{lines} lines of the log and {charges} charges are right, and agree.",
+        json=json,
+    )
+
+
+@app.command()
+def migrate(
+    grant: Annotated[
+        str | None, typer.Option(metavar="ROLE", help="Give this database role what a running service needs.")
+    ] = None,
+    home: Home = HOME,
+    store: StoreUrl = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Bring a store up to this version of shoal; in PostgreSQL, also make it.
+
+    [bold]Example[/bold]
+
+        shoal service migrate --store postgresql://admin@db/shoal --grant shoal_service
+    """
+    from shoal.service.people import random_id
+    from shoal.service.stores.opening import migrate as migrate_store
+
+    done = migrate_store(where(home, store), random_id("", 16), grant)
+    said({"migrations": done}, f"{done} migrations were made.", json=json)
+
+
+@app.command()
+def backup(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder that does not exist yet.")],
+    home: Home = HOME,
+    store: StoreUrl = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Copy everything a service keeps, while it runs.
+
+    [bold]Example[/bold]
+
+        shoal service backup /backup/monday
+    """
+    from shoal.service.service import OPERATOR
+
+    with opened(where(home, store)) as service:
+        anchor = service.backup(OPERATOR, folder)
+    said({"folder": str(folder), "anchor": anchor}, f"Copied to {folder}. Note this elsewhere: {anchor}", json=json)
+
+
+@app.command()
+def restore(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What backup wrote.")],
+    anchor: Annotated[
+        str | None, typer.Option(metavar="N:HASH", help="The newest line of the log that was noted elsewhere.")
+    ] = None,
+    loss: Annotated[
+        str | None, typer.Option(metavar="EPS,DELTA", help="What may have been spent since the copy was made.")
+    ] = None,
+    because: Annotated[str, typer.Option(metavar="TEXT", help="With --loss: the reason, which is kept.")] = "",
+    home: Home = HOME,
+    *,
+    json: Json = False,
+) -> None:
+    """Put a copy in a service's place. An older one is refused until what it lacks is booked as a loss.
+
+    [bold]Example[/bold]
+
+        shoal service restore /backup/monday --loss 0.5,1e-6 --because "the disk died on Tuesday"
+    """
+    from shoal.service.acts.copying import restore as put_back
+
+    if loss is not None and not because.strip():
+        raise ShoalError("E_USAGE", "Booking a loss needs a reason.", hint="Add --because TEXT.")
+    booked = None if loss is None else parse_budget(loss, "--loss")
+    lines = put_back(folder, home, anchor, booked, because)
+    said({"lines": lines}, f"{lines} lines of the log are back in {home}.", json=json)

@@ -1,0 +1,128 @@
+"""Copies of a service in a folder, and putting one back: an older copy is a refund unless what it lacks is booked."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from shoal.accounting.accountants import Loss
+from shoal.accounting.ledger import Ledger
+from shoal.errors import ShoalError
+from shoal.service import log
+from shoal.service.acts.core import OPERATOR, Core
+from shoal.service.store import moment
+from shoal.service.stores.opening import FILE
+from shoal.service.stores.sqlite import SqliteStore, copy_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shoal.accounting.ledger import Anchor
+    from shoal.params import Budget
+    from shoal.service.people import Caller
+
+
+class Copying(Core):
+    """What whoever runs the machine does before it breaks."""
+
+    def backup(self, caller: Caller, folder: Path) -> str:
+        """A copy of store and ledgers as they are now, and the anchor of its log."""
+        caller.require("admin")
+        copy = getattr(self.store, "backup", None)
+        if copy is None:
+            raise ShoalError(
+                "E_USAGE", "Only a service in a folder can be copied this way.", hint="PostgreSQL: use pg_dump."
+            )
+        with self.store.writing() as rows:
+            log.write(rows, caller.name, caller.via, "backup", detail=folder.name)
+        anchor = log.anchor(self.store)
+        _made(folder)
+        copy(folder / FILE)  # before the ledgers: a charge that comes between is written into the log at the next start
+        for name, ledger in self.datasets.ledgers().items():
+            ledger.backup(folder / "ledgers" / f"{name}.db")
+        return anchor
+
+
+def _made(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700)
+        (folder / "ledgers").mkdir(mode=0o700)
+    except OSError:
+        raise ShoalError("E_USAGE", f"The folder {str(folder)!r} cannot be made, or is there already.") from None
+
+
+def restore(folder: Path, home: Path, anchor: str | None, loss: Budget | None, because: str) -> int:
+    """Puts a copy in the place of a service that has ended; what was there stays beside it. How many lines its log has.
+
+    Whatever is known to be missing in the copy, or cannot be known not to be, is booked as a loss or refused.
+    """
+    with closing(SqliteStore(folder / FILE)) as copied:
+        lines = log.verify(log.export(copied))
+        places = _ledgers(copied)
+        lacking = _lacking(folder, home, places, anchor, list(log.export(copied)))
+    if lacking and loss is None:
+        raise ShoalError(
+            "E_LEDGER",
+            "The copy is older than what is noted, or nothing is known about what was spent since it was made.",
+            hint="Give the newest --anchor that was noted, or book what is missing: --loss EPS,DELTA --because TEXT",
+        )
+    _put_in_place(folder, home)
+    if loss is not None:
+        _book(home, {name: places[name] for name in lacking or places}, lacking, loss, because)
+    return lines
+
+
+def _ledgers(store: SqliteStore) -> dict[str, str]:
+    with store.reading() as rows:
+        return {row["name"]: row["place"] for row in rows.all("SELECT name, place FROM ledgers ORDER BY name")}
+
+
+def _lacking(
+    folder: Path, home: Path, places: dict[str, str], anchor: str | None, exported: list[str]
+) -> dict[str, Anchor | None]:
+    """Ledgers of the copy that lack something, each with the newest row that is known."""
+    if (home / FILE).exists():
+        with closing(SqliteStore(home / FILE)) as present:
+            known = {name: Ledger.open(home / place).anchor for name, place in _ledgers(present).items()}
+        return {
+            name: newest
+            for name, newest in known.items()
+            if name not in places or not _reaches(Ledger.open(folder / places[name]), newest)
+        }
+    if anchor is None:
+        return dict.fromkeys(places)
+    try:
+        log.verify(exported, anchor)
+    except ShoalError:
+        return dict.fromkeys(places)
+    return {}
+
+
+def _reaches(ledger: Ledger, newest: Anchor) -> bool:
+    return ledger.anchor[0] >= newest[0] and (not newest[0] or ledger.anchor_of(newest[0]) == newest)
+
+
+def _put_in_place(folder: Path, home: Path) -> None:
+    """A copy of the copy, whole or not at all."""
+    scratch = home.with_name(f".{home.name}.restoring-{moment()}")
+    _made(scratch)
+    for source in (folder / FILE, *sorted((folder / "ledgers").glob("*.db"))):
+        target = scratch / source.relative_to(folder)
+        copy_file(source, target)
+    if home.exists():
+        home.rename(home.with_name(f"{home.name}.replaced-{moment()}"))
+    scratch.rename(home)
+
+
+def _book(home: Path, places: dict[str, str], lacking: dict[str, Anchor | None], loss: Budget, because: str) -> None:
+    with closing(SqliteStore(home / FILE)) as store:
+        for name, place in places.items():
+            ledger = Ledger.open(home / place)
+            ledger.book_loss(Loss(loss.epsilon, loss.delta), because=because, anchor=lacking.get(name))
+            with store.writing() as rows:
+                log.write(
+                    *(rows, OPERATOR.name, OPERATOR.via, "loss booked"),
+                    cost=(loss.epsilon, loss.delta),
+                    ledger=name,
+                    detail=because,
+                )

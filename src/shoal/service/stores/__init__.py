@@ -1,0 +1,1 @@
+"""Two stores with one face."""

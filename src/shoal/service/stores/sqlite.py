@@ -1,0 +1,226 @@
+"""A service's store in one SQLite file: write-ahead log, every commit on the disk."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from shoal.service.store import moment, other_version, storable, unusable
+from shoal.service.stores.tables import APPEND_ONLY, FORMAT, MIGRATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BUSY_SECONDS = 30.0
+_TYPES = {"SERIAL": "INTEGER PRIMARY KEY AUTOINCREMENT", "BYTES": "BLOB", "FLAG": "INTEGER NOT NULL DEFAULT 0"}
+
+
+class SqliteRows:
+    """See `store.Rows`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def run(self, sql: str, *values: Any) -> int:
+        """See `store.Rows`."""
+        return self._execute(sql, values).rowcount
+
+    def all(self, sql: str, *values: Any) -> list[dict[str, Any]]:
+        """See `store.Rows`."""
+        return [dict(row) for row in self._execute(sql, values).fetchall()]
+
+    def one(self, sql: str, *values: Any) -> dict[str, Any] | None:
+        """See `store.Rows`."""
+        row = self._execute(sql, values).fetchone()
+        return None if row is None else dict(row)
+
+    def _execute(self, sql: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
+        return self._connection.execute(sql, tuple(map(storable, values)))
+
+    def now(self) -> str:
+        """See `store.Rows`."""
+        found = self.one("SELECT clock FROM identity")
+        latest = "" if found is None else found["clock"]
+        return max(latest, moment())
+
+    def tick(self) -> str:
+        """See `store.Rows`."""
+        now = self.now()
+        self.run("UPDATE identity SET clock = ?", now)
+        return now
+
+
+class SqliteStore:
+    """See `store.Store`. One connection for each thread and process."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.absolute()
+        self._mine = threading.local()
+        self._open: list[sqlite3.Connection] = []
+        found = self.version()
+        if found != FORMAT:
+            self.close()
+            raise other_version(found, FORMAT)
+
+    @classmethod
+    def create(cls, path: Path, identity: str) -> SqliteStore:
+        """A new file for its owner's eyes only, or the one that is there."""
+        if not path.exists():
+            scratch = path.with_name(f".{path.name}.{os.getpid()}.new")
+            with suppress(FileNotFoundError):
+                scratch.unlink()
+            os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            connection = sqlite3.connect(scratch, isolation_level=None)
+            try:
+                migrate(connection)
+                connection.execute("INSERT INTO identity (value, clock) VALUES (?, '')", (identity,))
+            finally:
+                connection.close()
+            with suppress(FileExistsError):
+                os.link(scratch, path)  # whoever comes second opens the file of the first
+            scratch.unlink()
+        return cls(path)
+
+    @property
+    def identity(self) -> str:
+        """See `store.Store`."""
+        with self.reading() as rows:
+            return str(rows.all("SELECT value FROM identity")[0]["value"])
+
+    @contextmanager
+    def writing(self) -> Iterator[SqliteRows]:
+        """See `store.Store`."""
+        with self._transaction("IMMEDIATE") as rows:
+            yield rows
+
+    @contextmanager
+    def reading(self) -> Iterator[SqliteRows]:
+        """See `store.Store`."""
+        with self._transaction("DEFERRED") as rows:
+            yield rows
+
+    def version(self) -> int:
+        """The last migration that the file has."""
+        with self.reading() as rows:
+            return int(rows.all("PRAGMA user_version")[0]["user_version"])
+
+    def new_ledger(self, name: str) -> str:
+        """See `store.Store`."""
+        (self._path.parent / "ledgers").mkdir(mode=0o700, exist_ok=True)
+        return f"ledgers/{name}.db"
+
+    def ledger_address(self, place: str) -> str:
+        """See `store.Store`."""
+        return str(self._path.parent / place)
+
+    @contextmanager
+    def _transaction(self, kind: str) -> Iterator[SqliteRows]:
+        try:
+            connection = self._connection()
+            connection.execute(f"BEGIN {kind}")
+            try:
+                yield SqliteRows(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error:
+            raise unusable("cannot be read and written") from None
+
+    def _connection(self) -> sqlite3.Connection:
+        kept = getattr(self._mine, "kept", None)
+        if kept is not None and kept[0] == os.getpid():
+            return kept[1]  # type: ignore[no-any-return]
+        connection = connect(self._path)
+        self._mine.kept = (os.getpid(), connection)
+        self._open.append(connection)
+        return connection
+
+    def backup(self, target: Path) -> None:
+        """A copy of the file as it is now."""
+        copy_file(self._path, target)
+
+    def close(self) -> None:
+        """See `store.Store`."""
+        while self._open:
+            self._open.pop().close()
+        self._mine = threading.local()
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection to a file that is there."""
+    if not path.is_file():
+        raise unusable("is missing")
+    connection = sqlite3.connect(
+        path.absolute().as_uri() + "?mode=rw",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,  # each is used by one thread; whoever closes the store closes all of them
+    )
+    connection.row_factory = sqlite3.Row
+    for setting in ("journal_mode = WAL", "synchronous = FULL", "trusted_schema = OFF"):
+        connection.execute(f"PRAGMA {setting}")
+    return connection
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """SQLite's online copy, for its owner's eyes only."""
+    target.touch(mode=0o600)
+    try:
+        with closing(sqlite3.connect(source)) as read, closing(sqlite3.connect(target)) as written:
+            read.backup(written)
+    except sqlite3.Error:
+        raise unusable("cannot be copied") from None
+
+
+def migrate(connection: sqlite3.Connection) -> int:
+    """Every migration that is missing, in one transaction; how many there were."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        done = _known_version(connection)
+        for statements in MIGRATIONS[done:]:
+            for statement in statements:
+                connection.execute(_here(statement))
+        for table in APPEND_ONLY:
+            for act in ("UPDATE", "DELETE"):
+                connection.execute(
+                    f"CREATE TRIGGER IF NOT EXISTS {table}_{act.lower()} BEFORE {act} ON {table}"
+                    f" BEGIN SELECT RAISE(ABORT, 'append only'); END"
+                )
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+    return FORMAT - done
+
+
+def _known_version(connection: sqlite3.Connection) -> int:
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    if found > FORMAT:
+        raise other_version(found, FORMAT)
+    return int(found)
+
+
+def migrate_file(path: Path) -> int:
+    """The same for a service's file."""
+    connection = connect(path)
+    try:
+        return migrate(connection)
+    except sqlite3.Error:
+        raise unusable("cannot be migrated") from None
+    finally:
+        connection.close()
+
+
+def _here(statement: str) -> str:
+    for word, meaning in _TYPES.items():
+        statement = statement.replace(word, meaning)
+    return statement

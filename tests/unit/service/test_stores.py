@@ -1,0 +1,222 @@
+"""Both stores of a service: versions, clocks, roles, lost connections, and that nothing secret is written down."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import psycopg
+import pytest
+from service_shop import counting, new_service
+
+import shoal
+from shoal.params import budget
+from shoal.service import log
+from shoal.service.datasets import NewDataSet
+from shoal.service.questions import Question
+from shoal.service.service import OPERATOR, Limits, Service
+from shoal.service.stores import sqlite
+from shoal.service.stores.opening import exists, migrate, open_store, shown
+from shoal.service.stores.postgresql import migrate_database, without_password
+from shoal.service.stores.tables import APPEND_ONLY, FORMAT
+
+ONLY_POSTGRESQL = pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+ONLY_FILE = pytest.mark.parametrize("place", ["file"], indirect=True)
+
+
+def refused(code):
+    return pytest.raises(shoal.ShoalError, match=code)
+
+
+def test_a_transaction_is_kept_whole_or_not_at_all(place):
+    store = open_store(place, "x")
+
+    def fail() -> None:
+        with store.writing() as rows:
+            rows.run("INSERT INTO late VALUES (?, ?)", "ann", rows.now())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with store.reading() as rows:
+        assert rows.all("SELECT * FROM late") == []
+    store.close()
+
+
+def test_the_clock_never_goes_back(place):
+    store = open_store(place, "x")
+    with store.writing() as rows:
+        rows.run("UPDATE identity SET clock = '2999-01-01T00:00:00Z'")
+        assert rows.now() == rows.tick() == "2999-01-01T00:00:00Z"
+    store.close()
+
+
+def test_text_that_a_database_cannot_keep_is_kept_without_it(place):
+    store = open_store(place, "x")
+    with store.writing() as rows:
+        rows.run("INSERT INTO late VALUES (?, ?)", "a\x00\ud800b", "now")
+        assert rows.all("SELECT person FROM late") == [{"person": "a\ufffd?b"}]
+    store.close()
+
+
+def test_whoever_opens_second_opens_the_same(place):
+    first, second = open_store(place, "one"), open_store(place, "two")
+    assert first.identity == second.identity == "one"
+    assert exists(place)
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("table", APPEND_ONLY)
+def test_what_was_written_for_good_cannot_be_changed(service, table):
+    job = service.ask(service.people.trusted("ann", "test"), "visits", Question(counting()))
+    assert service.wait(job.id, 30).state == "answered"
+    column = {"answers": "fingerprint", "log": "line", "logged_charges": "anchor"}[table]
+    for statement in (f"UPDATE {table} SET {column} = 'x'", f"DELETE FROM {table}"):
+        with refused("E_LEDGER"), service.store.writing() as rows:
+            rows.run(statement)
+
+
+@ONLY_FILE
+def test_an_older_file_is_refused_until_it_is_migrated(place):
+    place.mkdir()
+    with closing(sqlite3.connect(place / "service.db", isolation_level=None)) as connection:
+        for statement in sqlite.MIGRATIONS[0]:
+            connection.execute(sqlite._here(statement))
+        connection.execute("INSERT INTO identity VALUES ('old', '')")
+        connection.execute("PRAGMA user_version = 1")
+    with pytest.raises(shoal.ShoalError, match="older") as error:
+        open_store(place, "x")
+    assert "shoal service migrate" in error.value.hint
+    assert (migrate(place, "x"), migrate(place, "x")) == (FORMAT - 1, 0)
+    store = open_store(place, "x")
+    assert store.identity == "old"
+    store.close()
+
+
+def test_a_newer_store_is_refused(place):
+    open_store(place, "x").close()
+    if isinstance(place, str):
+        with psycopg.connect(place, autocommit=True) as connection:
+            connection.execute("INSERT INTO shoal.service_migrations VALUES (%s)", (FORMAT + 1,))
+    else:
+        with closing(sqlite3.connect(place / "service.db")) as connection:
+            connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    for act in (open_store, migrate):
+        with pytest.raises(shoal.ShoalError, match="newer"):
+            act(place, "x")
+
+
+# ---- PostgreSQL ----------------------------------------------------------------------------------------------------
+
+
+@ONLY_POSTGRESQL
+def test_a_failover_is_refused_until_the_log_is_held_against_an_anchor(opened, place):
+    noted = log.anchor(opened().store)
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute("UPDATE shoal.identity SET timeline = 99; UPDATE shoal.head SET timeline = 99")
+    with pytest.raises(shoal.ShoalError, match="failed over"):
+        Service.open(place)
+    with refused("E_LEDGER"):
+        Service.open(place, anchor="999:" + "0" * 64)
+    Service.open(place, anchor=noted).close(0)
+    Service.open(place).close(0)
+
+
+@ONLY_POSTGRESQL
+def test_a_role_with_no_more_than_it_needs_runs_a_service(place, folder):
+    role = f"r{abs(hash(place))}"
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute(f"DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN")
+        migrate_database(place, "x", role)
+        service = new_service(place.replace("//postgres@", f"//{role}@"), folder, budget((2, 1e-5)))
+        service.start()
+        job = service.ask(service.people.trusted("ann", "test"), "visits", Question(counting()))
+        assert service.wait(job.id, 30).state == "answered"
+        with refused("E_LEDGER"):
+            service.forget_answers(OPERATOR, 1)
+        service.close(5)
+        for table in ("entries", "pieces", "answers", "log", "logged_charges", "header"):
+            for privilege in ("UPDATE", "DELETE", "TRUNCATE"):
+                ((may,),) = connection.execute(
+                    "SELECT has_table_privilege(%s, %s, %s)", (role, f"shoal.{table}", privilege)
+                ).fetchall()
+                assert not may, (table, privilege)
+        connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+@ONLY_POSTGRESQL
+def test_a_lost_connection_is_one_refusal_and_then_all_goes_on(opened, place):
+    service = opened()
+    ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    with psycopg.connect(place, autocommit=True) as connection:
+        with refused("E_LEDGER"), service.store.writing() as rows:
+            connection.execute(ends)
+            rows.tick()
+        connection.execute(ends)
+    assert service.people.all()
+
+
+def test_a_database_that_cannot_be_reached_is_a_ledger_error():
+    with refused("E_LEDGER") as error:
+        Service.open("postgresql://nobody:hush@/none?host=/nowhere")
+    assert "hush" not in str(error.value)
+
+
+@ONLY_POSTGRESQL
+def test_a_password_is_neither_written_down_nor_shown(place, folder):
+    with_password = place.replace("//postgres@", "//postgres:hush@")
+    service = new_service(with_password, folder, budget((2, 1e-5)))
+    catalog = str(folder.parent / "shoal.toml")
+    with pytest.raises(shoal.ShoalError, match="no password"):
+        service.add_dataset(OPERATOR, NewDataSet("d", "postgresql://u:hush@h/x", catalog, budget((1, 0))))
+    with service.store.reading() as rows:
+        for table in ("ledgers", "datasets", "log", "identity"):
+            assert "hush" not in str(rows.all(f"SELECT * FROM {table}"))
+    assert shown(with_password) == place
+    with refused("E_USAGE"):
+        without_password("postgresql://u@h/x?password=hush")
+    service.close(0)
+
+
+# ---- copies --------------------------------------------------------------------------------------------------------
+
+
+def asked(service, number):
+    job = service.ask(service.people.trusted("ann", "test"), "visits", Question(counting(0.1, f"n{number}")))
+    return service.wait(job.id, 30)
+
+
+@ONLY_FILE
+def test_a_copy_is_put_back_and_an_older_one_only_with_its_loss(opened, place, tmp_path):
+    from shoal.service.acts.copying import restore
+
+    service = opened()
+    asked(service, 1)
+    service.backup(OPERATOR, tmp_path / "copy")
+    restore(tmp_path / "copy", place, None, None, "")
+    asked(service, 2)
+    service.close(5)
+    again = Service.open(place, Limits(answer_time=0.0, rates=False))
+    again.start()
+    asked(again, 3)
+    noted = log.anchor(again.store)
+    again.close(5)
+    with refused("E_LEDGER"):
+        restore(tmp_path / "copy", place, None, None, "")
+    with refused("E_LEDGER"):
+        restore(tmp_path / "copy", tmp_path / "elsewhere", noted, None, "")
+    restore(tmp_path / "copy", place, None, budget((0.1, 0)), "a disk")
+    back = Service.open(place)
+    ledger = back.datasets.ledger("visits")
+    assert float(ledger.spent[0]) == 0.2
+    assert back.check()[0] == len(log.lines(back.store))
+    assert any(line["action"] == "loss booked" for line in log.lines(back.store))
+    back.close(0)
+
+
+@ONLY_POSTGRESQL
+def test_a_database_is_copied_with_its_own_tools(opened, tmp_path):
+    with pytest.raises(shoal.ShoalError, match="E_USAGE") as error:
+        opened(start=False).backup(OPERATOR, tmp_path / "copy")
+    assert "pg_dump" in error.value.hint
