@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import string
 import tomllib
 from dataclasses import dataclass, field, replace
@@ -54,6 +55,17 @@ class ColumnFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class CsvOptions:
+    """How the values of a CSV file are written, where that is not as usual."""
+
+    delimiter: str | None = None
+    null: tuple[str, ...] = ()
+    date_format: str | None = None
+    timestamp_format: str | None = None
+    decimal: str = "."
+
+
+@dataclass(frozen=True, slots=True)
 class TablePolicy:
     """A policy that queries may name, and how many rows of an owner it lets in."""
 
@@ -92,6 +104,7 @@ class Table:
     source: str | None = None
     one_row_per_owner: bool = False
     """Whether an owner counts with one row alone: so it is with `each_row`, elsewhere the custodian says so."""
+    csv: CsvOptions | None = None
 
     @property
     def carries_owner(self) -> bool:
@@ -225,6 +238,7 @@ def _read_table(name: str, raw: Any) -> Table:
         "references",
         "max_rows_per_owner_and_group",
         "one_row_per_owner",
+        "csv",
     }
     _known_keys(f"In the catalog, {where}", raw, known | {"policies"})
     owner, public, trusted = raw.get("owner"), raw.get("public", False), raw.get("trusted_view", False)
@@ -270,9 +284,37 @@ def _read_table(name: str, raw: Any) -> Table:
     references = _read_references(where, raw.get("references", {}), through)
     kind = kind or (fold(owner) if owner and through is None else None)
     rows = 1 if single else rows
+    csv = _read_csv(where, raw.get("csv"))
     return Table(
-        name, owner, kind, view, rows, columns, policies, trusted, through, each_row, references, source, single
+        name, owner, kind, view, rows, columns, policies, trusted, through, each_row, references, source, single, csv
     )
+
+
+_SPELLINGS = re.compile(r"([^%]|%[dmYyHMSfIpbBj-])*")
+"""Formats of dates whose every part is a number or the name of a month."""
+
+
+def _read_csv(where: str, raw: Any) -> CsvOptions | None:
+    if raw is None:
+        return None
+    _known_keys(
+        f"In the catalog, csv of {where}", raw, {"delimiter", "null", "date_format", "timestamp_format", "decimal"}
+    )
+    null = raw.get("null", [])
+    null = [null] if isinstance(null, str) else null
+    delimiter, decimal = raw.get("delimiter"), raw.get("decimal", ".")
+    if not isinstance(null, list) or not all(isinstance(each, str) for each in null):
+        raise _wrong(f"In the catalog, csv of {where}: null is a text, or a list of texts, that means missing.")
+    if decimal not in {".", ","} or (delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1)):
+        raise _wrong(f"In the catalog, csv of {where}: delimiter is one character, and decimal a point or a comma.")
+    for key in ("date_format", "timestamp_format"):
+        pattern = raw.get(key)
+        if pattern is not None and not (isinstance(pattern, str) and "%" in pattern and _SPELLINGS.fullmatch(pattern)):
+            raise _wrong(
+                f"In the catalog, csv of {where}: {key} is made of %d %m %Y %y %b %B %j %H %I %p %M %S %f.",
+                'For example date_format = "%d/%m/%Y".',
+            )
+    return CsvOptions(delimiter, tuple(null), raw.get("date_format"), raw.get("timestamp_format"), decimal)
 
 
 def _read_one_row(where: str, raw: Mapping[str, Any], rows: int | None, *, each_row: bool, private: bool) -> bool:

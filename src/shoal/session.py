@@ -52,7 +52,8 @@ def connect(
     """Opens a session over a source of data.
 
     Args:
-        source: a .duckdb file; a parquet or CSV file, a glob or a folder (a table per file stem); a dict of name → Arrow,
+        source: a DuckDB or SQLite file; a parquet, CSV or JSON lines file, a glob or a folder (a table per file stem);
+            a dict of name → Arrow,
             pandas or polars table; an open DuckDB connection (never reconfigured); postgresql://role@host/database; or a
             Spark session, classic or Connect (never reconfigured or stopped).
         catalog: a dict, the path of a TOML file, or a `shoal.Catalog`. Queries see only the tables in it.

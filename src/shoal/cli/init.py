@@ -83,7 +83,8 @@ def init(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="A DuckDB file, a parquet or CSV file, a glob, a folder, or postgresql://…"
+            metavar="SOURCE",
+            help="A DuckDB or SQLite file, a parquet, CSV or JSON lines file, a glob, a folder, or postgresql://…",
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The catalog to write.")] = Path(
@@ -160,9 +161,22 @@ def looked_at(source: str, public: list[str], public_values: list[str]) -> First
             if fold(name) not in schemas:
                 raise ShoalError("E_USAGE", f"There is no table {name!r}.", hint=f"Tables: {', '.join(schemas)}.")
         nobodys = {fold(name) for name in public}
-        return _first(engine, schemas, nobodys, public_values)
+        first = _first(engine, schemas, nobodys, public_values)
+        return replace(first, columns=_with_misfits(source, first.columns))
     finally:
         engine.close()
+
+
+def _with_misfits(source: str, columns: dict[str, dict[str, Looked]]) -> dict[str, dict[str, Looked]]:
+    """The same, knowing what the guessed types of CSV files leave out."""
+    from shoal.cli.first_catalog.looking import Looked
+    from shoal.engines.sources import misfits_at
+
+    for table, found in misfits_at(source).items():
+        for column, (number, start) in found.items() if table in columns else ():
+            looked = columns[table].get(column, Looked(0, 0, {}))
+            columns[table][column] = replace(looked, misfits=number, example=start, misread=True)
+    return columns
 
 
 def _first(engine: Engine, schemas: Schemas, nobodys: set[str], public_values: list[str]) -> First:

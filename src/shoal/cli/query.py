@@ -35,7 +35,9 @@ Sql = Annotated[str, typer.Argument(metavar="SQL", help="The query, or - to read
 Database = Annotated[
     str,
     typer.Option(
-        "--db", metavar="SOURCE", help="A DuckDB file, a parquet or CSV file, a glob, a folder, or postgresql://…"
+        "--db",
+        metavar="SOURCE",
+        help="A DuckDB or SQLite file, a parquet, CSV or JSON lines file, a glob, a folder, or postgresql://…",
     ),
 ]
 CatalogFile = Annotated[

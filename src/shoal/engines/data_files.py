@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import glob
+import gzip
+from io import TextIOWrapper
 from pathlib import Path
+from typing import IO
 
 PARQUET, CSV, JSON_LINES = "parquet", "CSV", "JSON lines"
 FORMATS = {
@@ -13,24 +16,43 @@ FORMATS = {
     ".tsv": CSV,
     ".csv.gz": CSV,
     ".tsv.gz": CSV,
+    ".csv.zst": CSV,
+    ".tsv.zst": CSV,
     ".jsonl": JSON_LINES,
     ".ndjson": JSON_LINES,
     ".jsonl.gz": JSON_LINES,
     ".ndjson.gz": JSON_LINES,
+    ".jsonl.zst": JSON_LINES,
+    ".ndjson.zst": JSON_LINES,
 }
-"""File endings that become tables. Queries read parquet and CSV: a line of JSON can fail on its own, in the middle of a query."""
-DATABASES = frozenset({".duckdb", ".db", ".ddb"})
+"""File endings that become tables."""
+COMPRESSED = (".gz", ".zst")
+DATABASES = frozenset({".duckdb", ".db", ".ddb", ".sqlite", ".sqlite3"})
+"""Endings of databases; which kind one is, its first bytes tell."""
 
 
 def ending(path: Path) -> str:
     """The ending, in small letters, that of the compressed file included: `.csv.gz`."""
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
-    return "".join(suffixes) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
+    return "".join(suffixes) if suffixes and suffixes[-1] in COMPRESSED else "".join(suffixes[-1:])
 
 
 def stem(path: Path) -> str:
     """The name without its ending: what the table is called."""
     return path.name[: -len(ending(path))] if ending(path) else path.name
+
+
+def opened(path: Path, errors: str = "strict") -> IO[str]:
+    """A text file, unpacked while it is read; what is not UTF-8 raises, unless `errors` says otherwise."""
+    if path.suffix.lower() == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", errors=errors, newline="")
+    if path.suffix.lower() == ".zst":
+        import pyarrow as pa
+
+        return TextIOWrapper(
+            pa.input_stream(str(path), compression="zstd"), encoding="utf-8-sig", errors=errors, newline=""
+        )
+    return path.open(encoding="utf-8-sig", errors=errors, newline="")
 
 
 def format_of(path: Path) -> str | None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.catalog import fold
 from shoal.engines.data_files import CSV, DATABASES, JSON_LINES, PARQUET, ending, format_of, tables_at
-from shoal.engines.duckdb.csv_files import csv_relation, quoted, reading_refused, text
+from shoal.engines.decoded.json_lines import read_json_lines
+from shoal.engines.decoded.sqlite_files import is_sqlite, read_sqlite
+from shoal.engines.duckdb.csv_files import Reading, csv_relation, misfits, quoted, reading_refused, text
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from shoal.engines.base import Engine
 
 _WHAT_WORKS = (
-    "A source is a .duckdb file, a parquet or CSV file, a glob or a folder of them, a dict of data frames, "
+    "A source is a DuckDB or SQLite file, a parquet, CSV or JSON lines file, a glob or a folder of them, a dict of data frames, "
     "an open DuckDB connection, the URL of a PostgreSQL database, or a Spark session."
 )
 
@@ -40,7 +42,7 @@ def open_source(source: Any, catalog: Catalog | None = None, buckets: int | None
         return PostgreSQLEngine(source, catalog)
     _refuse_named_sources(catalog)
     if isinstance(source, (str, Path)):
-        return _open_path(str(source))
+        return _open_path(str(source), catalog)
     if isinstance(source, dict):
         return _open_frames(source)
     if type(source).__name__ == "DuckDBPyConnection":
@@ -65,15 +67,38 @@ def _refuse_named_sources(catalog: Catalog | None) -> None:
             )
 
 
-def _open_path(place: str) -> Engine:
+def _open_path(place: str, catalog: Catalog | None = None) -> Engine:
     if re.match(r"[A-Za-z][A-Za-z0-9+]+://", place):
         raise ShoalError(
             "E_SOURCE", "Of databases behind a URL, PostgreSQL is supported: postgresql://…", hint=_WHAT_WORKS
         )
     path = Path(place)
     if path.is_file() and ending(path) in DATABASES:
-        return _open_database(path)
-    return _open_files(data_files(place))
+        return _open_sqlite(path, catalog) if is_sqlite(path) else _open_database(path)
+    return _open_files(data_files(place), catalog)
+
+
+def _open_sqlite(path: Path, catalog: Catalog | None) -> Engine:
+    from shoal.engines.duckdb.sound_files import stamps
+
+    opened = stamps([path])
+    declared = {key: declared_types(catalog, key) for key in (catalog.tables if catalog is not None else ())}
+    return _open_frames(dict(read_sqlite(path, declared)), files=opened)
+
+
+def declared_types(catalog: Catalog | None, table: str) -> dict[str, str]:
+    """Column → the engine's name of the type that the catalog gives, where it knows it."""
+    from shoal.plan.types import Kind
+    from shoal.sql.functions import type_of
+    from shoal.sql.functions.values import ENGINE_TYPES, engine_type
+
+    known = catalog.table(table) if catalog is not None else None
+    given = {name: type_of(facts.type.upper()) for name, facts in known.columns.items() if facts.type} if known else {}
+    return {
+        name: engine_type(type_)
+        for name, type_ in given.items()
+        if type_.kind in ENGINE_TYPES or type_.kind is Kind.DECIMAL
+    }
 
 
 def _open_database(path: Path) -> Engine:
@@ -95,14 +120,7 @@ def data_files(place: str) -> dict[str, list[Path]]:
     """Table name → the files that queries read."""
     tables = tables_at(place)
     if not tables:
-        raise ShoalError("E_SOURCE", f"No parquet or CSV file was found at {place!r}.", hint=_WHAT_WORKS)
-    for name, files in tables.items():
-        if any(format_of(file) == JSON_LINES for file in files):
-            raise ShoalError(
-                "E_SOURCE",
-                f"The table {name!r} is JSON lines, which queries do not read.",
-                hint="Convert it to parquet first: one broken line would make every query fail.",
-            )
+        raise ShoalError("E_SOURCE", f"No parquet, CSV or JSON lines file was found at {place!r}.", hint=_WHAT_WORKS)
     _refuse_clashes(tables)
     return tables
 
@@ -120,7 +138,7 @@ def _refuse_clashes(tables: dict[str, list[Path]]) -> None:
         folded.add(fold(name))
 
 
-def _open_files(files: dict[str, list[Path]]) -> Engine:
+def _open_files(files: dict[str, list[Path]], catalog: Catalog | None = None) -> Engine:
     import duckdb
 
     from shoal.engines.duckdb.engine import DuckDBEngine
@@ -128,9 +146,15 @@ def _open_files(files: dict[str, list[Path]]) -> Engine:
 
     connection = duckdb.connect(":memory:")
     folders = sorted({str(p.resolve().parent) for parts in files.values() for p in parts})
+    opened = stamps(p for parts in files.values() for p in parts)
+    frames = {name: _decoded(name, parts, catalog) for name, parts in files.items() if _is_decoded(parts)}
     for table, parts in files.items():
+        if table in frames:
+            continue
         try:
-            connection.execute(f"CREATE VIEW {quoted(table)} AS {_reader(connection, parts)}")
+            connection.execute(
+                f"CREATE VIEW {quoted(table)} AS {_reader(connection, parts, reading_of(catalog, table))}"
+            )
             doubtful = _with_fragile_times(connection, parts)
         except duckdb.Error:
             raise _unreadable(connection, table, parts) from None
@@ -143,7 +167,41 @@ def _open_files(files: dict[str, list[Path]]) -> Engine:
             refuse_broken_texts(connection, parts)
     listed = ", ".join(text(f) for f in folders)
     connection.execute(f"SET allowed_directories = [{listed}]")
-    return DuckDBEngine(connection, ours=True, files=stamps(p for parts in files.values() for p in parts))
+    return DuckDBEngine(connection, ours=True, frames=frames, files=opened)
+
+
+def misfits_at(place: str) -> dict[str, dict[str, tuple[int, str]]]:
+    """Table → column → texts of CSV files that the guessed type leaves out, and how most of them begin."""
+    import duckdb
+
+    path = Path(place)
+    if is_postgresql(place) or (path.is_file() and ending(path) in DATABASES):
+        return {}
+    with duckdb.connect(":memory:") as connection:
+        return {
+            fold(table): misfits(connection, parts)
+            for table, parts in data_files(place).items()
+            if format_of(parts[0]) == CSV
+        }
+
+
+def _is_decoded(parts: list[Path]) -> bool:
+    return format_of(parts[0]) == JSON_LINES
+
+
+def _decoded(name: str, parts: list[Path], catalog: Catalog | None) -> Any:
+    """A table that is read once, here."""
+    known = catalog.table(name) if catalog is not None else None
+    columns = [*known.columns, *([known.owner] if known.owner else [])] if known is not None and known.columns else []
+    return frame_table(name, read_json_lines(parts, declared_types(catalog, name), columns))
+
+
+def reading_of(catalog: Catalog | None, table: str) -> Reading:
+    """What the catalog says about the texts of a table."""
+    known = catalog.table(table) if catalog is not None else None
+    options = known.csv if known is not None else None
+    declared = declared_types(catalog, table)
+    return Reading(declared) if options is None else Reading(declared, options)
 
 
 def _unreadable(connection: duckdb.DuckDBPyConnection, table: str, parts: list[Path]) -> ShoalError:
@@ -155,7 +213,7 @@ def _unreadable(connection: duckdb.DuckDBPyConnection, table: str, parts: list[P
         if refused is not None:
             return refused
         try:
-            connection.execute(f"DESCRIBE {_reader(connection, [path])}")
+            connection.execute(f"DESCRIBE {_reader(connection, [path], Reading())}")
         except duckdb.Error:
             return ShoalError(
                 "E_SOURCE",
@@ -169,10 +227,10 @@ def _unreadable(connection: duckdb.DuckDBPyConnection, table: str, parts: list[P
     )
 
 
-def _reader(connection: duckdb.DuckDBPyConnection, parts: list[Path]) -> str:
+def _reader(connection: duckdb.DuckDBPyConnection, parts: list[Path], reading: Reading) -> str:
     """SELECT over files of one kind."""
     if format_of(parts[0]) == CSV:
-        return csv_relation(connection, parts)
+        return csv_relation(connection, parts, reading)
     listed = ", ".join(text(str(p.resolve())) for p in parts)
     return f"SELECT * FROM read_parquet([{listed}], union_by_name = true)"
 
@@ -190,7 +248,7 @@ def _with_fragile_times(connection: duckdb.DuckDBPyConnection, parts: list[Path]
     return [Path(name) for (name,) in sorted(found)]
 
 
-def _open_frames(frames: dict[str, Any]) -> Engine:
+def _open_frames(frames: dict[str, Any], files: dict[Path, tuple[int, int]] | None = None) -> Engine:
     import duckdb
 
     from shoal.engines.duckdb.engine import DuckDBEngine
@@ -212,7 +270,7 @@ def _open_frames(frames: dict[str, Any]) -> Engine:
                 hint="Cast it, or leave the column out.",
             ) from None
         connection.unregister(table)
-    return DuckDBEngine(connection, ours=True, frames=sound)
+    return DuckDBEngine(connection, ours=True, frames=sound, files=files)
 
 
 def frame_table(name: str, frame: Any) -> Any:

@@ -37,8 +37,8 @@ def _of_column(column: str, looked: Looked) -> Iterator[str]:
         yield f"text that holds {_NAMES[looked.read_as]}; read as {looked.read_as} (a guess)."
     if looked.misfits and looked.misread:
         yield (
-            f"{looked.misfits:,} of {looked.values:,} values do not fit the guessed type, such as '{looked.example}…'; queries "
-            f'see NULL there. Write type = "VARCHAR" for this column to keep them.'
+            f"{looked.misfits:,} values do not fit the guessed type, such as '{looked.example}…'; queries see NULL there. "
+            'Write type = "VARCHAR" for this column to keep them.'
         )
     elif looked.misfits:
         yield f"text, because {looked.misfits:,} of {looked.values:,} values are no numbers, such as '{looked.example}…'."

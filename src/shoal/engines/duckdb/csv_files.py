@@ -9,15 +9,16 @@ people can write into unescaped is better converted to parquet.
 from __future__ import annotations
 
 import csv
-import gzip
 import zlib
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shoal.catalog import fold
-from shoal.engines.data_files import ending
+from shoal.catalog import CsvOptions, fold
+from shoal.engines.data_files import COMPRESSED, ending, opened
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import duckdb
@@ -40,10 +41,64 @@ _TESTS = {
 }
 
 
-def csv_relation(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> str:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the catalog says about texts that become values: types by the small letters of a column's name, and spellings."""
+
+    declared: Mapping[str, str] = field(default_factory=dict)
+    options: CsvOptions = field(default_factory=CsvOptions)
+
+    def number(self, column: str) -> str:
+        """A text with the point that numbers have."""
+        return column if self.options.decimal == "." else f"replace({column}, {text(self.options.decimal)}, '.')"
+
+    def instant(self, column: str, type_: str) -> str:
+        """A text as a date or a timestamp, NULL where it is none."""
+        pattern = self.options.date_format if type_ == "DATE" else self.options.timestamp_format
+        if pattern is None:
+            return f"TRY_CAST({column} AS {type_})"
+        return f"TRY_CAST(try_strptime({column}, {text(pattern)}) AS {type_})"
+
+    def present(self, column: str) -> str:
+        """A text, NULL where it is one of those that mean missing."""
+        listed = ", ".join(map(text, self.options.null))
+        return f"CASE WHEN {column} NOT IN ({listed}) THEN {column} END" if listed else column
+
+    def tests(self) -> dict[str, str]:
+        """What the texts of a column can be."""
+        number, instant = self.number("v"), self.options.date_format is not None
+        found = {name: test.replace("try_cast(v", f"try_cast({number}") for name, test in _TESTS.items()}
+        if instant:
+            found["date"] = f"{self.instant('v', 'DATE')} IS NOT NULL"
+        found["timestamp"] = f"{self.instant('v', 'TIMESTAMP')} IS NOT NULL"
+        return found
+
+
+def csv_relation(connection: duckdb.DuckDBPyConnection, paths: list[Path], reading: Reading | None = None) -> str:
     """SELECT over CSV files of one shape; values are read as text and try-cast."""
-    names, delimiter = _header(paths[0])
-    if any(_header(path) != (names, delimiter) for path in paths[1:]):
+    reading = reading or Reading()
+    return typed_relation(connection, *_texts_of(paths, reading), reading)
+
+
+def misfits(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> dict[str, tuple[int, str]]:
+    """Column → how many of its texts the guessed type leaves out, and how most of those begin."""
+    reading = Reading()
+    rows, names = _texts_of(paths, reading)
+    found: dict[str, tuple[int, str]] = {}
+    for name, type_ in zip(names, guessed_types(connection, rows, names, reading), strict=True):
+        column = quoted(name)
+        lost = f"trim({column}) <> '' AND {_value(column, type_, reading)} IS NULL"
+        query = f"SELECT count(*), mode(left({column}, 2)) FROM {rows} WHERE {lost}"
+        number, start = connection.execute(query).fetchall()[0] if type_ != "VARCHAR" else (0, "")
+        if number:
+            found[name] = number, start
+    return found
+
+
+def _texts_of(paths: list[Path], reading: Reading) -> tuple[str, list[str]]:
+    """The relation of all texts, and its columns."""
+    names, delimiter = _header(paths[0], reading.options.delimiter)
+    if any(_header(path, reading.options.delimiter) != (names, delimiter) for path in paths[1:]):
         raise ShoalError(
             "E_SOURCE",
             "CSV files of one table have different first lines.",
@@ -55,27 +110,37 @@ def csv_relation(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> st
         "ignore_errors = true, null_padding = true, parallel = false"
     )
     files = ", ".join(text(str(path.resolve())) for path in paths)
-    rows = f"read_csv([{files}], columns = {{{texts}}}, {options})"
-    types = _types(connection, rows, names)
-    items = ", ".join(f"{_value(quoted(n), t)} AS {quoted(n)}" for n, t in zip(names, types, strict=True))
+    return f"read_csv([{files}], columns = {{{texts}}}, {options})", names
+
+
+def typed_relation(connection: duckdb.DuckDBPyConnection, rows: str, names: list[str], reading: Reading) -> str:
+    """SELECT over a relation of texts, each as a value of the type that is declared, or that nearly all of them have."""
+    types = guessed_types(connection, rows, names, reading)
+    items = ", ".join(f"{_value(quoted(n), t, reading)} AS {quoted(n)}" for n, t in zip(names, types, strict=True))
     return f"SELECT {items} FROM {rows}"
 
 
-def _value(column: str, type_: str) -> str:
-    """A text as a value of the guessed type, NULL where it is none: 7.4 is no whole number, not one that rounds to 7."""
+def _value(column: str, type_: str, reading: Reading) -> str:
+    """A text as a value of a type, NULL where it is none: 7.4 is no whole number, not one that rounds to 7."""
+    column = reading.present(column)
+    if type_ in {"DATE", "TIMESTAMP"}:
+        return reading.instant(column, type_)
+    if type_ in {"DOUBLE", "FLOAT"} or type_.startswith("DECIMAL"):
+        return f"TRY_CAST({reading.number(column)} AS {type_})"
     value = f"TRY_CAST({column} AS {type_})"
     if type_ not in {"BIGINT", "HUGEINT"}:
         return value
     return f"CASE WHEN regexp_full_match({column}, '\\s*[+-]?[0-9]+\\s*') THEN {value} END"
 
 
-def _header(path: Path) -> tuple[list[str], str]:
+def _header(path: Path, given: str | None = None) -> tuple[list[str], str]:
     """The names in the first line, and the character between them."""
     refused = reading_refused(path)
     if refused is not None:
         raise refused
     line = _first_line(path)
-    delimiter = "\t" if ending(path).startswith(".tsv") else max(DELIMITERS, key=line.count)
+    guessed = "\t" if ending(path).startswith(".tsv") else max(DELIMITERS, key=line.count)
+    delimiter = given or guessed
     names = [name.strip() or f"column{i}" for i, name in enumerate(next(csv.reader([line], delimiter=delimiter), []))]
     if not names or len({fold(name) for name in names}) < len(names):
         raise ShoalError(
@@ -87,11 +152,11 @@ def _header(path: Path) -> tuple[list[str], str]:
 
 
 def _first_line(path: Path) -> str:
-    if path.suffix.lower() != ".gz":
+    if path.suffix.lower() not in COMPRESSED:
         with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
             return file.readline(LONGEST_HEADER)
     try:
-        with gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
+        with opened(path, errors="replace") as file:
             line: str = file.readline(LONGEST_HEADER)
             # Read to the end once: what is cut off or damaged would fail in the middle of a query.
             while file.read(LONGEST_HEADER):
@@ -118,13 +183,18 @@ def reading_refused(path: Path) -> ShoalError | None:
     return None
 
 
-def _types(connection: duckdb.DuckDBPyConnection, rows: str, names: list[str]) -> list[str]:
-    counts = ", ".join(["count(v)", *(f"count(*) FILTER (WHERE {test})" for test in _TESTS.values())])
-    sample = f"FROM {rows} LIMIT {SAMPLE_ROWS}"
+def guessed_types(connection: duckdb.DuckDBPyConnection, rows: str, names: list[str], reading: Reading) -> list[str]:
+    """The type of each column: the declared one, or the one that nearly all of its first texts have."""
+    tests = reading.tests()
+    counts = ", ".join(["count(v)", *(f"count(*) FILTER (WHERE {test})" for test in tests.values())])
     found = []
     for name in names:
-        row = connection.execute(f"SELECT {counts} FROM (SELECT {quoted(name)} AS v {sample})").fetchall()[0]
-        found.append(_type(row[0], dict(zip(_TESTS, row[1:], strict=True))))
+        if fold(name) in reading.declared:
+            found.append(reading.declared[fold(name)])
+            continue
+        sample = f"SELECT {reading.present(quoted(name))} AS v FROM {rows} LIMIT {SAMPLE_ROWS}"
+        row = connection.execute(f"SELECT {counts} FROM ({sample})").fetchall()[0]
+        found.append(_type(row[0], dict(zip(tests, row[1:], strict=True))))
     return found
 
 

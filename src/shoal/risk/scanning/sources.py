@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from shoal.engines.base import Engine, EngineFailure
 from shoal.engines.data_files import CSV, DATABASES, JSON_LINES, PARQUET, ending, format_of, tables_at
+from shoal.engines.decoded.sqlite_files import is_sqlite, read_sqlite
 from shoal.engines.duckdb.csv_files import csv_relation, quoted, text
 from shoal.engines.postgresql.types import UNSUPPORTED
 from shoal.engines.sources import is_postgresql, open_source
@@ -55,7 +56,7 @@ def unreadable(what: str) -> ShoalError:
     return ShoalError(
         "E_SOURCE",
         f"{what} cannot be read.",
-        hint="Give a parquet, CSV or JSON lines file, a folder or glob of them, a DuckDB file, or a data frame.",
+        hint="Give a parquet, CSV or JSON lines file, a folder or glob of them, a DuckDB or SQLite file, or a data frame.",
     )
 
 
@@ -91,7 +92,7 @@ def _of_path(path: str) -> list[Table]:
     if is_postgresql(path):
         return _of_server(path)
     if Path(path).is_file() and ending(Path(path)) in DATABASES:
-        return _of_database(_open_database(path))
+        return _of_sqlite(Path(path)) if is_sqlite(Path(path)) else _of_database(_open_database(path))
     files = tables_at(path)
     if not files and Path(path).is_file():
         raise unreadable(f"The table {Path(path).stem!r} is of an unknown format and")
@@ -204,6 +205,11 @@ def _total_size(files: list[Path]) -> int:
 
 
 # databases
+
+
+def _of_sqlite(path: Path) -> list[Table]:
+    """Tables as queries would see them."""
+    return [_of_frame(name, table) for name, table in read_sqlite(path).items()]
 
 
 def _open_database(path: str) -> duckdb.DuckDBPyConnection:

@@ -84,3 +84,10 @@ def test_a_name_that_is_not_there_is_refused(shoal, shop, words):
 def test_numbers_with_a_point_cannot_be_listed(shoal, in_shop):
     pq.write_table(pa.table({"uid": [1], "x": [0.5]}), in_shop / "one.parquet")
     assert "Only texts" in shoal("init", "one.parquet", "-o", "o.toml", "--public-values", "one.x").err
+
+
+def test_values_of_a_csv_file_that_its_guessed_type_leaves_out_are_told(shoal, in_shop):
+    lines = ["uid,InvoiceNo", *(f"{n},{536000 + n}" for n in range(99)), "1,C536379", "2,C536383"]
+    (in_shop / "sales.csv").write_text("\n".join(lines))
+    done = shoal("init", "sales.csv", "-o", "sales.toml")
+    assert "sales.InvoiceNo: 2 values do not fit the guessed type, such as 'C5…'; queries see NULL there." in done.out
