@@ -724,8 +724,8 @@ _SHOWN = is_caught_sampling(_releasing, epsilon=0.1, samples=300, inputs=[(True,
 def having_on_raw_values(patch):
     honest = execute.selected
 
-    def dropped(plan, measurement, entropy):
-        kept, noisy = honest(plan, measurement, entropy)
+    def dropped(plan, measurement, weights, entropy):
+        kept, noisy = honest(plan, measurement, weights, entropy)
         return kept[measurement.owners[kept] > 0], noisy
 
     patch.setattr(execute, "selected", dropped)

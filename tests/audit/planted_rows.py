@@ -103,7 +103,12 @@ def rows_clamped_instead_of_owners(patch):
 )
 def bounded_before_the_join(patch):
     def fanned_out(query):
-        return replace(query, tasks=tuple(replace(t, steps=Steps(0, 3 * t.steps.upper, 0)) for t in query.tasks))
+        return replace(
+            query,
+            tasks=tuple(
+                replace(t, steps=Steps(0, 3 * t.steps.upper, 0)) if t.steps is not None else t for t in query.tasks
+            ),
+        )
 
     with_changed_question(patch, fanned_out)
 

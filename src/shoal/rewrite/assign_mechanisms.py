@@ -4,12 +4,14 @@ Every way that the options allow is costed by closed forms, and the most accurat
 accurate anywhere than the even split ε/(N + 1) with Laplace noise.
 
 Candidates: Laplace noise with optimal or Laplace-threshold selection; jointly calibrated Gaussian noise with a Gaussian
-threshold on the owner count (part of the same joint release), or beside an optimal selection.
+threshold on the owner count, or on weights (part of the same joint release), or beside an optimal selection; Laplace noise beside
+a selection by weights that has no more of ε than it needs to show what the even split shows.
 """
 
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -27,13 +29,14 @@ from shoal.accounting.events import (
 from shoal.errors import ShoalError
 from shoal.mechanisms import calibrate, group_selection
 from shoal.mechanisms.group_selection import RULES
+from shoal.mechanisms.regret import expected_log_error, largest_group
 from shoal.mechanisms.selection import thresholds
 from shoal.mechanisms.selection.weighted import approximate_weighted_owners
 from shoal.plan.releases import Column, HistogramRelease, Release, SelectPlan
 from shoal.rewrite.bound_contributions import bins_shift, choose_quantiles
 from shoal.rewrite.select_groups import delta_of
 from shoal.rewrite.sizing import Sized, choice_of, partitioned, reach, sized
-from shoal.rewrite.weights import joint_weights, weights_by_epsilon
+from shoal.rewrite.weights import GAUSSIAN_MEDIAN, LAPLACE_MEDIAN, joint_weights, weights_by_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +51,9 @@ RANKS_OF_A_TREE = 1.8
 """About how many times the error of one node a rank read off a tree is wrong (measured: docs/theory/quantiles.md)."""
 
 NEARLY_ALL = Fraction(99, 100)
+NAMES = {"LAPLACE": "Laplace noise", "GAUSSIAN": "Jointly calibrated Gaussian noise"}
+CAREFUL = Fraction(101, 100)
+"""Owners are whole numbers: a share that is a little larger than the ratio says."""
 LARGER_SHARES = 4
 """How often the share of a selection is enlarged before it is given up; owners go by 1/ε, so that one step mostly does."""
 
@@ -66,6 +72,18 @@ class Candidate:
     def widths(self) -> tuple[float, ...]:
         """About the 95% half-width of every released number, in the analyst's units."""
         return tuple(_width(noise) for noise in self.parts if noise.shift.l1)
+
+    def medians(self) -> tuple[float, ...]:
+        """About the median error of every released number, in the analyst's units."""
+        return tuple(_width(noise) * _median_in_widths(noise) for noise in self.parts if noise.shift.l1)
+
+    def errors(self) -> tuple[float, ...]:
+        """The same in what one owner adds at most."""
+        moved = [noise for noise in self.parts if noise.shift.l1]
+        return tuple(
+            median / float(noise.shift.per_coordinate * noise.grid)
+            for median, noise in zip(self.medians(), moved, strict=True)
+        )
 
     def half_point(self) -> float:
         """Owners at which a group is as likely kept as not; 1 without selection."""
@@ -98,6 +116,10 @@ def _width(noise: Randomised) -> float:
     return GAUSSIAN_95 * float(noise.sigma) * float(noise.grid)
 
 
+def _median_in_widths(noise: Randomised) -> float:
+    return GAUSSIAN_MEDIAN / GAUSSIAN_95 if isinstance(noise, GaussianNoise) else LAPLACE_MEDIAN / LAPLACE_95
+
+
 def assign_mechanisms(draft: Draft) -> SelectPlan:
     """The finished plan of one private SELECT."""
     candidates = _candidates(draft, Budget(draft))
@@ -105,7 +127,40 @@ def assign_mechanisms(draft: Draft) -> SelectPlan:
     if chosen is not None:
         candidates += _candidates(chosen, Budget(chosen))
     fair = [candidates[0], *(c for c in candidates[1:] if _nowhere_worse(c, candidates[0], spare_of(draft)))]
-    return finished(draft, min(fair, key=Candidate.score))
+    best = min(fair, key=partial(_regret, draft))
+    return finished(draft, replace(best, why=_why_not_the_other(draft, best, fair)))
+
+
+def _regret(draft: Draft, candidate: Candidate) -> tuple[float, float]:
+    """What should be small: the expected error over a public prior of group sizes; where no group has one, all of it."""
+    if not draft.needs_selection:
+        return 0.0, candidate.score()
+    return expected_log_error(candidate.errors(), candidate.typical_owners(), _largest(draft)), candidate.score()
+
+
+def _largest(draft: Draft) -> float:
+    return largest_group(delta_of(draft.select.options))
+
+
+def _why_not_the_other(draft: Draft, best: Candidate, fair: list[Candidate]) -> str:
+    """Where a count that is shown also selects: closer numbers or more groups, and what the other kind of noise would give."""
+    others = [c for c in fair if type(c.selection) is type(best.selection) and c.shared and _kind(c) != _kind(best)]
+    if not others or not best.shared or draft.select.options.noise != "AUTO":
+        return best.why
+    other = min(others, key=partial(_regret, draft))
+    ratios = [math.log(a / b) for a, b in zip(other.medians(), best.medians(), strict=True)]
+    times = math.exp(sum(ratios) / len(ratios))
+    if times >= 1 and best.half_point() <= other.half_point():
+        return best.why
+    shown = f"groups from {other.half_point():,.0f} owners on instead of {best.half_point():,.0f}"
+    return (
+        f"{NAMES[_kind(best)]} is expected to tell more about groups of up to {_largest(draft):,.0f} owners; "
+        f"noise = {_kind(other)} would give typical errors {times:.2g} times as large, and show {shown}"
+    )
+
+
+def _kind(candidate: Candidate) -> str:
+    return "GAUSSIAN" if any(isinstance(noise, GaussianNoise) for noise in candidate.parts) else "LAPLACE"
 
 
 def spare_of(draft: Draft) -> float:
@@ -115,8 +170,11 @@ def spare_of(draft: Draft) -> float:
 
 def _nowhere_worse(candidate: Candidate, baseline: Candidate, spare: float) -> bool:
     """Whether no number and no group fares worse than under the even split ε/(N + 1)."""
-    widths = zip(candidate.widths(), baseline.widths(), strict=True)
-    return all(a <= b * spare * SLACK for a, b in widths) and candidate.half_point() <= baseline.half_point() * SLACK
+    pairs = [
+        *zip(candidate.widths(), baseline.widths(), strict=True),
+        *zip(candidate.medians(), baseline.medians(), strict=True),
+    ]
+    return all(a <= b * spare * SLACK for a, b in pairs) and candidate.half_point() <= baseline.half_point() * SLACK
 
 
 class Budget:
@@ -145,6 +203,13 @@ class Budget:
         self.units = [factor * (u.epsilon if u.epsilon is not None else even) for u in draft.units]
         self.selection = factor * (options.selection_epsilon or even) if own_selection else Fraction(0)
         self.is_even = not fixed
+
+    def leaning(self, selection: Fraction) -> Budget:
+        """The same with so much for the selection, the rest stretched alike."""
+        other = copy(self)
+        stretch = (self.epsilon - selection) / (self.epsilon - self.selection)
+        other.units, other.selection = [stretch * unit for unit in self.units], selection
+        return other
 
 
 def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
@@ -177,7 +242,38 @@ def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
         for rule in rules[1:]:
             if not _surpassed(draft, found, partial(_least_with_gaussian_count, draft, budget, found[0])):
                 found.append(with_laplace(draft, budget, rule))
+            found += _with_leaner_selection(draft, budget, rule, found)
     return found
+
+
+def _with_leaner_selection(draft: Draft, budget: Budget, rule: Rule | None, found: list[Candidate]) -> list[Candidate]:
+    """A rule that needs fewer owners than the even split's gives up as much of its ε as keeps it no worse; all numbers gain."""
+    even, joint = found[0], rule is not None and joins_gaussian(rule)
+    if rule is None or not joint or draft.shared_unit is not None or not budget.is_even:
+        return []
+    epsilon = _least_share(draft, budget, rule, even.half_point())
+    without = (budget.epsilon - budget.selection) / budget.epsilon
+    surpassed = any(
+        all(a <= b * float(without) for a, b in zip(c.medians(), even.medians(), strict=True)) for c in found[1:]
+    )
+    if surpassed or epsilon >= budget.selection:
+        return []
+    leaner = with_laplace(draft, budget.leaning(epsilon), rule)
+    return [leaner] if leaner.half_point() <= even.half_point() else []
+
+
+def _least_share(draft: Draft, budget: Budget, rule: Rule, owners: float) -> Fraction:
+    """About the ε at which a selection needs so many owners, where each is in κ groups; a little more is a little safer."""
+    groups, least = draft.contribution.groups, draft.select.options.min_owners
+    share = budget.selection
+    for _ in range(LARGER_SHARES):
+        if rule is RULES["WEIGHTED"]:
+            needed = approximate_weighted_owners(groups, least, share, budget.delta, typical=False)
+        else:
+            needed = calibrate.approximate_gaussian_threshold(groups, share, budget.delta) + least - 1
+        share *= Fraction(needed / owners)
+    part = (share * CAREFUL / budget.epsilon).limit_denominator(10**6)
+    return budget.epsilon * part if part else budget.selection
 
 
 def _noise_asked(draft: Draft) -> str:
@@ -191,7 +287,7 @@ def _noise_asked(draft: Draft) -> str:
 
 def _why(draft: Draft, budget: Budget, noise: str) -> str:
     """The reason for a kind of noise in words; that it is the more accurate one only where the planner could choose."""
-    name = "Laplace noise" if noise == "LAPLACE" else "Jointly calibrated Gaussian noise"
+    name = NAMES[noise]
     options = draft.select.options
     if any(part.targets for part in draft.parts):
         left = "" if all(part.targets for part in draft.parts) else f"; {name} for the rest"

@@ -146,7 +146,7 @@ def test_noise_grows_with_groups_per_owner_and_falls_with_epsilon(quiet_shop):
             .noise.scale
         )
 
-    assert scale(1, 4) == 4 * scale(1, 1)
+    assert 3 * scale(1, 1) < scale(1, 4) <= 4 * scale(1, 1)  # weights leave more of epsilon to the numbers
     assert scale(2, 1) < scale(1, 1)
 
 

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.accounting.events import LaplaceNoise, OptimalSelection, Shift, ThresholdSelection
+from shoal.accounting.events import (
+    GaussianNoise,
+    LaplaceNoise,
+    OptimalSelection,
+    Shift,
+    ThresholdSelection,
+    WeightedSelection,
+)
 from shoal.mechanisms.calibrate import laplace_scale, threshold_for
 from shoal.mechanisms.group_selection import half_point
 from shoal.rewrite.weights import leaning_shares
@@ -61,6 +68,7 @@ def test_no_number_and_no_group_fares_worse_than_under_the_even_split(session, c
     plan = planned(session, count, epsilon, delta, kappa)
     for release, scale in zip(plan.releases, even_scales(plan, epsilon), strict=True):
         assert half_width(release.noise) <= math.log(20) * scale * 1.0001
+        assert median(release.noise) <= math.log(2) * scale * 1.0001
     share = Fraction(epsilon) / (count + 1)
     optimal = OptimalSelection(share, Fraction(delta), kappa)
     noise = LaplaceNoise(Shift(1, kappa), laplace_scale(Shift(1, kappa), share))
@@ -69,7 +77,7 @@ def test_no_number_and_no_group_fares_worse_than_under_the_even_split(session, c
 
 
 @pytest.mark.parametrize("strategy", ["OPTIMAL", "LAPLACE_THRESHOLD"])
-@pytest.mark.parametrize(("count", "kappa", "gain"), [(1, 1, 1), (1, 50, 2.4), (3, 5, 1.35), (4, 50, 4.9)])
+@pytest.mark.parametrize(("count", "kappa", "gain"), [(1, 1, 1), (1, 50, 2.4), (3, 5, 1), (4, 50, 4.9)])
 def test_a_rule_that_was_named_leaves_the_noise_to_the_planner(session, strategy, count, kappa, gain):
     plan = planned(session, count, "1", "1e-6", kappa, strategy)
     for release, scale in zip(plan.releases, even_scales(plan, "1"), strict=True):
@@ -88,6 +96,24 @@ def test_with_room_to_spare_the_typical_error_is_smaller_too_and_groups_need_far
         assert median(release.noise) <= 0.985 * math.log(2) * scale
     noise = LaplaceNoise(Shift(1, 5), Fraction(15))
     assert 1.6 * half_point(plan.selection) < threshold_for(noise, 5, Fraction(1, 10**6))
+
+
+def test_a_selection_that_needs_less_leaves_more_to_the_numbers(session):
+    plan = planned(session, 1, "1", "1e-6", 5)
+    ((release,), (scale,)) = plan.releases, even_scales(plan, "1")
+    assert isinstance(plan.selection, WeightedSelection)
+    assert 1.2 * median(release.noise) < math.log(2) * scale
+    assert half_point(plan.selection) <= half_point(OptimalSelection(Fraction(1, 2), Fraction(1, 10**6), 5))
+
+
+@pytest.mark.parametrize(("delta", "kind"), [("1e-6", GaussianNoise), ("1e-9", LaplaceNoise)])
+def test_a_count_that_also_selects_goes_by_how_large_groups_may_be(session, delta, kind):
+    options = f"epsilon = 1, delta = {delta}, max_groups_contributed = 10"
+    sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) site, COUNT(DISTINCT uid) FROM visits GROUP BY site"
+    (plan,) = session.plan(sql).selects
+    assert isinstance(plan.releases[0].noise, kind)
+    other = "LAPLACE" if kind is GaussianNoise else "GAUSSIAN"
+    assert f"noise = {other} would give typical errors" in str(session.explain(sql))
 
 
 @settings(deadline=None)
@@ -116,7 +142,7 @@ def test_the_smallest_delta_can_be_planned_with(session, noise, kappa, items):
 
 
 @pytest.mark.parametrize("noise", ["AUTO", "LAPLACE", "GAUSSIAN"])
-@pytest.mark.parametrize("strategy", ["AUTO", "OPTIMAL", "LAPLACE_THRESHOLD", "GAUSSIAN_THRESHOLD"])
+@pytest.mark.parametrize("strategy", ["AUTO", "OPTIMAL", "LAPLACE_THRESHOLD", "GAUSSIAN_THRESHOLD", "WEIGHTED"])
 @pytest.mark.parametrize(
     "parameters", ["epsilon = 3, delta = 0.01", "epsilon = 1e-10, delta = 1e-15", "epsilon = 1e6, delta = 0.1"]
 )

@@ -93,13 +93,15 @@ def typical_weight(weights: Weights) -> float:
     return total / before
 
 
-def approximate_weighted_owners(max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction) -> float:
-    """About the `typical_owners` of weights that have (ε, δ) to themselves; nothing is proven by it."""
+def approximate_weighted_owners(
+    max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction, *, typical: bool = True
+) -> float:
+    """About the `typical_owners` (or owners in κ groups each) of weights that have (ε, δ) to themselves; it proves nothing."""
     split = calibrate.best_delta_split(max_groups, epsilon, delta)
     sigma = 1 / calibrate.approximate_norm(float(epsilon), float(delta * split))
     weights, left = weights_for(max_groups), float(delta * (1 - split))
     bar = max(weight / WHOLE + sigma * calibrate.normal_point(math.log(left / degree)) for degree, weight in weights)
-    return (bar + min_owners - 1) * WHOLE / typical_weight(weights)
+    return (bar + min_owners - 1) * WHOLE / (typical_weight(weights) if typical else weights[-1][1])
 
 
 class WeightedRule:
