@@ -140,6 +140,8 @@ class Defaults:
     max_epsilon_per_query: Fraction | None = None
     min_epsilon_per_query: Fraction | None = None
     max_seconds_per_query: Fraction = LONGEST_QUERY_SECONDS
+    measure_cut: Fraction | None = None
+    """The share of ε that measures what limits cut; None where plain SQL and clauses have their own."""
 
     def floor(self, *, has_budget: bool) -> Fraction | None:
         """The least ε of one query: what the catalog says, else 0.01 where a budget counts queries by their price."""
@@ -438,6 +440,7 @@ def _read_defaults(raw: Any) -> Defaults:
         "delta",
         "max_groups_per_owner",
         "population",
+        "measure_cut",
         "max_epsilon_per_query",
         "min_epsilon_per_query",
         "max_seconds_per_query",
@@ -470,6 +473,7 @@ def _read_defaults(raw: Any) -> Defaults:
         number("max_epsilon_per_query", tiny, huge),
         number("min_epsilon_per_query", tiny, huge),
         number("max_seconds_per_query", Fraction(1), huge) or LONGEST_QUERY_SECONDS,
+        number("measure_cut", Fraction(0), params.LARGEST_SHARE),
     )
     limit = defaults.max_epsilon_per_query
     if limit is not None and defaults.epsilon is not None and defaults.epsilon > limit:

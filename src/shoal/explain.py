@@ -103,7 +103,7 @@ def _limits(select: SelectPlan) -> dict[str, Any] | None:
         "sought": [
             {
                 "limit": THINGS[sought.kind],
-                "candidates": [float(edge) for edge in sought.edges],
+                "candidates": [] if sought.measures else [float(edge) for edge in sought.edges],
                 "epsilon": float(histogram.select.options.epsilon),
             }
             for sought, histogram in zip(search.sought, search.histograms, strict=True)
@@ -115,11 +115,16 @@ def _limits(select: SelectPlan) -> dict[str, Any] | None:
 
 def _limit_lines(limits: dict[str, Any]) -> list[str]:
     lines = [
-        f"limits        step one: {found['limit']}, from {len(found['candidates'])} candidates, by a noisy histogram with one "
+        f"limits        step one: {found['limit']}{_candidates(found)}, by a noisy histogram with one "
         f"bin for each owner, ε = {_number(found['epsilon'])}"
         for found in limits["sought"]
     ]
-    return [*lines, f"limits        step two: ε = {_number(limits['epsilon_of_step_two'])}; below, an example of it"]
+    example = "; below, an example of it" if any(map(_candidates, limits["sought"])) else ""
+    return [*lines, f"limits        step two: ε = {_number(limits['epsilon_of_step_two'])}{example}"]
+
+
+def _candidates(found: dict[str, Any]) -> str:
+    return f", from {len(found['candidates'])} candidates" if found["candidates"] else ""
 
 
 def _contribution(select: SelectPlan) -> dict[str, Any]:

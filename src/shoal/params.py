@@ -29,6 +29,8 @@ LARGEST_BUDGET_EPSILON = Fraction(10**9)
 SMALLEST_POSITIVE_DELTA = Fraction(1, 10**300)
 LARGEST_DELTA_FOR_UNKNOWN_GROUPS = Fraction(1, 10)
 LARGEST_COUNT = 10**6
+LARGEST_SHARE = Fraction(1, 2)
+"""Of ε, for measuring instead of answering."""
 LARGEST_BOUND = Fraction(10**30)
 SMALLEST_POSITIVE_BOUND = Fraction(1, 10**30)
 MOST_BITS = 4096
@@ -101,6 +103,19 @@ def confidence_level(value: object, *, option: str = "level") -> Fraction:
     exact = _number(value, option, "E_OPTION_INVALID", hint)
     if not Fraction(1, 10**12) <= exact <= 1 - Fraction(1, 10**12):
         raise ShoalError("E_OPTION_INVALID", f"{option} must be between 0 and 1; got {_shown(value)}.", hint=hint)
+    return exact
+
+
+def share(value: object, *, option: str = "measure_cut") -> Fraction:
+    """A part of ε that is spent on something beside the answer: from 0 to a half.
+
+    >>> share(0.05)
+    Fraction(1, 20)
+    """
+    hint = f"Write {written(option, '0.05')} for a twentieth of epsilon, or {written(option, '0')} for nothing."
+    exact = _number(value, option, "E_OPTION_INVALID", hint)
+    if not 0 <= exact <= LARGEST_SHARE:
+        raise ShoalError("E_OPTION_INVALID", f"{option} must be from 0 to 0.5; got {_shown(value)}.", hint=hint)
     return exact
 
 

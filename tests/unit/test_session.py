@@ -184,7 +184,9 @@ def test_plain_sql_is_answered_as_if_the_clause_stood_there(open_shop, catalog):
     session = open_shop(with_defaults(catalog, epsilon=0.5, delta=1e-6, max_groups_per_owner=5))
     count = "region, COUNT(DISTINCT uid) AS n FROM customers GROUP BY region"
     plain = session.plan(f"SELECT {count}")
-    clause = session.plan(f"{CLAUSE}(epsilon = 0.5, delta = 1e-6, max_groups_contributed = 5) {count}")
+    clause = session.plan(
+        f"{CLAUSE}(epsilon = 0.5, delta = 1e-6, max_groups_contributed = 5, measure_cut = 0.05) {count}"
+    )
     assert plain.selects == clause.selects
     session.query("SELECT region, COUNT(*) AS n FROM customers GROUP BY region")
     assert session.spent == (0.5, 1e-6)

@@ -39,6 +39,8 @@ class Options:
     inferred_bounds: str = "GLOBAL"
     find_limits: bool = False
     """Whether limits that nobody named are found privately first."""
+    measure_cut: Fraction = Fraction(0)
+    """The share of ε that measures how much limits that were given cut."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ PROMISE_KEY = "shoal.promise"
 OWNER_LEVEL = "owner-level differential privacy"
 MAGIC = b"shoal answer 1\n"
 MEDIA_TYPE = "application/vnd.shoal.answer"
-_FIELDS = frozenset({"promise", "epsilon", "delta", "level", "private", "notes", "columns", "spreads"})
+_FIELDS = frozenset({"promise", "epsilon", "delta", "level", "private", "notes", "columns", "drawn", "spreads"})
 _CLASSES = {
     **{kind.__name__: kind for union in (Aggregate, Measure) for kind in get_args(union)},
     **{kind.__name__: kind for kind in (*get_args(Randomised), RankTarget, Shift, Bounds, Steps, Widening)},
@@ -75,6 +75,7 @@ def to_bytes(answer: KeptAnswer) -> bytes:
         "level": str(answer.level),
         "private": answer.private,
         "notes": list(answer.notes),
+        "drawn": {str(i): widened for i, widened in answer.bars.drawn.items()},
         "columns": {str(i): [_copied(each) for each in found] for i, found in answer.bars.columns.items()},
         "spreads": _spreads(answer.spreads),
     }
@@ -167,7 +168,9 @@ def _read(data: bytes) -> KeptAnswer:
     columns = {int(i): tuple(map(_read_copied, found)) for i, found in said["columns"].items()}
     _require(all(0 <= index < table.num_columns for index in columns))
     _require(not numbers.num_columns or numbers.num_rows == table.num_rows)
-    bars = ErrorBars(numbers, columns)
+    drawn = {int(i): widened for i, widened in said["drawn"].items()}
+    _require(all(isinstance(widened, bool) and 0 <= i < table.num_columns for i, widened in drawn.items()))
+    bars = ErrorBars(numbers, columns, drawn)
     answer = KeptAnswer(
         table,
         said["promise"],
@@ -180,7 +183,7 @@ def _read(data: bytes) -> KeptAnswer:
         _read_spreads(said["spreads"], table),
     )
     _require(answer.epsilon >= 0 and 0 <= answer.delta <= 1 and 0 < answer.level < 1)
-    for index in columns:
+    for index in (*columns, *drawn):
         bars.interval(index, table, float(answer.level))
     return answer
 

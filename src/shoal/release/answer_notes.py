@@ -17,6 +17,8 @@ from shoal.release.output_names import output_names
 from shoal.sql.binding.public_groups import has_public_keys
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from shoal.params import Bounds
     from shoal.plan.releases import Column, SelectPlan, StatementPlan
     from shoal.sql.grammar.source_text import CallsAsWritten
@@ -32,13 +34,18 @@ def answer_notes(plan: SelectPlan, groups: int, written: CallsAsWritten) -> tupl
     return tuple(dict.fromkeys(note for note in told if note))
 
 
-def without_interval(plan: StatementPlan) -> tuple[str, ...]:
-    """Why a number of the answer has no interval: it is computed from others, or is a place that rows were counted around."""
+def without_interval(plan: StatementPlan, drawn: AbstractSet[str] = frozenset()) -> tuple[str, ...]:
+    """Why a number of the answer has no interval: it mixes rows of others, or is a place that rows were counted around.
+
+    `drawn` are names of columns that are computed, and have an interval all the same.
+    """
     found = []
     for select, names in zip(plan.selects, output_names(plan), strict=True):
         for column, outputs in zip(select.columns, names, strict=True):
             found += [
-                f"{name} is computed from noisy numbers, and has no interval of its own." for name in outputs.computed
+                f"{name} is computed from noisy numbers, and has no interval of its own."
+                for name in outputs.computed
+                if name not in drawn
             ]
             if isinstance(column.call.aggregate, _PLACES):
                 why = "how far it strays depends on values that were not released"

@@ -5,13 +5,17 @@ An answer carries this with it, in memory and in its bytes: no exact total, samp
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoal.engines.deadline import Deadline
 from shoal.plan.aggregates import CountRows
+from shoal.plan.aggregates.noisy_measure import nothing
+from shoal.release.computed.draws import LEVELS, Input, drawn_ends, end_name, seed_of
 from shoal.release.cuts.widening import Widening, of_bounds, of_limits
+from shoal.release.postprocess import evaluated
 from shoal.rewrite.limits.choosing import HALF
 
 if TYPE_CHECKING:
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shoal.plan.aggregates import Aggregate, NoisyMeasure
+    from shoal.plan.nodes import Node
     from shoal.plan.releases import Column, StatementPlan
     from shoal.release.cuts.clamped import Clamped
     from shoal.release.cuts.widening import Ends
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
     from shoal.rewrite.limits.choosing import Kept
 
 NO_VALUES = np.zeros(0)
+SECONDS_TO_EVALUATE = 60.0
+"""Expressions over released numbers; no data is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +78,18 @@ class ErrorBars:
 
     numbers: pa.Table
     columns: Mapping[int, tuple[CopiedAggregate, ...]]
+    drawn: Mapping[int, bool] = field(default_factory=dict)
+    """Columns that are computed, whose ends were drawn; whether anything that they read is widened."""
 
     def is_widened(self, index: int) -> bool:
         """Whether limits on each owner left something out of a column."""
-        return any(each.is_widened for each in self.columns.get(index, ()))
+        return self.drawn.get(index, False) or any(each.is_widened for each in self.columns.get(index, ()))
 
     def interval(self, index: int, table: pa.Table, level: float, *, whole: bool = True) -> Ends | None:
         """(low, high) of a column, None where it is no copy of a private aggregate; not `whole`, of its noise alone."""
         copied = self.columns.get(index, ())
+        if index in self.drawn:
+            return self._drawn_interval(index, level, "whole" if whole else "noise")
         if not copied:
             return None
         low, high = (np.full(table.num_rows, None, dtype=object) for _ in range(2))
@@ -90,6 +101,17 @@ class ErrorBars:
         low[missing] = high[missing] = None
         return low, high
 
+    def _drawn_interval(self, index: int, level: float, part: str) -> Ends:
+        """The ends at the next level that was drawn; none above the highest."""
+        known = next((each for each in LEVELS if each >= level), None)
+        if known is None:
+            return nothing(self.numbers.num_rows), nothing(self.numbers.num_rows)
+        low, high = (
+            np.array(self.numbers.column(end_name(index, part, side, known)).to_pylist(), dtype=object)
+            for side in ("low", "high")
+        )
+        return low, high
+
 
 def error_bars(plan: StatementPlan, finished: Answer) -> ErrorBars:
     """Taken from a query that has just been answered."""
@@ -98,7 +120,44 @@ def error_bars(plan: StatementPlan, finished: Answer) -> ErrorBars:
         for index, sources in finished.carried.items()
         if (copied := tuple(_copied(plan, finished, s) for s in sources if _has_intervals(_column(plan, s))))
     }
-    return ErrorBars(finished.components, columns)
+    numbers, drawn = _with_drawn(plan, finished)
+    return ErrorBars(numbers, columns, drawn)
+
+
+def _with_drawn(plan: StatementPlan, finished: Answer) -> tuple[pa.Table, dict[int, bool]]:
+    """The noisy numbers with the drawn ends of computed columns beside them."""
+    numbers, others = finished.components, finished.others
+    if not finished.computed or others is None:
+        return numbers, {}
+    inputs = [_input(plan, finished, symbol, source) for symbol, source in finished.inputs.items()]
+    known = {each.symbol for each in inputs if each is not None}
+    read = {
+        place: column for place, column in finished.computed.items() if column.symbols & finished.inputs.keys() <= known
+    }
+    ends = drawn_ends(
+        read, [each for each in inputs if each is not None], others, finished.table, _evaluated, seed_of(numbers)
+    )
+    for name, end in ends.items():
+        numbers = numbers.append_column(name, end)
+    widened = {each.symbol for each in inputs if each is not None and each.widening.widens}
+    return numbers, {place: bool(column.symbols & widened) for place, column in read.items()} if ends else {}
+
+
+def _evaluated(root: Node, tables: dict[str, pa.Table]) -> pa.Table:
+    return evaluated(root, tables, Deadline(SECONDS_TO_EVALUATE))
+
+
+def _input(plan: StatementPlan, finished: Answer, symbol: str, source: Source) -> Input | None:
+    """One aggregate to be drawn; None where it has no number, or none in some row."""
+    copied = _copied(plan, finished, source)
+    carried = [finished.components.column(name).to_numpy(zero_copy_only=False) for name in source.numbers]
+    unbounded = any(taken.steps is None and taken.measure.needs_bounds for taken in copied.classes[0])
+    if unbounded or any(np.isnan(each.astype(np.float64)).any() for each in carried):
+        return None
+    call = plan.selects[source.select].columns[source.column].call
+    return Input(
+        symbol, replace(call, aggregate=copied.aggregate), copied.classes[0], tuple(carried), copied.widenings[0]
+    )
 
 
 def _column(plan: StatementPlan, source: Source) -> Column:

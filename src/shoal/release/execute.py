@@ -24,6 +24,7 @@ from shoal.plan.traverse import rebuilt, with_relations
 from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY, KeptAnswer, from_bytes, to_bytes
 from shoal.release.answer_notes import answer_notes, without_interval
 from shoal.release.bounds_per_group import release_by_group
+from shoal.release.computed.draws import draws_for
 from shoal.release.cuts.clamped import beyond_in_words
 from shoal.release.error_bars import error_bars
 from shoal.release.found_limits import found_limits, kept_of_guesses, notes_of_guesses, notes_of_limits
@@ -211,7 +212,8 @@ def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadli
         kept = kept_of_guesses(chosen) if found is None else found.kept
         released[number] = replace(stored, notes=notes, columns=chosen.columns, kept=kept)
     answer = finish(plan, released, public_rows(plan.root, engine), deadline, entropy=entropy)
-    return replace(answer, notes=(*answer.notes, *without_interval(plan)))
+    drawn = {column.field.name for column in answer.computed.values()} if draws_for(answer.table.num_rows) else set()
+    return replace(answer, notes=(*answer.notes, *without_interval(plan, drawn)))
 
 
 def with_stored_rows(select: SelectPlan, released: dict[int, StoredRows]) -> SelectPlan:

@@ -7,12 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from shoal.plan import aggregates
-from shoal.rewrite.limits.choosing import HALF, find
+from shoal.release.cuts.measured import both, what_is_kept
+from shoal.rewrite.limits.choosing import HALF, find, scale_of
 from shoal.rewrite.pipeline import remembered_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from shoal.plan.limits.sought import Search
     from shoal.plan.releases import SelectPlan
     from shoal.release.stored_rows import StoredRows
     from shoal.rewrite.limits.choosing import Found, Kept
@@ -23,7 +25,15 @@ THINGS = {
     "rows": "rows per owner and group",
     "values": "values per owner and group",
     "sum": "sizes of owners' sums",
+    "cut": "what the given limits leave out",
 }
+LOST = {
+    aggregates.CountRows: "rows",
+    aggregates.CountOwners: "pairs of owner and group",
+    aggregates.CountDistinct: "values",
+    aggregates.Sum: "the sum",
+}
+"""What an aggregate loses."""
 
 
 def found_limits(plan: SelectPlan, released: Callable[[SelectPlan], StoredRows]) -> Found:
@@ -32,11 +42,23 @@ def found_limits(plan: SelectPlan, released: Callable[[SelectPlan], StoredRows])
     assert search is not None  # noqa: S101 - asked of searches only
     counts = [_counts(histogram, released(histogram)) for histogram in search.histograms]
     found = find(plan, counts, partial(remembered_plan, composition=plan.composition))
+    found = replace(found, kept=_with_measured(search, counts, found.kept))
     columns = tuple(
         replace(column, call=replace(column.call, field=named.call.field))
         for column, named in zip(found.plan.columns, plan.columns, strict=True)
     )
     return replace(found, plan=replace(found.plan, columns=columns))
+
+
+def _with_measured(search: Search, counts: list[list[float]], kept: tuple[Kept | None, ...]) -> tuple[Kept | None, ...]:
+    """What is kept of every aggregate, with the limits that were given and measured."""
+    known = list(kept)
+    for sought, histogram, owners in zip(search.sought, search.histograms, counts, strict=True):
+        if sought.measures:
+            measured = what_is_kept(sought, owners, scale_of(histogram), float(histogram.select.options.epsilon))
+            for place in sought.calls:
+                known[place] = both(known[place], measured)
+    return tuple(known)
 
 
 def _counts(histogram: SelectPlan, stored: StoredRows) -> list[float]:
@@ -50,9 +72,13 @@ def notes_of_limits(plan: SelectPlan, found: Found, written: CallsAsWritten) -> 
     """What was found, what it cost, and what it cut."""
     search = plan.search
     assert search is not None  # noqa: S101 - asked of searches only
-    paid = float(sum(histogram.select.options.epsilon for histogram in search.histograms))
-    what = " and ".join(dict.fromkeys(THINGS[sought.kind] for sought in search.sought))
-    yield f"Limits on {what} were found privately for ε = {paid:.3g}; name them in the query to save it."
+    if search.finds:
+        what = " and ".join(dict.fromkeys(THINGS[sought.kind] for sought in search.sought if not sought.measures))
+        paid = _paid(search, measures=False)
+        yield f"Limits on {what} were found privately for ε = {paid:.3g}; name them in the query to save it."
+    if any(sought.measures for sought in search.sought):
+        paid = _paid(search, measures=True)
+        yield f"What the given limits leave out was measured for ε = {paid:.3g}; measure_cut = 0 saves it."
     if found.missing:
         things = " and ".join(dict.fromkeys(THINGS[kind] for kind in found.missing))
         yield f"Too few owners to find {things}: public guesses stand in."
@@ -61,7 +87,12 @@ def notes_of_limits(plan: SelectPlan, found: Found, written: CallsAsWritten) -> 
         if kept is not None and isinstance(
             call.aggregate, aggregates.CountRows | aggregates.CountOwners | aggregates.Sum | aggregates.CountDistinct
         ):
-            yield f"{written.at(call.position) or call.aggregate.name}: {in_words(kept)}."
+            yield f"{written.at(call.position) or call.aggregate.name}: {in_words(kept, LOST[type(call.aggregate)])}."
+
+
+def _paid(search: Search, *, measures: bool) -> float:
+    pairs = zip(search.sought, search.histograms, strict=True)
+    return float(sum(found.select.options.epsilon for sought, found in pairs if sought.measures == measures))
 
 
 def kept_of_guesses(plan: SelectPlan) -> tuple[Kept | None, ...]:
@@ -73,14 +104,17 @@ def kept_of_guesses(plan: SelectPlan) -> tuple[Kept | None, ...]:
 
 def notes_of_guesses(plan: SelectPlan) -> tuple[str, ...]:
     """That nobody knows what guesses cut."""
-    return (f"Intervals of counts and sums: {in_words(HALF)}.",) if plan.guessed else ()
+    return (f"Intervals of counts and sums: {in_words(HALF, '')}.",) if plan.guessed else ()
 
 
-def in_words(kept: Kept) -> str:
+def in_words(kept: Kept, things: str) -> str:
     """How much lies beyond the limits."""
     if not kept.measured:
         return "too few owners to measure the cut; the high end assumes that about half was counted"
     lost, most = 1 - kept.share, 1 - kept.pessimistic
     if most < 0.005:
         return "next to nothing lies beyond the limits"
-    return f"about {lost:.0%} (up to {most:.0%}) lies beyond the limits"
+    feared = f" (up to {most:.0%})" if most > lost else ""
+    verb = "lies" if things == "the sum" else "lie"
+    surely = "; the limits certainly bind, so the true number is at least about what is shown" if kept.binds else ""
+    return f"about {lost:.0%}{feared} of {things} {verb} beyond the limits{surely}"

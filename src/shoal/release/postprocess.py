@@ -6,7 +6,7 @@ Touches released rows and public tables only, on an embedded DuckDB of its own t
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from shoal.plan.expressions import Column as ColumnOf
 from shoal.plan.nodes import Field, Node
 from shoal.plan.traverse import all_nodes, rebuilt
 from shoal.plan.types import DOUBLE, Kind
+from shoal.release.computed.columns import all_symbols, computed_columns, passing_on
 from shoal.release.stored_rows import StoredRows, arrow_type, component, components_of, distinct_names
 from shoal.stack import on_its_own_stack
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from shoal.engines.base import Engine
     from shoal.engines.deadline import Deadline
     from shoal.plan.releases import StatementPlan
+    from shoal.release.computed.columns import Computed
 
 PUBLIC = 1_000_000
 """Public tables are numbered from here among the released ones."""
@@ -61,6 +63,11 @@ class Answer:
     carried: Mapping[int, tuple[Source, ...]]
     released: Mapping[int, StoredRows]
     notes: tuple[str, ...] = ()
+    computed: Mapping[int, Computed] = field(default_factory=dict)
+    """Columns that are computed from private aggregates row by row, and what they read."""
+    inputs: Mapping[str, Source] = field(default_factory=dict)
+    others: pa.Table | None = None
+    """What computed columns read besides private aggregates, row by row."""
 
 
 def public_rows(root: Node, engine: Engine) -> dict[str, pa.Table]:
@@ -94,14 +101,19 @@ def finish(
         [typed(c, f) for c, f in zip(columns, shown, strict=True)], names=distinct_names([f.name for f in shown])
     )
     extra = [number for sources in carried.values() for source in sources for number in source.numbers]
+    computed = computed_columns(plan)
+    read = all_symbols(computed)
+    inputs = {symbol: carried[symbol][0] for symbol in sorted(read & carried.keys())}
     by_place = {i: carried[f.symbol] for i, f in enumerate(shown) if f.symbol in carried}
     notes = tuple(note for r in released.values() for note in r.notes)
-    return Answer(answer, rows.select(list(dict.fromkeys(extra))), by_place, released, notes)
+    others = rows.select(sorted(read - inputs.keys()))
+    return Answer(answer, rows.select(list(dict.fromkeys(extra))), by_place, released, notes, computed, inputs, others)
 
 
 def _compiled(plan: StatementPlan, public: dict[str, pa.Table], tables: dict[str, pa.Table]) -> tuple[str, Carried]:
     """The statement over stored rows; public tables that it reads are added to `tables`."""
-    root, carried = carry(_with_public(plan.root, public, tables), plan)
+    passed_on = passing_on(plan.root, all_symbols(computed_columns(plan)))
+    root, carried = carry(_with_public(passed_on, public, tables), plan)
     return render(Compiler({}).relation(root)), carried
 
 

@@ -14,7 +14,7 @@ CATALOG = {
     },
     "defaults": {"epsilon": 0.5, "delta": 1e-6, "max_groups_per_owner": 3},
 }
-CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5)"
+CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5, measure_cut = 0.05)"
 BY_SITE = "site, COUNT(*) AS n FROM visits GROUP BY site"
 
 

@@ -7,6 +7,9 @@
 | values | different values per group, weighted alike                                   | c of COUNT(DISTINCT x)         |
 | sum    | size of the sum per group, weighted by size: Σs²/Σ|s|                        | U of SUM                       |
 
+`cut` finds no limit: it measures what limits that were given cut. Its bins are those of what is cut (edges), and within each those
+of what is kept (kept_edges).
+
 Every owner fills one bin of each histogram, so one owner moves one count by one.
 """
 
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from shoal.errors import InternalError
@@ -25,7 +29,9 @@ GROUP_EDGES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 7
 ROW_EDGES = tuple(2**power for power in range(11))
 SUM_EDGES = tuple(Fraction(2) ** power for power in range(-10, 31))
 """Upper edges of bins, and the candidates for a limit; one more bin lies beyond the last. Sums are in units of one row's bound."""
-KINDS = ("groups", "rows", "values", "sum")
+CUT_EDGES, KEPT_EDGES = (0, 3, 15, 63, 255, 1023), (3, 15, 63, 255)
+"""What limits cut of an owner, and what they keep."""
+KINDS = ("groups", "rows", "values", "sum", "cut")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +41,24 @@ class Sought:
     kind: str
     edges: tuple[Fraction, ...]
     calls: tuple[int, ...] = ()
+    kept_edges: tuple[Fraction, ...] = ()
 
     def __post_init__(self) -> None:
-        rising = all(low < high for low, high in zip(self.edges, self.edges[1:], strict=False))
-        if self.kind not in KINDS or not self.edges or self.edges[0] <= 0 or not rising:
+        every = (self.edges, self.kept_edges)
+        rising = all(low < high for edges in every for low, high in pairwise(edges))
+        begins = bool(self.edges) and (self.edges[0] == 0 if self.measures else self.edges[0] > 0)
+        if self.kind not in KINDS or not begins or not rising or self.measures != bool(self.kept_edges):
             raise InternalError("a limit is sought in bins that nobody knows")
 
     @property
     def bins(self) -> tuple[int, ...]:
         """The numbers of the bins; the last lies beyond every edge."""
-        return tuple(range(len(self.edges) + 1))
+        return tuple(range((len(self.edges) + 1) * (len(self.kept_edges) + 1)))
+
+    @property
+    def measures(self) -> bool:
+        """Whether it measures what limits cut, and finds none."""
+        return self.kind == "cut"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +89,12 @@ class Search:
 
     def limits(self, place: int) -> bool:
         """Whether an aggregate has a limit of its own that is sought."""
-        return any(place in sought.calls for sought in self.sought)
+        return any(place in sought.calls for sought in self.sought if not sought.measures)
+
+    @property
+    def finds(self) -> bool:
+        """Whether any limit is found, not only measured."""
+        return any(not sought.measures for sought in self.sought)
 
     def __post_init__(self) -> None:
         if len(self.sought) != len(self.histograms) or not self.choices:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 Ends = tuple["NDArray[Any]", "NDArray[Any]"]
 COUNTED = (CountDistinct, CountOwners, CountRows, Sum)
 """Aggregates that lose what lies beyond the limits."""
-MEASURED, ASSUMED = 1.25, 1.5
-"""Exponents of the share that was kept: groups differ from the whole, and a guess is wider than a measurement."""
+MEASURED = 1.25
+"""The exponent of the share that bounds keep: groups differ from the whole."""
 LARGEST = Fraction(10**12)
 
 
@@ -103,9 +103,7 @@ def of_limits(aggregate: Aggregate, kept: Kept | None, *, never_negative: bool) 
 
 def factor_of(kept: Kept) -> Fraction:
     """1/R^γ for the share R that limits kept: between what is believed and what is feared, or a half where nobody knows."""
-    if not kept.measured:
-        return _factor(2**ASSUMED)
-    return _factor(_between(kept.share, kept.pessimistic) ** -MEASURED)
+    return _factor(_between(kept.share, kept.pessimistic) ** -kept.exponent)
 
 
 def _between(share: float, feared: float) -> float:

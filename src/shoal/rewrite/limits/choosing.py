@@ -43,9 +43,13 @@ class Kept:
     share: float
     pessimistic: float
     measured: bool
+    exponent: float = 1.25
+    """Groups differ from the whole: the share to this power."""
+    binds: bool = False
+    """Whether something is cut for certain."""
 
 
-HALF = Kept(0.5, 0.5, measured=False)
+HALF = Kept(0.5, 0.5, measured=False, exponent=1.5)
 """What is assumed where nobody knows."""
 
 
@@ -65,14 +69,24 @@ def find(plan: SelectPlan, counts: Sequence[Sequence[float]], replan: Callable[[
     search = plan.search
     if search is None:
         raise InternalError("limits that nobody sought")
-    readings = [_reading(s, h, c) for s, h, c in zip(search.sought, search.histograms, counts, strict=True)]
+    if not search.finds:
+        nothing = (None,) * len(plan.select.aggregates)
+        return Found(search.choices[0], Limits(search.choices[0].contribution.groups, nothing), nothing, ())
+    readings = [_reading(s, h, c) for (s, h), c in zip(_searched(search), counts, strict=False)]
     limits = _chosen(plan, search, readings)
     kept = tuple(_kept(search, readings, limits, place) for place in range(len(plan.select.aggregates)))
-    missing = tuple(s.kind for s, r in zip(search.sought, readings, strict=True) if not r.found)
+    missing = tuple(s.kind for (s, _), r in zip(_searched(search), readings, strict=True) if not r.found)
     return Found(_planned(plan, limits, replan), limits, kept, missing)
 
 
-def _scale(histogram: SelectPlan) -> float:
+def _searched(search: Search) -> list[tuple[Sought, SelectPlan]]:
+    """Limits that are found, with their histograms; those that are measured come after them."""
+    pairs = zip(search.sought, search.histograms, strict=True)
+    return [(sought, histogram) for sought, histogram in pairs if not sought.measures]
+
+
+def scale_of(histogram: SelectPlan) -> float:
+    """The scale of a histogram's noise."""
     noise = histogram.releases[0].noise
     if not isinstance(noise, LaplaceNoise):
         raise InternalError("a histogram of limits has Laplace noise")
@@ -82,7 +96,7 @@ def _scale(histogram: SelectPlan) -> float:
 def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float]) -> Reading:
     middles = limit_choice.middles_of([float(edge) for edge in sought.edges], whole=sought.kind != "sum")
     slow = SLOW.get(sought.kind, SLOW_OCTAVES)
-    return limit_choice.read_histogram(counts, _scale(histogram), middles, slow=slow)
+    return limit_choice.read_histogram(counts, scale_of(histogram), middles, slow=slow)
 
 
 # ---- the choice --------------------------------------------------------------------------------------------------
@@ -107,7 +121,7 @@ def _by_purpose(search: Search, readings: Sequence[Reading]) -> tuple[Reading | 
     """The reading of groups per owner, and that of every aggregate with a limit of its own."""
     groups: Reading | None = None
     of_call: dict[int, Reading] = {}
-    for sought, reading in zip(search.sought, readings, strict=True):
+    for (sought, _), reading in zip(_searched(search), readings, strict=True):
         if sought.kind == "groups":
             groups = reading
         of_call |= dict.fromkeys(sought.calls, reading)
@@ -143,7 +157,7 @@ def _target(
 ) -> limit_choice.Target:
     """An aggregate as the choice sees it: its candidates, and the noise of step two per unit of its limit."""
     aggregate, reading = select.aggregates[place].aggregate, of_call.get(place)
-    sought = next((s for s in search.sought if place in s.calls), None)
+    sought = next((s for s, _ in _searched(search) if place in s.calls), None)
     known = reading if reading is not None and reading.found else None
     sigmas = tuple(_noise_per_unit(choice, place, limited=sought is not None) for choice in choices)
     additive = isinstance(
@@ -178,7 +192,7 @@ def _limits(
     select: PrivateSelect, search: Search, of_call: dict[int, Reading], choice: Choice
 ) -> tuple[Fraction | None, ...]:
     """The limits of all aggregates; where one sum has none, all sums look for their bounds in step two."""
-    kinds = {place: sought.kind for sought in search.sought for place in sought.calls}
+    kinds = {place: sought.kind for sought, _ in _searched(search) for place in sought.calls}
     found: list[Fraction | None] = [None] * len(select.aggregates)
     for place, kind in kinds.items():
         found[place] = (
@@ -197,7 +211,7 @@ def _limits(
 def _kept(search: Search, readings: Sequence[Reading], limits: Limits, place: int) -> Kept | None:
     """The share that κ and the aggregate's own limit keep; about half where too few owners say anything."""
     share, pessimistic, seen, measured = 1.0, 1.0, False, True
-    for sought, histogram, reading in zip(search.sought, search.histograms, readings, strict=True):
+    for (sought, histogram), reading in zip(_searched(search), readings, strict=True):
         limit = Fraction(limits.groups) if sought.kind == "groups" else limits.of_call[place]
         if (sought.kind != "groups" and place not in sought.calls) or limit is None:
             continue

@@ -22,7 +22,7 @@ from shoal.plan.types import DOUBLE, INTEGER, Kind, Type
 from shoal.sql import functions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from fractions import Fraction
 
     from shoal.plan.limits.sought import Sought
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 def histogram_select(select: PrivateSelect, sought: Sought, prefix: str, epsilon: Fraction) -> PrivateSelect:
     """The private SELECT that counts owners by bin, with the ε that it may spend."""
-    maker = _Maker(select, prefix)
+    maker = Maker(select, prefix)
     of_owner = maker.per_owner(sought)
     bin_ = maker.field(INTEGER)
-    key = _bin(sought, of_owner.top, of_owner.bottom)
+    key = first_edge(sought.edges, of_owner.top, of_owner.bottom)
     listed = nodes.Values(tuple((place,) for place in sought.bins), (maker.field(INTEGER),))
     options = Options(
         select.options.clause, epsilon, None, max_groups_per_owner=1, strategy="PUBLIC_GROUPS", noise="LAPLACE"
@@ -53,7 +53,7 @@ class _OfOwner:
     bottom: Expression
 
 
-def _bin(sought: Sought, top: Expression, bottom: Expression) -> Expression:
+def first_edge(edges: Sequence[Fraction], top: Expression, bottom: Expression) -> Expression:
     """The number of the first edge e with top ≤ e·bottom; no division, so that nothing is rounded."""
     real = top.type.kind is Kind.DOUBLE
 
@@ -61,11 +61,11 @@ def _bin(sought: Sought, top: Expression, bottom: Expression) -> Expression:
         literal = Literal(float(edge), DOUBLE) if real else Literal(int(edge), INTEGER)
         return functions.resolve("less_equal", [top, functions.resolve("multiply", [bottom, literal], None)], None)
 
-    branches = [(reaches(edge), Literal(place, INTEGER)) for place, edge in enumerate(sought.edges)]
-    return functions.case(branches, Literal(len(sought.edges), INTEGER), None)
+    branches = [(reaches(edge), Literal(place, INTEGER)) for place, edge in enumerate(edges)]
+    return functions.case(branches, Literal(len(edges), INTEGER), None)
 
 
-class _Maker:
+class Maker:
     """Builds the relations below one histogram, with symbols that no other part of the statement has."""
 
     def __init__(self, select: PrivateSelect, prefix: str) -> None:
@@ -80,18 +80,22 @@ class _Maker:
 
     def per_owner(self, sought: Sought) -> _OfOwner:
         """One row for each owner."""
-        owner, keys, argument, rows = self._rows(sought)
-        pairs, size = self._pairs(sought, owner, keys, argument, rows)
+        pairs, size = self.pairs(sought)
         of_pair = Column(size.symbol, size.type)
         squares = functions.resolve("multiply", [of_pair, of_pair], None)
-        last, first = nodes.field_of(pairs, pairs.owner or ""), self.field(owner.type)
+        last = nodes.field_of(pairs, pairs.owner or "")
+        first = self.field(last.type)
         top, bottom = self.field(size.type), self.field(size.type)
         if sought.kind == "groups":
-            items = ((top, _aggregate("COUNT")), (bottom, _aggregate("MAX", Literal(1, INTEGER))))
+            items = ((top, owner_aggregate("COUNT")), (bottom, owner_aggregate("MAX", Literal(1, INTEGER))))
         else:
-            items = ((top, _aggregate("SUM", squares)), (bottom, _aggregate("SUM", of_pair)))
+            items = ((top, owner_aggregate("SUM", squares)), (bottom, owner_aggregate("SUM", of_pair)))
         node = nodes.Aggregate(pairs, ((first, Column(last.symbol, last.type)),), items, first.symbol)
         return _OfOwner(node, Column(top.symbol, top.type), Column(bottom.symbol, bottom.type))
+
+    def pairs(self, sought: Sought) -> tuple[Node, Field]:
+        """One row for each owner and group, and its size."""
+        return self._pairs(sought, *self._rows(sought))
 
     def _rows(self, sought: Sought) -> tuple[Field, list[Field], Field | None, Node]:
         """The rows of the query with owner, keys and the aggregate's argument; listed groups only, where there is a list."""
@@ -132,12 +136,12 @@ class _Maker:
         value = None if argument is None else Column(argument.symbol, argument.type)
         if sought.kind == "sum":
             assert value is not None  # noqa: S101 - a sum has an argument
-            aggregate = _aggregate("SUM", functions.resolve_cast(value, DOUBLE, None))
+            aggregate = owner_aggregate("SUM", functions.resolve_cast(value, DOUBLE, None))
         elif sought.kind == "values":
             assert value is not None  # noqa: S101 - so have different values
-            aggregate = _aggregate("COUNT", value, distinct=True)
+            aggregate = owner_aggregate("COUNT", value, distinct=True)
         else:
-            aggregate = _aggregate("COUNT", *([] if value is None else [value]))
+            aggregate = owner_aggregate("COUNT", *([] if value is None else [value]))
         size = self.field(aggregate.type)
         keyed = ((mine, Column(owner.symbol, owner.type)), *grouped)
         pairs: Node = nodes.Aggregate(rows, keyed, ((size, aggregate),), mine.symbol)
@@ -149,6 +153,7 @@ class _Maker:
         return nodes.Project(pairs, items, last.symbol), absolute
 
 
-def _aggregate(name: str, *arguments: Expression, distinct: bool = False) -> RowAggregate:
+def owner_aggregate(name: str, *arguments: Expression, distinct: bool = False) -> RowAggregate:
+    """An exact aggregate over one owner's rows."""
     function, type_ = functions.owner_aggregate(name, [a.type for a in arguments], None)
     return RowAggregate(function, arguments, type_, distinct)

@@ -112,7 +112,11 @@ def prior_of(kind: str, call: AggregateCall) -> Fraction | None:
 def with_limits(select: PrivateSelect, limits: Limits, epsilon: Fraction) -> PrivateSelect:
     """The SELECT with limits as constants, to be planned like one in which the analyst had named them."""
     options = replace(
-        select.options, epsilon=epsilon, max_groups_per_owner=limits.groups if select.keys else None, find_limits=False
+        select.options,
+        epsilon=epsilon,
+        max_groups_per_owner=limits.groups if select.keys else None,
+        find_limits=False,
+        measure_cut=Fraction(0),
     )
     if not select.keys:
         options = replace(options, max_groups_per_owner=select.options.max_groups_per_owner)

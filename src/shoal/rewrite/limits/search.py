@@ -16,6 +16,7 @@ from shoal.accounting.accountants import Loss, plan_loss
 from shoal.mechanisms.group_selection import half_point
 from shoal.plan import aggregates
 from shoal.plan.limits.sought import Limits, Search
+from shoal.rewrite.limits.cuts import FEWEST_TO_MEASURE, cut_select, cuts_of
 from shoal.rewrite.limits.histograms import histogram_select
 from shoal.rewrite.limits.open_limits import group_candidates, open_limits, prior_groups, prior_limits, with_limits
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from shoal.plan.limits.sought import Sought
     from shoal.plan.releases import PrivateSelect, SelectPlan
+    from shoal.rewrite.limits.cuts import Cut
 
     Planned = Callable[[PrivateSelect], SelectPlan]
 
@@ -60,25 +62,69 @@ def plan_with_limits(
     if public.one_row:
         public = replace(public, cap=1)
     sought = open_limits(select, public.cap, one_row=public.one_row)
+    if not sought and select.options.find_limits:
+        select = _with_known(select, public.cap)
+    cuts = cuts_of(select, sought, public.cap, one_row=public.one_row)
+    select, cuts, unseen = _worth_measuring(select, cuts, public)
     epsilon = select.options.epsilon
-    if not sought:
-        known = Limits(prior_groups(select, public.cap), (None,) * len(select.aggregates))
-        return planned(with_limits(select, known, epsilon) if select.options.find_limits else select)
-    if _has_fixed_parts(select) or is_too_few(epsilon, public.population, len(sought)):
-        return _with_prior(select, sought, planned, public)
-    share = SHARE_OF_MANY if public.population is not None and epsilon * public.population >= MANY else SHARE
-    each = share * epsilon / len(sought)
-    histograms = tuple(
-        remembered(histogram_select(select, limit, f"{prefix}h{number}", each)) for number, limit in enumerate(sought)
-    )
-    rest = epsilon - share * epsilon
-    stand_ins = stand_ins_of(select, sought, public.cap)
-    choices = tuple(remembered(with_limits(select, limits, rest)) for limits in stand_ins)
+    if not sought and not cuts:
+        return replace(planned(select), guessed=unseen)
+    if sought and (_has_fixed_parts(select) or is_too_few(epsilon, public.population, len(sought))):
+        return _with_prior(_without_measuring(select), sought, planned, public)
+    spent, histograms = _step_one(select, sought, cuts, public, (remembered, prefix))
+    rest = epsilon - spent
+    if sought:
+        stand_ins = stand_ins_of(select, sought, public.cap)
+        choices = tuple(remembered(with_limits(select, limits, rest)) for limits in stand_ins)
+    else:
+        choices = (remembered(as_given(select, rest)),)
     example = choices[_example(choices, prior_groups(select, public.cap))]
-    search = Search(sought, histograms, choices, rest)
+    search = Search((*sought, *(cut.sought for cut in cuts)), histograms, choices, rest)
     events = (*(event for histogram in histograms for event in histogram.events), *example.events)
     numerical = any(choice.composition == "pld" for choice in choices)
     return replace(example, select=select, search=search, events=events, composition="pld" if numerical else "basic")
+
+
+def _with_known(select: PrivateSelect, cap: int | None) -> PrivateSelect:
+    """The SELECT of which nothing has to be found: what is known for free are its limits."""
+    known = Limits(prior_groups(select, cap), (None,) * len(select.aggregates))
+    found = with_limits(select, known, select.options.epsilon)
+    return replace(found, options=replace(found.options, measure_cut=select.options.measure_cut))
+
+
+def as_given(select: PrivateSelect, epsilon: Fraction) -> PrivateSelect:
+    """The SELECT whose limits were all given, with the ε that measuring them leaves."""
+    return replace(select, options=replace(select.options, epsilon=epsilon, find_limits=False, measure_cut=Fraction(0)))
+
+
+def _without_measuring(select: PrivateSelect) -> PrivateSelect:
+    return replace(select, options=replace(select.options, measure_cut=Fraction(0)))
+
+
+def _worth_measuring(
+    select: PrivateSelect, cuts: tuple[Cut, ...], public: Public
+) -> tuple[PrivateSelect, tuple[Cut, ...], tuple[int, ...]]:
+    """What is measured; where too few owners would show nothing, the aggregates of which nobody knows what is cut."""
+    share = select.options.measure_cut
+    if not cuts or not share or _has_fixed_parts(select):
+        return _without_measuring(select), (), ()
+    owners = public.population
+    if owners is not None and select.options.epsilon * share * owners < FEWEST_TO_MEASURE * len(cuts):
+        return _without_measuring(select), (), tuple(sorted({place for cut in cuts for place in cut.calls}))
+    return select, cuts, ()
+
+
+def _step_one(
+    select: PrivateSelect, sought: tuple[Sought, ...], cuts: tuple[Cut, ...], public: Public, by: tuple[Planned, str]
+) -> tuple[Fraction, tuple[SelectPlan, ...]]:
+    """The histograms of limits that are sought, then those of limits that are measured, and what all of them spend."""
+    planned, prefix = by
+    epsilon = select.options.epsilon
+    share = SHARE_OF_MANY if public.population is not None and epsilon * public.population >= MANY else SHARE
+    finding, measuring = share * epsilon if sought else Fraction(0), select.options.measure_cut * epsilon
+    asked = [histogram_select(select, s, f"{prefix}h{n}", finding / len(sought)) for n, s in enumerate(sought)]
+    asked += [cut_select(select, cut, f"{prefix}c{n}", measuring / len(cuts)) for n, cut in enumerate(cuts)]
+    return finding + measuring, tuple(planned(each) for each in asked)
 
 
 def _has_fixed_parts(select: PrivateSelect) -> bool:

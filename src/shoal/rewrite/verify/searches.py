@@ -32,7 +32,9 @@ def check_search(plan: SelectPlan) -> None:
     search = plan.search
     require(search is not None, "limits that nobody seeks")
     assert search is not None  # noqa: S101 - just required
-    require(plan.select.options.find_limits, "limits are sought that were given")
+    measured = [limit.measures for limit in search.sought]
+    require(plan.select.options.find_limits == (not all(measured)), "limits are sought that were given")
+    require(any(measured) == (plan.select.options.measure_cut > 0), "what limits cut is measured that nobody asked for")
     for limit, histogram in zip(search.sought, search.histograms, strict=True):
         _check_histogram(limit, histogram)
     for choice in search.choices:
@@ -62,11 +64,16 @@ def _check_histogram(limit: Sought, plan: SelectPlan) -> None:
     counts = [release.measure for release in plan.releases]
     require(counts == [OwnerCount()] and not plan.histograms, "a histogram counts owners, and nothing else")
     require(isinstance(plan.releases[0].noise, LaplaceNoise), "a histogram of limits has Laplace noise")
+    require(plan.select.options.inferred_bounds == "GLOBAL", "a histogram looks for no bounds")
     require(plan.contribution.grouped and plan.contribution.groups == 1, "an owner in more than one bin")
 
 
 def _check_epsilon(plan: SelectPlan, search: Search) -> None:
     spent = sum((histogram.select.options.epsilon for histogram in search.histograms), Fraction(0))
+    pairs = zip(search.sought, search.histograms, strict=True)
+    measuring = sum((found.select.options.epsilon for limit, found in pairs if limit.measures), Fraction(0))
+    asked = plan.select.options
+    require(measuring == asked.measure_cut * asked.epsilon, "measuring costs another share than was asked")
     require(spent > 0 and search.epsilon > 0, "a step that costs nothing")
     require(spent + search.epsilon <= plan.select.options.epsilon, "both steps cost more than was asked")
 
@@ -76,13 +83,15 @@ def check_choice(plan: SelectPlan, choice: SelectPlan) -> None:
     search, asked, options = plan.search, plan.select, choice.select.options
     require(search is not None and choice.search is None, "a search inside a search")
     assert search is not None  # noqa: S101 - just required
-    wanted = replace(asked.options, find_limits=False, epsilon=search.epsilon)
+    wanted = replace(asked.options, find_limits=False, measure_cut=Fraction(0), epsilon=search.epsilon)
     require(replace(options, max_groups_per_owner=None) == replace(wanted, max_groups_per_owner=None), "other options")
-    given = asked.options.max_groups_per_owner
-    require(given is None or options.max_groups_per_owner == given, "groups per owner that were given are not kept")
+    groups = asked.options.max_groups_per_owner
+    require(groups is None or options.max_groups_per_owner == groups, "groups per owner that were given are not kept")
     stripped = replace(choice.select, options=asked.options, aggregates=asked.aggregates)
     require(stripped == asked, "step two asks something else")
     require(len(choice.select.aggregates) == len(asked.aggregates), "step two has other aggregates")
+    given = asked.options.find_limits or choice.select.aggregates == asked.aggregates
+    require(given, "limits that are measured are not those that were given")
     for before, after in zip(asked.aggregates, choice.select.aggregates, strict=True):
         require(_unlimited(before) == _unlimited(after), "step two has other aggregates")
         _check_given(before, after)

@@ -56,6 +56,7 @@ def verify(plan: StatementPlan, catalog: Catalog) -> StatementPlan:
             check_search(step)
             continue
         require(not step.select.options.find_limits, "limits that were to be found are not sought")
+        require(not step.select.options.measure_cut, "what limits cut was to be measured, and is not")
         check_asked(step)
         check_noises(step)
         check_events(step)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 STRATEGIES = ("AUTO", *RULES, "PUBLIC_GROUPS")
 NOISES = ("LAPLACE", "GAUSSIAN", "AUTO")
 INFERRED = ("GLOBAL", "PER_GROUP")
+MEASURED_IN_PLAIN_SQL = Fraction(1, 20)
+"""The share of ε that measures what a catalog's limits cut, where neither query nor catalog says."""
 AUTO = 0
 """Groups per owner that are to be found."""
 BOTH = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION")
@@ -210,6 +212,15 @@ OPTIONS = (
         lambda _: "GLOBAL",
     ),
     Option(
+        "measure_cut",
+        "measure_cut",
+        _number(params.share),
+        "The share of ε that measures how much of counts and sums the given limits leave out, so that intervals count it "
+        "([intervals that count what was cut](../../theory/limits.md#limits-that-were-given)). 0 to 0.5.",
+        "the catalog's `measure_cut`, else 0; in plain SQL 0.05",
+        lambda defaults: defaults.measure_cut or Fraction(0),
+    ),
+    Option(
         "privacy_unit_column",
         None,
         _as_written,
@@ -263,7 +274,13 @@ def default_options(defaults: Defaults, epsilon: Fraction | None = None) -> Opti
     if chosen is None:
         raise ShoalError("E_NO_DP_CLAUSE", "This session has no default epsilon.")
     return _with_open_limits(
-        Options("DIFFERENTIAL_PRIVACY", chosen, defaults.default_delta, defaults.max_groups_per_owner)
+        Options(
+            "DIFFERENTIAL_PRIVACY",
+            chosen,
+            defaults.default_delta,
+            defaults.max_groups_per_owner,
+            measure_cut=MEASURED_IN_PLAIN_SQL if defaults.measure_cut is None else defaults.measure_cut,
+        )
     )
 
 

@@ -10,10 +10,13 @@ import pytest
 
 import shoal
 from shoal.errors import InternalError
+from shoal.plan.aggregates import CountRows
 from shoal.plan.limits.sought import Search
 from shoal.rewrite.limits import search
+from shoal.rewrite.limits.cuts import cut_select
 from shoal.rewrite.limits.histograms import histogram_select
 from shoal.rewrite.limits.open_limits import with_limits
+from shoal.rewrite.limits.search import as_given
 
 SQL = "SELECT place, COUNT(*) FROM visits GROUP BY place"
 
@@ -44,6 +47,51 @@ def other_rows(select, limits, epsilon):
 def more_owners_than_asked(select, limits, epsilon):
     asked = with_limits(select, limits, epsilon)
     return replace(asked, options=replace(asked.options, delta=Fraction(1, 10)))
+
+
+def measured_in_three_bins(*arguments):
+    asked = cut_select(*arguments)
+    return replace(asked, options=replace(asked.options, max_groups_per_owner=3))
+
+
+def measured_for_more(select, cut, prefix, epsilon):
+    return cut_select(select, cut, prefix, 2 * epsilon)
+
+
+def measured_for_less(select, cut, prefix, epsilon):
+    return cut_select(select, cut, prefix, epsilon / 2)
+
+
+def measured_by_rows(*arguments):
+    asked = cut_select(*arguments)
+    return replace(asked, aggregates=tuple(replace(call, aggregate=CountRows(None)) for call in asked.aggregates))
+
+
+def answered_with_all(select, _epsilon):
+    return as_given(select, select.options.epsilon)
+
+
+@pytest.mark.parametrize(
+    ("name", "bug"),
+    [
+        ("cut_select", measured_in_three_bins),
+        ("cut_select", measured_for_more),
+        ("cut_select", measured_for_less),
+        ("cut_select", measured_by_rows),
+        ("as_given", answered_with_all),
+    ],
+    ids=["three bins", "dearer", "cheaper", "rows, not owners", "ε twice"],
+)
+def test_a_bug_in_measuring_what_limits_cut_is_found(session, monkeypatch, name, bug):
+    sql = (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 2, measure_cut = 0.1) "
+        "place, COUNT(*, contribution_bounds_per_group => (0, 3)) FROM visits GROUP BY place"
+    )
+    session.plan(sql)
+    monkeypatch.setattr(search, name, bug)
+    with pytest.raises(InternalError):
+        session.plan(sql)
+    assert session.spent == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(

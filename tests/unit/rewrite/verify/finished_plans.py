@@ -81,6 +81,7 @@ SQL = {
     "WHERE k IN (VALUES ('s1'), ('s2')) GROUP BY k ORDER BY m",
     "limits that are found": f"{CLAUSE}(epsilon = 1, delta = 1e-6, max_groups_contributed = AUTO) vip AS v, COUNT(*), "
     "COUNT(DISTINCT age) FROM customers GROUP BY vip",
+    "limits that are measured": f"{CLAUSE}({LAPLACE}, measure_cut = 0.05) site, {COUNT}, {TOTAL} {BY_SITE}",
     "plain": "SELECT region, COUNT(*), AVG(age) FROM customers GROUP BY region",
 }
 COMPOSITION = {"numerical": "pld"}

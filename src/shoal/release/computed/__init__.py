@@ -1,0 +1,1 @@
+"""Intervals of expressions over private aggregates, by drawing from noise whose distribution is public."""

@@ -1,0 +1,115 @@
+"""Columns of an answer that are computed from private aggregates, row by row: ratios, differences, ROUND, CASE and the like.
+
+What mixes rows (aggregates over released groups, windows, subqueries, set operations that merge rows) is none of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from shoal.plan import nodes
+from shoal.plan.expressions import Call, Case, Cast, Column, Literal, columns_of, transform, walk
+from shoal.plan.nodes import Field
+from shoal.plan.types import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shoal.plan.expressions import Expression
+    from shoal.plan.nodes import Node
+    from shoal.plan.releases import StatementPlan
+
+_ROW_BY_ROW = (Column, Literal, Call, Case, Cast)
+_NUMBERS = frozenset({Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL})
+LARGEST = 200
+"""Parts of an expression; a longer one is not drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A column of the answer: its expression over released columns, by their symbols."""
+
+    field: Field
+    expression: Expression
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """What it reads."""
+        return columns_of(self.expression)
+
+
+def computed_columns(plan: StatementPlan) -> dict[int, Computed]:
+    """The columns whose intervals can be drawn, by place; copies have intervals of their own."""
+    drawable = _drawable(plan)
+    repeated = [node.select for node in nodes.walk(plan.root) if isinstance(node, nodes.StoredRows)]
+    if len(set(repeated)) < len(repeated):
+        return {}
+    found = {}
+    for place, field in enumerate(plan.root.fields):
+        origin = _origin(plan.root, field.symbol)
+        if origin is None or isinstance(origin, Column) or field.type.kind not in _NUMBERS:
+            continue
+        parts = list(walk(origin))
+        if len(parts) > LARGEST or not all(isinstance(part, _ROW_BY_ROW) for part in parts):
+            continue
+        private = {part.symbol for part in parts if isinstance(part, Column)} & drawable.keys()
+        if private and all(drawable[symbol] for symbol in private):
+            found[place] = Computed(field, origin)
+    return found
+
+
+def _drawable(plan: StatementPlan) -> dict[str, bool]:
+    """The symbols of private aggregates, and whether their noise is added to numbers that the answer carries."""
+    found = {}
+    for select in plan.selects:
+        for column in select.columns:
+            trees = any(select.releases[index].measure.is_tree for index in column.releases)
+            plain = bool(column.releases) and column.call.report is None and not trees
+            found[column.call.field.symbol] = plain and not select.finds_bounds_per_group
+    return found
+
+
+def _origin(node: Node, symbol: str) -> Expression | None:
+    """The expression over stored rows that a column is; None where rows are mixed on the way."""
+    match node:
+        case nodes.Project():
+            value = next((value for field, value in node.items if field.symbol == symbol), None)
+            return None if value is None else _substituted(value, node.input)
+        case nodes.Filter() | nodes.Sort():
+            return _origin(node.input, symbol)
+        case nodes.Join() if node.kind in {"inner", "left", "right", "full"}:
+            side = next((s for s in (node.left, node.right) if any(f.symbol == symbol for f in s.fields)), None)
+            return None if side is None else _origin(side, symbol)
+        case nodes.StoredRows() | nodes.Scan() | nodes.Values():
+            field = next((f for f in node.fields if f.symbol == symbol), None)
+            return None if field is None else Column(symbol, field.type)
+    return None
+
+
+def _substituted(value: Expression, below: Node) -> Expression | None:
+    origins = {symbol: _origin(below, symbol) for symbol in columns_of(value)}
+    if any(origin is None for origin in origins.values()):
+        return None
+    return transform(value, lambda part: (origins[part.symbol] or part) if isinstance(part, Column) else part)
+
+
+def passing_on(node: Node, wanted: frozenset[str]) -> Node:
+    """The tree with released columns passed up to its root under their own symbols."""
+    match node:
+        case nodes.Project():
+            below = passing_on(node.input, wanted)
+            own = {field.symbol for field in node.fields}
+            more = [field for field in below.fields if field.symbol in wanted and field.symbol not in own]
+            items = (*node.items, *((Field("", f.symbol, f.type), Column(f.symbol, f.type)) for f in more))
+            return replace(node, input=below, items=items)
+        case nodes.Filter() | nodes.Sort():
+            return replace(node, input=passing_on(node.input, wanted))
+        case nodes.Join() if node.kind in {"inner", "left", "right", "full"}:
+            return replace(node, left=passing_on(node.left, wanted), right=passing_on(node.right, wanted))
+    return node
+
+
+def all_symbols(columns: Mapping[int, Computed]) -> frozenset[str]:
+    """Everything that some computed column reads."""
+    return frozenset().union(*(column.symbols for column in columns.values()))

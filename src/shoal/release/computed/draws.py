@@ -1,0 +1,182 @@
+"""Intervals of computed columns: what the noisy numbers may have been without noise is drawn, and the expression evaluated anew.
+
+For a noisy number y and noise X with a public distribution, y − X′ with X′ drawn alike is spread around the truth as far as y is.
+The generator is seeded by a hash of the released numbers, so that an answer shows the same interval every time; it draws nothing
+that protects anybody. The whole interval also lets every aggregate be anywhere between its number and its far end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.accounting.events import GaussianNoise, LaplaceNoise
+from shoal.plan import nodes
+from shoal.plan.aggregates import CountDistinct, CountOwners, CountRows, Sum
+from shoal.plan.expressions import Cast, walk
+from shoal.plan.expressions import Column as ColumnOf
+from shoal.plan.nodes import Field
+from shoal.plan.types import DOUBLE, INTEGER, Kind
+from shoal.release.stored_rows import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from shoal.plan.aggregates import Aggregate, NoisyMeasure
+    from shoal.plan.releases import AggregateCall
+    from shoal.release.computed.columns import Computed
+    from shoal.release.cuts.widening import Widening
+
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
+"""Two-sided levels that are kept; between them the next higher one is taken."""
+MOST_DRAWS, FEWEST_DRAWS, AT_ONCE, MOST_ROWS = 2000, 200, 200_000, 20_000
+PLACE = "place"
+_WHOLE = (CountRows, CountOwners, CountDistinct, Sum)
+
+Draws = dict[str, "NDArray[Any]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A private aggregate that a computed column reads: its noisy numbers in the rows of the answer, and their noise."""
+
+    symbol: str
+    call: AggregateCall
+    taken: tuple[NoisyMeasure, ...]
+    numbers: tuple[NDArray[Any], ...]
+    widening: Widening
+
+
+def seed_of(numbers: pa.Table) -> int:
+    """A number that depends on the released numbers alone."""
+    digest = hashlib.sha256()
+    for name in numbers.column_names:
+        digest.update(repr(numbers.column(name).to_pylist()).encode())
+    return int.from_bytes(digest.digest()[:16], "big")
+
+
+def draws_for(rows: int) -> int:
+    """How many draws for each row; none where there are too many rows."""
+    return 0 if not 0 < rows <= MOST_ROWS else max(FEWEST_DRAWS, min(MOST_DRAWS, AT_ONCE // rows))
+
+
+def drawn_ends(
+    columns: Mapping[int, Computed],
+    inputs: list[Input],
+    others: pa.Table,
+    answer: pa.Table,
+    evaluate: Callable[[nodes.Node, dict[str, pa.Table]], pa.Table],
+    seed: int,
+) -> dict[str, pa.Array]:
+    """For every computed column its ends, of the noise and whole, at every level, by name; `others` are columns without noise."""
+    rows, draws = answer.num_rows, draws_for(answer.num_rows)
+    if not draws or not columns:
+        return {}
+    of_noise, whole = _drawn(inputs, rows, draws, seed)
+    found: dict[str, pa.Array] = {}
+    for part, values in (("noise", of_noise), ("whole", whole)):
+        table = _table(values, inputs, others, draws)
+        results = _evaluated(columns, table, evaluate).select([f"c{place}" for place in columns])
+        for place in columns:
+            drawn = np.array(results.column(f"c{place}").to_numpy(zero_copy_only=False), dtype=np.float64)
+            shown = np.array(answer.column(place).cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+            found |= _ends(place, part, drawn.reshape(draws, rows), shown)
+    return found
+
+
+def end_name(place: int, part: str, side: str, level: float) -> str:
+    """The column that carries one end."""
+    return f"drawn_{place}_{part}_{side}_{LEVELS.index(level)}"
+
+
+def _drawn(inputs: list[Input], rows: int, draws: int, seed: int) -> tuple[Draws, Draws]:
+    """Every aggregate in every draw: by its noise, and anywhere up to its far end besides; equal numbers are drawn once."""
+    generator = np.random.default_rng(seed)
+    noise: dict[tuple[str, ...], NDArray[Any]] = {}
+    of_noise: Draws = {}
+    whole: Draws = {}
+    up, down = generator.random((draws, 1)), generator.random((draws, 1))
+    for each in inputs:
+        moved = []
+        for taken, numbers in zip(each.taken, each.numbers, strict=True):
+            same = (repr(taken.measure), repr(taken.noise))
+            if same not in noise:
+                noise[same] = _noise(taken, (draws, rows), generator)
+            moved.append(numbers[None, :] - noise[same])
+        values = _finished(each.call.aggregate, each.taken, moved, (draws, rows))
+        of_noise[each.symbol] = values
+        low, high = each.widening.of(values.ravel(), values.ravel())
+        low, high = (np.asarray(end, dtype=np.float64).reshape(draws, rows) for end in (low, high))
+        whole[each.symbol] = values + up * (high - values) - down * (values - low)
+    return of_noise, whole
+
+
+def _noise(taken: NoisyMeasure, shape: tuple[int, int], generator: np.random.Generator) -> NDArray[Any]:
+    """Noise in steps of the grid."""
+    noise = taken.noise
+    if not noise.shift.l1:
+        return np.zeros(shape)
+    if isinstance(noise, LaplaceNoise):
+        return np.rint(generator.laplace(0.0, float(noise.scale), shape))
+    if isinstance(noise, GaussianNoise):
+        return np.rint(generator.normal(0.0, float(noise.sigma), shape))
+    return np.zeros(shape)
+
+
+def _finished(
+    aggregate: Aggregate, taken: tuple[NoisyMeasure, ...], moved: list[NDArray[Any]], shape: tuple[int, int]
+) -> NDArray[Any]:
+    """The aggregate of these numbers."""
+    if isinstance(aggregate, _WHOLE):
+        values = moved[0] * float(taken[0].grid)
+        return np.rint(values) if aggregate.type.kind is Kind.INTEGER else values
+    readings = [replace(each, values=values.ravel()) for each, values in zip(taken, moved, strict=True)]
+    return np.asarray(aggregate.finish(readings), dtype=np.float64).reshape(shape)
+
+
+def _table(values: Draws, inputs: list[Input], others: pa.Table, draws: int) -> pa.Table:
+    """Every row of the answer once for each draw, one draw after the other."""
+    repeated = pa.concat_tables([others] * draws) if others.num_columns else None
+    columns: dict[str, Any] = {name: repeated.column(name) for name in others.column_names} if repeated else {}
+    for each in inputs:
+        type_ = arrow_type(each.call.field.type)
+        numbers = values[each.symbol].ravel()
+        if pa.types.is_integer(type_):
+            numbers = np.clip(np.rint(numbers), -(2.0**62), 2.0**62).astype(np.int64)
+        columns[each.symbol] = pa.array(numbers).cast(type_)
+    size = next(len(column) for column in columns.values())
+    return pa.table(columns | {PLACE: pa.array(np.arange(size))})
+
+
+def _evaluated(
+    columns: Mapping[int, Computed], table: pa.Table, evaluate: Callable[[nodes.Node, dict[str, pa.Table]], pa.Table]
+) -> pa.Table:
+    parts = (part for column in columns.values() for part in walk(column.expression))
+    types = {part.symbol: part.type for part in parts if isinstance(part, ColumnOf)}
+    fields = tuple(Field("", symbol, type_) for symbol, type_ in types.items())
+    place = Field("", PLACE, INTEGER)
+    source = nodes.StoredRows(0, (*fields, place))
+    items = tuple(
+        (Field("", f"c{number}", DOUBLE), Cast(column.expression, DOUBLE)) for number, column in columns.items()
+    )
+    root = nodes.Project(source, (*items, (Field("", "turn", INTEGER), ColumnOf(PLACE, INTEGER))))
+    return evaluate(root, {"released_0": table}).sort_by("turn")
+
+
+def _ends(place: int, part: str, drawn: NDArray[Any], shown: NDArray[Any]) -> dict[str, pa.Array]:
+    """The ends at every level; none where a draw in twenty has no value, and never past the number that is shown."""
+    defined = np.isnan(drawn).mean(axis=0) <= 1 / 20
+    ends = {}
+    filled = np.where(defined[None, :], drawn, 0.0)
+    for level in LEVELS:
+        low = np.nanquantile(filled, (1 - level) / 2, axis=0, method="lower")
+        high = np.nanquantile(filled, (1 + level) / 2, axis=0, method="higher")
+        for side, end in (("low", np.fmin(low, shown)), ("high", np.fmax(high, shown))):
+            ends[end_name(place, part, side, level)] = pa.array(np.where(defined, end, np.nan), from_pandas=True)
+    return ends
