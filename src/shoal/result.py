@@ -146,7 +146,7 @@ class Result(Rows):
 
         Marginal: each interval covers the noise of its own number with this confidence. Where limits on each owner were found
         privately, the far end also counts what lies beyond them, without a level of its own; <name>_noise_low and
-        <name>_noise_high are then the noise part. Groups that were not kept and expressions over aggregates are not covered.
+        <name>_noise_high are then the noise part. Groups that were not kept are not covered.
         """
         exact = float(params.confidence_level(self.level if level is None else level))
         wanted = [f"{name}_{end}" for name in self.columns for end in ("low", "high", "noise_low", "noise_high")]
