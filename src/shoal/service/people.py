@@ -12,7 +12,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.errors import ShoalError
 from shoal.mechanisms.entropy import SYSTEM
@@ -188,26 +188,25 @@ class People:
     def caller(self, token: str, via: str = "http") -> Caller:
         """Whose token it is; E_AUTH for any other text."""
         digest = _digest(token)
+        found = self._good_token("sha256", digest)
+        if not hmac.compare_digest(found["sha256"], digest):
+            raise unknown_caller()
+        return _caller(found, via)
+
+    def by_token_id(self, identifier: str, via: str) -> Caller:
+        """Somebody who signed in with this token; E_AUTH once it is expired or revoked."""
+        return _caller(self._good_token("id", identifier), via)
+
+    def _good_token(self, column: Literal["sha256", "id"], value: str) -> dict[str, Any]:
         with self._store.reading() as rows:
             found = rows.one(
                 "SELECT t.*, p.roles, p.groups FROM tokens t JOIN people p ON p.name = t.person"
-                " WHERE t.sha256 = ? AND t.revoked = '' AND t.expires > ? AND p.retired = ''",
-                *(digest, rows.now()),
+                f" WHERE t.{column} = ? AND t.revoked = '' AND t.expires > ? AND p.retired = ''",
+                *(value, rows.now()),
             )
-        if found is None or not hmac.compare_digest(found["sha256"], digest):
+        if found is None:
             raise unknown_caller()
-        roles = frozenset(json.loads(found["roles"]))
-        allowed = frozenset().union(*(SCOPES_OF[role] for role in roles))
-        datasets = json.loads(found["datasets"])
-        return Caller(
-            found["person"],
-            roles,
-            frozenset(json.loads(found["groups"])),
-            frozenset(json.loads(found["scope"])) & allowed,
-            None if datasets is None else frozenset(datasets),
-            found["id"],
-            via,
-        )
+        return found
 
     def trusted(self, name: str, via: str) -> Caller:
         """Somebody whom the machine's operator, or a proxy that was believed, names."""
@@ -240,6 +239,22 @@ class People:
             raise unknown_caller()
         rows.run("UPDATE links SET used = ? WHERE sha256 = ?", now, _digest(secret))
         return str(found["person"])
+
+
+def _caller(found: dict[str, Any], via: str) -> Caller:
+    """What a token may do: never more than its owner's roles."""
+    roles = frozenset(json.loads(found["roles"]))
+    allowed = frozenset().union(*(SCOPES_OF[role] for role in roles))
+    datasets = json.loads(found["datasets"])
+    return Caller(
+        found["person"],
+        roles,
+        frozenset(json.loads(found["groups"])),
+        frozenset(json.loads(found["scope"])) & allowed,
+        None if datasets is None else frozenset(datasets),
+        found["id"],
+        via,
+    )
 
 
 def unknown_caller() -> ShoalError:

@@ -163,19 +163,39 @@ def tune_in(
     delta: float | None = None,
 ) -> Tuning:
     """The same over an open session."""
-    plan, _ = session.asked(sql)
-    if not isinstance(plan, StatementPlan) or len(plan.selects) != 1:
-        raise ShoalError("E_UNSUPPORTED", "Tuning is about one private SELECT.", hint="Tune each of them by itself.")
-    asked = plan.selects[0].select
-    if delta is not None:
-        asked = replace(asked, options=replace(asked.options, delta=params.delta(delta)))
-    names = [
-        each.first or call.aggregate.name for each, call in zip(output_names(plan)[0], asked.aggregates, strict=True)
-    ]
-    choices = _choices(asked, names, epsilon, groups, bounds or {})
-    with session.snapshot(Deadline(3600.0)) as engine:
-        pairs = read_pairs(engine, asked)
-    return Tuning(pairs, names, [_computed(each, names, pairs) for each in choices])
+    return OpenTuning(session, sql, delta).settings(epsilon, groups, bounds)
+
+
+class OpenTuning:
+    """One question whose raw facts are read once, so that a look at another setting reads nothing."""
+
+    def __init__(self, session: Session, sql: str, delta: float | None = None) -> None:
+        plan, _ = session.asked(sql)
+        if not isinstance(plan, StatementPlan) or len(plan.selects) != 1:
+            raise ShoalError(
+                "E_UNSUPPORTED", "Tuning is about one private SELECT.", hint="Tune each of them by itself."
+            )
+        asked = plan.selects[0].select
+        if delta is not None:
+            asked = replace(asked, options=replace(asked.options, delta=params.delta(delta)))
+        self._asked = asked
+        self.columns = [
+            each.first or call.aggregate.name
+            for each, call in zip(output_names(plan)[0], asked.aggregates, strict=True)
+        ]
+        with session.snapshot(Deadline(3600.0)) as engine:
+            self._pairs = read_pairs(engine, asked)
+
+    def settings(
+        self,
+        epsilon: Sequence[float] | None = None,
+        groups: Sequence[int] | None = None,
+        bounds: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+    ) -> Tuning:
+        """Figures for every combination; a list that is not given is the question's own."""
+        choices = _choices(self._asked, self.columns, epsilon, groups, bounds or {})
+        computed = [_computed(each, self.columns, self._pairs) for each in choices]
+        return Tuning(self._pairs, self.columns, computed)
 
 
 def _choices(

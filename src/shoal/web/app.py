@@ -9,9 +9,11 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from shoal.errors import ShoalError
-from shoal.web import approvals, datasets, health, jobs, log, login, people
+from shoal.web import approvals, datasets, health, jobs, log, people
+from shoal.web.console import routes as pages
+from shoal.web.console.rendering import error_page
 from shoal.web.errors import error_reply
-from shoal.web.gate import Gate
+from shoal.web.gate import Gate, is_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,21 +26,22 @@ if TYPE_CHECKING:
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
-def application(service: Service, hosts: Iterable[str] = LOOPBACK) -> Gate:
-    """An ASGI application over a service, known under these hosts."""
+def application(service: Service, hosts: Iterable[str] = LOOPBACK, *, secure: bool = False) -> Gate:
+    """An ASGI application over a service, known under these hosts; `secure` where browsers come by TLS."""
     app = FastAPI(title="shoal", version="1", docs_url=None, redoc_url=None, openapi_url="/openapi.json")
     app.state.service = service
-    for noun in (datasets, jobs, people, approvals, log, health, login):
+    for noun in (datasets, jobs, people, approvals, log, health):
         app.include_router(noun.routes)
+    app.include_router(pages.routes)
     app.add_exception_handler(ShoalError, _ours)
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(HTTPException, _not_there)
     app.openapi_schema = _described(app.openapi())
-    return Gate(app, service, frozenset(host.lower() for host in hosts))
+    return Gate(app, service, frozenset(host.lower() for host in hosts), secure)
 
 
-async def _ours(_: Request, error: Any) -> Response:
-    return error_reply(error)
+async def _ours(request: Request, error: Any) -> Response:
+    return error_page(request, error) if is_page(request.url.path) else error_reply(error)
 
 
 async def _not_understood(_: Request, error: Any) -> Response:
@@ -48,12 +51,14 @@ async def _not_understood(_: Request, error: Any) -> Response:
     return error_reply(ShoalError("E_USAGE", f"The request cannot be understood: {named}.", hint="See /openapi.json."))
 
 
-async def _not_there(_: Request, error: Any) -> Response:
-    if error.status_code == 405:
-        return error_reply(ShoalError("E_USAGE", "This address does not know that method."), 405)
-    if error.status_code == 404:
-        return error_reply(ShoalError("E_NOT_FOUND", "There is nothing at this address."))
-    return error_reply(ShoalError("E_USAGE", "The request cannot be understood."), 400)
+async def _not_there(request: Request, error: Any) -> Response:
+    known = {
+        404: ShoalError("E_NOT_FOUND", "There is nothing at this address."),
+        405: ShoalError("E_USAGE", "This address does not know that method."),
+    }
+    status = error.status_code if error.status_code in known else 400
+    said = known.get(status, ShoalError("E_USAGE", "The request cannot be understood."))
+    return error_page(request, said, status) if is_page(request.url.path) else error_reply(said, status)
 
 
 def _described(schema: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
 from shoal.service.people import unknown_caller
+from shoal.web.calling import call
 from shoal.web.errors import error_reply
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ LARGEST_BODY = 1024 * 1024
 MOST_HEADERS = 100
 LARGEST_HEADERS = 16 * 1024
 DEEPEST = 20
-OPEN = frozenset({"/v1/health", "/v1/ready", "/openapi.json", "/", "/login"})
+OPEN = frozenset({"/v1/health", "/v1/ready", "/openapi.json"})
 """Paths that need no token."""
+COOKIES = {False: "shoal_session", True: "__Host-shoal_session"}
+"""The cookie of a session, without and with TLS."""
 HEADERS = {
     b"content-security-policy": (
         b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -49,6 +52,8 @@ class Gate:
     inner: Application
     service: Service
     hosts: frozenset[str]
+    secure: bool = False
+    """Whether browsers come by TLS."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -74,12 +79,28 @@ class Gate:
         named = [value for name, value in headers if name == b"host"]
         if len(named) != 1 or _host_of(named[0]) not in self.hosts:
             raise ShoalError("E_USAGE", WRONG_HOST)
-        if scope["path"] not in OPEN:
+        if is_page(scope["path"]):
+            await self._sign_in(scope, headers)
+        elif scope["path"] not in OPEN:
             scope.setdefault("state", {})["caller"] = self.service.people.caller(_bearer(headers))
         body = await _body(receive)
-        if body and scope["path"] != "/login":
+        if body and not is_page(scope["path"]):
             check_json(headers, body)
         return body
+
+    async def _sign_in(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> None:
+        """A page is for whoever the cookie names; a token in a header says nothing here, and a cookie nothing under /v1."""
+        secret = _cookie(headers, COOKIES[self.secure])
+        found = await call(self.service.sessions.find, secret) if secret else None
+        state = scope.setdefault("state", {})
+        state["secret"], state["session"], state["secure"] = secret, found, self.secure
+        if found is not None:
+            state["caller"] = found.caller
+
+
+def is_page(path: str) -> bool:
+    """Whether a path is one of the console's, for people; the others are for programs."""
+    return path not in OPEN and path != "/v1" and not path.startswith("/v1/")
 
 
 WRONG_HOST = "This service is not known under that name."
@@ -116,6 +137,13 @@ def _bearer(headers: list[tuple[bytes, bytes]]) -> str:
     if len(found) != 1 or not found[0].startswith(b"Bearer "):
         raise unknown_caller()
     return found[0].removeprefix(b"Bearer ").decode("latin-1")
+
+
+def _cookie(headers: list[tuple[bytes, bytes]], name: str) -> str:
+    """The one cookie of this name; '' where there is none, or more than one."""
+    pairs = [pair.strip() for key, value in headers if key == b"cookie" for pair in value.split(b";")]
+    found = [pair.partition(b"=")[2] for pair in pairs if pair.partition(b"=")[0] == name.encode()]
+    return found[0].decode("latin-1") if len(found) == 1 else ""
 
 
 async def _body(receive: Receive) -> bytes:

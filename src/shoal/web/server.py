@@ -114,7 +114,7 @@ def _serve_here(
 def configuration(service: Service, place: Place) -> Any:
     """How uvicorn serves it: h11, no logs of addresses, no name of the program."""
     return uvicorn.Config(
-        application(service, place.known_hosts),
+        application(service, place.known_hosts, secure=place.url(place.port).startswith("https:")),
         http="h11",
         loop="asyncio",
         lifespan="off",

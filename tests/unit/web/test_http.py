@@ -207,7 +207,9 @@ def test_bodies_that_are_not_questions_are_refused(ann, content, kind, status):
 )
 def test_without_a_good_token_nothing_is_told(served, headers):
     with served.client(None) as client:
-        replies = [client.get(path, headers=headers) for path in ("/v1/me", "/v1/datasets/visits", "/v1/nothing", "/x")]
+        replies = [
+            client.get(path, headers=headers) for path in ("/v1/me", "/v1/datasets/visits", "/v1/nothing", "/v1")
+        ]
     assert {reply.status_code for reply in replies} == {401}
     assert len({reply.content for reply in replies}) == 1
     assert replies[0].headers["WWW-Authenticate"] == "Bearer"

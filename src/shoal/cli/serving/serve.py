@@ -81,7 +81,7 @@ def serve(
         else:
             typer.echo(f"shoal serves at {url}")
             if link:
-                typer.echo(f"Sign in as the first custodian, once, within five minutes: {link}")
+                typer.echo(f"Open the console as the first custodian, once, within five minutes: {link}")
         sys.stdout.flush()
 
     raise typer.Exit(serve_over_http(kept, limits, place, ready))

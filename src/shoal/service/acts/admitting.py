@@ -19,14 +19,6 @@ FIRST = "custodian"
 class Admitting(Core):
     """Who may come in; each act is a line of the log."""
 
-    def use_link(self, secret: str) -> dict[str, Any]:
-        """A token for whom a link was made; the link is used up."""
-        with self.store.writing() as rows:
-            person = self.people.use_link(rows, secret)
-            made = self.people.create_token(rows, person)
-            log.write(rows, person, "link", "sign-in", detail=made["id"])
-        return made
-
     def first_link(self) -> str | None:
         """A link for the first custodian, made while there is none."""
         if self.people.has_custodian():

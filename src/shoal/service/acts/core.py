@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from shoal.service import allowances
+from shoal.service.browser.sessions import Sessions
 from shoal.service.datasets import DataSets
 from shoal.service.people import Caller, People, not_found
 from shoal.service.rates import Rates
@@ -32,6 +33,7 @@ class Core:
     def __init__(self, store: Store, limits: Limits) -> None:
         self.store = store
         self.people = People(store)
+        self.sessions = Sessions(store, self.people)
         self.datasets = DataSets(store)
         self._rates = Rates(on=limits.rates)
         self._listeners: dict[str, list[Callable[[], None]]] = {}

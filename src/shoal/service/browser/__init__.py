@@ -1,0 +1,1 @@
+"""What only a browser needs: sessions, and lists of one's own questions."""

@@ -1,0 +1,1 @@
+"""Pages for people: the service in a browser."""

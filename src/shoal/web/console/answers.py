@@ -1,0 +1,176 @@
+"""An answer: rows with error bars at any level, a chart, what it cost and means, downloads."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shoal.accounting.claims.meaning import meaning
+from shoal.cli.output import rows_of
+from shoal.errors import ShoalError
+from shoal.params import percent
+from shoal.release.answer_bytes import MEDIA_TYPE
+from shoal.result import shown
+from shoal.service.browser.listings import last_time
+from shoal.service.people import not_found
+from shoal.web import charts
+from shoal.web.calling import call, service_of
+from shoal.web.console.explaining import sentences
+from shoal.web.console.frame import framed
+from shoal.web.console.rendering import cell, number, session_of
+from shoal.web.jobs import level_of, only
+from shoal.web.replies import ARROW, CSV, JSON, PARQUET, answer_reply
+
+if TYPE_CHECKING:
+    from shoal.result import Result
+
+routes = APIRouter(include_in_schema=False)
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+MOST_ROWS = 200
+MOST_POINTS = 30
+FORMATS = {"csv": CSV, "arrow": ARROW, "parquet": PARQUET, "json": JSON, "shoal": MEDIA_TYPE}
+
+
+@routes.get("/a/{answer}")
+async def answer(request: Request, answer: str) -> Response:
+    """The stored answer, which can be shared, reloaded and reopened."""
+    only(request, {"level", "column"})
+    service, caller = service_of(request), session_of(request).caller
+    level = level_of(request)
+    found, _, result = await call(service.answer, caller, answer)
+    described = await call(service.describe, caller, found["dataset"])
+    asked = await call(last_time, service.store, caller, answer)
+    column = request.query_params.get("column")
+    view = await call(answer_view, result, result.level if level is None else level, column)
+    return await framed(
+        request,
+        "answer.html",
+        here="datasets",
+        tab="ask",
+        dataset=described,
+        answer=answer,
+        created=found["created"],
+        asked=asked,
+        levels=[(each, percent(each)) for each in LEVELS],
+        host=str(request.base_url).rstrip("/"),
+        **view,
+    )
+
+
+@routes.get("/a/{answer}/{kind}")
+async def download(request: Request, answer: str, kind: str) -> Response:
+    """The same as a file."""
+    only(request, {"level"})
+    if kind not in FORMATS:
+        raise not_found("answer")
+    service, caller = service_of(request), session_of(request).caller
+    level = level_of(request)
+    found, data, result = await call(service.answer, caller, answer)
+    remaining = await call(service.remaining, caller, found["dataset"])
+    reply = await call(
+        answer_reply,
+        *(FORMATS[kind], answer, found["dataset"], result, data),
+        charged=False,
+        replayed=True,
+        remaining=remaining,
+        level=level,
+    )
+    reply.headers["Content-Disposition"] = f'attachment; filename="{found["dataset"]}-{answer[2:10]}.{kind}"'
+    return reply
+
+
+def answer_view(result: Result, level: float, column: str | None) -> dict[str, Any]:
+    """Everything that `answer.html` shows of a result."""
+    rows = rows_of(result.intervals(level).to_arrow().slice(0, MOST_ROWS))
+    names = result.columns
+    numbers = [name for name in names if rows and f"{name}_low" in rows[0]]
+    if column is not None and column not in numbers:
+        raise ShoalError("E_USAGE", "There is no such number in this answer.", hint="Choose one of its columns.")
+    means = meaning(result.epsilon, result.delta).to_dict() if result.epsilon else None
+    return {
+        "columns": [(name, name in numbers) for name in names],
+        "rows": [[_shown(row, name, is_number=name in numbers) for name in names] for row in rows],
+        "total": len(result),
+        "level": level,
+        "level_text": percent(level),
+        "numbers": numbers,
+        "chart": _chart(
+            result, level, column or (numbers[0] if numbers else None), numbers, explicit=column is not None
+        ),
+        "column": column or (numbers[0] if numbers else None),
+        "epsilon": result.epsilon,
+        "delta": result.delta,
+        "cost": result.cost,
+        "promise": result.promise,
+        "warnings": [shown(each, None) for each in result.warnings],
+        "notes": [shown(each, None) for each in result.notes],
+        "sentences": sentences(means) if means else [],
+    }
+
+
+def _shown(row: dict[str, Any], name: str, *, is_number: bool) -> tuple[str, str]:
+    """A cell, and its error bar."""
+    value = row[name]
+    if not is_number or isinstance(value, (str, list)):
+        return cell(value), ""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    if value is None or low is None or high is None:
+        return cell(value), ""
+    below, above = float(value) - low, high - float(value)
+    if abs(below - above) <= 1e-9 * max(1.0, abs(above)):
+        return cell(value), f"± {number(above)}"
+    return cell(value), f"{number(low)} to {number(high)}"
+
+
+# ---- which chart --------------------------------------------------------------------------------------------------
+
+
+def _chart(
+    result: Result, level: float, column: str | None, numbers: list[str], *, explicit: bool
+) -> dict[str, Any] | None:
+    """Bars for categories, a line for time and numbers, dots where there is one row."""
+    if column is None or not len(result):
+        return None
+    rows = rows_of(result.intervals(level).to_arrow())
+    keys = [name for name in result.columns if name not in numbers]
+    title = f"{column} with {percent(level)} error bars"
+    if len(rows) == 1:
+        wanted = [column] if explicit or keys else numbers
+        points = [found for name in wanted if (found := _point(rows[0], name, name)) is not None]
+        return {"svg": charts.dots(points, title), "title": title, "left_out": 0} if points else None
+    if not keys:
+        return None
+    points = [found for row in rows if (found := _point(row, column, _label(row, keys))) is not None]
+    if not points:
+        return None
+    ordered = len(keys) == 1 and all(_is_scale(row[keys[0]]) for row in rows)
+    if ordered:
+        order = sorted((row for row in rows if row[column] is not None), key=lambda row: row[keys[0]])
+        points = [found for row in order if (found := _point(row, column, _label(row, keys))) is not None]
+        return {"svg": charts.line(points, title), "title": title, "left_out": 0}
+    largest = sorted(points, key=lambda point: point.value, reverse=True)[:MOST_POINTS]
+    return {
+        "svg": charts.bars(largest, title),
+        "title": title,
+        "shown": len(largest),
+        "left_out": len(points) - len(largest),
+    }
+
+
+def _point(row: dict[str, Any], column: str, label: str) -> charts.Point | None:
+    value, low, high = row[column], row[f"{column}_low"], row[f"{column}_high"]
+    if value is None or isinstance(value, (str, list, bool)):
+        return None
+    return charts.Point(label, float(value), None if low is None else float(low), None if high is None else float(high))
+
+
+def _label(row: dict[str, Any], keys: list[str]) -> str:
+    return ", ".join(cell(row[key]) for key in keys)
+
+
+def _is_scale(value: Any) -> bool:
+    return isinstance(value, (int, float, dt.date)) and not isinstance(value, bool)

@@ -1,0 +1,86 @@
+"""Budget: the life total beside its limit, who spent it and on what, and the tripwire: who is suspended, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from shoal.accounting.claims.meaning import meaning
+from shoal.errors import ShoalError
+from shoal.web import charts
+from shoal.web.calling import call, service_of
+from shoal.web.console.explaining import sentences
+from shoal.web.console.forms import form_of
+from shoal.web.console.frame import framed
+from shoal.web.console.rendering import number, session_of
+from shoal.web.jobs import only
+
+routes = APIRouter(include_in_schema=False)
+MOST_ENTRIES = 100
+MOST_STEPS = 200
+
+
+@routes.get("/d/{dataset}/budget")
+async def budget(request: Request, dataset: str) -> Response:
+    """What was spent, by whom, on what; analysts see their own entries."""
+    only(request, set())
+    service, caller = service_of(request), session_of(request).caller
+    described = await call(service.describe, caller, dataset)
+    data = await call(service.budget, caller, dataset)
+    return await framed(
+        request, "budget.html", here="datasets", tab="budget", dataset=described, **await call(budget_view, data)
+    )
+
+
+@routes.post("/d/{dataset}/lift")
+async def lift(request: Request, dataset: str) -> Response:
+    """The end of a suspension, with a reason."""
+    fields = await form_of(request, {"user", "because"})
+    if not fields["because"].strip():
+        raise ShoalError("E_USAGE", "A lift needs a reason.", hint="Go back and say why the statement is harmless.")
+    await call(service_of(request).lift, session_of(request).caller, dataset, fields["user"], fields["because"][:4096])
+    return RedirectResponse(f"/d/{dataset}/budget", 303)
+
+
+def budget_view(data: dict[str, Any]) -> dict[str, Any]:
+    """Everything that `budget.html` shows of a ledger."""
+    limit, spent = data["budget"], data["spent"]["epsilon"]
+    by_user = sorted(data.get("by_user", {}).items(), key=lambda each: -each[1]["epsilon"])
+    suspensions = data.get("suspensions", [])
+    means = meaning(max(spent, 1e-10), data["spent"]["delta"]).to_dict()
+    all_of_it = None if limit is None else meaning(max(limit["epsilon"], 1e-10), limit["delta"]).to_dict()
+    return {
+        "budget": data,
+        "series": _series(data),
+        "meter": charts.meter(spent / limit["epsilon"] if limit and limit["epsilon"] else 0.0, "Share that is spent"),
+        "by_user": [
+            (user, amounts, charts.meter(amounts["epsilon"] / spent if spent else 0.0, f"Share of {user or 'nobody'}"))
+            for user, amounts in by_user
+        ],
+        "entries": list(reversed(data["entries"]))[:MOST_ENTRIES],
+        "more_entries": max(0, len(data["entries"]) - MOST_ENTRIES),
+        "suspended": [each for each in suspensions if not each["lifted_at"]],
+        "lifted": [each for each in suspensions if each["lifted_at"]],
+        "means": sentences(means) if spent else [],
+        "all_of_it": sentences(all_of_it) if all_of_it else [],
+        "picture": _picture(means, "spent so far") if spent else None,
+        "all_picture": _picture(all_of_it, "all of it") if all_of_it else None,
+    }
+
+
+def _picture(means: dict[str, Any], what: str) -> Any:
+    row = next(row for row in means["table"] if row["prior"] == 0.1)
+    return charts.belief(0.1, row["low"], row["high"], f"How far a belief of 10% may move, for {what}")
+
+
+def _series(data: dict[str, Any]) -> Any:
+    """The last steps; what came before them is the height at which they begin."""
+    found = [(each["at"][:10], each["epsilon"]) for each in data["series"]][-MOST_STEPS:]
+    if not found:
+        return None
+    limit = None if data["budget"] is None else data["budget"]["epsilon"]
+    title = f"Spent so far: ε {number(found[-1][1])}" + (f" of {number(limit)}" if limit is not None else "")
+    return charts.steps(found, limit, title)

@@ -1,0 +1,192 @@
+"""An explanation as a page shows it: the price, what is left, how exact each number will be, what it means for a person."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Any
+
+from shoal.errors import ShoalError
+from shoal.params import percent
+from shoal.sql.grammar.tokens import tokenize
+from shoal.web import charts
+from shoal.web.console.rendering import number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PRIOR = 0.1
+LONGEST_LINE = 160
+_WHERE = {
+    "query": "the bounds are given in the query",
+    "catalog": "bounds from the catalog",
+    "expression": "bounded by the expression itself",
+    "inferred": "bounds are found privately first, for a part of ε",
+    "found": "limits are found privately first, for a part of ε",
+    "guessed": "limits are guessed",
+    "one row": "a row's bounds are from the catalog",
+    "none": "no bounds needed",
+}
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+def explanation_view(explained: dict[str, Any], sql: str) -> dict[str, Any]:
+    """What `_explanation.html` shows of a question that can be asked."""
+    epsilon, delta = explained["epsilon"], explained["delta"]
+    left = smallest_left(explained)
+    means = explained["meaning"]
+    return {
+        "epsilon": epsilon,
+        "delta": delta,
+        "left": left,
+        "meter": None if left is None else charts.meter(epsilon / left if left else 1.0, "Share of what is left"),
+        "after": None if left is None else max(0.0, left - epsilon),
+        "affordable": explained["affordable"],
+        "replay": explained["replay"],
+        "needs_approval": explained["needs_approval"],
+        "columns": columns_of(explained),
+        "limits": [line for select in explained.get("selects", ()) for line in _limits(select)],
+        "sentences": sentences(means),
+        "picture": _picture(means) if epsilon else None,
+        "unit": explained["unit"],
+        "advice": list(dict.fromkeys(explained["advice"])),
+        "notes": _notes(explained),
+        "text": explained["text"],
+        "explained": digest_of(sql, epsilon, delta),
+        "output": explained.get("output", []),
+    }
+
+
+def columns_of(explained: dict[str, Any]) -> list[dict[str, str]]:
+    """How exact every number will be."""
+    return [
+        _column(column, example=select["limits"] is not None)
+        for select in explained.get("selects", ())
+        for column in select["columns"]
+    ]
+
+
+def smallest_left(explained: dict[str, Any]) -> float | None:
+    """What may still be spent: of the ledger, and of every allowance of the caller."""
+    ledger = [] if explained.get("remaining") is None else [explained["remaining"][0]]
+    own = [each["left"]["epsilon"] for each in explained["allowances"] if each["left"] is not None]
+    return min([*ledger, *own], default=None)
+
+
+def digest_of(sql: str, epsilon: float, delta: float) -> str:
+    """Of the text that was explained and its price: what is paid for is what was on the screen."""
+    return hashlib.sha256(f"{epsilon!r}\x1f{delta!r}\x1f{sql}".encode(errors="surrogatepass")).hexdigest()
+
+
+def sentences(means: dict[str, Any]) -> list[str]:
+    """The odds, and somebody who is 10 % sure."""
+    said: list[str] = means["sentences"]
+    return [said[0], said[2]]
+
+
+def _picture(means: dict[str, Any]) -> Any:
+    row = next(row for row in means["table"] if row["prior"] == PRIOR)
+    return charts.belief(PRIOR, row["low"], row["high"], "How far the belief of somebody who is 10% sure may move")
+
+
+def _column(column: dict[str, Any], *, example: bool) -> dict[str, str]:
+    name = ", ".join(column["outputs"]) or column["written"]
+    error, level = column["expected_error"], percent(column["confidence_level"])
+    exactness = "± shown with the answer" if error is None else f"± {number(error)}" if error else "exact"
+    where = _WHERE.get(column["bounds_source"], column["bounds_source"])
+    if column["bounds"] and column["bounds_source"] != "none":
+        where = f"one person moves it between {number(column['bounds'][0])} and {number(column['bounds'][1])}: {where}"
+    return {
+        "name": name,
+        "written": column["written"],
+        "error": f"about {exactness}" if example and error else exactness,
+        "level": f"at {level}" if error else "",
+        "bounds": where,
+    }
+
+
+def _limits(select: dict[str, Any]) -> list[str]:
+    """What of each person counts."""
+    if select["limits"] is not None:
+        example = select["limits"]["example_groups_per_owner"]
+        return [
+            "How much of each person counts is found privately first, for a part of ε.",
+            f"The ± is for an example in which {example} groups of each do: name max_groups_contributed to know it exactly.",
+        ]
+    kept = select["contribution"]["kept_of_each_owner"]
+    return [] if kept.startswith("everything") else [f"Each person's rows count in {kept}."]
+
+
+def _notes(explained: dict[str, Any]) -> list[str]:
+    inner = [note for select in explained.get("selects", ()) for note in select["notes"]]
+    return list(dict.fromkeys([*explained.get("notes", ()), *inner]))
+
+
+# ---- errors -------------------------------------------------------------------------------------------------------
+
+
+def error_view(error: ShoalError, sql: str) -> dict[str, Any]:
+    """What is wrong and what to write instead, with the line it is about."""
+    return error.to_dict() | {"line": marked_line(error.position, sql)}
+
+
+def marked_line(position: Sequence[int] | None, sql: str) -> tuple[int, str, str, str] | None:
+    """(number, before, the marked word, after) of the line that an error is about."""
+    if not position:
+        return None
+    lines, (number_, column) = sql.splitlines(), position
+    if not 0 < number_ <= len(lines):
+        return None
+    line = lines[number_ - 1]
+    start = min(max(0, column - 1), len(line))
+    word = re.match(r"\w+|\S", line[start:])
+    end = start + (word.end() if word else 0)
+    cut = max(0, start - LONGEST_LINE // 2)
+    return number_, line[cut:start], line[start:end] or " ", line[end : end + LONGEST_LINE]
+
+
+# ---- from the ± one can live with ---------------------------------------------------------------------------------
+
+
+def with_epsilon(sql: str, epsilon: float) -> str:
+    """The same question at another ε; E_USAGE where it does not name one."""
+    tokens = tokenize(sql).tokens
+    places = [
+        (tokens[i + 2].start, tokens[i + 2].end)
+        for i in range(len(tokens) - 2)
+        if tokens[i].key == "EPSILON" and tokens[i + 1].key == "="
+    ]
+    if len(places) != 1:
+        raise ShoalError(
+            "E_USAGE",
+            f"ε = {epsilon:.4g} would do, but the question does not name its ε in one place.",
+            hint=f"Write OPTIONS(epsilon = {epsilon:.4g}) after WITH DIFFERENTIAL_PRIVACY.",
+        )
+    ((start, end),) = places
+    return f"{sql[:start]}{epsilon!r}{sql[end:]}"
+
+
+# ---- examples -----------------------------------------------------------------------------------------------------
+
+
+def examples(tables: dict[str, Any]) -> list[tuple[str, str]]:
+    """First questions about these tables, from the catalog alone: what each is about, and its SQL."""
+    found: list[tuple[str, str]] = []
+    for name, table in tables.items():
+        owner, columns = table["owner"], table["columns"]
+        if table["public"] or not _PLAIN_NAME.fullmatch(name):
+            continue
+        usable = {column: facts for column, facts in columns.items() if _PLAIN_NAME.fullmatch(column)}
+        counted = f"COUNT(DISTINCT {owner})" if owner in usable else "COUNT(*)"
+        clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5)"
+        key = next((c for c, facts in usable.items() if facts["type"] == "text"), None)
+        if key is not None:
+            sql = f"{clause}\n  {key}, {counted} AS people\nFROM {name}\nGROUP BY {key}\nORDER BY people DESC"
+            found.append((f"People in {name} by {key}", sql))
+        value = next((c for c, facts in usable.items() if facts["bounds"]), None)
+        if value is not None and key is not None:
+            sql = f"{clause}\n  {key}, AVG({value}) AS average\nFROM {name}\nGROUP BY {key}"
+            found.append((f"Average {value} by {key}", sql))
+        if key is None:
+            found.append((f"How many people are in {name}", f"{clause}\n  {counted} AS people\nFROM {name}"))
+    return found[:4]

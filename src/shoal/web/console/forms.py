@@ -1,0 +1,62 @@
+"""What a form sent: from our own page, with the session's form token, known fields alone."""
+
+from __future__ import annotations
+
+import hmac
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlsplit
+
+from shoal.errors import ShoalError
+from shoal.web.console.rendering import session_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+MOST_FIELDS = 200
+
+
+async def form_of(request: Request, known: set[str]) -> dict[str, str]:
+    """The fields of somebody who is signed in; a field that was not sent is ''."""
+    session = session_of(request)
+    found = await fields_of(request, {*known, "form"})
+    if not hmac.compare_digest(found["form"].encode(), session.form.encode()):
+        raise ShoalError(
+            "E_FORBIDDEN",
+            "This form is out of date, or was not sent from this page.",
+            hint="Go back, reload, send it again.",
+        )
+    return found
+
+
+async def fields_of(request: Request, known: set[str]) -> dict[str, str]:
+    """The fields of a form of our own; several values of one name are joined by a space."""
+    require_same_origin(request)
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise ShoalError("E_USAGE", "This address takes a form.")
+    try:
+        body = (await request.body()).decode("ascii")
+        pairs = parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+    except ValueError:
+        raise ShoalError("E_USAGE", "The form cannot be read.") from None
+    unknown = {name for name, _ in pairs} - known
+    if unknown:
+        raise ShoalError("E_USAGE", "The form has a field that this page does not know.", hint="Reload the page.")
+    found = dict.fromkeys(known, "")
+    for name, value in pairs:
+        text = value.replace("\r\n", "\n")
+        found[name] = f"{found[name]} {text}" if found[name] else text
+    return found
+
+
+def require_same_origin(request: Request) -> None:
+    """E_FORBIDDEN for a form of another site. Browsers say where a form is from in one of two headers."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:
+        foreign = site not in {"same-origin", "none"}
+    else:
+        foreign = origin not in {None, "null"} and urlsplit(origin or "").netloc != request.headers.get("host")
+    if foreign:
+        raise ShoalError(
+            "E_FORBIDDEN", "This form was sent from another site.", hint="Open the page itself and send it there."
+        )

@@ -1,0 +1,135 @@
+"""People, what they may spend, and tokens, which are shown once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from shoal import params
+from shoal.errors import ShoalError
+from shoal.service.allowances import PERIODS, Grant, grants
+from shoal.service.people import SCOPES_OF
+from shoal.web.calling import call, service_of
+from shoal.web.console.forms import form_of
+from shoal.web.console.frame import framed
+from shoal.web.console.rendering import session_of
+from shoal.web.jobs import only
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+routes = APIRouter(include_in_schema=False)
+ROLES = {
+    "analyst": "asks the data sets that are open to them",
+    "custodian": "tunes, allows, approves; asks and pays like everybody",
+    "auditor": "reads the log and the totals, no rows",
+}
+
+
+@routes.get("/people")
+async def people(request: Request) -> Response:
+    """Everybody, for the custodian."""
+    only(request, set())
+    service, caller = service_of(request), session_of(request).caller
+    caller.require("admin")
+    names = [each["name"] for each in await call(service.list_datasets, caller)]
+    allowed = [grant.to_dict() for name in names for grant in await call(grants, service.store, name)]
+    found = await call(service.people.all)
+    return await framed(
+        request,
+        "people.html",
+        here="people",
+        people=found,
+        roles=ROLES,
+        datasets=names,
+        grants=allowed,
+        periods=PERIODS,
+        groups=sorted({group for person in found for group in person["groups"]}),
+    )
+
+
+@routes.post("/people")
+async def add(request: Request) -> Response:
+    """A new person; names are never given out twice."""
+    fields = await form_of(request, {"name", "roles", "groups"})
+    service, caller = service_of(request), session_of(request).caller
+    groups = fields["groups"].replace(",", " ").split()
+    await call(service.add_user, caller, fields["name"].strip(), fields["roles"].split(), groups)
+    return RedirectResponse("/people", 303)
+
+
+@routes.post("/people/{name}/retire")
+async def retire(request: Request, name: str) -> Response:
+    """A person's tokens are worth nothing from now on."""
+    await form_of(request, set())
+    await call(service_of(request).retire_user, session_of(request).caller, name)
+    return RedirectResponse("/people", 303)
+
+
+@routes.post("/allowances")
+async def allow(request: Request) -> Response:
+    """Who may ask a data set, and within which limits."""
+    fields = await form_of(request, {"dataset", "to", "epsilon", "delta", "per", "most", "above"})
+    epsilon, delta = _number(fields["epsilon"], "ε"), _number(fields["delta"], "δ")
+    limit = None if epsilon is None else params.budget((epsilon, delta or 0.0))
+    per = fields["per"] or "ever"
+    grant = Grant(fields["dataset"], fields["to"].strip(), per, limit, _limit(fields["most"]), _limit(fields["above"]))
+    await call(service_of(request).allow, session_of(request).caller, grant)
+    return RedirectResponse("/people#allowances", 303)
+
+
+def _number(text: str, what: str) -> float | None:
+    if not text.strip():
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise ShoalError("E_USAGE", f"{what} is a number.", hint="Go back and write 0.5 or 1e-6.") from None
+
+
+def _limit(text: str) -> Fraction | None:
+    found = _number(text, "ε")
+    return None if found is None else params.epsilon(found)
+
+
+# ---- tokens -------------------------------------------------------------------------------------------------------
+
+
+@routes.get("/tokens")
+async def tokens(request: Request) -> Response:
+    """One's own tokens; a custodian's list has everybody's."""
+    only(request, set())
+    return await _tokens(request, None)
+
+
+@routes.post("/tokens")
+async def create(request: Request) -> Response:
+    """A token, on this page and never again."""
+    fields = await form_of(request, {"user", "scope", "days"})
+    service, caller = service_of(request), session_of(request).caller
+    person = fields["user"].strip() or caller.name
+    days = _number(fields["days"], "The number of days") or 90.0
+    scope = fields["scope"].split() or None
+    made = await call(service.create_token, caller, person, scope, None, days)
+    return await _tokens(request, made | {"user": person}, 201)
+
+
+@routes.post("/tokens/{token}/revoke")
+async def revoke(request: Request, token: str) -> Response:
+    """The end of a token, at once."""
+    await form_of(request, set())
+    await call(service_of(request).revoke_token, session_of(request).caller, token)
+    return RedirectResponse("/tokens", 303)
+
+
+async def _tokens(request: Request, made: dict[str, str] | None, status: int = 200) -> Response:
+    service, caller = service_of(request), session_of(request).caller
+    found = await call(service.tokens, caller)
+    everybody = [p["name"] for p in await call(service.people.all) if not p["retired"]] if caller.is_custodian else []
+    known = frozenset().union(*SCOPES_OF.values()) if caller.is_custodian else caller.scope
+    return await framed(
+        request, "tokens.html", status, here="tokens", tokens=found, made=made, users=everybody, scopes=sorted(known)
+    )

@@ -1,0 +1,134 @@
+"""Templates to pages, errors to pages. Everything is escaped unless it is a chart."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import RedirectResponse, Response
+
+from shoal.errors import ShoalError
+from shoal.result import shown
+from shoal.service.people import unknown_caller
+from shoal.web.errors import RETRY_AFTER, status_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from shoal.service.browser.sessions import BrowserSession
+
+WEB = Path(__file__).parent.parent
+LONGEST_CELL = 200
+SIGNS = {"E_NOT_FOUND": "Not found", "E_FORBIDDEN": "Not yours to open", "E_AUTH": "Sign in again"}
+
+
+@cache
+def _templates() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(WEB / "pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"number": number, "small": small, "percent": percent, "cell": cell, "moment": moment}
+    made.globals["asset"] = asset
+    return made
+
+
+@cache
+def static_file(name: str) -> bytes:
+    """A file of ours."""
+    return (WEB / "static" / name).read_bytes()
+
+
+@cache
+def asset(name: str) -> str:
+    """Where a browser finds a file of ours; another address once it has changed."""
+    return f"/static/{name}?v={hashlib.sha256(static_file(name)).hexdigest()[:12]}"
+
+
+def session_of(request: Request) -> BrowserSession:
+    """Whoever is signed in; E_AUTH, which becomes the sign-in page, otherwise."""
+    found: BrowserSession | None = getattr(request.state, "session", None)
+    if found is None:
+        raise unknown_caller()
+    return found
+
+
+def page(request: Request, template: str, status: int = 200, **context: Any) -> Response:
+    """A page in the frame that all have."""
+    found: BrowserSession | None = getattr(request.state, "session", None)
+    frame = {
+        "me": None if found is None else found.caller,
+        "form": "" if found is None else found.form,
+        "here": "",
+    }
+    text = _templates().get_template(template).render(**{**frame, **context})
+    return Response(text.encode(errors="replace"), status, media_type="text/html")
+
+
+def error_page(request: Request, error: ShoalError, status: int | None = None) -> Response:
+    """What went wrong and what to do next; somebody who is not signed in is asked to sign in instead."""
+    if error.code == "E_AUTH" and getattr(request.state, "session", None) is None and request.url.path != "/login":
+        place = request.url.path if request.method == "GET" else "/"
+        where = "/login" if place == "/" else f"/login?to={quote(place, safe='/')}"
+        return RedirectResponse(where, 303)
+    found = status or status_of(error.code)
+    reply = page(request, "error.html", found, title=SIGNS.get(error.code, "That did not work"), error=error.to_dict())
+    if error.code in RETRY_AFTER:
+        reply.headers["Retry-After"] = RETRY_AFTER[error.code]
+    return reply
+
+
+# ---- how things are written -------------------------------------------------------------------------------------------
+
+
+def number(value: float | None) -> str:
+    """A number for people: 2,169, 0.5, 1e-07."""
+    if value is None:
+        return "—"
+    if value == 0:
+        return "0"
+    return (
+        f"{value:,.4g}" if 1e-4 <= abs(value) < 1e4 else f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.3g}"
+    )
+
+
+def small(value: float | None) -> str:
+    """A δ: 0, or a power of ten."""
+    return "—" if value is None else re.sub(r"e-0(\d)$", r"e-\1", f"{value:.3g}")
+
+
+def percent(share: float | None) -> str:
+    """A share for people."""
+    if share is None:
+        return "—"
+    hundredfold = 100 * share
+    return f"{hundredfold:.1f}%" if 0 < hundredfold < 99.95 else f"{hundredfold:.0f}%"
+
+
+def cell(value: Any) -> str:
+    """A value of an answer: control and bidirectional characters are written out, long texts cut."""
+    return shown(value, LONGEST_CELL)
+
+
+def moment(text: str) -> str:
+    """2026-10-31T23:59:59Z as people write it."""
+    return text.replace("T", " ").removesuffix("Z")[:16] + " UTC" if text else "—"
+
+
+def internal_error_page() -> Response:
+    """A bug of ours, told without the templates, which may be the bug."""
+    said = "Something went wrong in the service, which is a bug in shoal. Nothing more is known here; go back and try again."
+    return Response(
+        f'<!doctype html><html lang="en"><title>shoal</title><main><h1>Sorry</h1><p>{html.escape(said)}</p></main></html>',
+        500,
+        media_type="text/html",
+    )
