@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.engines.group_keys import find_groups
-from shoal.engines.memory.bounded_owners import Bounded, Packed, Picks
+from shoal.engines.memory.bounded_owners import Bounded
 from shoal.engines.memory.codes import Groups, Owners
+from shoal.engines.memory.packed import Packed
+from shoal.engines.memory.picks import Picks
 from shoal.engines.memory.row_limit import contents_of, cut_to_rows
 from shoal.engines.memory.rows import Argument, TooWide, arguments_of
 from shoal.engines.memory.segments import EqualPicks
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from shoal.engines.memory.bounded_owners import Pairs
+    from shoal.engines.memory.pairs import Pairs
     from shoal.engines.memory.totals import Tally
     from shoal.plan.totals import SamplingKey, TotalsQuery
 
@@ -60,8 +62,10 @@ def _measured(
     ]
     histograms = [HistogramTally(histogram, arguments) for histogram in query.histograms]
     place = _places(groups, listed) if listed is not None else None
-    packed = Packed.of(owners, groups, None if place is None else place >= 0, pool)
-    _run(packed, _bounder(query, Picks.of(key, owners, groups), values), [*tallies, *histograms], pool)
+    most = query.contribution.max_groups if query.keys and query.contribution.max_rows is None else None
+    picks = Picks.of(key, owners, groups)
+    packed = Packed.of(owners, groups, picks, _listed(groups, place), most, pool)
+    _run(packed, _bounder(query, picks, values), [*tallies, *histograms], pool)
     if place is None or listed is None:
         place, listed = _found(query, groups, tallies[0])
     owner_count, *totals = (_spread(tally, place, listed.num_rows if query.keys else 1) for tally in tallies)
@@ -69,28 +73,35 @@ def _measured(
 
 
 def _bounder(query: TotalsQuery, picks: Picks, arguments: tuple[Argument, ...]) -> Callable[[Pairs], Bounded]:
-    """How one slice is bounded: R rows of each owner, or κ groups, or neither where there is one group for all."""
-    most_rows, most_groups = query.contribution.max_rows, query.contribution.max_groups
+    """What becomes of one slice of owners, whose groups are cut to κ already: where R rows are kept, its rows are cut."""
+    most_rows = query.contribution.max_rows
     contents = contents_of(query, arguments_of(query))
 
     def bounded(pairs: Pairs) -> Bounded:
         if most_rows is None:
-            return Bounded.of(pairs, picks, arguments, most_groups if query.keys else None)
+            return Bounded(pairs, picks, arguments)
         return Bounded(cut_to_rows(pairs, picks, arguments, contents, most_rows), picks, arguments, rows_are_cut=True)
 
     return bounded
 
 
 def _run(packed: Packed, bounder: Callable[[Pairs], Bounded], tallies: list[Tally], pool: ThreadPoolExecutor) -> None:
-    """Reads all slices, as many at a time as there are processors, and adds them up."""
+    """Reads all parts, as many at a time as there are processors, and adds them up."""
 
-    def read(words: NDArray[np.uint64]) -> list[Any]:
-        bounded = bounder(packed.pairs(words))
-        return [tally.of(bounded) for tally in tallies]
+    def read(part: int) -> list[list[Any]]:
+        return [[tally.of(bounded) for tally in tallies] for bounded in map(bounder, packed.slices(part))]
 
-    for parts in pool.map(read, packed.slices()):
-        for tally, part in zip(tallies, parts, strict=True):
-            tally.add(part)
+    for slices in pool.map(read, range(len(packed.parts))):
+        for parts in slices:
+            for tally, part in zip(tallies, parts, strict=True):
+                tally.add(part)
+
+
+def _listed(groups: Groups, place: NDArray[np.int64] | None) -> NDArray[np.bool_] | None:
+    """Which groups are listed, or None where all rows are in one that is."""
+    if place is None or (place[groups.existing()] >= 0).all():
+        return None
+    return place >= 0
 
 
 def _processors() -> int:

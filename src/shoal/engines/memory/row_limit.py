@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shoal.engines.memory.bounded_owners import Pairs
+from shoal.engines.memory.pairs import Pairs
 from shoal.engines.memory.segments import Segments, duplicate_numbers, keep_smallest
 from shoal.sql.functions.canonical import NULL_INTEGER
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from shoal.engines.memory.bounded_owners import Picks
+    from shoal.engines.memory.picks import Picks
     from shoal.engines.memory.rows import Argument
     from shoal.plan.expressions import Expression
     from shoal.plan.totals import TotalsQuery
@@ -52,7 +52,8 @@ def cut_to_rows(
         return pairs
     columns = [_column(arguments[content.argument].take(pairs.rows), content.grid) for content in contents]
     duplicates = duplicate_numbers(_identities([identity for identity, _ in columns], len(pairs.rows)), pairs.segments)
-    pair_picks = pairs.segments.spread(picks.of_pairs(pairs, runs))
+    owners = runs.spread(picks.of_owners(pairs.owners[runs.starts]))
+    pair_picks = pairs.segments.spread(picks.of_pairs(owners, pairs.groups))
     row_picks = picks.of_rows(pair_picks, [canonical for _, canonical in columns], duplicates)
     kept = keep_smallest(row_picks, rows_of_owners, most)
     lengths = pairs.segments.sums(kept.astype(np.int64))

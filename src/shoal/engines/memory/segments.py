@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WORD = 64
+COMPARED = 6
+"""In segments of at most so many members, each is compared with each."""
 
 
 class EqualPicks(Exception):  # noqa: N818 - not a failure: the values themselves must decide, and SQL compares them
@@ -31,8 +33,13 @@ class Segments:
     @classmethod
     def of_runs(cls, sorted_keys: NDArray[Any]) -> Segments:
         """One segment for each run of equal neighbours."""
-        starts = np.flatnonzero(np.r_[True, sorted_keys[1:] != sorted_keys[:-1]])
-        return cls(starts, np.diff(starts, append=len(sorted_keys)))
+        later = np.flatnonzero(sorted_keys[1:] != sorted_keys[:-1])
+        starts = np.zeros(len(later) + min(len(sorted_keys), 1), dtype=np.int64)
+        np.add(later, 1, out=starts[1:])
+        lengths = np.empty_like(starts)
+        np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+        lengths[-1:] = len(sorted_keys) - starts[-1:]
+        return cls(starts, lengths)
 
     @classmethod
     def of_lengths(cls, lengths: NDArray[np.int64]) -> Segments:
@@ -54,9 +61,12 @@ class Segments:
 
     def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Σ over each segment; exact when the sum of each segment fits 64 bits, whatever the running total does."""
-        running = np.cumsum(values)
-        ends = running[self.starts + self.lengths - 1]
-        return np.asarray(np.diff(ends, prepend=np.int64(0)))
+        if len(self.starts) == len(values):
+            return values
+        ends = np.cumsum(values)[self.starts + self.lengths - 1]
+        sums: NDArray[np.int64] = ends.copy()
+        sums[1:] -= ends[:-1]
+        return sums
 
 
 def bits_for(count: int) -> int:
@@ -75,9 +85,19 @@ def keep_smallest(picks: NDArray[np.uint64], segments: Segments, most: int) -> N
     kept = np.ones(len(picks), dtype=bool)
     if not crowded.any():
         return kept
+    if most == 1:
+        return _least(picks, segments)
     members = segments.members(crowded)
     inner = Segments.of_lengths(segments.lengths[crowded])
     kept[members] = _smallest(picks[members], inner, most)
+    return kept
+
+
+def _least(picks: NDArray[np.uint64], segments: Segments) -> NDArray[np.bool_]:
+    """The same where one member of every segment is kept."""
+    kept: NDArray[np.bool_] = np.equal(picks, segments.spread(np.minimum.reduceat(picks, segments.starts)))
+    if np.count_nonzero(kept) != len(segments.starts):
+        raise EqualPicks
     return kept
 
 
@@ -116,7 +136,8 @@ def duplicate_numbers(identities: NDArray[np.uint64], segments: Segments) -> NDA
     [1, 1, 2, 1]
     """
     numbers = np.ones(len(identities), dtype=np.uint64)
-    several = segments.lengths > 1
+    _number_neighbours(numbers, identities, segments)
+    several = segments.lengths > COMPARED
     if not several.any():
         return numbers
     members = segments.members(several)
@@ -126,6 +147,20 @@ def duplicate_numbers(identities: NDArray[np.uint64], segments: Segments) -> NDA
     within = np.arange(len(order), dtype=np.int64) - runs.spread(runs.starts)
     numbers[members[order]] = (within + 1).astype(np.uint64)
     return numbers
+
+
+def _number_neighbours(numbers: NDArray[np.uint64], identities: NDArray[np.uint64], segments: Segments) -> None:
+    """Numbers the members of short segments: each is compared with those before it, which for few beats sorting."""
+    starts = segments.starts[(segments.lengths > 1) & (segments.lengths <= COMPARED)]
+    lengths = segments.lengths[(segments.lengths > 1) & (segments.lengths <= COMPARED)]
+    for place in range(1, COMPARED):
+        longer = lengths > place
+        starts, lengths = starts[longer], lengths[longer]
+        if not len(starts):
+            return
+        this = identities[starts + place]
+        for before in range(place):
+            numbers[starts + place] += (identities[starts + before] == this).astype(np.uint64)
 
 
 def first_of_kind(identities: NDArray[np.uint64], segments: Segments) -> NDArray[np.bool_]:

@@ -188,7 +188,7 @@ class LeafTally:
 
     def counts(self, place: NDArray[np.int64]) -> LeafCounts:
         """Rows per leaf; `place` says which row of the answer a group is."""
-        numbers, counts = np.unique(_concatenated(self._leaves), return_counts=True)
+        numbers, counts = _counted(_concatenated(self._leaves), len(place) * self._measure.leaf_count)
         groups, leaves = np.divmod(numbers, self._measure.leaf_count)
         return LeafCounts(place[groups], leaves, counts.astype(np.int64))
 
@@ -309,6 +309,15 @@ TALLIES: dict[type, Callable[[GridMeasure, tuple[Expression, ...], int, int], An
     Leaves: lambda task, arguments, *_: LeafTally(task, arguments),
     DistinctValues: lambda task, arguments, groups, _: DistinctTally(task, arguments, groups),
 }
+
+
+def _counted(numbers: NDArray[np.int64], below: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Different numbers, and how often each occurs: counted off where there are few that could, else sorted."""
+    if below > 4 * len(numbers) + 1:
+        return np.unique(numbers, return_counts=True)
+    counts = np.bincount(numbers, minlength=1)
+    found = np.flatnonzero(counts)
+    return found, counts[found]
 
 
 def _concatenated(parts: list[NDArray[Any]]) -> NDArray[Any]:
