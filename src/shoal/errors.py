@@ -92,10 +92,10 @@ class ShoalError(Exception):
         self.sql = sql
 
     def __str__(self) -> str:
-        lines = [f"{self.code}: {self.message}"]
+        lines = [f"{self.code}: {_visible(self.message)}"]
         lines.extend(self._underlined())
         if self.hint:
-            lines.append(f"Hint: {self.hint}")
+            lines.append(f"Hint: {_visible(self.hint)}")
         return "\n".join(lines)
 
     def _underlined(self) -> list[str]:
@@ -128,6 +128,11 @@ class ShoalError(Exception):
             "hint": self.hint,
             "position": list(self.position) if self.position else None,
         }
+
+
+def _visible(text: str) -> str:
+    """Names of columns and files may hold anything; a terminal is spared what it would obey."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 class InternalError(Exception):

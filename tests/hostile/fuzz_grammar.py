@@ -9,11 +9,12 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import corpus
 
 from shoal.sql import functions
+from shoal.sql.grammar.parameters import with_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,21 @@ Columns = tuple[tuple[str, str], ...]
 CUSTOMERS: Columns = (("uid", OWNER), ("region", TEXT), ("age", NUMBER), ("income", NUMBER))
 VISITS: Columns = (("uid", OWNER), ("site", TEXT), ("day", DAY), ("spend", NUMBER))
 REGIONS: Columns = (("region", TEXT), ("continent", TEXT))
+ORDERS: Columns = (("uid", OWNER), ("order_id", NUMBER), ("place", TEXT), ("total", NUMBER))
+PAYMENTS: Columns = (("uid", OWNER), ("order_id", NUMBER), ("paid", NUMBER))
+LINES: Columns = (("order_id", NUMBER), ("line_id", NUMBER), ("units", NUMBER), ("label", TEXT))
+RETURNS: Columns = (("line", NUMBER), ("why", TEXT), ("back", DAY))
+ANSWERS: Columns = (("score", NUMBER), ("choice", TEXT), ("weight", NUMBER))
+OWNED = (("customers", CUSTOMERS), ("visits", VISITS))
+REFERRING = (("orders", ORDERS), ("payments", PAYMENTS), ("lines", LINES), ("returns", RETURNS), ("answers", ANSWERS))
+"""The last three name no owner: theirs stands in another table, or is the row."""
+ALONG_REFERENCES = (
+    ("orders", ORDERS, "lines", LINES, "order_id", "order_id"),
+    ("lines", LINES, "returns", RETURNS, "line_id", "line"),
+    ("payments", PAYMENTS, "lines", LINES, "order_id", "order_id"),
+    ("orders", ORDERS, "payments", PAYMENTS, "order_id", "order_id"),
+    ("returns", RETURNS, "lines", LINES, "line", "line_id"),
+)
 
 
 def forms(text: str) -> tuple[str, ...]:
@@ -51,7 +67,9 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         CAST({n} AS INTEGER) // CAST({n} AS INTEGER) ; EXTRACT(WEEK FROM {d}) ; EXTRACT(DAYOFWEEK FROM {d}) ;
         SECONDS_BETWEEN({d}, CAST({t} AS TIMESTAMP)) ; {d} - CAST({t} AS TIMESTAMP) ; {d} - {d} ;
         EXTRACT(EPOCH FROM {d} - CAST({t} AS TIMESTAMP)) ; EXTRACT(WEEK(TUESDAY) FROM {d}) ;
-        DATE_DIFF({d}, {d}, WEEK(FRIDAY)) ; DATE_DIFF({d}, {d}, ISOWEEK)
+        DATE_DIFF({d}, {d}, WEEK(FRIDAY)) ; DATE_DIFF({d}, {d}, ISOWEEK) ;
+        (SELECT MAX(LENGTH(continent)) FROM regions) ; (SELECT COUNT(*) FROM regions WHERE region < {c}) ;
+        (SELECT AVG(age) FROM customers) ; (SELECT COUNT(DISTINCT uid) FROM visits WHERE spend > 1)
         """
     ),
     TEXT: forms(
@@ -59,6 +77,7 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         upper({t}) ; lower({t}) ; trim({t}) ; {t} || {t} ; substring({t}, 1, 2) ; substring({t}, {n}, {n}) ;
         left({t}, 2) ; CAST({n} AS VARCHAR) ; CAST({d} AS VARCHAR) ; COALESCE({t}, {t}) ;
         CASE WHEN {f} THEN {t} ELSE {t} END ; replace({t}, 'a', {t}) ; concat({t}, {t}) ; reverse({t}) ;
+        (SELECT MIN(region) FROM regions) ; (SELECT MAX(continent) FROM regions WHERE region <> {c}) ;
         NULLIF({t}, {t}) ; lpad({t}, 5, 'x') ; split_part({t}, 'o', 1) ; CAST({any} AS VARCHAR) ; CAST({any} AS VARCHAR)
         """
     ),
@@ -176,6 +195,8 @@ class Grammar:
             return self.mutated(self.dice.choice(corpus.CASES).sql)
         if kind < 0.2:
             return self.mutated(self.statement())
+        if kind < 0.25:
+            return self.with_placeholders(self.statement())
         if kind < 0.98:
             return self.statement()
         return self.under_policy() if kind < 0.995 else self.mutated(self.under_policy())
@@ -270,6 +291,8 @@ class Grammar:
             chosen.append(f"max_groups_contributed={self.dice.choice((1, 2, 3, 10))}")
         elif bound < 0.75 and not old:
             chosen.append(f"max_rows_contributed={self.dice.choice((1, 2, 5))}")
+        elif bound < 0.85:
+            chosen.append(self.dice.choice(("max_groups_contributed=AUTO", "kappa = 'AUTO'")))
         extras = (
             "noise=GAUSSIAN",
             "noise=LAPLACE",
@@ -294,14 +317,14 @@ class Grammar:
         """Something in which every row has an owner, usually."""
         if depth <= 0 or self.dice.random() < 0.3:
             return self.table()
-        ways = (self.subquery, self.joined, self.subquery, self.joined, self.with_public, self.per_owner)
+        ways = (self.subquery, self.joined, self.subquery, self.joined, self.with_public, self.per_owner, self.along)
         made: Callable[[int], Relation] = self.dice.choice((*ways, self.united, self.windowed, self.semi))
         return made(depth - 1)
 
     def table(self) -> Relation:
         """A table under a fresh name."""
         name = self.fresh()
-        table, columns = self.dice.choice((("customers", CUSTOMERS), ("visits", VISITS)))
+        table, columns = self.dice.choice(OWNED if self.dice.random() < 0.75 else REFERRING)
         return Relation(f"{table} AS {name}", self.named(name, columns))
 
     def subquery(self, depth: int) -> Relation:
@@ -341,6 +364,8 @@ class Grammar:
         window = self.filled(self.dice.choice(WINDOWS), below.columns, 0)
         text = self.expression(TEXT, below.columns, 0)
         sql = f"SELECT {owner} AS uid, {text} AS t, {window} OVER ({partition}{order}{frame}) AS w FROM {below.sql}"
+        if self.dice.random() < 0.3:
+            sql += f" QUALIFY {self.dice.choice(('ROW_NUMBER()', 'RANK()', 'COUNT(*)'))} OVER ({partition}{order}) <= 2"
         return self.derived(sql, [("t", TEXT), ("w", NUMBER)])
 
     def joined(self, depth: int) -> Relation:
@@ -357,13 +382,35 @@ class Grammar:
         nested = f"({right.sql})" if " ON " in right.sql and not right.sql.startswith("(") else right.sql
         return Relation(f"{left.sql} {kind} {nested} ON {condition}", columns)
 
+    def along(self, _depth: int) -> Relation:
+        """Two tables along a reference, usually the one that is declared."""
+        left, left_columns, right, right_columns, key, reference = self.dice.choice(ALONG_REFERENCES)
+        a, b = self.fresh(), self.fresh()
+        columns = self.named(a, left_columns) + self.named(b, right_columns)
+        kind = self.dice.choice(("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"))
+        on = f"{a}.{key} = {b}.{reference}"
+        if self.dice.random() < 0.2:
+            on += f" AND {self.expression(FLAG, columns, 1)}"
+        if key == reference and self.dice.random() < 0.2:
+            kept = tuple((name if not name.endswith(f".{key}") else key, kind) for name, kind in columns)
+            return Relation(f"{left} AS {a} JOIN {right} AS {b} USING ({key})", kept)
+        return Relation(f"{left} AS {a} {kind} {right} AS {b} ON {on}", columns)
+
+    def public(self, name: str) -> str:
+        """The public table, or one row for each part of its texts."""
+        if self.dice.random() < 0.7:
+            return f"regions AS {name}"
+        cut, separator = self.dice.choice(("region", "continent")), self.dice.choice(("o", "U", "th", "", "%"))
+        kept = {"region": "continent", "continent": "region"}[cut]
+        return f"(SELECT {kept}, UNNEST(STRING_SPLIT({cut}, '{separator}')) AS {cut} FROM regions) AS {name}"
+
     def with_public(self, depth: int) -> Relation:
         """An owned relation beside a public one."""
         left, name = self.relation(depth), self.fresh()
         columns = left.columns + self.named(name, REGIONS)
         kind = self.dice.choice(("JOIN", "LEFT JOIN", "LEFT JOIN", "CROSS JOIN", "RIGHT JOIN"))
         on = "" if kind == "CROSS JOIN" else f" ON {self.expression(FLAG, columns, 2)}"
-        return Relation(f"{left.sql} {kind} regions AS {name}{on}", columns)
+        return Relation(f"{left.sql} {kind} {self.public(name)}{on}", columns)
 
     def united(self, depth: int) -> Relation:
         """UNION ALL and its relatives."""
@@ -423,7 +470,7 @@ class Grammar:
             if what in kinds:
                 return self.expression(kinds[what], columns, depth)
             if what == "o":
-                return self.dice.choice([name for name, kind in columns if kind == OWNER])
+                return self.owner_in(columns)
             if what == "c":
                 return self.dice.choice(TEXTS)
             if what == "any":
@@ -447,7 +494,11 @@ class Grammar:
         return [self.dice.choice((NUMBER, NUMBER, TEXT, DAY)) for _ in range(self.dice.randint(1, 3))]
 
     def owner_of(self, relation: Relation) -> str:
-        return self.dice.choice([name for name, kind in relation.columns if kind == OWNER])
+        return self.owner_in(relation.columns)
+
+    def owner_in(self, columns: Columns) -> str:
+        """The owner, or the first column where no column is the owner."""
+        return self.dice.choice([name for name, kind in columns if kind == OWNER] or [columns[0][0]])
 
     def named(self, name: str, columns: Columns) -> Columns:
         return tuple((f"{name}.{column}", kind) for column, kind in columns)
@@ -455,6 +506,23 @@ class Grammar:
     def fresh(self) -> str:
         self._names += 1
         return f"q{self._names}"
+
+    def with_placeholders(self, sql: str) -> str:
+        """Some constants taken out of the text and given as parameters: by place, by number or by name."""
+        values: list[Any] = []
+        style = self.dice.randrange(3)
+        if "\\" in sql:
+            return sql
+
+        def placeholder(found: re.Match[str]) -> str:
+            if self.dice.random() < 0.5:
+                return found[0]
+            values.append(found[0][1:-1].replace("''", "'") if found[0][0] == "'" else int(found[0]))
+            return ("?", f"${len(values)}", f":p{len(values)}")[style]
+
+        text = re.sub(r"'[^'\\]*'|(?<![\w.'+-])\d{1,9}(?![\w.'])", placeholder, sql)
+        named = {f"p{place + 1}": value for place, value in enumerate(values)}
+        return with_parameters(text, named if style == 2 else values)
 
     def under_policy(self) -> str:
         """SELECT WITH POLICY over the attributes of its domain, with conditions that may not fit it."""

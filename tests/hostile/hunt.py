@@ -1,11 +1,16 @@
 """A long hunt, one process, resumed by seed: `python tests/hostile/hunt.py second plan 0 500000 progress.json`.
 
-`plan` asks both neighbours what they refuse, and in what words, and has the engine read every statement; `ask` also runs it.
-Progress and finds are written as JSON now and then; the same command goes on where it stopped.
+`plan` asks what is refused, and in what words, and has the engine read every statement; `ask` also runs it on both
+neighbours. Progress and finds are written as JSON now and then; the same command goes on where it stopped.
+
+Planning takes the text, the catalog, the types of columns and facts about public tables, and nothing else. Both neighbours
+have the same of these, which is checked once; then a statement is planned, and read by the engine over empty tables, for both
+of them at once. One statement in fifty is planned and read on each all the same.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import tempfile
@@ -13,9 +18,9 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import nasty_data
+import referring_data
 import second_data
 from fuzz_grammar import Grammar
 from second_generator import statement
@@ -23,11 +28,14 @@ from second_generator import statement
 import shoal
 from shoal.errors import ShoalError
 from shoal.release.execute import prepare
+from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 EVERY = 200
+APART = 50
+"""One in this many is planned and read on each neighbour."""
 NEVER = ("E_EXECUTION", "E_INTERNAL", "E_SUSPENDED")
 
 
@@ -53,6 +61,46 @@ class Hunt:
         temporary = self.path.with_suffix(".tmp")
         temporary.write_text(json.dumps(told, indent=1))
         temporary.replace(self.path)
+
+
+class PlannedOnce:
+    """The plan of the last text, or its refusal, for whichever session asks next."""
+
+    def __init__(self, session: shoal.Session) -> None:
+        self._plan, self._last, self._found = session._planned, None, None
+
+    def __call__(self, *asked: Any, **named: Any) -> Any:
+        if self._last != (asked, named):
+            try:
+                self._found = self._plan(*asked, **named)
+            except ShoalError as error:
+                self._found = error
+            self._last = asked, named
+        if isinstance(self._found, ShoalError):
+            raise self._found
+        return self._found
+
+
+class Pair:
+    """Two neighbours that plan and read together, or each on its own."""
+
+    def __init__(self, sessions: list[shoal.Session]) -> None:
+        first, second = self.sessions = sessions
+        if (first._schemas, first._facts) != (second._schemas, second._facts):
+            raise AssertionError("what planning knows depends on the data")
+        self._readings = [session._engine._reading for session in sessions]
+        self._once = PlannedOnce(first)
+
+    def together(self) -> Iterator[shoal.Session]:
+        for session in self.sessions:
+            session._planned, session._engine._reading = self._once, self._readings[0]
+            yield session
+
+    def apart(self) -> Iterator[shoal.Session]:
+        for session, reading in zip(self.sessions, self._readings, strict=True):
+            session.__dict__.pop("_planned", None)
+            session._engine._reading = reading
+            yield session
 
 
 def prepared(session: shoal.Session, sql: str) -> str:
@@ -87,8 +135,8 @@ def seen(look: Callable[[shoal.Session, str], str], session: shoal.Session, sql:
 
 def judged(faces: list[str]) -> str:
     """The find, or nothing."""
-    if faces[0] != faces[1]:
-        return f"told apart: {faces[0]} | {faces[1]}"
+    if faces[0] != faces[-1]:
+        return f"told apart: {faces[0]} | {faces[-1]}"
     return faces[0] if faces[0].startswith((*NEVER, "RAW")) else ""
 
 
@@ -97,17 +145,27 @@ def sessions_of(generator: str) -> list[shoal.Session]:
         folder = Path(tempfile.mkdtemp())
         paths = [second_data.database(folder / f"{v}.duckdb", with_victim=v) for v in (True, False)]
         return [shoal.connect(path, catalog=second_data.CATALOG) for path in paths]
-    tables = nasty_data.everything_at_once()
-    both = tables, nasty_data.shuffled(nasty_data.without(tables))
-    return [shoal.connect(t, catalog=nasty_data.CATALOG) for t in both]
+    both = referring_data.tables(), referring_data.neighbour()
+    return [shoal.connect(tables, catalog=referring_data.PLAIN_CATALOG) for tables in both]
+
+
+def faces_of(pair: Pair, look: Callable[[shoal.Session, str], str], seed: int, sql: str) -> list[str]:
+    """What is seen on both neighbours; planning alone is looked at once, unless it is planned on each."""
+    if seed % APART == 0:
+        return [seen(look, session, sql) for session in pair.apart()]
+    if look is prepared:
+        return [seen(look, next(pair.together()), sql)]
+    return [seen(look, session, sql) for session in pair.together()]
 
 
 def hunted(hunt: Hunt, generator: str, look: Callable[[shoal.Session, str], str], stop: int) -> None:
     write = statement if generator == "second" else lambda seed: Grammar(seed).query()
-    sessions, began = sessions_of(generator), time.process_time()
+    pair, began = Pair(sessions_of(generator)), time.process_time()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 50)
     for seed in range(hunt.next_seed, stop):
         sql = write(seed)
-        faces = [seen(look, session, sql) for session in sessions]
+        faces = faces_of(pair, look, seed, sql)
         hunt.asked[faces[0].split(":")[0].split("[")[0]] += 1
         if found := judged(faces):
             hunt.finds[str(seed)] = f"{found}\n{sql}"
@@ -121,4 +179,6 @@ def hunted(hunt: Hunt, generator: str, look: Callable[[shoal.Session, str], str]
 
 if __name__ == "__main__":
     which, way, first, last, where = sys.argv[1:]
-    hunted(Hunt.resumed(Path(where), int(first)), which, {"plan": prepared, "ask": asked}[way], int(last))
+    looks = {"plan": prepared, "ask": asked}
+    # One stack for the whole hunt: a thread for each of a query's steps takes longer than the steps.
+    on_its_own_stack(lambda: hunted(Hunt.resumed(Path(where), int(first)), which, looks[way], int(last)), shared=True)

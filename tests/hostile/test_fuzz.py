@@ -15,12 +15,13 @@ import duckdb
 import nasty_data
 import pyarrow as pa
 import pytest
+import referring_data
 from fuzz_grammar import Grammar
 from oracles import assert_every_column_is_paid_for, face_of
 from sqlglot import exp
 
 from shoal.accounting.ledger import Ledger
-from shoal.audit.suite.replay import Neighbours, only_owner
+from shoal.audit.suite.replay import Neighbours
 from shoal.catalog import Catalog
 from shoal.engines.duckdb.engine import DuckDBEngine, render
 from shoal.engines.statements.pruned import pruned
@@ -64,13 +65,11 @@ class World:
 
 @pytest.fixture(scope="module")
 def world():
-    tables = nasty_data.everything_at_once()
-    neighbour = nasty_data.shuffled(nasty_data.without(tables))
-    catalog = Catalog.load(nasty_data.CATALOG)
+    tables, neighbour = referring_data.tables(), referring_data.neighbour()
+    catalog = Catalog.load(referring_data.PLAIN_CATALOG)
     engines = [engine_with(t, 1) for t in (tables, neighbour)] + [engine_with(nasty_data.shuffled(tables), 2)]
-    sessions = [Session(engine, catalog, Ledger.in_memory(None)) for engine in engines[:2]]
-    alone = only_owner(tables, catalog, nasty_data.OWNER)
-    with Neighbours(tables, neighbour, catalog, alone) as pair:
+    sessions = [Session(engine, catalog, Ledger.in_memory(None)) for engine in engines]
+    with Neighbours(tables, neighbour, catalog, referring_data.alone()) as pair:
         yield World(sessions[0], sessions[1], pair, engines[0], engines[2])
     for engine in engines:
         engine.close()

@@ -31,7 +31,7 @@ def find_groups(groups: pa.Table, table: pa.Table) -> NDArray[np.int64]:
     >>> find_groups(pa.table({"k": ["a", "b"]}), pa.table({"k": ["b", "c"]})).tolist()
     [1, -1]
     """
-    codes = _codes(pa.concat_tables([groups, table]))
+    codes = _codes(pa.concat_tables([roomy(groups), roomy(table)]))
     row_of = np.full(int(codes.max(initial=-1)) + 1, -1, dtype=np.int64)
     row_of[codes[: groups.num_rows]] = np.arange(groups.num_rows)
     return row_of[codes[groups.num_rows :]]
@@ -41,8 +41,15 @@ def _codes(table: pa.Table) -> NDArray[np.int64]:
     """One number per row, equal exactly for equal keys."""
     codes = np.zeros(table.num_rows, dtype=np.int64)
     for column in table.columns:
-        encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-        chunk = encoded if isinstance(encoded, pa.DictionaryArray) else encoded.combine_chunks()
-        own = np.asarray(chunk.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
-        _, codes = np.unique(codes * (len(chunk.dictionary) + 1) + own, return_inverse=True)
+        encoded = column.dictionary_encode(null_encoding="encode")
+        own = [chunk.indices.to_numpy(zero_copy_only=False).astype(np.int64) for chunk in encoded.chunks]
+        size = len(encoded.chunk(0).dictionary) if own else 0
+        joined = np.concatenate(own) if own else codes
+        _, codes = np.unique(codes * (size + 1) + joined, return_inverse=True)
     return codes.astype(np.int64)
+
+
+def roomy(table: pa.Table) -> pa.Table:
+    """The same rows, texts with room for more than 2 GiB of them: a column of ordinary texts fails where it would pass that."""
+    fields = [pa.field(f.name, pa.large_string() if pa.types.is_string(f.type) else f.type) for f in table.schema]
+    return table.cast(pa.schema(fields))

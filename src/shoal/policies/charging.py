@@ -23,12 +23,14 @@ from shoal.accounting.ledger import Ledger
 from shoal.accounting.promises import Promise
 from shoal.accounting.spending.asking import NO_TERMS
 from shoal.errors import ShoalError
+from shoal.interrupts import HeldInterrupts
 from shoal.params import MIN_EPSILON_PER_QUERY
 from shoal.policies.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shoal.accounting.ledger import Reservation
     from shoal.accounting.spending.asking import Terms
 
 
@@ -135,31 +137,14 @@ def charged_run(
 
     With `written`, what is found is kept as bytes, and the bytes that are kept come back.
     """
-    reservation = None
-    if ledger is not None:
-        reservation = ledger.reserve(
-            Loss(plan.epsilon, Fraction(0)),
-            user=user,
-            description=text,
-            promise=promise_of(plan.rule, plan.rows_per_owner),
-            cost=loss_on(ledger, plan, owner),
-            fingerprint=terms.fingerprint,
-            request=terms.request,
-            accounts=terms.accounts,
-            resume=terms.resume,
-        )
-        if reservation.answer is not None:
-            return reservation.answer
+    held = HeldInterrupts()
     try:
-        found = run() if written is None else written(run())
-    except Exception:  # noqa: BLE001 - what went wrong could depend on the data, and none of it may be told
-        found = None
-    except BaseException:
-        # Ctrl+C or an ordered exit: the user's own doing, which suspends nobody.
-        if reservation is not None:
-            with suppress(ShoalError):
-                reservation.cancel()
-        raise
+        reservation = _reserved(ledger, plan, owner, user, text, terms)
+        if reservation is not None and reservation.answer is not None:
+            return reservation.answer
+        found = _run_or_none(run if written is None else lambda: written(run()), reservation, held)
+    finally:
+        held.let_go()
     if found is None:
         if reservation is not None:
             reservation.fail()
@@ -172,3 +157,36 @@ def charged_run(
         return found
     kept = reservation.commit(None if written is None else found)
     return found if written is None else kept
+
+
+def _reserved(
+    ledger: Ledger | None, plan: Charged, owner: str | None, user: str | None, text: str, terms: Terms
+) -> Reservation | None:
+    if ledger is None:
+        return None
+    return ledger.reserve(
+        Loss(plan.epsilon, Fraction(0)),
+        user=user,
+        description=text,
+        promise=promise_of(plan.rule, plan.rows_per_owner),
+        cost=loss_on(ledger, plan, owner),
+        fingerprint=terms.fingerprint,
+        request=terms.request,
+        accounts=terms.accounts,
+        resume=terms.resume,
+    )
+
+
+def _run_or_none(run: Callable[[], Any], reservation: Reservation | None, held: HeldInterrupts) -> Any:
+    """What is found, or None whatever went wrong: it could depend on the data, and none of it may be told."""
+    try:
+        held.let_go()
+        return run()
+    except Exception:  # noqa: BLE001 - see above
+        return None
+    except BaseException:
+        # Ctrl+C or an ordered exit: the user's own doing, which suspends nobody.
+        if reservation is not None:
+            with suppress(ShoalError):
+                reservation.cancel()
+        raise

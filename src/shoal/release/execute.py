@@ -17,6 +17,7 @@ from shoal.accounting.spending.asking import NO_TERMS
 from shoal.engines.base import EngineFailure
 from shoal.engines.deadline import DEFAULT_SECONDS, Deadline
 from shoal.errors import InternalError, ShoalError
+from shoal.interrupts import HeldInterrupts
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.plan import nodes
 from shoal.plan.totals import MASK, LeafCounts, SamplingKey
@@ -78,6 +79,8 @@ def execute(
     with ExitStack() as open_until_the_end:
         taken = snapshot_of(engine, deadline, open_until_the_end)
         prepare(plan, taken)
+        held = HeldInterrupts()
+        open_until_the_end.callback(held.let_go)
         reservation = ledger.reserve(
             charge_of(plan),
             user=user,
@@ -90,7 +93,7 @@ def execute(
         if reservation.answer is not None:
             return from_bytes(reservation.answer)
         opened = open_until_the_end.pop_all()
-        found = _run_or_none(plan, taken, entropy, reservation, deadline, opened, keep=terms.keeps_answer)
+        found = _run_or_none(plan, taken, entropy, reservation, deadline, opened, held, keep=terms.keeps_answer)
     if found is not None:
         answer, written = found
         kept = reservation.commit(written)
@@ -145,6 +148,7 @@ def _run_or_none(
     reservation: Reservation,
     deadline: Deadline,
     opened: ExitStack,
+    held: HeldInterrupts,
     *,
     keep: bool,
 ) -> tuple[KeptAnswer, bytes | None] | None:
@@ -154,6 +158,7 @@ def _run_or_none(
     """
     try:
         with opened:
+            held.let_go()
             answer = kept_answer(plan, _run(plan, engine, entropy, deadline))
         return answer, to_bytes(answer) if keep else None
     except Exception:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel

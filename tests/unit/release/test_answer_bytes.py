@@ -160,6 +160,18 @@ def test_a_byte_too_many_is_refused(answer_bytes):
         shoal.Result.from_bytes(answer_bytes + b"x")
 
 
+@pytest.mark.parametrize("number", ["1e999999999", "1e-999999999", "0.1", " 1", "1/0", "٣", "9" * 5000, "1_0"])
+def test_a_number_that_nobody_would_write_is_refused_before_it_is_computed(answer_bytes, number):
+    """An exponent of nine digits stands for a number that fills the memory."""
+    size = int.from_bytes(answer_bytes[len(MAGIC) : len(MAGIC) + 8], "big")
+    said, rest = answer_bytes[len(MAGIC) + 8 :][:size], answer_bytes[len(MAGIC) + 8 + size :]
+    for field in ("epsilon", "delta", "level"):
+        changed = json.dumps(json.loads(said) | {field: number}).encode()
+        with pytest.raises(shoal.ShoalError) as refused:
+            shoal.Result.from_bytes(MAGIC + len(changed).to_bytes(8, "big") + changed + rest)
+        assert refused.value.code == "E_USAGE"
+
+
 def test_a_class_that_is_not_listed_is_refused(answer_bytes):
     changed = answer_bytes.replace(b'"CountOwners"', b'"StatementPl"')
     assert changed != answer_bytes

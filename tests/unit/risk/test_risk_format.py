@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import resource
 import struct
 import tracemalloc
@@ -234,6 +235,17 @@ def test_files_and_folders_are_for_their_owner_only(tmp_path):
     (again,) = write_datasets(tmp_path / "sketches", [DATASET])
     assert again.stat().st_mode & 0o777 == 0o600
     assert [entry.name for entry in path.parent.iterdir()] == ["visits.khll"]
+
+
+def test_a_file_that_somebody_put_there_first_is_not_written_into(tmp_path):
+    """In a folder that others can write to, a file under a name that can be guessed would be theirs to read."""
+    planted = tmp_path / f".visits.khll.{os.getpid()}"
+    planted.write_text("mine")
+    planted.chmod(0o666)
+    (path,) = write_datasets(tmp_path, [DATASET])
+    assert planted.read_text() == "mine"
+    assert path.stat().st_ino != planted.stat().st_ino
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_dataset_name_cannot_leave_the_folder(tmp_path):

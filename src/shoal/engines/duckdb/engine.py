@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from contextlib import closing, contextmanager, suppress
 from copy import copy
@@ -23,7 +24,7 @@ from shoal.engines.duckdb.rendering import render
 from shoal.engines.duckdb.settings import LOCKDOWN, is_locked, refuse_collation, refuse_other_meanings
 from shoal.engines.duckdb.sound_files import refuse_changed
 from shoal.engines.duckdb.views import Stored, definitions, refuse_fragile
-from shoal.engines.group_keys import match_groups
+from shoal.engines.group_keys import match_groups, roomy
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.rows import makes_long_texts, rows_statement
 from shoal.engines.statements.bound_owners import BoundOwners, N
@@ -60,8 +61,11 @@ if TYPE_CHECKING:
     from shoal.plan.totals import SamplingKey, TotalsQuery
     from shoal.plan.types import Type
 
-CTRL_C = "Query interrupted"
-"""A deadline's interrupt is another kind of error."""
+CTRL_C = re.compile(
+    r"Query interrupted|Invalid Input Error: [a-z ]+ the object registered as '[^']*' failed: KeyboardInterrupt: "
+)
+"""What the engine makes of Ctrl+C, in its own work and while it asks Python for a frame; the whole text, which has no value of
+a row in it. A deadline's interrupt is another kind of error."""
 BATCH_ROWS = 1 << 17
 BATCH_ROWS_OF_LONG_TEXTS = 1 << 11
 UNITS = {"KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
@@ -429,9 +433,9 @@ class DuckDBEngine:
         key_names = [f"k{i}" for i in range(len(query.keys))]
         totals = self._table(statements.totals)
         keys = totals.select(key_names) if key_names else pa.table({"one": [1]})
-        groups = keys
+        groups = roomy(keys)
         if statements.groups is not None:
-            groups = self._table(statements.groups)
+            groups = roomy(self._table(statements.groups))
         count = groups.num_rows
         place = _places(groups, totals, key_names)
         owners = _spread(totals.column(OWNERS), place, count).astype(np.int64)
@@ -464,7 +468,8 @@ class DuckDBEngine:
 
 def failure_of(error: Exception) -> BaseException:
     """What is told of an error: Ctrl+C, which the engine turns into an error of its own, is Ctrl+C; else that it failed."""
-    return KeyboardInterrupt() if type(error) is RuntimeError and str(error) == CTRL_C else EngineFailure()
+    of_ctrl_c = type(error) in {RuntimeError, duckdb.InvalidInputException} and CTRL_C.fullmatch(str(error))
+    return KeyboardInterrupt() if of_ctrl_c else EngineFailure()
 
 
 def _as_bytes(value: exp.Expr, data_type: str) -> exp.Expr:

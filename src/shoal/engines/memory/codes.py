@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shoal.engines.group_keys import roomy
 from shoal.plan.types import Kind, Type
 from shoal.sql import functions
 
@@ -137,6 +138,7 @@ class Groups:
 
 def _take(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
     """The values of some rows; chunk by chunk, because Arrow would copy the whole column into one first."""
+    column = roomy(pa.table({"k": column})).column("k")
     order = np.argsort(rows, kind="stable")
     ends = np.cumsum([len(chunk) for chunk in column.chunks], dtype=np.int64)
     cuts = np.searchsorted(rows[order], ends)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from shoal.errors import ShoalError
+from shoal.mechanisms.entropy import system_entropy
 from shoal.risk.hashing.keys import warn_unkeyed
 from shoal.risk.sketch.binary_format import damaged, sealed, unsealed
 from shoal.risk.sketch.khll import Sketch
@@ -158,8 +159,9 @@ def _write(path: Path, dataset: SketchedDataset) -> Path:
 def write_owner_only(place: str | Path, data: bytes) -> Path:
     """Write beside and move into place, readable by its owner only: a reader sees the old file or the new one."""
     path = Path(place)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    # A name that nobody can guess, and never a file that is there: in a folder that others can write to, it would be theirs.
+    beside = path.with_name(f".{path.name[:100]}.{system_entropy().bytes(8).hex()}")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
