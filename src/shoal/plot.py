@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST_GROUPS = 30
 MOST_SERIES = 8
+FEW_LABELS = 12
+"""Up to so many, two keys are groups of bars even where the first one is a number."""
 KINDS = ("bar", "point", "line")
 COLORS = ("#4c86a8", "#d9822b", "#6a9a58", "#a5567f", "#8a6fb0", "#b5a642", "#5b5b5b", "#3aa6a0")
 
@@ -40,6 +42,7 @@ class Shape:
     value: str
     apart: str | None = None
     left_out: int = 0
+    most: int = MOST_GROUPS
 
 
 def plot_result(
@@ -66,8 +69,10 @@ def plot_result(
     elif not numbers:
         raise ShoalError("E_USAGE", "There is no private number with an interval in this answer to draw.")
     else:
-        shape = _shape(rows, _keys(result, numbers), [column] if column else numbers)
-        _draw(axes, shape, kind or _fitting_kind(shape))
+        drawn = [column] if column else numbers
+        shape = _shape(rows, _keys(result, numbers), drawn, result.ranks(drawn[0]))
+        quantiles = all(result.ranks(name) for name in (drawn if not shape.axis else drawn[:1]))
+        _draw(axes, shape, kind or ("point" if quantiles else _fitting_kind(shape)))
     axes.set_title(title or f"{result.level:.0%} error bars, ε = {result.epsilon:g}", fontsize=10)
     if file is not None:
         figure.savefig(file)
@@ -100,8 +105,10 @@ def _keys(result: Result, numbers: list[str]) -> list[str]:
     return [name for name in result.columns if name not in numbers and name not in ends]
 
 
-def _shape(rows: list[dict[str, Any]], keys: list[str], numbers: list[str]) -> Shape:
+def _shape(rows: list[dict[str, Any]], keys: list[str], numbers: list[str], ranks: tuple[float, ...] = ()) -> Shape:
     """No key: a bar for each number. One: its groups. More: the last key that has few values tells series apart."""
+    if any(isinstance(row[numbers[0]], list) for row in rows):
+        return _list_shape(rows, keys, numbers[0], ranks)
     if not keys:
         cells: list[Cell | None] = [_cell(rows[0], name) for name in numbers]
         return Shape(list(numbers), {"": cells}, "", numbers[0] if len(numbers) == 1 else "")
@@ -114,6 +121,21 @@ def _shape(rows: list[dict[str, Any]], keys: list[str], numbers: list[str]) -> S
     found = {(_label(row, along), _text(row[apart]) if apart else ""): _cell(row, value) for row in rows}
     series = {name: [found.get((label, name)) for label in kept] for name in names}
     return Shape(kept, series, ", ".join(along), value, apart, left_out)
+
+
+def _list_shape(rows: list[dict[str, Any]], keys: list[str], name: str, ranks: tuple[float, ...]) -> Shape:
+    """A list of quantiles: its numbers over the fraction of rows below them, a series for each group."""
+    longest = max(len(row[name]) for row in rows if row[name] is not None)
+    along: list[Any] = list(ranks) if len(ranks) == longest else list(range(longest))
+    series = {
+        (_text(_label(row, keys)) if keys else ""): [Cell(float(value), None, None) for value in row[name]]
+        for row in rows[:MOST_SERIES]
+        if row[name] is not None
+    }
+    left_out = max(0, len(rows) - MOST_SERIES)
+    kept: dict[str, list[Cell | None]] = {label: list(cells) for label, cells in series.items()}
+    axis = "fraction of rows below" if len(ranks) == longest else "quantile"
+    return Shape(along, kept, axis, name, ", ".join(keys) or None, left_out, MOST_SERIES)
 
 
 def _label(row: dict[str, Any], keys: list[str]) -> Any:
@@ -151,7 +173,8 @@ def _is_scale(label: Any) -> bool:
 
 def _fitting_kind(shape: Shape) -> str:
     scale = shape.axis and len(shape.labels) > 1 and all(map(_is_scale, shape.labels))
-    return "point" if scale else "bar"
+    side_by_side = len(shape.series) > 1 and len(shape.labels) <= FEW_LABELS
+    return "point" if scale and not side_by_side else "bar"
 
 
 def _draw(axes: Any, shape: Shape, kind: str) -> None:
@@ -173,7 +196,8 @@ def _draw(axes: Any, shape: Shape, kind: str) -> None:
     if len(shape.series) > 1:
         axes.legend(fontsize=8, title=shape.apart)
     if shape.left_out:
-        words = f"the {MOST_GROUPS} largest groups; {shape.left_out} more are in the answer"
+        which = f"first {shape.most}" if shape.most == MOST_SERIES else f"{shape.most} largest"
+        words = f"the {which} groups; {shape.left_out} more are in the answer"
         axes.annotate(words, (0.99, 0.98), xycoords="axes fraction", ha="right", va="top", fontsize=8)
 
 

@@ -209,11 +209,17 @@ class Result(Rows):
         for index in range(len(self.columns)):
             ends = self._interval(index, level or self.level)
             if ends is None:
+                _without_commas(cells, index, self._table.column(index).slice(0, len(cells)).to_pylist())
                 continue
             values = self._table.column(index).slice(0, len(cells)).to_pylist()
             for line, value, low, high in zip(cells, values, *(end[: len(cells)] for end in ends), strict=True):
                 line[index] += _error_bar(value, low, high)
         return cells
+
+    def ranks(self, column: str) -> tuple[float, ...]:
+        """Which quantiles a column holds, from 0 to 1; none where it holds other numbers."""
+        copied = self._kept.bars.columns.get(self.columns.index(column), ()) if column in self.columns else ()
+        return tuple(float(rank) for rank in getattr(copied[0].aggregate, "ranks", ())) if copied else ()
 
     def _footer(self, level: float) -> list[str]:
         covered = f"± covers the noise {params.percent(level)} of the time, not clamping or groups that were left out"
@@ -257,6 +263,13 @@ class PolicyResult(Result):
 
     def _repr_html_(self) -> str:
         return f"<div>{html.escape(self.promise)}</div>{super()._repr_html_()}"
+
+
+def _without_commas(cells: list[list[str]], index: int, values: list[Any]) -> None:
+    """A key is a name: the year 1996 is not 1,996."""
+    for line, value in zip(cells, values, strict=True):
+        if isinstance(value, int) and not isinstance(value, bool):
+            line[index] = str(value)
 
 
 def _error_bar(value: Any, low: Any, high: Any) -> str:

@@ -16,6 +16,7 @@ from shoal.policies.charging import uses_public_counts
 from shoal.result import PolicyResult, Result, Rows
 from shoal.rewrite.pipeline import plan_query
 from shoal.schema import frozen_schemas
+from shoal.sql.binding.real_names import in_real_names
 from shoal.sql.grammar.catalog_questions import asked_of_catalog
 from shoal.sql.grammar.parameters import with_parameters
 from shoal.sql.parse import parse
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from shoal.plan.policy_select import PolicySelect
     from shoal.plan.releases import StatementPlan
     from shoal.release.policy_clause.plan import PolicyPlan
+    from shoal.sql.parse import Statement
 
     Params = Sequence[Any] | Mapping[str, Any]
 
@@ -297,7 +299,7 @@ class Session:
             if epsilon is None:
                 self._require_floor(plan)
         except ShoalError as error:
-            raise self._advised(error).located(sql) from None
+            raise self._advised(error, statement).located(sql) from None
         except RecursionError:
             raise ShoalError(
                 "E_LIMITS", "The query nests too deeply.", hint="Name the inner parts with WITH."
@@ -320,7 +322,7 @@ class Session:
                 raise self._too_cheap(select.position)
             return self._policy_plan(select, public_n=uses_public_counts(self._charged_ledger)), statement.explain
         except ShoalError as error:
-            raise self._advised(error).located(sql) from None
+            raise self._advised(error, statement).located(sql) from None
         except RecursionError:
             raise ShoalError(
                 "E_LIMITS", "The query nests too deeply.", hint="Name the inner parts with WITH."
@@ -399,12 +401,12 @@ class Session:
             return
         raise self._too_cheap(plan.selects[-1].select.position)
 
-    def _advised(self, error: ShoalError) -> ShoalError:
+    def _advised(self, error: ShoalError, statement: Statement) -> ShoalError:
         """Without a source only the columns that the catalog names are known, and a missing one may well exist."""
         if error.code == "E_UNKNOWN_COLUMN" and not self._engine.tables():
             missing = "There is no source, so only the catalog's columns are known: name its type there, or open the data (--db)."
             error.hint = f"{error.hint} {missing}" if error.hint else missing
-        return error
+        return in_real_names(error, statement.tree, self._catalog, self._schemas)
 
     @property
     def warnings(self) -> tuple[str, ...]:

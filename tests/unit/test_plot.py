@@ -95,3 +95,20 @@ def test_what_cannot_be_drawn_is_said(shop, options):
     with pytest.raises(shoal.ShoalError) as refused:
         drawn(shop, f"{COUNT} FROM visits", **options)
     assert refused.value.code == "E_USAGE"
+
+
+def test_quantiles_are_points_alone_and_by_group(shop):
+    assert not drawn(shop, "MEDIAN(spend) AS m, PERCENTILE_CONT(spend, 0.9) AS p FROM visits").patches
+    assert not drawn(shop, "site, MEDIAN(spend) AS m FROM visits GROUP BY site").patches
+
+
+def test_a_list_of_quantiles_is_drawn_over_its_fractions(shop):
+    axes = drawn(shop, "PERCENTILE_CONT(spend, [0.25, 0.5, 0.75]) AS q FROM visits")
+    assert next(list(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 3) == [0.25, 0.5, 0.75]
+    assert axes.get_xlabel() == "fraction of rows below"
+    by_site = drawn(shop, "site, APPROX_QUANTILES(spend, 4) AS q FROM visits GROUP BY site")
+    assert len(by_site.get_legend().get_texts()) == 4
+
+
+def test_two_keys_are_groups_of_bars_where_the_first_is_a_number_too(shop):
+    assert len(drawn(shop, f"items % 2 AS odd, site, {COUNT} FROM visits GROUP BY ALL").patches) == 8

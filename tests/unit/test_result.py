@@ -394,3 +394,21 @@ def test_the_interval_of_a_sum_that_ends_at_64_bits_covers_the_sum_itself():
     assert row["s"] == 2**63 - 1
     assert row["s_low"] < 27 * 10**20 < row["s_high"]
     assert row["s_high"] < 28 * 10**20
+
+
+def test_keys_that_are_numbers_have_no_commas(open_shop):
+    clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 10000, delta = 0.01, max_groups_contributed = 2)"
+    count = "COUNT(*, contribution_bounds_per_group => (0, 5000)) AS n"
+    answer = open_shop().query(f"{clause} 1996 + items % 2 AS year, {count} FROM visits GROUP BY 1")
+    assert "1996" in repr(answer)
+    assert "1,996" not in repr(answer)
+
+
+def test_a_list_of_fractions_gives_a_list_that_rises(open_shop):
+    clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 10000)"
+    bounds = "contribution_bounds_per_row => (0, 200), max_contributions_per_group => 5"
+    sql = f"{clause} PERCENTILE_CONT(spend, [0.1, 0.5, 0.9], {bounds}) AS q, MEDIAN(spend, {bounds}) AS m FROM visits"
+    row = open_shop().query(sql).to_dicts()[0]
+    assert len(row["q"]) == 3
+    assert row["q"] == sorted(row["q"])
+    assert row["q"][1] == row["m"]

@@ -127,9 +127,13 @@ def _listing(plan: SelectPlan) -> str:
         scans = [n for n in nodes.walk(select.input) if isinstance(n, nodes.Scan) and not is_owned(n)]
         tables = [scan.table for scan in scans if symbols & {field.symbol for field in scan.fields}]
         if tables:
-            kept = f"FROM {tables[0]} LEFT JOIN …"
+            private = next(
+                (n.table for n in nodes.walk(select.input) if isinstance(n, nodes.Scan) and is_owned(n)), "…"
+            )
+            options = f"OPTIONS(epsilon = {float(select.options.epsilon):g}, group_selection_strategy = PUBLIC_GROUPS)"
             return (
-                f"OPTIONS(group_selection_strategy = PUBLIC_GROUPS) with {kept}, which shows every group of {tables[0]}"
+                f"SELECT WITH DIFFERENTIAL_PRIVACY {options} … FROM {tables[0]} LEFT JOIN {private} ON …, which shows every "
+                f"group of {tables[0]}"
             )
     keys = ", ".join(field.name or "the key" for field, _ in select.keys)
     return f"listing the values of {keys} in the catalog (values = […]), which shows every listed group"

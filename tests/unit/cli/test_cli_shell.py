@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from shoal.cli.asking.shell import _split
+from shoal.cli.asking.shell import _keep_history, _split, history_file
 from shoal.cli.query import format_of
 
 pytestmark = pytest.mark.usefixtures("in_shop")
@@ -71,3 +71,14 @@ def test_what_is_left_is_said_beside_the_answer(shoal):
 )
 def test_the_end_of_a_name_tells_the_format(in_shop, name, expected):
     assert format_of(None if name is None else in_shop / name) == expected
+
+
+def test_lines_of_a_shell_are_kept_for_its_user_alone(tmp_path, monkeypatch):
+    readline = pytest.importorskip("readline")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    readline.clear_history()
+    readline.add_history("SELECT COUNT(*) FROM visits;")
+    _keep_history()
+    assert "SELECT COUNT(*)" in history_file().read_text(encoding="utf-8")
+    assert history_file().stat().st_mode & 0o777 == 0o600
+    readline.clear_history()

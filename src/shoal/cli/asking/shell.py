@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +34,7 @@ WORDS = (
     "AVG(",
     "MEDIAN(",
 )
+LINES_KEPT = 1_000
 LEAVE = frozenset({"exit", "quit", "\\q"})
 HELP = """\
 A query ends with a semicolon. SHOW TABLES; and DESCRIBE name; tell what there is, EXPLAIN PRIVACY SELECT …; what a query
@@ -145,3 +148,22 @@ def _remember(session: Session) -> None:
 
     readline.set_completer(complete)
     readline.parse_and_bind("tab: complete")
+    with suppress(OSError):
+        readline.read_history_file(history_file())
+    atexit.register(_keep_history)
+
+
+def history_file() -> Path:
+    """Where the lines of earlier shells are kept."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "shoal" / "history"
+
+
+def _keep_history() -> None:
+    """The last lines, readable by their owner alone: texts of queries may name people."""
+    import readline
+
+    with suppress(OSError):
+        history_file().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        readline.set_history_length(LINES_KEPT)
+        readline.write_history_file(history_file())
+        history_file().chmod(0o600)

@@ -60,10 +60,10 @@ class Quantile(AggregateDefaults):
 
 @dataclass(frozen=True, slots=True)
 class Quantiles(AggregateDefaults):
-    """APPROX_QUANTILES(x, n): the n + 1 cut points from the least to the greatest, off the same tree."""
+    """APPROX_QUANTILES(x, n): the n + 1 cut points from the least to the greatest, off the same tree; or those that are listed."""
 
     argument: Expression
-    parts: int
+    parts: int | tuple[Fraction, ...]
     rows: int
     name = "QUANTILES"
     type = RELEASED_LIST
@@ -71,7 +71,9 @@ class Quantiles(AggregateDefaults):
 
     @property
     def ranks(self) -> tuple[Fraction, ...]:
-        """All cut points, both ends included."""
+        """All cut points, both ends included; or those that are listed."""
+        if isinstance(self.parts, tuple):
+            return self.parts
         return tuple(Fraction(i, self.parts) for i in range(self.parts + 1))
 
     @property

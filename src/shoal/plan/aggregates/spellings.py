@@ -60,7 +60,7 @@ class Written:
     """What the analyst wrote, bound."""
 
     value: Expression | None
-    extra: Fraction | int | None
+    extra: Fraction | int | tuple[Fraction, ...] | None
     rows: int
     """How many rows of an owner a group looks at, where the aggregate looks at rows."""
     row_limit: int | None
@@ -100,6 +100,8 @@ def _variance(*, sample: bool, root: bool) -> Make:
 
 
 def _quantile(written: Any) -> Aggregate:
+    if isinstance(written.extra, tuple):
+        return Quantiles(written.value, written.extra, written.rows)
     return Quantile(written.value, written.extra, written.rows)
 
 

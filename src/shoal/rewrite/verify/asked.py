@@ -132,7 +132,7 @@ def _fractions(aggregate: aggregates.Aggregate) -> tuple[Fraction, ...]:
         case aggregates.Quantile(fraction=fraction):
             return (fraction,)
         case aggregates.Quantiles(parts=parts):
-            return tuple(Fraction(i, parts) for i in range(parts + 1))
+            return parts if isinstance(parts, tuple) else tuple(Fraction(i, parts) for i in range(parts + 1))
         case aggregates.Extreme(side=side):
             return (Fraction(1) if side == "max" else Fraction(0),)
     raise InternalError("an aggregate that reads no quantile")

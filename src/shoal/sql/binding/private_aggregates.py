@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from shoal import params
@@ -14,6 +15,7 @@ from shoal.plan.aggregates.spellings import DISTINCT, ROWS, SPELLINGS, STRATEGY,
 from shoal.plan.expressions import Case, Expression, Literal
 from shoal.plan.types import INTEGER, Kind
 from shoal.sql import functions
+from shoal.sql.grammar.constants import ConstantKind
 from shoal.sql.parse import Constant, constant
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from shoal.sql.parse import FunctionCall
 
 LARGEST = 2**63 - 1
+MOST_FRACTIONS = 100
 _SUPPORTED = ", ".join(spelling.name for spelling in SPELLINGS)
 
 
@@ -377,10 +380,26 @@ def _pair(call: FunctionCall, given: object) -> Bounds:
         raise
 
 
-def _fraction(call: FunctionCall, extras: list[Constant]) -> Fraction:
+def _fraction(call: FunctionCall, extras: list[Constant]) -> Fraction | tuple[Fraction, ...]:
+    if len(extras) == 1 and extras[0].kind is ConstantKind.LIST:
+        return _fractions(call, extras[0])
     if len(extras) != 1 or not extras[0].is_number or not 0 <= extras[0].value <= 1:  # type: ignore[operator]
         raise _unsupported(call, f"{call.name} takes a constant fraction from 0 to 1.", f"Write {call.name}(x, 0.5).")
     return Fraction(extras[0].value)  # type: ignore[arg-type]
+
+
+def _fractions(call: FunctionCall, listed: Constant) -> tuple[Fraction, ...]:
+    """As in [0.25, 0.5, 0.75]: the answer is a list of as many numbers."""
+    parts = listed.value if isinstance(listed.value, tuple) else ()
+    numbers = [part.value for part in parts if part.is_number and 0 <= part.value <= 1]  # type: ignore[operator]
+    rising = all(a < b for a, b in pairwise(numbers))  # type: ignore[operator]
+    if len(numbers) != len(parts) or not 1 <= len(parts) <= MOST_FRACTIONS or not rising:
+        raise _unsupported(
+            call,
+            f"{call.name} takes up to {MOST_FRACTIONS} constant fractions from 0 to 1, rising.",
+            f"Write {call.name}(x, [0.25, 0.5, 0.75]).",
+        )
+    return tuple(Fraction(number) for number in numbers)  # type: ignore[arg-type]
 
 
 def _buckets(call: FunctionCall, extras: list[Constant]) -> int:
@@ -391,7 +410,7 @@ def _buckets(call: FunctionCall, extras: list[Constant]) -> int:
     return int(extras[0].value)  # type: ignore[arg-type]
 
 
-_EXTRAS: dict[Extra, Callable[[FunctionCall, list[Constant]], Fraction | int]] = {
+_EXTRAS: dict[Extra, Callable[[FunctionCall, list[Constant]], Fraction | int | tuple[Fraction, ...]]] = {
     Extra.FRACTION: _fraction,
     Extra.PARTS: _buckets,
 }

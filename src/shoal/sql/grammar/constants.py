@@ -25,6 +25,7 @@ class ConstantKind(Enum):
     BOOLEAN = "a boolean"
     NULL = "NULL"
     TUPLE = "a list in parentheses"
+    LIST = "a list in brackets"
     TYPED = "a typed constant"
     OTHER = "an expression"
 
@@ -92,6 +93,9 @@ def constant(node: exp.Expr) -> Constant:
         case exp.Tuple():
             items = tuple(constant(item) for item in node.expressions)
             return Constant(ConstantKind.TUPLE, items, f"({', '.join(item.text for item in items)})", position)
+        case exp.Array():
+            items = tuple(constant(item) for item in node.expressions)
+            return Constant(ConstantKind.LIST, items, f"[{', '.join(item.text for item in items)}]", position)
         case exp.Cast():
             inner, type_name = constant(node.this), node.to.this.name
             return Constant(ConstantKind.TYPED, (inner,), f"CAST({inner.text} AS {type_name})", position, type_name)
