@@ -12,6 +12,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -22,7 +23,6 @@ from shoal.web.app import LOOPBACK, application
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 REQUEST_SECONDS = 10
 LAST_REPLIES_SECONDS = 5
@@ -41,6 +41,7 @@ class Place:
     key: str | None = None
     plain_http: bool = False
     workers: int = 1
+    flight_port: int | None = None
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
@@ -51,8 +52,10 @@ class Place:
                 "Tokens would cross the network in the clear.",
                 hint="Give --tls-cert and --tls-key, listen on 127.0.0.1, or say --plain-http.",
             )
-        if self.workers < 1 or not 0 <= self.port < 65_536:
-            raise ShoalError("E_USAGE", "--workers is at least 1, --port from 0 to 65535.")
+        if self.workers < 1 or not 0 <= self.port < 65_536 or not 0 <= (self.flight_port or 0) < 65_536:
+            raise ShoalError("E_USAGE", "--workers is at least 1, ports from 0 to 65535.")
+        if self.workers > 1 and self.flight_port == 0:
+            raise ShoalError("E_USAGE", "Several processes share one --flight-port: name it.")
 
     @property
     def known_hosts(self) -> frozenset[str]:
@@ -75,7 +78,7 @@ class Server(uvicorn.Server):
         yield
 
 
-def serve(home: Path | str, limits: Limits, place: Place, ready: Callable[[str, int], None]) -> int:
+def serve(home: Path | str, limits: Limits, place: Place, ready: Callable[[str, int, str | None], None]) -> int:
     """Serves until a signal; `ready` is told the URL and the process when requests are accepted. The exit status."""
     listening = bound_socket(place)
     if place.workers == 1:
@@ -99,16 +102,41 @@ def bound_socket(place: Place) -> socket.socket:
 
 
 def _serve_here(
-    home: Path | str, limits: Limits, place: Place, listening: socket.socket, ready: Callable[[str, int], None]
+    home: Path | str,
+    limits: Limits,
+    place: Place,
+    listening: socket.socket,
+    ready: Callable[[str, int, str | None], None],
 ) -> int:
     service = Service.open(home, limits)
     service.start()
+    flight, door = _open_door(service, place)
     server = Server(configuration(service, place))
     _end_on_signals(service, server)
-    announced = threading.Thread(target=_announce, args=(server, place, listening, ready), daemon=True)
+    announced = threading.Thread(target=_announce, args=(server, place, listening, flight, ready), daemon=True)
     announced.start()
     server.run(sockets=[listening])
+    if door is not None:
+        door.shutdown()
     return 0 if service.close(0.0) else 1
+
+
+def _open_door(service: Service, place: Place) -> tuple[str | None, Any]:
+    """Flight SQL, where a port was named: its address, and what to shut down. Processes share a port."""
+    if place.flight_port is None:
+        return None, None
+    from shoal.web.flight import Door
+
+    tls = None
+    if place.certificate is not None and place.key is not None:
+        tls = (Path(place.certificate).read_bytes(), Path(place.key).read_bytes())
+    scheme = "grpc" if tls is None else "grpc+tls"
+    host = f"[{place.host}]" if ":" in place.host else place.host
+    try:
+        door = Door(service, f"{scheme}://{host}:{place.flight_port}", tls)
+    except OSError:
+        raise ShoalError("E_USAGE", f"The port {place.flight_port} of {place.host} cannot be listened on.") from None
+    return f"{scheme}://{host}:{door.port}", door
 
 
 def configuration(service: Service, place: Place) -> Any:
@@ -128,11 +156,17 @@ def configuration(service: Service, place: Place) -> Any:
     )
 
 
-def _announce(server: Any, place: Place, listening: socket.socket, ready: Callable[[str, int], None]) -> None:
+def _announce(
+    server: Any,
+    place: Place,
+    listening: socket.socket,
+    flight: str | None,
+    ready: Callable[[str, int, str | None], None],
+) -> None:
     waited = threading.Event()
     while not server.started:
         waited.wait(0.02)
-    ready(place.url(listening.getsockname()[1]), os.getpid())
+    ready(place.url(listening.getsockname()[1]), os.getpid(), flight)
 
 
 def _end_on_signals(service: Service, server: Any) -> None:
@@ -151,13 +185,17 @@ def _end_on_signals(service: Service, server: Any) -> None:
 
 
 def _serve_in_children(
-    home: Path | str, limits: Limits, place: Place, listening: socket.socket, ready: Callable[[str, int], None]
+    home: Path | str,
+    limits: Limits,
+    place: Place,
+    listening: socket.socket,
+    ready: Callable[[str, int, str | None], None],
 ) -> int:
     """The same socket in several processes, forked before any thread or data set exists. One that dies is replaced."""
     children: set[int] = set()
     ending = False
 
-    def fork(told: Callable[[str, int], None]) -> None:
+    def fork(told: Callable[[str, int, str | None], None]) -> None:
         child = os.fork()
         if child == 0:
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -172,10 +210,10 @@ def _serve_in_children(
             os.kill(child, signal_number)
 
     for number in range(place.workers):
-        fork(ready if number == 0 else lambda _, __: None)
+        fork(ready if number == 0 else lambda *_: None)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, forward)
-    return _watch(children, lambda: ending, lambda: fork(lambda _, __: None))
+    return _watch(children, lambda: ending, lambda: fork(lambda *_: None))
 
 
 def _watch(children: set[int], is_ending: Callable[[], bool], replace: Callable[[], None]) -> int:

@@ -30,6 +30,9 @@ def serve(
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 picks a free one.")] = 8642,
     workers: Annotated[int, typer.Option(help="How many processes.")] = 1,
+    flight_port: Annotated[
+        int | None, typer.Option(metavar="PORT", help="Also answer Flight SQL (ADBC, JDBC) here; 0 picks a free port.")
+    ] = None,
     slots: Annotated[int, typer.Option(help="Queries to run at once in each process.", show_default="2 × cores")] = 0,
     public_url: Annotated[str | None, typer.Option(metavar="URL", help="The address that people see.")] = None,
     allow_host: Annotated[
@@ -66,7 +69,7 @@ def serve(
 
     if rates not in {"on", "off"} or (rates == "off" and host not in {"127.0.0.1", "::1", "localhost"}):
         raise ShoalError("E_USAGE", "--rates is on, or off on the loopback address.")
-    place = Place(host, port, tuple(allow_host or ()), public_url, tls_cert, tls_key, plain_http, workers)
+    place = Place(host, port, tuple(allow_host or ()), public_url, tls_cert, tls_key, plain_http, workers, flight_port)
     limits = Limits(slots, seconds(answer_time), rates == "on")
     days = None if keep_answers is None else whole_days(keep_answers)
     if sample:
@@ -74,12 +77,16 @@ def serve(
     kept = where(home, store)
     login = prepare(kept, source, catalog, budget, days)
 
-    def ready(url: str, pid: int) -> None:
+    def ready(url: str, pid: int, flight: str | None) -> None:
         link = f"{url}/login?link={login}" if login else None
         if json:
-            typer.echo(as_json({"url": url, "login": link, "pid": pid}).replace("\n", ""))
+            typer.echo(
+                as_json({"url": url, "login": link, "pid": pid} | ({"flight": flight} if flight else {})).replace(
+                    "\n", ""
+                )
+            )
         else:
-            typer.echo(f"shoal serves at {url}")
+            typer.echo(f"shoal serves at {url}" + (f" and {flight}" if flight else ""))
             if link:
                 typer.echo(f"Open the console as the first custodian, once, within five minutes: {link}")
         sys.stdout.flush()

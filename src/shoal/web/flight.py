@@ -1,0 +1,225 @@
+"""Flight SQL: the door for other programs. A statement runs and is charged once; its answer is handed out as often as asked.
+
+The token comes as `authorization: Bearer …`, the data set as the header `database`. Whatever happens becomes one Flight error
+of ours: anything else that is raised here would reach the client with a traceback.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.flight as fl
+
+from shoal.errors import ShoalError
+from shoal.service.people import unknown_caller
+from shoal.service.questions import Question
+from shoal.web.flight_messages import Message, read_command, written
+from shoal.web.flight_tables import described
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from shoal.service.people import Caller
+    from shoal.service.service import Service
+
+AT_ONCE = 64
+WAIT_SECONDS = 60.0
+STATEMENTS = {"CommandStatementQuery", "CommandPreparedStatementQuery"}
+CREATE, CLOSE = "CreatePreparedStatement", "ClosePreparedStatement"
+NOT_OFFERED = {fl.FlightMethod.GET_SCHEMA}
+_LOGGER = logging.getLogger("shoal.web")
+_ERRORS = {
+    **dict.fromkeys(("E_AUTH",), fl.FlightUnauthenticatedError),
+    **dict.fromkeys(
+        ("E_FORBIDDEN", "E_POLICY", "E_SUSPENDED", "E_BUDGET", "E_NOT_FOUND", "E_GONE"), fl.FlightUnauthorizedError
+    ),
+    **dict.fromkeys(("E_BUSY", "E_LEDGER", "E_RATE", "E_SOURCE"), fl.FlightUnavailableError),
+    "E_CANCELLED": fl.FlightCancelledError,
+    "E_INTERNAL": fl.FlightInternalError,
+}
+
+
+def _raised(error: ShoalError) -> fl.FlightError:
+    kind = _ERRORS.get(error.code, fl.FlightServerError)
+    return kind(str(error))
+
+
+def _ours(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """What a handler raises is one of our errors, without a traceback."""
+
+    @wraps(handler)
+    def safe(*args: Any) -> Any:
+        try:
+            return handler(*args)
+        except ShoalError as error:
+            raised = _raised(error)
+        except Exception as error:  # noqa: BLE001 - a bug of ours: counted, never told
+            _LOGGER.error("flight %s: %s", handler.__name__, type(error).__name__)  # noqa: TRY400 - same
+            raised = fl.FlightInternalError("E_INTERNAL: Something went wrong in the service, which is a bug in shoal.")
+        raise raised
+
+    return safe
+
+
+class _Call(fl.ServerMiddleware):
+    """The headers of one call."""
+
+    def __init__(self, headers: dict[str, list[Any]]) -> None:
+        super().__init__()
+        self.headers = headers
+
+    def one(self, name: str) -> str:
+        """A header that is there once; '' otherwise."""
+        found = self.headers.get(name, [])
+        return found[0] if len(found) == 1 and isinstance(found[0], str) else ""
+
+
+class _Calls(fl.ServerMiddlewareFactory):
+    def start_call(self, info: Any, headers: dict[str, list[Any]]) -> _Call:
+        """Nothing is believed yet: whoever handles the call asks for its caller.
+
+        A handler of these calls cannot refuse without a traceback, so they are refused here.
+        """
+        if info.method in NOT_OFFERED:
+            raise _raised(_not_offered())
+        return _Call({name.lower(): list(values) for name, values in headers.items()})
+
+
+class Door(fl.FlightServerBase):
+    """Flight SQL over a service."""
+
+    def __init__(self, service: Service, location: str, tls: tuple[bytes, bytes] | None = None) -> None:
+        certificates = [] if tls is None else [fl.CertKeyPair(*tls)]
+        super().__init__(location, tls_certificates=certificates, middleware={"call": _Calls()})
+        self._service = service
+        self._room = threading.BoundedSemaphore(AT_ONCE)
+
+    # ---- who calls -----------------------------------------------------------------------------------------------
+
+    def _caller(self, context: Any) -> tuple[Caller, str]:
+        call = context.get_middleware("call")
+        authorization = call.one("authorization")
+        if not authorization.startswith("Bearer "):
+            raise unknown_caller()
+        return self._service.people.caller(authorization.removeprefix("Bearer "), "flight"), call.one("database")
+
+    # ---- handlers ------------------------------------------------------------------------------------------------
+
+    @_ours
+    def get_flight_info(self, context: Any, descriptor: Any) -> Any:
+        """Runs a statement and charges it; a command about tables is only looked at."""
+        caller, dataset = self._caller(context)
+        asked = read_command(_command(descriptor))
+        if asked.name in STATEMENTS:
+            table, ticket = self._run(caller, dataset, _sql(asked))
+        elif asked.name.startswith("Command"):
+            table, ticket = described(self._service, caller, dataset, asked), _command(descriptor)
+        else:
+            raise _not_offered()
+        endpoint = fl.FlightEndpoint(ticket, [])
+        return fl.FlightInfo(table.schema, descriptor, [endpoint], table.num_rows, table.nbytes)
+
+    @_ours
+    def do_get(self, context: Any, ticket: Any) -> Any:
+        """The stored answer of the caller's own statement, free; or a table about tables."""
+        caller, dataset = self._caller(context)
+        if ticket.ticket.startswith(b"j_"):
+            job = self._service.job(caller, ticket.ticket.decode("latin-1"))
+            if job.state != "answered":
+                raise _not_offered()
+            return fl.RecordBatchStream(self._service.answer_of(caller, job)[0].to_arrow())
+        return fl.RecordBatchStream(described(self._service, caller, dataset, _about_tables(ticket.ticket)))
+
+    @_ours
+    def do_action(self, context: Any, action: Any) -> Any:
+        """Prepare: the statement is planned and explained, which is free, and nothing runs."""
+        caller, dataset = self._caller(context)
+        asked = read_command(action.body.to_pybytes())
+        if (action.type, asked.name) == (CLOSE, "ActionClosePreparedStatementRequest"):
+            return []
+        if (action.type, asked.name) != (CREATE, "ActionCreatePreparedStatementRequest"):
+            raise _not_offered()
+        sql = _sql(asked)
+        self._service.explain(caller, dataset, sql)
+        return [fl.Result(written("ActionCreatePreparedStatementResult", [(1, sql.encode())]))]
+
+    @_ours
+    def list_actions(self, context: Any) -> Any:
+        """Two."""
+        self._caller(context)
+        return [(CREATE, "Plan a statement."), (CLOSE, "Forget it.")]
+
+    @_ours
+    def list_flights(self, context: Any, _: Any) -> Any:
+        """Not offered."""
+        self._caller(context)
+        raise _not_offered()
+
+    @_ours
+    def do_put(self, context: Any, *_: Any) -> Any:
+        """Not offered: nothing is written, and statements have no parameters."""
+        self._caller(context)
+        raise _not_offered()
+
+    @_ours
+    def do_exchange(self, context: Any, *_: Any) -> Any:
+        """Not offered."""
+        self._caller(context)
+        raise _not_offered()
+
+    # ---- a statement ---------------------------------------------------------------------------------------------
+
+    def _run(self, caller: Caller, dataset: str, sql: str) -> tuple[pa.Table, bytes]:
+        """The answer and the ticket for it: a job's id, which is worth nothing to anybody else."""
+        with self._one_more():
+            job = self._service.ask(caller, dataset, Question(sql))
+            job = self._service.wait(job.id, WAIT_SECONDS)
+        if job.error is not None:
+            raise ShoalError(str(job.error["code"]), str(job.error["message"]), hint=job.error.get("hint"))
+        if job.state != "answered":
+            what = "waits for a custodian's approval" if job.state == "approval" else "is not answered yet"
+            raise ShoalError("E_BUSY", f"The question {what}.", hint="Send it again later: it is charged once.")
+        return self._service.answer_of(caller, job)[0].to_arrow(), job.id.encode()
+
+    @contextmanager
+    def _one_more(self) -> Iterator[None]:
+        if not self._room.acquire(blocking=False):
+            raise ShoalError("E_BUSY", "Too many statements run at once.", hint="Send it again in a moment.")
+        try:
+            yield
+        finally:
+            self._room.release()
+
+
+def _command(descriptor: Any) -> bytes:
+    if descriptor.descriptor_type != fl.DescriptorType.CMD or descriptor.command is None:
+        raise _not_offered()
+    return bytes(descriptor.command)
+
+
+def _about_tables(ticket: bytes) -> Message:
+    asked = read_command(ticket)
+    if asked.name in STATEMENTS or not asked.name.startswith("Command"):
+        raise _not_offered()
+    return asked
+
+
+def _sql(asked: Message) -> str:
+    """The statement; a handle is the statement itself, so that nothing is kept for whoever only prepares."""
+    if asked.said.get("transaction"):
+        raise _not_offered()
+    text = asked.said.get("query", asked.said.get("handle"))
+    try:
+        return text if isinstance(text, str) else (text or b"").decode("utf-8")
+    except UnicodeDecodeError:
+        raise ShoalError("E_USAGE", "There is no such prepared statement.") from None
+
+
+def _not_offered() -> ShoalError:
+    return ShoalError("E_UNSUPPORTED", "This service does not offer that part of Flight SQL.")

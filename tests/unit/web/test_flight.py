@@ -1,0 +1,243 @@
+"""Flight SQL: the same answer as over HTTP, charged once, and never a traceback."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+
+import pyarrow as pa
+import pyarrow.flight as fl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from web_server import Served, counting
+
+import shoal
+from shoal.service.allowances import Grant
+from shoal.service.service import OPERATOR
+from shoal.web.flight import Door
+from shoal.web.flight_messages import MESSAGES, read_command, written
+
+MESSAGES_IN_CI = 1500
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory):
+    served = Served(tmp_path_factory.mktemp("flight"))
+    opened = Door(served.service, "grpc://127.0.0.1:0")
+    yield served, f"grpc://127.0.0.1:{opened.port}"
+    opened.shutdown()
+    served.close()
+
+
+@pytest.fixture
+def client(door):
+    with fl.connect(door[1]) as connected:
+        yield connected
+
+
+def headers(served, name="ann", database="visits"):
+    sent = [(b"authorization", f"Bearer {served.token(name)}".encode()), (b"database", database.encode())]
+    return fl.FlightCallOptions(headers=sent, timeout=60)
+
+
+def command(name, *fields):
+    return fl.FlightDescriptor.for_command(written(name, list(fields)))
+
+
+def statement(sql):
+    return command("CommandStatementQuery", (1, sql.encode()))
+
+
+def spent(served):
+    return served.service.datasets.get("visits").ledger.spent[0]
+
+
+# ---- answers -------------------------------------------------------------------------------------------------------
+
+
+def test_a_statement_is_charged_once_and_its_answer_is_the_one_of_http(door, client):
+    served, _ = door
+    sql, before = counting(0.1, "flown"), spent(served)
+    info = client.get_flight_info(statement(sql), headers(served))
+    tables = [client.do_get(info.endpoints[0].ticket, headers(served)).read_all() for _ in range(2)]
+    with served.client("ann") as http:
+        reply = http.post("/v1/datasets/visits/query", json={"sql": sql}).json()
+    assert tables[0].to_pylist() == tables[1].to_pylist() == reply["rows"]
+    assert info.schema == tables[0].schema
+    assert float(spent(served) - before) == 0.1
+    assert reply["replayed"]
+
+
+def test_a_ticket_is_worth_nothing_to_somebody_else(door, client):
+    served, _ = door
+    info = client.get_flight_info(statement(counting(0.1, "mine")), headers(served))
+    with pytest.raises(fl.FlightUnauthorizedError, match="E_NOT_FOUND"):
+        client.do_get(info.endpoints[0].ticket, headers(served, "bob")).read_all()
+
+
+def test_a_prepared_statement_costs_nothing_until_it_runs(door, client):
+    served, _ = door
+    before = spent(served)
+    action = fl.Action(
+        "CreatePreparedStatement",
+        written("ActionCreatePreparedStatementRequest", [(1, counting(0.1, "later").encode())]),
+    )
+    (made,) = client.do_action(action, headers(served))
+    assert counting(0.1, "later").encode() in made.body.to_pybytes()
+    assert spent(served) == before
+    run = command("CommandPreparedStatementQuery", (1, counting(0.1, "later").encode()))
+    assert client.get_flight_info(run, headers(served)).total_records == 1
+    assert float(spent(served) - before) == 0.1
+
+
+def test_tables_and_the_server_are_described(door, client):
+    served, _ = door
+
+    def rows(name, *fields):
+        info = client.get_flight_info(command(name, *fields), headers(served))
+        table = client.do_get(info.endpoints[0].ticket, headers(served)).read_all()
+        assert table.schema == info.schema
+        return table.to_pylist()
+
+    assert rows("CommandGetCatalogs") == [{"catalog_name": "visits"}]
+    assert rows("CommandGetDbSchemas") == [{"catalog_name": "visits", "db_schema_name": "main"}]
+    assert [row["table_name"] for row in rows("CommandGetTables")] == ["visits", "sites"]
+    assert [row["table_name"] for row in rows("CommandGetTables", (3, b"si%"))] == ["sites"]
+    assert rows("CommandGetTables", (4, b"VIEW")) == []
+    assert rows("CommandGetTableTypes") == [{"table_type": "TABLE"}]
+    assert {row["value"] for row in rows("CommandGetSqlInfo")} >= {"shoal", True}
+
+
+def test_waiting_for_approval_is_unavailable(door, client):
+    served, _ = door
+    served.service.add_user(OPERATOR, "dora", ["analyst"])
+    served.service.allow(OPERATOR, Grant("visits", "dora", approve_above=0.01))
+    with pytest.raises(fl.FlightUnavailableError, match="approval"):
+        client.get_flight_info(statement(counting(0.2, "dear")), headers(served, "dora"))
+
+
+# ---- refusals ------------------------------------------------------------------------------------------------------
+
+
+def refusal(act):
+    with pytest.raises(fl.FlightError) as error:
+        act()
+    text = str(error.value)
+    assert text.startswith("E_")
+    assert not any(word in text for word in ("Traceback", "File ", ".py"))
+    return type(error.value), text.partition(":")[0]
+
+
+def put_nothing(client, descriptor, options):
+    writer, _ = client.do_put(descriptor, pa.schema([]), options)
+    writer.close()
+
+
+def test_every_refusal_is_one_error_of_ours(door, client):
+    served, _ = door
+    good, nobody = headers(served), fl.FlightCallOptions(timeout=30)
+    wrong = fl.FlightCallOptions(headers=[(b"authorization", b"Bearer shoal_x")], timeout=30)
+    run = statement(counting(0.1, "r"))
+    assert refusal(lambda: client.get_flight_info(run, nobody)) == (fl.FlightUnauthenticatedError, "E_AUTH")
+    assert refusal(lambda: client.get_flight_info(run, wrong)) == (fl.FlightUnauthenticatedError, "E_AUTH")
+    elsewhere = headers(served, database="nothing")
+    assert refusal(lambda: client.get_flight_info(run, elsewhere)) == (fl.FlightUnauthorizedError, "E_NOT_FOUND")
+    for act in (
+        lambda: client.get_flight_info(statement("SELECT ,"), good),
+        lambda: client.get_flight_info(fl.FlightDescriptor.for_path("x"), good),
+        lambda: client.do_get(fl.Ticket(b"\xff"), good),
+        lambda: list(client.list_flights(options=good)),
+        lambda: list(client.do_action(fl.Action("BeginTransaction", b""), good)),
+    ):
+        assert refusal(act)[0] is fl.FlightServerError
+    for act in (lambda: client.get_schema(run, good), lambda: put_nothing(client, run, good)):
+        text = said_by(act)
+        assert text.startswith("E_UNSUPPORTED")
+        assert "Traceback" not in text
+    assert len(list(client.list_actions(good))) == 2
+
+
+@given(st.binary(max_size=60))
+def test_any_other_bytes_are_not_a_message(data):
+    with suppress(shoal.ShoalError):
+        assert read_command(data).name in MESSAGES
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_unknown_doubled_and_cut_fields_are_refused(name):
+    whole = written(name, [(1, b"x")])
+    for wrong in (written(name, [(15, b"x")]), whole[:-1], whole + whole, written(name + "x", [])):
+        with pytest.raises(shoal.ShoalError):
+            read_command(wrong)
+    assert read_command(written(name, [])).said == {}
+
+
+def random_message(chance):
+    kind = chance.choice([*MESSAGES, "CommandStatementUpdate", ""])
+    data = bytearray(written(kind, [(chance.randrange(1, 7), chance.randbytes(chance.randrange(20)))]))
+    for _ in range(chance.randrange(4)):
+        data[chance.randrange(len(data))] = chance.randrange(256)
+    return bytes(data) if chance.random() < 0.8 else chance.randbytes(chance.randrange(80))
+
+
+def throw(client, options, chance):
+    """One random message at a random handler; only errors of ours come back."""
+    data = random_message(chance)
+    acts = (
+        lambda: client.get_flight_info(fl.FlightDescriptor.for_command(data), options),
+        lambda: client.get_schema(fl.FlightDescriptor.for_command(data), options),
+        lambda: client.do_get(fl.Ticket(data), options).read_all(),
+        lambda: list(client.do_action(fl.Action(chance.choice(["CreatePreparedStatement", "x"]), data), options)),
+    )
+    text = said_by(chance.choice(acts))
+    assert text == "" or (text.startswith("E_") and not text.startswith("E_INTERNAL")), data
+    assert "Traceback" not in text, data
+
+
+def said_by(act):
+    try:
+        act()
+    except Exception as error:  # noqa: BLE001 - whatever reaches a client
+        return str(error)
+    return ""
+
+
+def test_random_messages_get_errors_of_ours_and_charge_nothing(door, client):
+    served, _ = door
+    before = spent(served)
+    chance = random.Random(15)
+    for _ in range(MESSAGES_IN_CI):
+        throw(client, headers(served), chance)
+    assert spent(served) == before
+    served.service.check()
+
+
+# ---- a driver that other people wrote ------------------------------------------------------------------------------
+
+
+def test_adbc_gets_the_answer_of_http_twice_for_one_charge(door):
+    dbapi = pytest.importorskip(
+        "adbc_driver_flightsql.dbapi", reason="adbc-driver-flightsql is installed by ./run test --all"
+    )
+    served, url = door
+    options = {
+        "adbc.flight.sql.authorization_header": f"Bearer {served.token('ann')}",
+        "adbc.flight.sql.rpc.call_header.database": "visits",
+    }
+    sql, before = counting(0.1, "by_adbc"), spent(served)
+    with dbapi.connect(url.replace("grpc://", "grpc+tcp://"), db_kwargs=options, autocommit=True) as connection:
+        with connection.cursor() as cursor:
+            found = []
+            for _ in range(2):
+                cursor.execute(sql)
+                found.append(cursor.fetch_arrow_table().to_pylist())
+            with pytest.raises(Exception, match="E_") as error:
+                cursor.execute("SELECT ,")
+            assert "Traceback" not in str(error.value)
+        listed = connection.adbc_get_objects(depth="tables").read_all().to_pylist()
+    with served.client("ann") as http:
+        reply = http.post("/v1/datasets/visits/query", json={"sql": sql}).json()
+    assert found == [reply["rows"]] * 2
+    assert float(spent(served) - before) == 0.1
+    assert [each["catalog_name"] for each in listed] == ["visits"]
