@@ -37,6 +37,14 @@ def no_plans_remembered():
     pipeline._remembered.cache_clear()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """All tests that need Spark go to one process: a second one would start a second Java machine."""
+    for item in items:
+        if item.get_closest_marker("spark") is not None:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture
 def quickest():
     """`quickest(action, below)`: the least processor time of some tries, in seconds; the first below the limit is enough.

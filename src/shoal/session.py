@@ -12,7 +12,6 @@ from shoal.accounting.spending.asking import Request, Terms, kept_user
 from shoal.catalog import CARRIED_OWNER, Catalog, fold
 from shoal.errors import InternalError, ShoalError
 from shoal.explain import Explanation, explain_plan
-from shoal.policies.charging import uses_public_counts
 from shoal.result import PolicyResult, Result, Rows
 from shoal.rewrite.pipeline import plan_query
 from shoal.schema import frozen_schemas
@@ -20,8 +19,6 @@ from shoal.sql.binding.real_names import in_real_names
 from shoal.sql.grammar.catalog_questions import asked_of_catalog
 from shoal.sql.grammar.parameters import with_parameters
 from shoal.sql.parse import parse
-from shoal.sql.policy_clause.select import bind_policy_select
-from shoal.sql.policy_clause.statement import has_policy_clause
 from shoal.stack import on_its_own_stack, one_stack
 
 if TYPE_CHECKING:
@@ -311,7 +308,11 @@ class Session:
     def _under_policy(self, sql: str, epsilon: Fraction | None = None) -> tuple[PolicyPlan, bool] | None:
         """The plan of a SELECT WITH POLICY, and whether it is only to be explained; None for every other statement."""
         if not isinstance(sql, str) or "POLICY" not in sql.upper():
-            return None  # most queries are parsed once
+            return None  # most queries are parsed once, and need nothing of this
+        from shoal.policies.charging import uses_public_counts
+        from shoal.sql.policy_clause.select import bind_policy_select
+        from shoal.sql.policy_clause.statement import has_policy_clause
+
         statement = parse(sql)
         if not has_policy_clause(statement):
             return None

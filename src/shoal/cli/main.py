@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from copy import copy
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -124,7 +125,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     """Do what the words say: always leaves with an exit status, never with a traceback."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        status = app(words, prog_name="shoal", standalone_mode=False)
+        status = with_verb(words)(words, prog_name="shoal", standalone_mode=False)
     except ShoalError as error:
         status = refuse(error, words)
     except KeyboardInterrupt:
@@ -138,6 +139,18 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     except Exception as error:  # noqa: BLE001 - the last door: whatever else happened is a bug, and says no more
         status = report(error, words)
     sys.exit(leave(status if isinstance(status, int) else 0))
+
+
+def with_verb(words: Sequence[str]) -> typer.Typer:
+    """The program with the verb that is asked for alone, where it is one: describing eighty others takes a while."""
+    asked = words[0] if words else ""
+    verbs = [each for each in app.registered_commands if (each.name or getattr(each.callback, "__name__", "")) == asked]
+    folders = [each for each in app.registered_groups if each.typer_instance and each.typer_instance.info.name == asked]
+    if len(verbs) + len(folders) != 1:
+        return app
+    chosen = copy(app)
+    chosen.registered_commands, chosen.registered_groups = verbs, folders
+    return chosen
 
 
 def refuse(error: ShoalError, words: Sequence[str]) -> int:

@@ -13,6 +13,7 @@ import json
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -25,13 +26,13 @@ from shoal.plan.aggregates import Aggregate, NoisyMeasure
 from shoal.plan.expressions import Literal
 from shoal.plan.measures import Measure, Steps
 from shoal.plan.types import Kind, Type
-from shoal.policies.answers import PrefixNoise
 from shoal.release.cuts.widening import Widening
 from shoal.release.error_bars import NO_VALUES, CopiedAggregate, ErrorBars
-from shoal.release.policy_clause.intervals import CopiedSpread, OneDraw, QuantileSpread, Ratio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from shoal.release.policy_clause.intervals import CopiedSpread
 
 PROMISE_KEY = "shoal.promise"
 """The key of the schema's metadata under which tables and files carry what was promised."""
@@ -39,12 +40,6 @@ OWNER_LEVEL = "owner-level differential privacy"
 MAGIC = b"shoal answer 1\n"
 MEDIA_TYPE = "application/vnd.shoal.answer"
 _FIELDS = frozenset({"promise", "epsilon", "delta", "level", "private", "notes", "columns", "drawn", "spreads"})
-_CLASSES = {
-    **{kind.__name__: kind for union in (Aggregate, Measure) for kind in get_args(union)},
-    **{kind.__name__: kind for kind in (*get_args(Randomised), RankTarget, Shift, Bounds, Steps, Widening)},
-    **{kind.__name__: kind for kind in (CopiedSpread, OneDraw, Ratio, QuantileSpread, PrefixNoise)},
-}
-"""What may be in the bytes: public parameters of a release."""
 _LEFT_OUT = {"neighbours"}
 _FRACTION = re.compile(r"-?[0-9]{1,4000}(?:/[0-9]{1,4000})?")
 
@@ -120,7 +115,7 @@ def _data(value: Any) -> Any:
         return {"fraction": str(value)}
     if isinstance(value, tuple):
         return {"tuple": [_data(item) for item in value]}
-    if type(value).__name__ in _CLASSES and isinstance(value, _CLASSES[type(value).__name__]):
+    if isinstance(value, _classes().get(type(value).__name__, ())):
         fields = {f.name: _field(value, f.name) for f in dataclasses.fields(value) if f.name not in _LEFT_OUT}
         return {"class": type(value).__name__, "fields": fields}
     raise InternalError(f"{type(value).__name__} is not part of an answer")
@@ -230,6 +225,26 @@ def _read_taken(data: Any) -> NoisyMeasure:
     return NoisyMeasure(measure, noise, grid, bounds, steps, np.array(NO_VALUES))
 
 
+@cache
+def _classes() -> dict[str, Any]:
+    """What may be in the bytes: public parameters of a release."""
+    # what only answers under a policy have is loaded when one is read
+    from shoal.policies.answers import PrefixNoise
+    from shoal.release.policy_clause.intervals import CopiedSpread, OneDraw, QuantileSpread, Ratio
+
+    kinds = (
+        *get_args(Aggregate),
+        *get_args(Measure),
+        *get_args(Randomised),
+        RankTarget,
+        Shift,
+        Bounds,
+        Steps,
+        Widening,
+    )
+    return {kind.__name__: kind for kind in (*kinds, CopiedSpread, OneDraw, Ratio, QuantileSpread, PrefixNoise)}
+
+
 def _value(data: Any) -> Any:
     if data is None or isinstance(data, bool | int | float | str):
         return data
@@ -241,12 +256,14 @@ def _value(data: Any) -> Any:
         kind, precision, scale = data["type"]
         return Literal(None, Type(Kind(kind), precision, scale))
     _require(data.keys() == {"class", "fields"})
-    return _CLASSES[data["class"]](**{name: _value(found) for name, found in data["fields"].items()})
+    return _classes()[data["class"]](**{name: _value(found) for name, found in data["fields"].items()})
 
 
 def _read_spreads(data: Any, table: pa.Table) -> dict[int, CopiedSpread] | None:
     if data is None:
         return None
+    from shoal.release.policy_clause.intervals import CopiedSpread
+
     found = {int(i): _value(spread) for i, spread in data.items()}
     for index, spread in found.items():
         _require(isinstance(spread, CopiedSpread) and 0 <= index < table.num_columns)

@@ -125,6 +125,16 @@ def test_days_and_times_outside_the_calendar_are_scanned_as_missing(stored, kept
             assert seen == [(expected,)] * len(values)
 
 
+@pytest.mark.parametrize("to", [DATE, TIMESTAMP])
+def test_texts_outside_the_calendar_are_cast_to_missing(to):
+    form = functions.cast_form(exp.column("c"), TEXT, to).sql("duckdb", normalize_functions=False)
+    lost = ["infinity", "-infinity", "0001-12-31 (BC)", "10000-01-01", "290000-01-01"]
+    listed = ", ".join(f"('{value}')" for value in (*lost, "2024-02-29"))
+    with duckdb.connect() as con:
+        seen = con.sql(f"SELECT c FROM (VALUES {listed}) AS t(c) WHERE ({form}) IS NOT NULL").fetchall()
+    assert seen == [("2024-02-29",)]
+
+
 def test_a_declared_collation_makes_no_texts_equal():
     with duckdb.connect() as con:
         con.execute("CREATE TABLE t (c VARCHAR COLLATE NOCASE)")
