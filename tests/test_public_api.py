@@ -48,12 +48,14 @@ def test_the_version_is_the_installed_one():
 def test_the_public_list_is_this_one():
     assert sorted(shoal.__all__) == [
         "Catalog",
+        "Collection",
         "Explanation",
         "InternalError",
         "Result",
         "Session",
         "ShoalError",
         "__version__",
+        "aggregates",
         "anonymity",
         "audit",
         "connect",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from shoal import anonymity, audit, definitions, guarantees, knowledge, local, policy, risk, tuning
     from shoal.accounting.claims.meaning import meaning
     from shoal.catalog import Catalog
+    from shoal.collections import aggregates
+    from shoal.collections.collection import Collection
     from shoal.errors import InternalError, ShoalError
     from shoal.explain import Explanation
     from shoal.result import Result
@@ -26,6 +28,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Catalog": "shoal.catalog",
+    "Collection": "shoal.collections.collection",
     "Explanation": "shoal.explain",
     "InternalError": "shoal.errors",
     "Result": "shoal.result",
@@ -34,16 +37,19 @@ _HOMES = {
     "connect": "shoal.session",
     "meaning": "shoal.accounting.claims.meaning",
 }
+_MODULES_ELSEWHERE = {"aggregates": "shoal.collections.aggregates"}
 _MODULES = ("anonymity", "audit", "definitions", "guarantees", "knowledge", "local", "policy", "risk", "tuning")
 
 __all__ = [
     "Catalog",
+    "Collection",
     "Explanation",
     "InternalError",
     "Result",
     "Session",
     "ShoalError",
     "__version__",
+    "aggregates",
     "anonymity",
     "audit",
     "connect",
@@ -63,6 +69,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_HOMES[name]), name)
     if name in _MODULES:
         return import_module(f"shoal.{name}")
+    if name in _MODULES_ELSEWHERE:
+        return import_module(_MODULES_ELSEWHERE[name])
     raise AttributeError(f"module 'shoal' has no attribute {name!r}")
 
 

@@ -250,6 +250,15 @@ def written(option: str, value: str) -> str:
     return f"{option} {value}" if option.startswith("--") else f"{option} = {value}"
 
 
+def exact_number(value: object, *, option: str, code: str = "E_OPTION_INVALID") -> Fraction:
+    """Any number, exactly; what it may be is checked where it is used.
+
+    >>> exact_number(0.1, option="a bound")
+    Fraction(1, 10)
+    """
+    return _number(value, option, code, "Write a plain number, without quotes.")
+
+
 def _number(value: object, option: str, code: str, hint: str) -> Fraction:
     """The exact rational behind a number; anything else is refused in words that name the option."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):

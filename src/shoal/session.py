@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from shoal import params
-from shoal.accounting.spending.asking import Request, Terms, kept_user
+from shoal.accounting.spending.asking import NO_TERMS, Request, Terms, kept_user
 from shoal.catalog import CARRIED_OWNER, Catalog, fold
 from shoal.errors import InternalError, ShoalError
 from shoal.explain import Explanation, explain_plan
 from shoal.result import PolicyResult, Result, Rows
 from shoal.rewrite.pipeline import plan_query
 from shoal.schema import frozen_schemas
+from shoal.sql.binding.context import Context
 from shoal.sql.binding.real_names import in_real_names
+from shoal.sql.binding.statement import Binder, Given
 from shoal.sql.grammar.catalog_questions import asked_of_catalog
 from shoal.sql.grammar.parameters import with_parameters
 from shoal.sql.parse import parse
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from shoal.accounting.ledger import Ledger
+    from shoal.collections.collection import Collection
     from shoal.engines.base import Engine
     from shoal.engines.deadline import Deadline
     from shoal.plan.policy_select import PolicySelect
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
     Params = Sequence[Any] | Mapping[str, Any]
 
+LONGEST_CALL = 3600
 __all__ = ["Explanation", "Result", "Rows", "Session", "connect"]
 
 
@@ -175,8 +179,6 @@ class Session:
             return self._query_under(sql, terms, composition, None if epsilon is None else _checked_epsilon(epsilon))
 
     def _query_under(self, sql: str, terms: Terms, composition: str, asked: Fraction | None) -> Result | Rows:
-        from shoal.release.execute import execute
-
         under_policy = self._under_policy(sql)
         if under_policy is not None and asked is not None:
             raise ShoalError(
@@ -187,10 +189,7 @@ class Session:
         plan, explain = self._planned(sql, asked, composition)
         if explain:
             return self._explained(plan)
-        self._require_ceiling(plan)
-        self._require_floor(plan)
-        seconds = float(self._catalog.defaults.max_seconds_per_query)
-        return Result(execute(plan, self._engine, self._ledger, self._user, seconds=seconds, terms=terms))
+        return self.run(plan, terms)
 
     def _from_catalog(self, word: str, name: str | None) -> Rows:
         """SHOW TABLES, DESCRIBE name."""
@@ -284,14 +283,18 @@ class Session:
         return float(max(found, self._floor or found))
 
     def _planned(
-        self, sql: str, epsilon: Fraction | None = None, composition: str = "basic"
+        self,
+        sql: str,
+        epsilon: Fraction | None = None,
+        composition: str = "basic",
+        given: Given = lambda _: {},
     ) -> tuple[StatementPlan, bool]:
         if not isinstance(composition, str) or composition not in {"basic", "pld"}:
             raise ShoalError("E_USAGE", "composition must be 'basic' or 'pld'.")
         statement = parse(sql)
         try:
             plan = on_its_own_stack(
-                lambda: plan_query(statement, self._catalog, self._schemas, self._facts, epsilon, composition)
+                lambda: plan_query(statement, self._catalog, self._schemas, self._facts, epsilon, composition, given)
             )
             if epsilon is None:
                 self._require_floor(plan)
@@ -302,6 +305,44 @@ class Session:
                 "E_LIMITS", "The query nests too deeply.", hint="Name the inner parts with WITH."
             ) from None
         return plan, statement.explain
+
+    # ---- collections ---------------------------------------------------------------------------------------------
+
+    def collection(self, table: str, *, function_timeout: float = 10.0) -> Collection:
+        """The records of a private table, for Python functions; one call of a function may take `function_timeout` seconds.
+
+        The functions are code of whoever runs the session: never offer collections to analysts who are not trusted.
+        """
+        from shoal.collections.collection import Collection
+        from shoal.collections.recipes import Stored
+
+        if not isinstance(table, str):
+            raise ShoalError("E_USAGE", "A collection is named by a table of the catalog.")
+        seconds = float(params.exact_number(function_timeout, option="function_timeout"))
+        if not 0 < seconds <= LONGEST_CALL:
+            raise ShoalError("E_USAGE", f"function_timeout is a number of seconds, {LONGEST_CALL} at most.")
+        return Collection(self, Stored(table), seconds)
+
+    def binder(self) -> Binder:
+        """What turns names into a plan; for collections."""
+        return Binder(Context(self._catalog, self._schemas, facts=self._facts))
+
+    def plan_given(self, sql: str, given: Given) -> StatementPlan:
+        """The verified plan of a statement that names relations of its own. Reads no data."""
+        return self._planned(sql, given=given)[0]
+
+    def run(self, plan: StatementPlan, terms: Terms = NO_TERMS) -> Result:
+        """The answer of a plan, charged."""
+        from shoal.release.execute import execute
+
+        self._require_ceiling(plan)
+        self._require_floor(plan)
+        seconds = float(self._catalog.defaults.max_seconds_per_query)
+        return Result(execute(plan, self._engine, self._ledger, self._user, seconds=seconds, terms=terms))
+
+    def explained(self, plan: StatementPlan) -> Explanation:
+        """A plan in words and numbers."""
+        return explain_plan(plan, self._ledger, self.warnings)
 
     # ---- under a policy ------------------------------------------------------------------------------------------
 

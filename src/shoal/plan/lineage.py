@@ -21,6 +21,8 @@ def lineage(node: Node) -> frozenset[str]:
             return copies(node.items, lineage(node.input))
         case nodes.Aggregate():
             return copies(node.keys, lineage(node.input))
+        case nodes.PythonRows():
+            return copies(node.carried, lineage(node.input))
         case nodes.Join():
             return lineage(node.left) | (frozenset() if node.kind in {"semi", "anti"} else lineage(node.right))
         case nodes.SetOperation():

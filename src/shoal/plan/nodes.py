@@ -213,13 +213,70 @@ class Sort:
         return self.input.fields
 
 
-Node = Scan | StoredRows | Values | Filter | Project | Join | Aggregate | Distinct | SetOperation | Sort
+@dataclass(frozen=True, slots=True)
+class PythonStep:
+    """A function of a record, or of one owner's records, as it travels to the process that calls it.
+
+    `function` is the pickled function, `digest` names its content, `label` is what people call it. At most `most` records come out
+    of one call; of an owner with more than `max_rows` records the others are left out before the call.
+    """
+
+    kind: str
+    function: bytes
+    digest: str
+    label: str
+    most: int = 1
+    max_rows: int = 0
+    seconds: float = 10.0
+    """How long one call may take."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in {"filter", "map", "flat_map", "per_owner"} or self.most < 1:
+            raise InternalError("unknown step")
+        if (self.max_rows > 0) != (self.kind == "per_owner"):
+            raise InternalError("only functions of an owner's records have a limit of records")
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.label} {self.digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class PythonRows:
+    """What a Python function makes of private records: `made` fields, and those that carry the owner past it.
+
+    The function sees `arguments` by name, never the owner. A record that comes out belongs to the owner of what went in.
+    """
+
+    input: Node
+    step: PythonStep
+    arguments: tuple[tuple[str, Expression], ...]
+    made: tuple[Field, ...]
+    carried: tuple[tuple[Field, Expression], ...] = ()
+    owner: str | None = None
+    position: Position = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        _require_declared(self.carried)
+        if len({name for name, _ in self.arguments}) != len(self.arguments):
+            raise InternalError("two fields of a record have one name")
+        if self.step.kind == "filter":
+            if len(self.made) != len(self.arguments):
+                raise InternalError("a filter changes its records")
+            _require_declared(tuple(zip(self.made, (value for _, value in self.arguments), strict=True)))
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """What is made, then what carries the owner."""
+        return self.made + tuple(f for f, _ in self.carried)
+
+
+Node = Scan | StoredRows | Values | Filter | Project | Join | Aggregate | Distinct | SetOperation | Sort | PythonRows
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
     """The relations directly below a node (not those inside expressions)."""
     match node:
-        case Filter() | Project() | Aggregate() | Distinct() | Sort():
+        case Filter() | Project() | Aggregate() | Distinct() | Sort() | PythonRows():
             return (node.input,)
         case Join() | SetOperation():
             return (node.left, node.right)

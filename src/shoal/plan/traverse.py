@@ -38,6 +38,8 @@ def expressions_of(node: Node) -> list[Expression]:
             return [value for _, value in node.keys] + arguments + filters
         case nodes.Sort():
             return [o.value for o in node.order]
+        case nodes.PythonRows():
+            return [value for _, value in (*node.arguments, *node.carried)]
         case _:
             return []
 
@@ -122,7 +124,7 @@ def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
         case nodes.Sort():
             order = tuple(replace(o, value=expression(o.value)) for o in node.order)
             return replace(node, input=change(node.input), order=order)
-        case nodes.Distinct():
+        case nodes.Distinct() | nodes.PythonRows():
             return replace(node, input=change(node.input))
         case _:
             return node

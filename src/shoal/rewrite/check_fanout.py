@@ -150,6 +150,9 @@ class _Extents:
             case nodes.SetOperation():
                 sides = self.of(node.left), self.of(node.right)
                 return Extent(sum(s.rows for s in sides), private_tables=max(s.private_tables for s in sides))
+            case nodes.PythonRows():
+                below = self.of(node.input)
+                return Extent(below.rows * node.step.most, private_tables=below.private_tables)
             case nodes.Sort():
                 below = self.of(node.input)
                 return replace(below, rows=below.rows if node.limit is None else min(below.rows, node.limit))

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 MAX_OWNED_RELATIONS = 4
 NO_REFERENCES = References()
+FAILED_FUNCTIONS = (
+    "Python functions run over private records. Where one raises an exception, its record (or its owner, with per_owner) is "
+    "left out, and nothing says so; try_on shows what a function does with records of your own."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +76,7 @@ def check_ownership(select: PrivateSelect, references: References = NO_REFERENCE
             hint="Aggregate per owner in a subquery first, or ask the custodian for a view.",
             position=select.position,
         )
-    for node in nodes.walk(select.input):
-        _refuse_forged(node)
-    for node in nodes.walk(select.input):
-        _refuse_cross_owner(node)
+    refuse_mixed_owners(select.input)
     for value in read_values(select):
         _refuse_cross_windows(value, lineage(select.input))
     ownership = Ownership(references)
@@ -90,6 +91,14 @@ def check_ownership(select: PrivateSelect, references: References = NO_REFERENCE
         aggregates=tuple(_counting_owners(c, owned) for c in select.aggregates),
         notes=(*select.notes, *dict.fromkeys(ownership.notes)),
     )
+
+
+def refuse_mixed_owners(relation: Node) -> None:
+    """E_UID_FORGED and E_CROSS_USER wherever their reason stands below a relation."""
+    for node in nodes.walk(relation):
+        _refuse_forged(node)
+    for node in nodes.walk(relation):
+        _refuse_cross_owner(node)
 
 
 def _counting_owners(call: AggregateCall, owned: Owned) -> AggregateCall:
@@ -231,6 +240,8 @@ class Ownership:
                 return self._set_operation(node)
             case nodes.Sort():
                 return self.own(node.input, ())
+            case nodes.PythonRows():
+                return self._python_rows(node)
         raise _lost(node.position, "This relation cannot hold private rows.")
 
     def _must(self, node: Node, given: tuple[Expression, ...] = ()) -> Owned:
@@ -268,6 +279,21 @@ class Ownership:
             nullable=nullable,
             sides=None,
         )
+
+    def _python_rows(self, node: nodes.PythonRows) -> Owned:
+        """The owner passes by the function, which never sees it."""
+        below = self._must(node.input)
+        shown = next((name for name, value in node.arguments if below.holds_owner_or_null(value)), None)
+        if shown is not None:
+            raise _lost(node.position, f"The function would see the owner as {shown!r}.", "Leave the owner out.")
+        self.notes.append(FAILED_FUNCTIONS)
+        carried = tuple((f, value) for f, value in node.carried if below.holds_owner(value))
+        if not carried:
+            hidden = Field("", f"h{next(self._fresh)}", _owner_type(below))
+            carried = ((hidden, Column(_owner(below), hidden.type)),)
+        symbols = frozenset(f.symbol for f, _ in carried)
+        owned = replace(node, input=below.node, carried=carried, owner=carried[0][0].symbol)
+        return replace(below, node=owned, equal=symbols, nullable=frozenset(), sides=None)
 
     def _aggregate(self, node: nodes.Aggregate) -> Owned:
         below = self._must(node.input)

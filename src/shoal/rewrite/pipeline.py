@@ -29,7 +29,7 @@ from shoal.rewrite.select_groups import delta_of, select_groups
 from shoal.rewrite.verify.statement import verify
 from shoal.sql.binding.clauses.conditions import has_one_row
 from shoal.sql.binding.context import Context
-from shoal.sql.binding.statement import BoundStatement, bind_in, no_clause
+from shoal.sql.binding.statement import BoundStatement, Given, bind_in, no_clause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,13 +53,15 @@ def plan_query(
     facts: PublicFacts,
     epsilon: Fraction | None = None,
     composition: str = "basic",
+    given: Given = lambda _: {},
 ) -> StatementPlan:
     """The verified plan of a statement; reads no data, spends nothing. `epsilon` asks what another ε would give.
 
-    `composition` is "basic", or "pld" for numerical composition inside each private SELECT (extra: accounting).
+    `composition` is "basic", or "pld" for numerical composition inside each private SELECT (extra: accounting). `given` are
+    relations that the statement may name.
     """
     context = Context(catalog, schemas, epsilon=epsilon, facts=facts)
-    bound = bind_in(context, statement)
+    bound = bind_in(context, statement, given)
     check_limits(bound)
     owned = [check_ownership(select, context.references) for select in bound.selects]
     check_windows(bound)

@@ -15,7 +15,9 @@ Verdicts come in a fixed order: size, kind of statement, number of statements, l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+from sqlglot import exp
 
 from shoal.errors import ShoalError
 from shoal.sql.grammar.constants import Constant, ConstantKind, constant, position_of
@@ -31,9 +33,6 @@ from shoal.sql.grammar.syntax import (
 )
 from shoal.sql.grammar.tokens import MAX_TREE_DEPTH, Kind, Source, check_size, first_word, refuse, tokenize, too_tall
 from shoal.stack import on_its_own_stack
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 __all__ = [
     "Constant",
@@ -73,6 +72,11 @@ def parse(sql: str) -> Statement:
         raise error.located(sql) from None
     except RecursionError:
         raise ShoalError("E_LIMITS", "The query nests too deeply.", hint="Name the inner parts with WITH.") from None
+
+
+def has_privacy_clause(statement: Statement) -> bool:
+    """Whether any SELECT of a statement is private by a clause of its own."""
+    return any(privacy_clause(select) is not None for select in statement.tree.find_all(exp.Select))
 
 
 def source_text(node: exp.Expr, sql: str) -> str:

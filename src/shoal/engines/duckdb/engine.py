@@ -27,6 +27,8 @@ from shoal.engines.duckdb.views import Stored, definitions, refuse_fragile
 from shoal.engines.group_keys import match_groups, roomy
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.rows import makes_long_texts, rows_statement
+from shoal.engines.python_rows.stages import has_python, staged, stages_of, statement
+from shoal.engines.python_rows.tables import PythonTables
 from shoal.engines.statements.bound_owners import BoundOwners, N
 from shoal.engines.statements.carried_owners import named_rows, through_reference
 from shoal.engines.statements.crowded_owners import (
@@ -41,7 +43,7 @@ from shoal.engines.statements.relations import Compiler, aliased, call, column, 
 from shoal.engines.statements.sum_owners import BIN, LEAF, OWNERS, Statements, Summing
 from shoal.errors import ShoalError
 from shoal.plan.measures import DistinctValues
-from shoal.plan.totals import ExactTotals, LeafCounts
+from shoal.plan.totals import ExactTotals, LeafCounts, SamplingKey
 from shoal.plan.types import Kind
 from shoal.sql import functions
 from shoal.sql.functions import type_of
@@ -56,9 +58,10 @@ if TYPE_CHECKING:
     from shoal.engines.base import Asked
     from shoal.engines.deadline import Deadline
     from shoal.engines.duckdb.sound_files import Stamp
+    from shoal.engines.python_rows.stages import Stage
     from shoal.plan.nodes import Node
     from shoal.plan.releases import StatementPlan
-    from shoal.plan.totals import SamplingKey, TotalsQuery
+    from shoal.plan.totals import TotalsQuery
     from shoal.plan.types import Type
 
 CTRL_C = re.compile(
@@ -69,6 +72,8 @@ a row in it. A deadline's interrupt is another kind of error."""
 BATCH_ROWS = 1 << 17
 BATCH_ROWS_OF_LONG_TEXTS = 1 << 11
 UNITS = {"KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
+NO_KEY = SamplingKey((0,))
+"""For instruments that look at all rows."""
 ROOM_SHARE = 4
 """Rows may fill a quarter of the engine's memory limit; sorting them needs about as much again."""
 
@@ -90,7 +95,9 @@ class DuckDBEngine:
         ours: bool,
         frames: Mapping[str, pa.Table] | None = None,
         files: Mapping[Path, Stamp] | None = None,
+        python: PythonTables | None = None,
     ) -> None:
+        self._python = python or PythonTables()
         self._handed = connection
         self._connection = connection.cursor()
         self._frames = dict(frames or {})
@@ -138,16 +145,23 @@ class DuckDBEngine:
         refuse_changed(self._files)
         taken = copy(self)
         taken._deadline = deadline  # noqa: SLF001 - a copy of ourselves
+        taken._python = PythonTables(deadline=deadline)  # noqa: SLF001 - same
+        with closing(taken._python), self._snapshot(taken, deadline):  # noqa: SLF001 - same
+            yield taken
+
+    @contextmanager
+    def _snapshot(self, taken: DuckDBEngine, deadline: Deadline) -> Iterator[None]:
+        """A copy of ourselves gets a connection."""
         if self._shares_connection:
             with self._lock, deadline.stops(self._connection.interrupt):
-                taken._table(select([exp.Literal.number(1)]))  # noqa: SLF001 - fails while a result of the connection is unread
-                taken._refuse_redefined()  # noqa: SLF001 - same
-                yield taken
+                taken._table(select([exp.Literal.number(1)]))
+                taken._refuse_redefined()
+                yield
             return
         with self._opened() as cursor, deadline.stops(cursor.interrupt):
-            taken._connection, taken._lock = cursor, threading.RLock()  # noqa: SLF001 - same
-            taken._refuse_redefined()  # noqa: SLF001 - same
-            yield taken
+            taken._connection, taken._lock = cursor, threading.RLock()
+            taken._refuse_redefined()
+            yield
 
     def _refuse_redefined(self) -> None:
         """E_SOURCE when a table, a view or a setting of a connection that was handed in is not what the session opened."""
@@ -303,13 +317,17 @@ class DuckDBEngine:
 
     def close(self) -> None:
         """Closes what is ours; a connection that was handed in stays open."""
+        self._python.close()
         if not self._shares_connection:
             self._connection.close()
         if self._ours:
             self._handed.close()
 
     def fetch(self, node: Node) -> pa.Table:
-        """The rows of a public relation."""
+        """The rows of a public relation; for instruments that look at raw data, of a private one."""
+        if has_python(node):
+            engine, (node,) = self._with_python([node], NO_KEY)
+            return engine.fetch(node)
         return self._table(on_its_own_stack(lambda: Compiler(self._sources).relation(node)))
 
     def combinations(self, table: str, columns: list[str]) -> Generator[pa.RecordBatch]:
@@ -329,9 +347,13 @@ class DuckDBEngine:
     def prepare(self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked]) -> None:
         """Every statement of a plan, written and read over an empty copy of the schema."""
         self._reading.check(plan, asked_of, self._schemas, lambda tree: render(tree, qualify_operators=not self._ours))
+        self._python.start(stages_of(plan))
 
     def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """The exact integers of a contribution query: in memory where rows fit and can be handled, else by SQL."""
+        if has_python(query.input):
+            engine, (relation,) = self._with_python([query.input], key)
+            return engine.totals(replace(query, input=relation), key)
         query = self._without_crowded_owners(query)
         with suppress(*memory.NEEDS_SQL):
             return self.measure_in_memory(query, key)
@@ -339,15 +361,34 @@ class DuckDBEngine:
 
     def _without_crowded_owners(self, query: TotalsQuery) -> TotalsQuery:
         """The query without owners whose rows would become too many in joins of private tables; usually there are none."""
-        products = [found for found in products_of(query.input) if self._most_joined(found) > MAX_JOINED_ROWS]
+        relation = self._without_crowded(query.input)
+        return query if relation is query.input else replace(query, input=relation)
+
+    def _without_crowded(self, relation: Node) -> Node:
+        products = [found for found in products_of(relation) if self._most_joined(found) > MAX_JOINED_ROWS]
         crowded: set[object] = set()
         for found in products:
             statement = on_its_own_stack(partial(crowded_statement, found, MAX_JOINED_ROWS, self._sources))
             crowded.update(self._table(statement).column("o").to_pylist())
         if not crowded:
-            return query
-        scans = {scan for found in products for scan in found}
-        return replace(query, input=without_owners(query.input, crowded, scans))
+            return relation
+        return without_owners(relation, crowded, {scan for found in products for scan in found})
+
+    def _with_python(self, roots: list[Node], key: SamplingKey) -> tuple[DuckDBEngine, list[Node]]:
+        """An engine that holds what functions make, and relations that read it there."""
+        found, stages = staged(roots)
+        taken = copy(self)
+        taken._sources, taken._most_owned = dict(self._sources), {}  # noqa: SLF001 - same
+        for stage in stages:
+            rows = self._python.filled(stage, key, partial(taken._rows_for, stage))  # noqa: SLF001 - a copy of ourselves
+            held = self._python.held(rows, self._connection)
+            there = exp.Table(this=name(held), db=name("main"), catalog=name("temp"))
+            taken._sources[stage.table] = there  # noqa: SLF001 - same
+        return taken, found
+
+    def _rows_for(self, stage: Stage) -> Generator[pa.RecordBatch]:
+        relation = self._without_crowded(stage.input)
+        return self._batches(on_its_own_stack(lambda: statement(stage, relation, self._sources)), BATCH_ROWS)
 
     def _most_joined(self, found: Product) -> int:
         """At most this many rows of one owner come out of a product of tables; counts of data that cannot change are kept."""
@@ -364,6 +405,9 @@ class DuckDBEngine:
     def kept_values(self, query: TotalsQuery, key: SamplingKey) -> dict[int, pa.Table]:
         """For every COUNT(DISTINCT x), by its number: keys and the different values that owners keep there."""
         counted = [i for i, task in enumerate(query.tasks) if isinstance(task.measure, DistinctValues)]
+        if counted and has_python(query.input):
+            engine, (relation,) = self._with_python([query.input], key)
+            return engine.kept_values(replace(query, input=relation), key)
         query = self._without_crowded_owners(query) if counted else query
         return {
             index: self._table(on_its_own_stack(partial(self._kept_values, query, key, index))) for index in counted

@@ -17,6 +17,7 @@ from sqlglot import exp
 from shoal.engines.duckdb.reading import Named, Reader, surprise
 from shoal.engines.duckdb.remembered import Remembered
 from shoal.engines.memory.rows import arguments_of, rows_statement
+from shoal.engines.python_rows.stages import rows_seen, staged_queries, statement
 from shoal.engines.statements.bound_owners import BoundOwners
 from shoal.engines.statements.crowded_owners import (
     MAX_JOINED_ROWS,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from shoal.engines.base import Asked
+    from shoal.engines.python_rows.stages import Stage
     from shoal.plan.expressions import Expression
     from shoal.plan.measures import Measure
     from shoal.plan.nodes import Node
@@ -79,6 +81,12 @@ class Reading:
         tables: dict[str, exp.Expr] = {
             table: exp.Table(this=name(table), db=name("main"), catalog=name("temp")) for table in schemas
         }
+        queries, stages = staged_queries(asked.totals)
+        asked = replace(asked, totals=queries)
+        for stage in stages:
+            tables[stage.table] = stage.nothing
+            for read, types in rows_for(stage, tables):
+                _check_types(reader.check(render(read)), types)
         for query in asked.totals:
             _check_numbers(query)
             self._check_shape(shape_of(query), reader, render)
@@ -112,7 +120,7 @@ def rows_of(asked: Asked, tables: Mapping[str, exp.Expr]) -> list[tuple[exp.Quer
             types += [argument.type, DOUBLE] if argument.type.kind is Kind.DECIMAL else [argument.type]
         for read in (query, *_without_crowded(query)):
             found[read.input, read.keys, arguments_of(read)] = rows_statement(read, tables), types
-        found |= {asked: (statement, None) for asked, statement in _counting(query, tables)}
+        found |= {asked: (counting, None) for asked, counting in _counting(query.input, tables)}
         if query.public_groups is not None:
             groups = BoundOwners(query, PLACEHOLDER_KEY, tables).groups()
             found[query.public_groups, query.keys] = groups, None
@@ -121,15 +129,28 @@ def rows_of(asked: Asked, tables: Mapping[str, exp.Expr]) -> list[tuple[exp.Quer
     return list(found.values())
 
 
+def rows_for(stage: Stage, tables: Mapping[str, exp.Expr]) -> list[tuple[exp.Query, list[Type] | None]]:
+    """What is read for the first function of a stage."""
+    types = [stage.owner.type, *(value.type for _, value in stage.steps[0].arguments)]
+    relations = (stage.input, *_uncrowded(stage.input))
+    seen: list[tuple[exp.Query, list[Type] | None]] = [(rows_seen(stage, each, tables), types) for each in relations]
+    ordered = [statement(stage, each, tables) for each in relations]
+    return [*seen, *((each, None) for each in (*ordered, *(c for _, c in _counting(stage.input, tables))))]
+
+
 def _without_crowded(query: TotalsQuery) -> list[TotalsQuery]:
+    return [replace(query, input=relation) for relation in _uncrowded(query.input)]
+
+
+def _uncrowded(relation: Node) -> list[Node]:
     """The same without an owner who has too many rows in joins of private tables; who that is, only the data says."""
-    scans = {scan for found in products_of(query.input) for scan in found}
-    return [replace(query, input=without_owners(query.input, (None,), scans))] if scans else []
+    scans = {scan for found in products_of(relation) for scan in found}
+    return [without_owners(relation, (None,), scans)] if scans else []
 
 
-def _counting(query: TotalsQuery, tables: Mapping[str, exp.Expr]) -> list[tuple[object, exp.Query]]:
+def _counting(relation: Node, tables: Mapping[str, exp.Expr]) -> list[tuple[object, exp.Query]]:
     """What is asked to find such owners."""
-    products = products_of(query.input)
+    products = products_of(relation)
     most = [(("most", scan), most_rows_statement(scan, tables)) for scan in {s for found in products for s in found}]
     return [*most, *((found, crowded_statement(found, MAX_JOINED_ROWS, tables)) for found in products)]
 

@@ -51,6 +51,8 @@ def pruned(node: Node, read: Iterable[str]) -> Node:
             return replace(node, input=whole(node.input))
         case nodes.SetOperation():
             return replace(node, left=whole(node.left), right=whole(node.right))
+        case nodes.PythonRows():
+            return replace(node, input=_below(node, node.input, frozenset()))
         case _:
             return node
 

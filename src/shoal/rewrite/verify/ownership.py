@@ -96,7 +96,7 @@ class Ownership:
                 below = self._join(node, given)
             case nodes.SetOperation():
                 return self._set_operation(node)
-            case nodes.Project() | nodes.Aggregate() | nodes.Distinct() | nodes.Sort():
+            case nodes.Project() | nodes.Aggregate() | nodes.Distinct() | nodes.Sort() | nodes.PythonRows():
                 below = self.of(node.input)
             case _:
                 raise InternalError("a relation of an unknown kind")
@@ -173,7 +173,16 @@ def _above(node: Node, below: Owned) -> Owned:
             keys = below.projected(node.keys)
             require(bool(keys.certain), "rows of several owners are aggregated")
             return keys
+        case nodes.PythonRows():
+            return _past_function(node, below)
     return below
+
+
+def _past_function(node: nodes.PythonRows, below: Owned) -> Owned:
+    """A function sees no owner, and makes none: what carries the owner is copied past it, and nothing else is."""
+    require(not any(below.may_hold(value) for _, value in node.arguments), "a function sees the owner")
+    require(all(below.holds(value) for _, value in node.carried), "a function is passed by what is not the owner")
+    return below.projected(node.carried)
 
 
 def _joined(kind: str, left: Owned, right: Owned) -> Owned:

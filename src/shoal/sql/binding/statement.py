@@ -6,6 +6,7 @@ Ownership is not judged here (`rewrite/check_ownership` does), only which SELECT
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,13 +44,15 @@ from shoal.sql.binding.written_out import groupings_of, written_out
 from shoal.sql.parse import Statement, position_of, privacy_clause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from shoal.plan.nodes import Node
     from shoal.plan.releases import PrivateSelect
 
 MAX_COLUMNS = 1000
 _UNKNOWN_NAMES = frozenset({"E_UNKNOWN_TABLE", "E_UNKNOWN_COLUMN"})
+
+
+Given = Callable[["Binder"], dict[str, CommonTable]]
+"""Relations that a statement may name besides the tables of the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +64,11 @@ class BoundStatement:
     output: tuple[str, ...]
 
 
-def bind_in(context: Context, statement: Statement) -> BoundStatement:
-    """The same in a given context, which keeps errors that ownership must precede."""
+def bind_in(context: Context, statement: Statement, given: Given = lambda _: {}) -> BoundStatement:
+    """The same in a given context, which keeps errors that ownership must precede; `given` names relations as WITH does."""
     context.is_plain = all(privacy_clause(select) is None for select in statement.tree.find_all(exp.Select))
-    root = Binder(context).query(statement.tree, {}, None, top=True)
+    binder = Binder(context)
+    root = binder.query(statement.tree, given(binder), None, top=True)
     return BoundStatement(root, tuple(context.selects), tuple(f.name for f in root.fields))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import shoal
+from shoal import aggregates as agg
 
 if TYPE_CHECKING:
     from shoal.plan.releases import StatementPlan
@@ -85,11 +86,24 @@ SQL = {
     "plain": "SELECT region, COUNT(*), AVG(age) FROM customers GROUP BY region",
 }
 COMPOSITION = {"numerical": "pld"}
+COLLECTION = "collection"
+
+
+def planned_collection(session: shoal.Session) -> StatementPlan:
+    """A filter, SQL that forgets to name the owner, and a function of all records of an owner."""
+    kept = session.collection("visits").filter(lambda v: v.items > 1)
+    several = kept.select("site", "items").per_owner(lambda records: [{"place": records[0].site}], {"place": "text"})
+    return several.group_by("place", max_groups_per_owner=2).planned(n=agg.count(upper=4), epsilon=1, delta=1e-6)
 
 
 def finished_plans(tables, names) -> tuple[dict[str, StatementPlan], shoal.Catalog]:
     """Some statements, planned, and the catalog that they were planned with."""
     catalog = shoal.Catalog.from_dict(CATALOG)
     with shoal.connect(tables, catalog=catalog) as session:
-        plans = {name: session.plan(SQL[name], composition=COMPOSITION.get(name, "basic")) for name in names}
+        plans = {
+            name: planned_collection(session)
+            if name == COLLECTION
+            else session.plan(SQL[name], composition=COMPOSITION.get(name, "basic"))
+            for name in names
+        }
     return plans, catalog

@@ -131,6 +131,25 @@ def raw_column(old: tuple[Any, ...], holder: Any, plan: StatementPlan) -> Any:
     return (*old, (nodes.Field("raw", "raw", raw.type), Column(raw.symbol, raw.type)))
 
 
+def shown_owner(old: tuple[Any, ...], holder: Any, _plan: Any) -> Any:
+    """A function that sees whose its records are."""
+    owner = nodes.field_of(holder.input, holder.input.owner)
+    return (*old, ("whose", Column(owner.symbol, owner.type)))
+
+
+def as_the_owner(old: tuple[Any, ...], holder: Any, _plan: Any) -> Any:
+    """What a function makes, under the name of the owner."""
+    return (*old, nodes.Field("made", holder.owner, INTEGER))
+
+
+def carried_past(old: tuple[Any, ...], holder: Any, _plan: Any) -> Any:
+    """Something else than the owner, past a function and in its place."""
+    other = next((f for f in holder.input.fields if f.symbol != holder.input.owner), None)
+    if other is None:
+        return SKIP
+    return ((replace(old[0][0], type=other.type), Column(other.symbol, other.type)),)
+
+
 def one_name_twice(old: tuple[Any, ...], _holder: Any, _plan: Any) -> Any:
     """A second column that bears the name of the first."""
     return (*old, (old[0][0], old[-1][1]))
@@ -358,6 +377,11 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("Project", "input"): NODE,
     ("Project", "items"): {"without owner": without_owner, "raw": raw_column, "one name twice": one_name_twice},
     ("Project", "owner"): OWNER,
+    ("PythonRows", "input"): NODE,
+    ("PythonRows", "arguments"): {"with the owner": shown_owner},
+    ("PythonRows", "made"): {"the owner": as_the_owner},
+    ("PythonRows", "carried"): {"nothing": always(()), "something else": carried_past},
+    ("PythonRows", "owner"): OWNER,
     ("Join", "left"): NODE,
     ("Join", "right"): {"swapped": public_side},
     ("Join", "kind"): {"outer": join_that_makes_rows},
@@ -509,6 +533,14 @@ HARMLESS: dict[tuple[str, str], str] = {
     ("Field", "name"): WORDS,
     ("Field", "type"): TYPES,
     ("Scan", "owner_kind"): BELIEVED_ELSEWHERE,
+    ("PythonRows", "step"): QUESTION,
+    ("PythonStep", "kind"): QUESTION,
+    ("PythonStep", "function"): QUESTION,
+    ("PythonStep", "digest"): WORDS,
+    ("PythonStep", "label"): WORDS,
+    ("PythonStep", "most"): QUESTION,
+    ("PythonStep", "max_rows"): QUESTION,
+    ("PythonStep", "seconds"): QUESTION,
     ("Values", "rows"): QUESTION,
     ("Join", "from_subquery"): WORDS,
     ("RowAggregate", "function"): ALLOW_LIST,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from finished_plans import SQL, finished_plans
+from finished_plans import COLLECTION, SQL, finished_plans
 from plan_mutations import CHANGES, HARMLESS, everything, fields_of, mutants, name_of
 
 from shoal.accounting import events
@@ -13,7 +13,7 @@ from shoal.errors import InternalError
 from shoal.plan import aggregates, expressions, measures, nodes
 from shoal.rewrite.verify.statement import verify
 
-QUICK = [name for name in SQL if name != "numerical"]
+QUICK = [*(name for name in SQL if name != "numerical"), COLLECTION]
 FEWEST_WAYS = 250
 ELSEWHERE = {events.PolicyLaplace, measures.OwnerWeight}
 """What no plan holds: a policy keeps another promise (test_statement shows that `verify` refuses it); weights are read by a

@@ -105,7 +105,7 @@ class FromBinder:
             table = self._binder.context.catalog.table(text)
             if table is not None:
                 self._binder.context.count_relations(1, position)
-                return self._scan(table.name), text
+                return self.scan(table.name), text
         known = sorted([t.name for t in self._binder.context.catalog.tables.values()] + list(self._tables))
         close = difflib.get_close_matches(text, known, n=1)
         nearest = f"Did you mean {close[0]!r}? " if close else ""
@@ -116,7 +116,8 @@ class FromBinder:
             position=position,
         )
 
-    def _scan(self, table_name: str) -> Node:
+    def scan(self, table_name: str) -> Node:
+        """The rows of a table of the catalog."""
         table = self._binder.context.catalog.table(table_name)
         schema = self._binder.context.schemas[fold(table_name)]
         fields = []

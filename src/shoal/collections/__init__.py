@@ -1,0 +1,1 @@
+"""Private collections: owned records that Python transforms and cannot look into."""

@@ -1,0 +1,1 @@
+"""Python functions over private records, called in processes of their own."""

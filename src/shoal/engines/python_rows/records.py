@@ -1,0 +1,222 @@
+"""Calling the functions: records go in, records come out, and whatever a function raises says nothing.
+
+A record whose function raises is missing. So is an owner whose function of all records raises. What a function gives is typed by
+its schema before the next one sees it. Runs in worker processes: imports little.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.engines.python_rows.values import ValueType, column_of, values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+Function = Callable[[Any], Any]
+Begin = Callable[[int, int], int]
+"""Called with the number of an owner and that of the step, before the owner's records; gives the owner's seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one function does: its kind, what its records offer, what it makes, and its limits."""
+
+    kind: str
+    fields: tuple[str, ...]
+    made: tuple[tuple[str, ValueType], ...]
+    most: int = 1
+    max_rows: int = 0
+
+
+@dataclass(slots=True)
+class Rows:
+    """Some owners' rows: columns, whose they are (numbers that never fall), and the row that each of them came from."""
+
+    columns: list[pa.Array]
+    owner: NDArray[np.int64]
+    origin: NDArray[np.int64]
+    records: list[Any] | None = None
+
+    def take(self, kept: list[int]) -> Rows:
+        """Fewer of them."""
+        chosen = pa.array(kept, pa.int64())
+        records = None if self.records is None else [self.records[place] for place in kept]
+        return Rows([c.take(chosen) for c in self.columns], self.owner[kept], self.origin[kept], records)
+
+
+@dataclass(slots=True)
+class Progress:
+    """The iterator that a function is fed from: how much of it is left says whether the function still moves."""
+
+    waiting: Iterator[Any] = field(default_factory=lambda: iter(()))
+
+
+def record_class(fields: Sequence[str]) -> type:
+    """Records with these fields: tuples whose attributes cannot be set.
+
+    >>> record_class(["a", "b"])((1, 2)).b
+    2
+    """
+    named = {name: property(itemgetter(place)) for place, name in enumerate(fields) if not name.startswith("__")}
+    shown: Any = lambda self: f"Record({', '.join(f'{n}={v!r}' for n, v in zip(fields, self, strict=True))})"  # noqa: E731 - a method of a class that is made here
+    return type("Record", (tuple,), {"__slots__": (), "__repr__": shown, **named})
+
+
+def records_of(columns: list[pa.Array], fields: Sequence[str], rows: int) -> list[Any]:
+    """One record for each row."""
+    make = partial(tuple.__new__, record_class(fields))
+    return list(map(make, zip(*map(values_of, columns), strict=True))) if columns else [make(()) for _ in range(rows)]
+
+
+def run_step(step: Step, function: Function, rows: Rows, begin: Begin, number: int, progress: Progress) -> Rows:
+    """The rows that a function makes of others."""
+    if rows.records is None:
+        rows.records = records_of(rows.columns, step.fields, len(rows.owner))
+    call = _CALLS[step.kind](step, function)
+    progress.waiting = waiting = iter(rows.records)
+    places: list[int] = []
+    found: list[tuple[Any, ...]] = []
+    start = 0
+    for end in _ends(rows.owner):
+        seed = begin(int(rows.owner[start]), number)
+        call(islice(waiting, end - start), start, seed, places, found)
+        start = end
+    if step.kind == "filter":
+        return rows.take(places)
+    made = list(zip(*found, strict=True)) if found else [()] * len(step.made)
+    columns = [column_of(values, type_) for values, (_, type_) in zip(made, step.made, strict=True)]
+    kept = np.array(places, dtype=np.int64)
+    return Rows(columns, rows.owner[kept], rows.origin[kept])
+
+
+def _ends(owner: NDArray[np.int64]) -> list[int]:
+    """Where each owner's rows end."""
+    if not len(owner):
+        return []
+    return [*(np.flatnonzero(owner[1:] != owner[:-1]) + 1).tolist(), len(owner)]
+
+
+Call = Callable[["Iterator[Any]", int, int, list[int], list[tuple[Any, ...]]], None]
+"""Calls a function on one owner's records, the first of which stands at a place; adds places, and what is made of them."""
+
+
+def _filter(_: Step, function: Function) -> Call:
+    def call(records: Iterator[Any], place: int, _: int, places: list[int], __: list[tuple[Any, ...]]) -> None:
+        for record in records:
+            try:
+                if function(record):
+                    places.append(place)
+            except BaseException:  # noqa: BLE001, S110 - what a function raises says nothing
+                pass
+            place += 1
+
+    return call
+
+
+def _map(step: Step, function: Function) -> Call:
+    read = _reader(step)
+
+    def call(records: Iterator[Any], place: int, _: int, places: list[int], found: list[tuple[Any, ...]]) -> None:
+        for record in records:
+            try:
+                values = read(function(record))
+                if values is not None:
+                    found.append(values)
+                    places.append(place)
+            except BaseException:  # noqa: BLE001, S110 - what a function raises says nothing
+                pass
+            place += 1
+
+    return call
+
+
+def _flat_map(step: Step, function: Function) -> Call:
+    several = _several(step, function)
+
+    def call(records: Iterator[Any], place: int, _: int, places: list[int], found: list[tuple[Any, ...]]) -> None:
+        for record in records:
+            made = several(record)
+            found += made
+            places += [place] * len(made)
+            place += 1
+
+    return call
+
+
+def _per_owner(step: Step, function: Function) -> Call:
+    several = _several(step, function)
+
+    def call(records: Iterator[Any], place: int, seed: int, places: list[int], found: list[tuple[Any, ...]]) -> None:
+        made = several(fewer(list(records), step.max_rows, seed))
+        found += made
+        places += [place] * len(made)
+
+    return call
+
+
+def _several(step: Step, function: Function) -> Callable[[Any], list[tuple[Any, ...]]]:
+    """What comes out of one call, all of it or nothing."""
+    read = _reader(step)
+
+    def several(given: Any) -> list[tuple[Any, ...]]:
+        try:
+            return [values for made in islice(function(given), step.most) if (values := read(made)) is not None]
+        except BaseException:  # noqa: BLE001 - what a function raises says nothing
+            return []
+
+    return several
+
+
+_CALLS: dict[str, Callable[[Step, Function], Call]] = {
+    "filter": _filter,
+    "map": _map,
+    "flat_map": _flat_map,
+    "per_owner": _per_owner,
+}
+
+
+def _reader(step: Step) -> Callable[[Any], tuple[Any, ...] | None]:
+    """The declared fields of a mapping, missing ones as None; None for what is no mapping."""
+    names = [name for name, _ in step.made]
+    together: Callable[[Any], tuple[Any, ...]] | None = itemgetter(*names) if len(names) > 1 else None
+
+    def read(made: Any) -> tuple[Any, ...] | None:
+        if type(made) is not dict:
+            if not isinstance(made, Mapping):
+                return None
+            made = dict(made)
+        if together is not None:
+            try:
+                return together(made)
+            except KeyError:
+                pass
+        return tuple(made.get(name) for name in names)
+
+    return read
+
+
+def fewer(records: list[Any], most: int, seed: int) -> list[Any]:
+    """The records of an owner; where there are too many, those with the smallest keyed picks, in their order.
+
+    Equal records are told apart by their number, so the choice follows from what the records are, and not from where they were.
+    """
+    if len(records) <= most:
+        return records
+    key, picks, seen = seed.to_bytes(8), [], dict[bytes, int]()
+    for place, record in enumerate(records):
+        written = repr(tuple(record)).encode(errors="surrogatepass")
+        seen[written] = number = seen.get(written, -1) + 1
+        picks.append((hashlib.blake2b(written + number.to_bytes(8), key=key, digest_size=16).digest(), place))
+    return [records[place] for place in sorted(place for _, place in sorted(picks)[:most])]

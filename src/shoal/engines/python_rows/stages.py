@@ -1,0 +1,253 @@
+"""Python taken out of a question: what functions make becomes a table, and the question reads that table.
+
+Consecutive functions are one stage, run in one pass. A stage reads a relation of the embedded engine; stages that read what others
+made come later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from shoal.engines.base import EngineFailure
+from shoal.engines.python_rows.pool import Batch
+from shoal.engines.python_rows.records import Step
+from shoal.engines.python_rows.values import ValueType
+from shoal.engines.python_rows.worker import Work
+from shoal.engines.statements.pruned import pruned
+from shoal.engines.statements.relations import Compiler, aliased, by_bytes, column, name, select
+from shoal.plan import nodes
+from shoal.plan.expressions import Column
+from shoal.plan.traverse import all_nodes, columns_read, rebuilt
+from shoal.sql import functions
+from shoal.sql.functions import engine_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from shoal.plan.nodes import Field, Node, PythonRows
+    from shoal.plan.releases import StatementPlan
+    from shoal.plan.totals import SamplingKey, TotalsQuery
+    from shoal.plan.types import Type
+
+OWNER = "o"
+BATCH_ROWS = 1 << 15
+NAME = "(python {})"
+"""No table of a catalog can be called so, because queries quote what they name and this is nothing that they could find."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Functions that run one after the other over a relation: the first one reads it, the last one makes the table."""
+
+    table: str
+    steps: tuple[PythonRows, ...]
+
+    @property
+    def input(self) -> Node:
+        """What the first function reads."""
+        return self.steps[0].input
+
+    @property
+    def owner(self) -> Field:
+        """The owner, as what comes out of the last function carries it."""
+        return nodes.field_of(self.steps[-1], self.steps[-1].owner or "")
+
+    @property
+    def columns(self) -> tuple[tuple[str, Type], ...]:
+        """The columns of the table."""
+        return ((OWNER, self.owner.type), *((f"m{i}", f.type) for i, f in enumerate(self.steps[-1].made)))
+
+    @property
+    def scan(self) -> nodes.Scan:
+        """What stands where the functions stood."""
+        last = self.steps[-1]
+        fields = [_stored(f) for f in last.fields]
+        names = [f"m{i}" for i in range(len(last.made))] + [OWNER for _ in last.carried]
+        return nodes.Scan(self.table, tuple(fields), tuple(names), last.owner)
+
+    @property
+    def nothing(self) -> exp.Subquery:
+        """A relation with the columns of the table, to read statements by before there is a table."""
+        nulls = [aliased(exp.cast(exp.Null(), engine_type(type_), dialect="duckdb"), c) for c, type_ in self.columns]
+        return exp.Subquery(this=select(nulls), alias=exp.TableAlias(this=name(self.table)))
+
+    def schema(self, owner: pa.DataType) -> pa.Schema:
+        """The table as Arrow has it."""
+        made = [pa.field(f"m{i}", value_type(f.type).arrow) for i, f in enumerate(self.steps[-1].made)]
+        return pa.schema([pa.field(OWNER, owner), *made])
+
+    def work(self, memory: int) -> Work:
+        """What a worker is told."""
+        steps = tuple(
+            Step(
+                step.step.kind,
+                tuple(name for name, _ in step.arguments),
+                tuple((f.name, value_type(f.type)) for f in step.made),
+                step.step.most,
+                step.step.max_rows,
+            )
+            for step in self.steps
+        )
+        seconds = min(step.step.seconds for step in self.steps)
+        return Work(steps, tuple(step.step.function for step in self.steps), seconds, memory)
+
+
+def _stored(f: Field) -> Field:
+    return replace(f, type=replace(f.type, storage=engine_type(f.type)))
+
+
+def value_type(type_: Type) -> ValueType:
+    """A plan's type as records speak it."""
+    return ValueType(type_.kind.value, type_.precision, type_.scale)
+
+
+def has_python(node: Node) -> bool:
+    """Whether functions run under a relation."""
+    return any(isinstance(part, nodes.PythonRows) for part in all_nodes(node))
+
+
+def stages_of(plan: StatementPlan) -> tuple[Stage, ...]:
+    """All functions that a plan will call."""
+    return tuple(stage for select in plan.selects for stage in staged([select.select.input])[1])
+
+
+def staged_queries(queries: Iterable[TotalsQuery]) -> tuple[tuple[TotalsQuery, ...], list[Stage]]:
+    """Questions over tables, and the stages that fill those tables, in order."""
+    asked = tuple(queries)
+    inputs, stages = staged([query.input for query in asked])
+    return tuple(replace(query, input=node) for query, node in zip(asked, inputs, strict=True)), stages
+
+
+def staged(roots: Iterable[Node]) -> tuple[list[Node], list[Stage]]:
+    """Relations over tables, and the stages that fill them; equal functions over equal rows are one stage."""
+    stages: dict[tuple[PythonRows, ...], Stage] = {}
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, nodes.PythonRows):
+            return rebuilt(node, change)
+        chain = [node]
+        while isinstance(below := chain[-1].input, nodes.PythonRows) and _reads_all(chain[-1], below):
+            chain.append(below)
+        first, *others = reversed(chain)
+        steps = (replace(first, input=change(first.input)), *others)
+        if steps not in stages:
+            stages[steps] = Stage(NAME.format(len(stages)), steps)
+        return stages[steps].scan
+
+    return [change(root) if has_python(root) else root for root in roots], list(stages.values())
+
+
+def _reads_all(node: PythonRows, below: PythonRows) -> bool:
+    """Whether a function sees what another one makes, and nothing else: then records go from one to the other."""
+    seen = [(name, value.symbol) for name, value in node.arguments if isinstance(value, Column)]
+    return seen == [(f.name, f.symbol) for f in below.made]
+
+
+# ---- reading what the first function sees ----------------------------------------------------------------------------
+
+
+def statement(stage: Stage, relation: Node, tables: Mapping[str, exp.Expr]) -> exp.Select:
+    """The rows that the first function sees, sorted by owner and then by all that it sees."""
+    types = [stage.owner.type, *(value.type for _, value in stage.steps[0].arguments)]
+    named = zip(_names(stage), types, strict=True)
+    ordered = [exp.Ordered(this=by_bytes(column(n), t), desc=False, nulls_first=True) for n, t in named]
+    rows = exp.Subquery(this=rows_seen(stage, relation, tables), alias=exp.TableAlias(this=name("rows")))
+    whole = select([column(each) for each in _names(stage)], rows)
+    whole.set("order", exp.Order(expressions=ordered))
+    return whole
+
+
+def rows_seen(stage: Stage, relation: Node, tables: Mapping[str, exp.Expr]) -> exp.Select:
+    """Owner and arguments of every row that has an owner."""
+    compiler = Compiler(tables)
+    owner = nodes.field_of(relation, relation.owner or "")
+    items = [aliased(column(owner.symbol), OWNER)]
+    for number, (_, value) in enumerate(stage.steps[0].arguments):
+        items.append(aliased(functions.key_form(compiler.expression(value), value.type), f"a{number}"))
+    rows = select(items, compiler.subquery(compiler.relation(pruned(relation, _read(stage)))))
+    has_owner = exp.Not(this=exp.Is(this=column(owner.symbol), expression=exp.Null()))
+    return rows.where(has_owner, copy=False)
+
+
+def _read(stage: Stage) -> frozenset[str]:
+    return frozenset[str]().union(*(columns_read(value) for _, value in stage.steps[0].arguments))
+
+
+def _names(stage: Stage) -> list[str]:
+    return [OWNER, *(f"a{i}" for i in range(len(stage.steps[0].arguments)))]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedBatch(Batch):
+    """A batch with the owners of its rows, which stay here."""
+
+    owners: pa.Array
+
+
+def batches_of(stage: Stage, rows: Iterable[pa.RecordBatch], key: SamplingKey) -> Iterator[OwnedBatch]:
+    """Sorted rows cut between owners."""
+    held: list[pa.RecordBatch] = []
+    for batch in rows:
+        held.append(batch)
+        if sum(part.num_rows for part in held) < BATCH_ROWS:
+            continue
+        whole = pa.Table.from_batches(held).combine_chunks()
+        cut = _last_change(whole.column(OWNER))
+        if cut:
+            yield _batch(stage, whole.slice(0, cut), key)
+        held = whole.slice(cut).to_batches() if cut else held
+    rest = pa.Table.from_batches(held)
+    if rest.num_rows:
+        yield _batch(stage, rest.combine_chunks(), key)
+
+
+def _changes(owners: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Where the owner is another than in the row before."""
+    plain = owners.combine_chunks()
+    differs = pc.not_equal(plain.slice(1), plain.slice(0, max(0, len(plain) - 1)))
+    return np.flatnonzero(differs.to_numpy(zero_copy_only=False)) + 1
+
+
+def _last_change(owners: pa.ChunkedArray) -> int:
+    changes = _changes(owners)
+    return int(changes[-1]) if len(changes) else 0
+
+
+def _batch(stage: Stage, rows: pa.Table, key: SamplingKey) -> OwnedBatch:
+    owners = rows.column(OWNER).combine_chunks()
+    ends = np.append(_changes(rows.column(OWNER)), rows.num_rows).astype(np.int64)
+    last = owners.take(pa.array(ends - 1))
+    factor, summand = _numbers(key)
+    with np.errstate(over="ignore"):
+        seeds = functions.canonical_integers(last, stage.owner.type).astype(np.uint64) * factor + summand
+    return OwnedBatch(rows.drop_columns([OWNER]), ends, seeds, owners)
+
+
+@lru_cache(maxsize=16)
+def _numbers(key: SamplingKey) -> tuple[np.uint64, np.uint64]:
+    """Two numbers that follow from the key of a query, and are none of those that groups are sampled by."""
+    digest = hashlib.blake2b(repr(key.seeds).encode(), digest_size=16, person=b"python rows").digest()
+    return np.uint64(int.from_bytes(digest[:8]) | 1), np.uint64(int.from_bytes(digest[8:]))
+
+
+def checked(stage: Stage, batch: OwnedBatch, answer: pa.Table) -> pa.Table:
+    """Rows with their owners: whatever a process says, a row has the owner of a row that was handed to it."""
+    schema = stage.schema(batch.owners.type)
+    wanted = pa.schema([pa.field("row", pa.int64()), *list(schema)[1:]])
+    if answer.schema.remove_metadata() != wanted or answer.column("row").null_count:
+        raise EngineFailure
+    places = answer.column("row").combine_chunks()
+    if len(places) and (pc.min(places).as_py() < 0 or pc.max(places).as_py() >= len(batch.owners)):
+        raise EngineFailure
+    columns = [batch.owners.take(places), *answer.columns[1:]]
+    return pa.table(columns, schema=schema).replace_schema_metadata(answer.schema.metadata)

@@ -1,0 +1,171 @@
+"""Columns of Arrow as Python values, and back: what a function gives must fit the declared type, or is NULL.
+
+Runs in worker processes: imports little.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Value = int | float | str | bool | dt.date | dt.datetime | dt.time | Decimal | None
+
+_WIDE = Context(prec=80)
+_FIRST_INTEGER, _LAST_INTEGER = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """A type that records speak: one of the kinds of a plan, with the digits of a decimal."""
+
+    kind: str
+    precision: int = 0
+    scale: int = 0
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """How a column of it is kept."""
+        if self.kind == "decimal":
+            return pa.decimal128(self.precision, self.scale)
+        return _ARROW[self.kind]
+
+
+_ARROW = {
+    "boolean": pa.bool_(),
+    "integer": pa.int64(),
+    "double": pa.float64(),
+    "text": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "time": pa.time64("us"),
+}
+
+
+def values_of(column: pa.Array) -> list[Any]:
+    """The values of a column as Python has them; None for NULL.
+
+    >>> values_of(pa.array([1, None])), values_of(pa.array([dt.date(2024, 2, 29)]))
+    ([1, None], [datetime.date(2024, 2, 29)])
+    """
+    type_ = column.type
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_):
+        filled = column.fill_null(False if pa.types.is_boolean(type_) else 0) if column.null_count else column
+        values: list[Any] = filled.to_numpy(zero_copy_only=False).tolist()
+        for place in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else ():
+            values[place] = None
+        return values
+    if pa.types.is_date32(type_) or (pa.types.is_timestamp(type_) and type_.unit == "us"):
+        instants = column.to_numpy(zero_copy_only=False)
+        return list(instants.astype("M8[D]" if pa.types.is_date32(type_) else "M8[us]").tolist())
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+        return list(column.to_numpy(zero_copy_only=False))
+    return list(column.to_pylist())
+
+
+def column_of(values: Sequence[Any], type_: ValueType) -> pa.Array:
+    """Values that a function gave, as a column of the declared type; what does not fit is NULL.
+
+    >>> column_of([1, 2.5, "3", True, 2**63, None], ValueType("integer")).to_pylist()
+    [1, None, None, None, None, None]
+    """
+    plain = _PLAIN.get(type_.kind)
+    if plain is not None and set(map(type, values)) <= plain:
+        with suppress(pa.ArrowException, OverflowError, UnicodeError, ValueError, TypeError):
+            return pa.array(values, type_.arrow, from_pandas=type_.kind == "double")
+    fit = fitting(type_)
+    return pa.array([fit(value) for value in values], type_.arrow)
+
+
+_PLAIN: dict[str, set[type]] = {
+    "boolean": {bool, type(None)},
+    "integer": {int, type(None)},
+    "double": {float, type(None)},
+    "text": {str, type(None)},
+    "date": {dt.date, type(None)},
+}
+"""Types whose values Arrow takes as they are, or refuses; a NaN is missing."""
+
+
+def fitting(type_: ValueType) -> Callable[[Any], Value]:
+    """The value of the declared type that something is, or None; never an exception, whatever it is."""
+    exact = _FITS[type_.kind]
+
+    def fit(value: Any) -> Value:
+        with suppress(Exception):
+            plain = value.item() if isinstance(value, np.generic) else value
+            return exact(plain, type_)
+        return None
+
+    return fit
+
+
+def _boolean(value: Any, _: ValueType) -> Value:
+    return value if isinstance(value, bool) else None
+
+
+def _integer(value: Any, _: ValueType) -> Value:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    number = int.__index__(value)
+    return number if _FIRST_INTEGER <= number <= _LAST_INTEGER else None
+
+
+def _double(value: Any, _: ValueType) -> Value:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)):
+        return None
+    number = float(value)
+    return None if math.isnan(number) else number
+
+
+def _decimal(value: Any, type_: ValueType) -> Value:
+    """Rounded to the places of the type, halves away from zero, as a cast does."""
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        return None
+    rounded = Decimal(value).quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP, _WIDE)
+    return rounded if len(rounded.as_tuple().digits) <= type_.precision else None
+
+
+def _text(value: Any, _: ValueType) -> Value:
+    if not isinstance(value, str):
+        return None
+    text = str.__str__(value)
+    text.encode()  # half a pair of surrogates is no text
+    return text
+
+
+def _date(value: Any, _: ValueType) -> Value:
+    return value if isinstance(value, dt.date) and not isinstance(value, dt.datetime) else None
+
+
+def _timestamp(value: Any, _: ValueType) -> Value:
+    """Instants with a zone in UTC, as stored ones are."""
+    if not isinstance(value, dt.datetime):
+        return None
+    return value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+
+
+def _time(value: Any, _: ValueType) -> Value:
+    return value if isinstance(value, dt.time) and value.tzinfo is None else None
+
+
+_FITS: dict[str, Callable[[Any, ValueType], Value]] = {
+    "boolean": _boolean,
+    "integer": _integer,
+    "double": _double,
+    "decimal": _decimal,
+    "text": _text,
+    "date": _date,
+    "timestamp": _timestamp,
+    "time": _time,
+}
