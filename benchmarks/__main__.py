@@ -13,6 +13,7 @@ BENCHMARKS = {
     "noise": "draws per second of the samplers, ours and OpenDP's",
     "latency": "planning a query, and the program from its start to the first answer",
     "utility": "what the planner gains over an even split, from closed forms",
+    "auto": "limits that find themselves: errors beside the best fixed limit, and intervals that hold the exact value",
     "quantiles": "quantiles by the exponential mechanism and off a noisy tree",
     "tpch": "published errors on TPC-H data, reproduced",
     "figures": "published figures, drawn again",

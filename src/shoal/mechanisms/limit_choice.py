@@ -159,26 +159,16 @@ def _losses(
     mean = 1.0 if reading is None else max(reading.mean, 1e-9)
     within = np.array([1.0 if reading is None else reading.kept(limit) for limit in limits])
     noise = limits[None, :] * np.array(target.sigmas)[:, None]
-    if target.distinct and len(kept) == 1 and reading is not None:
-        return _distinct_losses(target, reading, within, noise)
     if not target.additive:
         return _ratio_losses(reading, limits, within, kept, noise, sizes, shown)
     lost = 1 - kept[:, None] * within[None, :]
-    whole = sizes * mean
-    squared = (whole * lost[:, :, None]) ** 2 + noise[:, :, None] ** 2
+    pairs = sizes * mean
+    # A value that several owners bring is lost when all of them drop it.
+    shared = np.maximum(1.0, pairs / (2 * target.domain)) if target.distinct and target.domain else np.ones(len(sizes))
+    whole = pairs / shared
+    squared = (whole * lost[:, :, None] ** shared) ** 2 + noise[:, :, None] ** 2
     p = shown[:, None, :]
     losses: NDArray[np.float64] = np.sqrt(p * squared + (1 - p) * whole**2)
-    return losses
-
-
-def _distinct_losses(
-    target: Target, reading: Reading, within: NDArray[np.float64], noise: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """A value that μ owners bring is lost when all of them drop it: (P/μ·(1 − kept)^μ)² + noise²."""
-    pairs = reading.total * reading.mean
-    shared = max(1.0, pairs / (2 * target.domain)) if target.domain else 1.0
-    lost = pairs / shared * (1 - within) ** shared
-    losses: NDArray[np.float64] = np.sqrt(lost[None, :] ** 2 + noise**2)[:, :, None]
     return losses
 
 

@@ -146,6 +146,8 @@ class SelectPlan:
     """Where limits are found first: both steps. The rest is then step two for an example of what may be found."""
     guessed: tuple[int, ...] = ()
     """Columns whose limits are public guesses, so that nobody knows what they cut."""
+    domains: tuple[int | None, ...] = ()
+    """For each column, how many different values COUNT(DISTINCT x) can find at most, where that is public."""
 
     @property
     def finds_bounds_per_group(self) -> bool:

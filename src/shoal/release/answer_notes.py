@@ -5,14 +5,18 @@ Everything here depends on the plan, and on whether the released table has rows:
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from shoal.accounting.events import WeightedSelection
+from shoal.accounting.events import QuantileChoice, WeightedSelection
 from shoal.mechanisms import group_selection
-from shoal.params import many
+from shoal.mechanisms.quantile_choice import rank_error
+from shoal.params import many, percent
 from shoal.plan import aggregates, nodes
+from shoal.plan.measures import Leaves
 from shoal.plan.releases import Inferred
 from shoal.plan.traverse import is_owned
+from shoal.release.computed.columns import mixed_columns
 from shoal.release.output_names import output_names
 from shoal.sql.binding.public_groups import has_public_keys
 
@@ -48,9 +52,25 @@ def without_interval(plan: StatementPlan, drawn: AbstractSet[str] = frozenset())
                 if name not in drawn
             ]
             if isinstance(column.call.aggregate, _PLACES):
-                why = "how far it strays depends on values that were not released"
+                why = f"how far it strays depends on values that were not released{_in_rows(select, column)}"
                 found += [f"{name} has no interval: {why}." for name in outputs.copies]
+    said = {note.split(" ", 1)[0] for note in found} | drawn
+    mixed = [name for name in mixed_columns(plan) if name not in said]
+    found += [f"{name} is computed from noisy numbers, and has no interval of its own." for name in mixed]
     return tuple(dict.fromkeys(found))
+
+
+def _in_rows(select: SelectPlan, column: Column) -> str:
+    """How many rows a chosen quantile may be away from the one that was asked for: that is known before data is read."""
+    release = select.releases[column.releases[0]]
+    if not isinstance(release.noise, QuantileChoice) or not isinstance(release.measure, Leaves):
+        return ""
+    level = float(select.select.options.confidence_level)
+    leaves = release.measure.leaf_count
+    rows = max(rank_error(release.noise, target, level, leaves) for target in release.noise.targets)
+    return (
+        f"; it is within {many(math.ceil(rows), 'row')} of the rank that was looked for, {percent(level)} of the time"
+    )
 
 
 def _of_owner(plan: SelectPlan) -> str:

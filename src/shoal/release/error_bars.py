@@ -6,6 +6,7 @@ An answer carries this with it, in memory and in its bytes: no exact total, samp
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from shoal.engines.deadline import Deadline
 from shoal.plan.aggregates import CountRows
 from shoal.plan.aggregates.noisy_measure import nothing
 from shoal.release.computed.draws import LEVELS, Input, drawn_ends, end_name, seed_of
-from shoal.release.cuts.widening import Widening, of_bounds, of_limits
+from shoal.release.cuts.widening import NOTHING, Widening, of_bounds, of_limits
 from shoal.release.postprocess import evaluated
 from shoal.rewrite.limits.choosing import HALF
 
@@ -179,8 +180,11 @@ def _copied(plan: StatementPlan, finished: Answer, source: Source) -> CopiedAggr
     kept = stored.kept[source.column] if stored.kept else None
     clamped = stored.clamped or ((),) * len(classes)
     grouped = bool(plan.selects[source.select].select.keys)
+    domains = plan.selects[source.select].domains
+    most = Widening(most=Fraction(domains[source.column] or 0) or None) if domains else NOTHING
     widenings = tuple(
-        _widening(column, kept, taken, cut, grouped=grouped) for taken, cut in zip(classes, clamped, strict=True)
+        _widening(column, kept, taken, cut, grouped=grouped).and_also(most)
+        for taken, cut in zip(classes, clamped, strict=True)
     )
     return CopiedAggregate(column.call.aggregate, source.numbers, classes, widenings)
 

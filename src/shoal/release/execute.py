@@ -342,10 +342,11 @@ def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
         bounds, name = measured.found[column.histogram], column.call.field.name or column.call.aggregate.name
         paid = plan.price_of_bounds(column.histogram)
         clamped = measured.clamped[column.histogram] if measured.clamped else None
+        counted = not any(plan.releases[index].measure.is_tree for index in column.releases)
         if bounds is not None:
             notes.append(
                 f"{name}: bounds [{float(bounds.lower):g}, {float(bounds.upper):g}] were found privately{paid}. "
-                f"Values beyond them are clamped{beyond_in_words(clamped)}."
+                f"Values beyond them are clamped{beyond_in_words(clamped, counted=counted)}."
             )
         else:
             needed = owners_needed(plan.histograms[column.histogram])

@@ -80,7 +80,12 @@ def plan_query(
             select,
             lambda part: plan_select(part, composition),
             lambda part: remembered_plan(part, composition),
-            Public(catalog.defaults.population, sizes.groups(select), has_one_row(context, kept, select.input)),
+            Public(
+                catalog.defaults.population,
+                sizes.groups(select),
+                has_one_row(context, kept, select.input),
+                sizes.domains(select),
+            ),
             f"s{number}",
         )
         for number, select in enumerate(owned)

@@ -88,6 +88,8 @@ class Sum(OneNumber):
         return around(readings[0].floats, readings[0].half_width(level))
 
 
+CERTAIN = 4
+"""So many times its width a count of rows has to be, for first-order errors to be good."""
 HIGH_LEVEL = 0.92
 """From here on the width of a sum of two noises is at most the root of the sum of their squared widths."""
 
@@ -263,10 +265,44 @@ class Variance(AggregateDefaults):
         return float(reading.steps.middle * float(reading.grid) ** (1 / reading.measure.power))
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
-        """Conservative: all three noises within their widths at once; extremes over the corners, 0 where they may cross."""
-        first, second, count = readings
+        """Around v = Q/n − (S/n)², where n is well above its noise; else what all three noises within their widths allow."""
+        first, _, count = readings
         if first.bounds is None:
             return nothing(len(first.values)), nothing(len(first.values))
+        wide = self._corners(readings, level)
+        if level < HIGH_LEVEL:
+            return wide
+        certain = count.floats > CERTAIN * count.half_width(level)
+        narrow = self._around(readings, level)
+        ends = [np.where(certain, near, far) for near, far in zip(narrow, wide, strict=True)]
+        return np.maximum(ends[0], wide[0]), np.minimum(ends[1], wide[1])
+
+    def _around(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
+        """How far v strays to first order in the three noises: ∂v/∂Q = 1/n, ∂v/∂S = −2μ/n, ∂v/∂n = (μ² − v)/n.
+
+        At high levels the width of a sum of noises is at most the root of the sum of their squared widths. n may be smaller by
+        its own width, and the square of the noise in μ is counted to both sides.
+        """
+        first, second, count = readings
+        of_sum, of_squares, of_count = (reading.half_width(level) for reading in readings)
+        rows = np.maximum(count.floats, 1.0)
+        plain = replace(self, sample=False, root=False)
+        variance = plain.finish(readings).astype(np.float64)
+        mean = first.floats / rows + self._middle(first) - self._middle(second)
+        squared = of_squares**2 + (2 * mean * of_sum) ** 2 + ((mean**2 - variance) * of_count) ** 2
+        fewer = np.maximum(rows - of_count, 1.0)
+        width = np.sqrt(squared) / fewer + (of_sum / fewer) ** 2
+        assert first.bounds is not None  # noqa: S101 - narrowed by the caller
+        largest = float(first.bounds.upper - first.bounds.lower) ** 2 / 4
+        ends = [np.clip(variance + side * width, 0.0, largest) for side in (-1, 1)]
+        if self.sample:
+            ends = [end * rows / np.maximum(rows - 1, 1.0) for end in ends]
+        low, high = (np.sqrt(end) if self.root else end for end in ends)
+        return low, high
+
+    def _corners(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
+        """Conservative: all three noises within their widths at once; extremes over the corners, 0 where they may cross."""
+        first, second, count = readings
         each = (2 + level) / 3
         widths = [reading.half_width(each) for reading in readings]
         corners = [

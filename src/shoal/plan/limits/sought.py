@@ -42,6 +42,8 @@ class Sought:
     edges: tuple[Fraction, ...]
     calls: tuple[int, ...] = ()
     kept_edges: tuple[Fraction, ...] = ()
+    domain: int | None = None
+    """How many different values there can be, where that is public."""
 
     def __post_init__(self) -> None:
         every = (self.edges, self.kept_edges)

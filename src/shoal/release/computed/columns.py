@@ -94,6 +94,47 @@ def _substituted(value: Expression, below: Node) -> Expression | None:
     return transform(value, lambda part: (origins[part.symbol] or part) if isinstance(part, Column) else part)
 
 
+def mixed_columns(plan: StatementPlan) -> list[str]:
+    """Names of numbers that follow from private aggregates, and are neither copies nor computed row by row."""
+    private = frozenset(column.call.field.symbol for select in plan.selects for column in select.columns)
+    drawn = computed_columns(plan)
+    return [
+        field.name
+        for place, field in enumerate(plan.root.fields)
+        if field.type.kind in _NUMBERS
+        and place not in drawn
+        and _follows(plan.root, field.symbol, private, copied=True)
+    ]
+
+
+def _follows(node: Node, symbol: str, private: frozenset[str], *, copied: bool) -> bool:
+    """Whether a column follows from a private aggregate otherwise than as a copy of it."""
+    match node:
+        case nodes.Project() | nodes.Aggregate():
+            items = node.items if isinstance(node, nodes.Project) else (*node.keys, *node.aggregates)
+            value = next((value for field, value in items if field.symbol == symbol), None)
+            if isinstance(value, Column):
+                return _follows(node.input, value.symbol, private, copied=copied)
+            parts = value.arguments if isinstance(value, nodes.RowAggregate) else () if value is None else (value,)
+            read = {name for part in parts for name in columns_of(part)}
+            return any(_follows(node.input, name, private, copied=False) for name in read)
+        case nodes.Filter() | nodes.Sort():
+            return _follows(node.input, symbol, private, copied=copied)
+        case nodes.Distinct():
+            return _follows(node.input, symbol, private, copied=False)
+        case nodes.Join():
+            sides = [side for side in (node.left, node.right) if any(f.symbol == symbol for f in side.fields)]
+            return any(_follows(side, symbol, private, copied=copied) for side in sides)
+        case nodes.SetOperation():
+            place = [field.symbol for field in node.fields].index(symbol)
+            same = copied and node.kind == "union_all"
+            sides = [node.left, node.right]
+            return any(_follows(side, side.fields[place].symbol, private, copied=same) for side in sides)
+        case nodes.StoredRows():
+            return symbol in private and not copied
+    return False
+
+
 def passing_on(node: Node, wanted: frozenset[str]) -> Node:
     """The tree with released columns passed up to its root under their own symbols."""
     match node:

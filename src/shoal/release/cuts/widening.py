@@ -15,6 +15,7 @@ import numpy as np
 
 from shoal.errors import InternalError
 from shoal.plan.aggregates import Average, CountDistinct, CountOwners, CountRows, Sum, Variance
+from shoal.rewrite.limits.choosing import HALF
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,6 +45,8 @@ class Widening:
     low_shift: Fraction = Fraction(0)
     high_shift: Fraction = Fraction(0)
     both_signs: bool = False
+    most: Fraction | None = None
+    """What is shown cannot be more than this, so that the high end moves no further."""
     of_spread: str = ""
     """'' for what is shown as it is; 'root' for a standard deviation, 'square' for a variance."""
 
@@ -74,7 +77,10 @@ class Widening:
         if self.both_signs:
             size = np.maximum(np.abs(low), np.abs(high))
             return low - less * size - down, high + more * size + up
-        return low - less * np.maximum(low, 0.0) - down, high + more * np.maximum(high, 0.0) + up
+        wide = high + more * np.maximum(high, 0.0) + up
+        if self.most is not None:
+            wide = np.maximum(high, np.minimum(wide, float(self.most)))
+        return low - less * np.maximum(low, 0.0) - down, wide
 
     def and_also(self, other: Widening) -> Widening:
         """Both, one after the other."""
@@ -84,6 +90,7 @@ class Widening:
             self.low_shift + other.low_shift,
             self.high_shift + other.high_shift,
             self.both_signs or other.both_signs,
+            self.most if other.most is None else other.most,
             self.of_spread or other.of_spread,
         )
 
@@ -103,7 +110,8 @@ def of_limits(aggregate: Aggregate, kept: Kept | None, *, never_negative: bool) 
 
 def factor_of(kept: Kept) -> Fraction:
     """1/R^γ for the share R that limits kept: between what is believed and what is feared, or a half where nobody knows."""
-    return _factor(_between(kept.share, kept.pessimistic) ** -kept.exponent)
+    known = kept if kept.measured else HALF
+    return _factor(_between(known.share, known.pessimistic) ** -known.exponent)
 
 
 def _between(share: float, feared: float) -> float:

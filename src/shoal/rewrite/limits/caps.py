@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.catalog import fold
+from shoal.plan.aggregates import CountDistinct
 from shoal.plan.expressions import Call, Case, Column, Expression, Literal
 from shoal.plan.types import Kind
 
@@ -51,6 +52,14 @@ class PublicSizes:
             )
             product *= size - 1 if listed else size
         return product
+
+    def domains(self, select: PrivateSelect) -> tuple[int | None, ...]:
+        """For each aggregate the number of different values of x in COUNT(DISTINCT x), NULL aside."""
+        arguments = (
+            call.aggregate.argument if isinstance(call.aggregate, CountDistinct) else None for call in select.aggregates
+        )
+        sizes = (None if value is None else self.of(value) for value in arguments)
+        return tuple(None if size is None else max(1, size - 1) for size in sizes)
 
     def of(self, value: Expression) -> int | None:
         """The number of different values, NULL among them."""

@@ -167,7 +167,12 @@ def _target(
         return limit_choice.Target((1.0,), None, sigmas, additive=additive)
     candidates = tuple(float(edge) for edge in sought.edges)
     return limit_choice.Target(
-        candidates, known, sigmas, additive=additive, distinct=isinstance(aggregate, aggregates.CountDistinct)
+        candidates,
+        known,
+        sigmas,
+        additive=additive,
+        distinct=isinstance(aggregate, aggregates.CountDistinct),
+        domain=sought.domain,
     )
 
 

@@ -11,6 +11,8 @@ from shoal.plan import aggregates
 from shoal.plan.limits.sought import GROUP_EDGES, ROW_EDGES, SUM_EDGES, Limits, Sought
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shoal.plan.releases import AggregateCall, PrivateSelect
 
 PRIOR_GROUPS, PRIOR_ROWS, PRIOR_VALUES = 5, 5, 8
@@ -18,7 +20,9 @@ FEW_GROUPS = 10
 """Up to this many possible groups, an owner counts in all of them where nothing can be found."""
 
 
-def open_limits(select: PrivateSelect, cap: int | None, *, one_row: bool = False) -> tuple[Sought, ...]:
+def open_limits(
+    select: PrivateSelect, cap: int | None, *, one_row: bool = False, domains: Sequence[int | None] = ()
+) -> tuple[Sought, ...]:
     """What has to be sought; nothing where limits were named, or are known for free."""
     options = select.options
     if not options.find_limits or options.max_rows_per_owner is not None:
@@ -38,9 +42,17 @@ def open_limits(select: PrivateSelect, cap: int | None, *, one_row: bool = False
         found[about] = (
             replace(known, calls=(*known.calls, place))
             if known is not None
-            else Sought(kind, _edges(kind, call), (place,))
+            else _sought(kind, call, place, domains[place] if domains else None)
         )
     return (*sought, *found.values())
+
+
+def _sought(kind: str, call: AggregateCall, place: int, domain: int | None) -> Sought:
+    """One aggregate's limit; of values there are no more than are possible at all."""
+    edges = _edges(kind, call)
+    if kind == "values" and domain is not None:
+        edges = tuple(edge for edge in edges if edge < domain) + ((Fraction(domain),) if domain <= edges[-1] else ())
+    return Sought(kind, edges, (place,), domain=domain if kind == "values" else None)
 
 
 def group_candidates(cap: int | None) -> tuple[int, ...]:

@@ -50,6 +50,8 @@ class Public:
     cap: int | None
     one_row: bool = False
     """Whether an owner has one row at most."""
+    domains: tuple[int | None, ...] = ()
+    """For each aggregate, how many different values it can find at most."""
 
 
 def plan_with_limits(
@@ -59,9 +61,14 @@ def plan_with_limits(
 
     What a search may choose from is planned by `remembered`, all else by `planned`.
     """
+    plan = _in_steps(select, planned, remembered, public, prefix)
+    return replace(plan, domains=public.domains) if any(size is not None for size in public.domains) else plan
+
+
+def _in_steps(select: PrivateSelect, planned: Planned, remembered: Planned, public: Public, prefix: str) -> SelectPlan:
     if public.one_row:
         public = replace(public, cap=1)
-    sought = open_limits(select, public.cap, one_row=public.one_row)
+    sought = open_limits(select, public.cap, one_row=public.one_row, domains=public.domains)
     if not sought and select.options.find_limits:
         select = _with_known(select, public.cap)
     cuts = cuts_of(select, sought, public.cap, one_row=public.one_row)

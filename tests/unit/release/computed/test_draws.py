@@ -89,3 +89,26 @@ def test_a_quotient_that_may_be_undefined_has_no_ends(session):
     sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.001) SUM(x, contribution_bounds_per_group => (0, 1)) / "
     found = row(session, f"{sql} COUNT(*, contribution_bounds_per_group => (0, 1)) AS v FROM t WHERE uid < 0")
     assert found["v_low"] is None or found["v_low"] <= found["v"] <= found["v_high"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        (f"SELECT SUM(n) AS v, MAX(n) AS w FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k", ["v", "w"]),
+        (f"SELECT n FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k UNION SELECT 7", ["n"]),
+        (f"SELECT DISTINCT n FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k", ["n"]),
+        (f"SELECT n FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k UNION ALL SELECT 7", []),
+        (f"{CLAUSE} {COUNT} + 1 AS v FROM t", []),
+    ],
+)
+def test_no_number_is_without_an_interval_and_without_a_reason(session, sql, names):
+    result = session.query(sql)
+    said = [note.split(" ")[0] for note in result.notes if "has no interval of its own" in note]
+    assert said == names
+    assert all(f"{name}_low" not in result.intervals().columns for name in names)
+
+
+def test_a_chosen_quantile_tells_how_many_rows_it_may_be_off(session):
+    chosen = CLAUSE.replace(", noise = LAPLACE", "")
+    said = " ".join(session.query(f"{chosen} MEDIAN(x, contribution_bounds_per_row => (0, 9)) AS v FROM t").notes)
+    assert "rows of the rank that was looked for, 95% of the time" in said

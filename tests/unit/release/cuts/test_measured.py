@@ -9,6 +9,7 @@ import pytest
 
 from shoal.plan.limits.sought import CUT_EDGES, KEPT_EDGES, Sought
 from shoal.release.cuts.measured import both, what_is_kept
+from shoal.release.cuts.widening import factor_of
 from shoal.rewrite.limits.choosing import HALF, Kept
 
 CELLS = Sought("cut", tuple(map(Fraction, CUT_EDGES)), (0,), tuple(map(Fraction, KEPT_EDGES)))
@@ -57,3 +58,8 @@ def test_two_kinds_of_limits_keep_less_than_one():
     assert both(first, second) == Kept(0.25, 0.2, measured=True, exponent=1.5, binds=True)
     assert both(first, HALF) is HALF
     assert both(None, first) is first
+
+
+def test_what_was_not_measured_is_assumed_to_be_half_whatever_was_read():
+    assert factor_of(Kept(1.0, 1.0, measured=False)) == factor_of(HALF) > Fraction(14, 5)
+    assert factor_of(Kept(1.0, 1.0, measured=True)) == 1

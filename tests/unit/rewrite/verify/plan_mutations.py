@@ -519,6 +519,8 @@ HARMLESS: dict[tuple[str, str], str] = {
     ("StatementPlan", "notes"): WORDS,
     ("SelectPlan", "notes"): WORDS,
     ("SelectPlan", "guessed"): AFTERWARDS,
+    ("SelectPlan", "domains"): AFTERWARDS,
+    ("Sought", "domain"): AFTERWARDS,
     ("PrivateSelect", "groups_note"): WORDS,
     ("PrivateSelect", "notes"): WORDS,
     ("Options", "clause"): WORDS,
