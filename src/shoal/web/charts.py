@@ -76,10 +76,10 @@ def belief(prior: float, low: float, high: float, title: str) -> Markup:
     return Markup(_belief(prior, low, high, title, BESIDE))  # noqa: S704 - the same
 
 
-def meter(share: float, title: str) -> Markup:
-    """How much of a budget is gone; full where the limit is reached."""
+def meter(share: float, title: str, *, warns: bool = True) -> Markup:
+    """How much of a budget is gone; another colour where most of it is, if that is a warning."""
     gone = 100 * min(1.0, max(0.0, share))
-    kind = "full" if gone >= 90 else "most" if gone >= 60 else "some"
+    kind = "some" if not warns or gone < 60 else "most" if gone < 90 else "full"
     drawn = f'<rect class="track" width="100" height="4" rx="2"/><rect class="{kind}" width="{gone:.2f}" height="4" rx="2"/>'
     return Markup(  # noqa: S704 - numbers and escaped text
         f'<svg class="meter" viewBox="0 0 100 4" preserveAspectRatio="none" role="img" aria-label="{escape(title)}">{drawn}</svg>'
@@ -146,7 +146,7 @@ def _line(points: Sequence[Point], title: str, width: int) -> str:
             f'<circle class="dot" cx="{x:.1f}" cy="{up(p.value):.1f}" r="2.5"/>'
             for x, p in zip(across, points, strict=True)
         )
-    drawn += _bottom_labels([p.label for p in points], across, height - 8, 110 if width == WIDE else 90)
+    drawn += _bottom_labels([p.label for p in points], across, height - 8, 130)
     return _svg(width, height, title, drawn)
 
 
@@ -154,8 +154,8 @@ def _steps(totals: Sequence[tuple[str, float]], limit: float | None, title: str,
     left, right, top, height = 48, 16, 22, 230
     bottom = height - 30
     up, ticks = _scale([0.0, limit or 0.0, *(total for _, total in totals)], bottom, top)
-    # The first step rises from 0: a budget of which nothing is spent is a place of its own on the axis.
-    across = _places(len(totals) + 1, left, width - right)
+    # The first step rises from 0, and the last one has room to be seen.
+    across = _places(len(totals) + 2, left, width - right)[:-1]
     drawn = _horizontal_grid(ticks, up, left, width - right)
     path = f"M{across[0]:.1f},{up(0.0):.1f}"
     for x, (_, total) in zip(across[1:], totals, strict=True):
@@ -165,7 +165,7 @@ def _steps(totals: Sequence[tuple[str, float]], limit: float | None, title: str,
         y = up(limit)
         drawn += f'<line class="limit" x1="{left}" x2="{width - right}" y1="{y:.1f}" y2="{y:.1f}"/>'
         drawn += f'<text class="limit-label" x="{width - right}" y="{y - 6:.1f}" text-anchor="end">limit {_brief(limit)}</text>'
-    drawn += _bottom_labels([label for label, _ in totals], across[1:], height - 8, 110 if width == WIDE else 90)
+    drawn += _bottom_labels([label for label, _ in totals], across[1:], height - 8, 130)
     return _svg(width, height, title, drawn)
 
 

@@ -98,9 +98,7 @@ def answer_view(result: Result, level: float, column: str | None) -> dict[str, A
         "level": level,
         "level_text": percent(level),
         "numbers": numbers,
-        "chart": _chart(
-            result, level, column or (numbers[0] if numbers else None), numbers, explicit=column is not None
-        ),
+        "chart": _chart(result, level, column or (numbers[0] if numbers else None), numbers),
         "column": column or (numbers[0] if numbers else None),
         "epsilon": result.epsilon,
         "delta": result.delta,
@@ -129,9 +127,7 @@ def _shown(row: dict[str, Any], name: str, *, is_number: bool) -> tuple[str, str
 # ---- which chart --------------------------------------------------------------------------------------------------
 
 
-def _chart(
-    result: Result, level: float, column: str | None, numbers: list[str], *, explicit: bool
-) -> dict[str, Any] | None:
+def _chart(result: Result, level: float, column: str | None, numbers: list[str]) -> dict[str, Any] | None:
     """Bars for categories, a line for time and numbers, dots where there is one row."""
     if column is None or not len(result):
         return None
@@ -139,8 +135,7 @@ def _chart(
     keys = [name for name in result.columns if name not in numbers]
     title = f"{column} with {percent(level)} error bars"
     if len(rows) == 1:
-        wanted = [column] if explicit or keys else numbers
-        points = [found for name in wanted if (found := _point(rows[0], name, name)) is not None]
+        points = [found for name in [column] if (found := _point(rows[0], name, name)) is not None]
         return {"svg": charts.dots(points, title), "title": title, "left_out": 0} if points else None
     if not keys:
         return None

@@ -57,8 +57,7 @@ def budget_view(data: dict[str, Any]) -> dict[str, Any]:
         "series": _series(data),
         "meter": charts.meter(spent / limit["epsilon"] if limit and limit["epsilon"] else 0.0, "Share that is spent"),
         "by_user": [
-            (user, amounts, charts.meter(amounts["epsilon"] / spent if spent else 0.0, f"Share of {user or 'nobody'}"))
-            for user, amounts in by_user
+            (user, amounts, _share_of(user, amounts["epsilon"] / spent if spent else 0.0)) for user, amounts in by_user
         ],
         "entries": list(reversed(data["entries"]))[:MOST_ENTRIES],
         "more_entries": max(0, len(data["entries"]) - MOST_ENTRIES),
@@ -69,6 +68,10 @@ def budget_view(data: dict[str, Any]) -> dict[str, Any]:
         "picture": _picture(means, "spent so far") if spent else None,
         "all_picture": _picture(all_of_it, "all of it") if all_of_it else None,
     }
+
+
+def _share_of(user: str, share: float) -> Any:
+    return charts.meter(share, f"Share of {user or 'nobody'}", warns=False)
 
 
 def _picture(means: dict[str, Any], what: str) -> Any:

@@ -42,6 +42,7 @@ def explanation_view(explained: dict[str, Any], sql: str) -> dict[str, Any]:
         "meter": None if left is None else charts.meter(epsilon / left if left else 1.0, "Share of what is left"),
         "after": None if left is None else max(0.0, left - epsilon),
         "affordable": explained["affordable"],
+        "delta_left": smallest_left(explained, "delta"),
         "replay": explained["replay"],
         "needs_approval": explained["needs_approval"],
         "columns": columns_of(explained),
@@ -66,10 +67,11 @@ def columns_of(explained: dict[str, Any]) -> list[dict[str, str]]:
     ]
 
 
-def smallest_left(explained: dict[str, Any]) -> float | None:
+def smallest_left(explained: dict[str, Any], of: str = "epsilon") -> float | None:
     """What may still be spent: of the ledger, and of every allowance of the caller."""
-    ledger = [] if explained.get("remaining") is None else [explained["remaining"][0]]
-    own = [each["left"]["epsilon"] for each in explained["allowances"] if each["left"] is not None]
+    place = ("epsilon", "delta").index(of)
+    ledger = [] if explained.get("remaining") is None else [explained["remaining"][place]]
+    own = [each["left"][of] for each in explained["allowances"] if each["left"] is not None]
     return min([*ledger, *own], default=None)
 
 

@@ -37,7 +37,14 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"number": number, "small": small, "percent": percent, "cell": cell, "moment": moment}
+    made.filters |= {
+        "number": number,
+        "small": small,
+        "percent": percent,
+        "cell": cell,
+        "moment": moment,
+        "statement": statement,
+    }
     made.globals["asset"] = asset
     return made
 
@@ -111,12 +118,18 @@ def percent(share: float | None) -> str:
     if share is None:
         return "—"
     hundredfold = 100 * share
-    return f"{hundredfold:.1f}%" if 0 < hundredfold < 99.95 else f"{hundredfold:.0f}%"
+    text = f"{hundredfold:.1f}" if hundredfold < 99.95 or share == 1 else "over 99.9"
+    return text.removesuffix(".0") + "%"
 
 
 def cell(value: Any) -> str:
     """A value of an answer: control and bidirectional characters are written out, long texts cut."""
     return shown(value, LONGEST_CELL)
+
+
+def statement(text: str) -> str:
+    """A statement as the log and the ledger keep it, with its lines as they were."""
+    return text.replace("\\n", "\n").replace("\\t", "  ")
 
 
 def moment(text: str) -> str:
