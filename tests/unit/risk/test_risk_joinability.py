@@ -122,9 +122,10 @@ def test_joinable_pairs_come_out_with_both_directions_and_uniqueness(world):
 def test_small_integers_and_few_values_are_set_aside_with_the_reason(world):
     found = joinability(world)
     reasons = {frozenset((pair.a, pair.b)): pair.set_aside for pair in found.set_aside}
-    assert reasons[frozenset(("orders.quantity", "stock.count"))] == BY_CHANCE
     assert reasons[frozenset(("crm.age", "stock.count"))] == FEW_VALUES
-    assert not any({"orders", "stock"} & {pair.a_dataset, pair.b_dataset} for pair in found.pairs)
+    assert all(pair.may_be_chance for pair in found.pairs if {"orders", "stock"} & {pair.a_dataset, pair.b_dataset})
+    often = {"a": {"x": [*range(2_000), *range(2_000)]}, "b": {"y": [*range(2_000), *range(2_000)]}}
+    assert [pair.set_aside for pair in joinability(scan(often, key=KEY)).set_aside] == [BY_CHANCE]
     everything = joinability(world, minimum_values=1)
     assert not any("campaign" in pair.a + pair.b for pair in everything.pairs)
 
@@ -282,3 +283,20 @@ def test_a_key_of_few_customers_is_never_set_aside():
         assert pair.set_aside is None or not pair.set_aside
         assert pair.score > 0.9
         assert pair.grade is not Grade.MINIMAL
+
+
+def test_two_keys_are_never_set_aside_and_chance_is_said():
+    tables = {"people": {"person": list(range(1, 91))}, "prizes": {"number": list(range(1, 91))}}
+    found = joinability(scan(tables, key=KEY))
+    assert found.set_aside == ()
+    (pair,) = found.pairs
+    assert pair.score == 1
+    assert str(pair.grade) == "medium"
+    assert "by chance, too" in pair.reason
+    assert found.paths == []
+
+
+def test_a_comparison_ends_with_what_to_do(world):
+    text = " ".join(str(joinability(world)).split())
+    assert text.endswith("Then scan and join again.")
+    assert "Then scan and join again." in joinability(world).to_html()

@@ -199,3 +199,23 @@ def test_light_and_dark_are_drawn_and_differ(report, tmp_path):
 
 def _pixels(data: bytes) -> np.ndarray:
     return 255 * imread(io.BytesIO(data), format="png")[..., :3]
+
+
+def test_combinations_with_a_column_that_identifies_by_itself_are_folded_away():
+    rng = np.random.default_rng(7)
+    people = {
+        "uid": list(range(400)),
+        "email": [f"{n}@example.org" for n in range(400)],
+        "town": rng.integers(0, 40, 400).tolist(),
+        "born": rng.integers(0, 40, 400).tolist(),
+    }
+    report = scan({"people": people}, owner="uid", key=KEY, combine=2)
+    names = {column.name for column in report.datasets[0].columns}
+    assert {"email+town", "born+town"} <= {"+".join(sorted(name.split("+"))) for name in names}
+    shown = {column.name for column in report.datasets[0].telling}
+    assert not any("email" in name and "+" in name for name in shown)
+    assert any("town" in name and "+" in name for name in shown)
+    assert "identifies by itself" in " ".join(str(report).split())
+    assert "identifies by itself" in report.to_html()
+    assert "email+" not in report.to_html()
+    assert "email+" in json.dumps(report.to_dict())

@@ -117,7 +117,7 @@ class Joinability:
         return self._listed(aside=True)
 
     def _listed(self, *, aside: bool) -> tuple[Pair, ...]:
-        chosen = [place for place, evident in enumerate(self.comparison.evident.tolist()) if evident != aside]
+        chosen = [place for place, is_aside in enumerate(self.comparison.set_aside.tolist()) if is_aside == aside]
         return tuple(self.comparison.pair(place) for place in chosen[: self.most_pairs])
 
     @property

@@ -7,8 +7,8 @@ owners to pseudonymous ones come first.
 Small whole numbers are in each other everywhere. A pair is set aside when a column has few values, or when the
 containment is no more than chance would give: of the values of A that look like whole numbers of d digits (or dates,
 or digits), a share n_B(d)/possible(d) is in B anyway. Columns of the same name are never set aside: keys are how tables
-are joined, and a key of 91 customers singles each of them out. Nor are columns of few values which single out nearly everybody
-in both datasets.
+are joined, and a key of 91 customers singles each of them out. Nor are two columns that single out nearly everybody in both
+datasets; where chance explains what they share, the pair says so, and is no link of a path.
 """
 
 from __future__ import annotations
@@ -82,7 +82,13 @@ class Pair:
         alone = min(self.a_uniqueness.value, self.b_uniqueness.value)
         values = "all" if alone == 1 else f"at least {percent(alone)}"
         link = " It links identified owners to pseudonymous ones." if self.links_identified else ""
-        return f"{share} of {inner} is in {outer}; {values} of their values single one owner out.{link}"
+        chance = " Numbers this small are in each other by chance, too." if self.may_be_chance else ""
+        return f"{share} of {inner} is in {outer}; {values} of their values single one owner out.{chance}{link}"
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Whether what the columns share is no more than chance would give."""
+        return max(self.a_in_b.value, self.b_in_a.value) < _LIFT * self.chance
 
     def to_dict(self) -> dict[str, object]:
         """All of it, for machines."""
@@ -117,31 +123,40 @@ class Comparison:
     chance: npt.NDArray[np.float64]
     few: Mask
     by_chance: Mask
+    keys: Mask
     links: Mask
 
     @property
     def evident(self) -> Mask:
-        """The pairs that are not set aside."""
+        """The pairs that nothing but a link explains."""
         return ~(self.few | self.by_chance)
+
+    @property
+    def set_aside(self) -> Mask:
+        """The pairs that are no evidence; two keys always are some, though chance may explain them."""
+        return self.few | (self.by_chance & ~self.keys)
 
     def pair(self, place: int) -> Pair:
         """One of the pairs in full."""
         i, j = int(self.first[place]), int(self.second[place])
         a, b = self.columns[i], self.columns[j]
         few, by_chance = bool(self.few[place]), bool(self.by_chance[place])
-        aside = FEW_VALUES if few else BY_CHANCE if by_chance else None
+        aside = (FEW_VALUES if few else BY_CHANCE) if self.set_aside[place] else None
         score, links = float(self.score[place]), bool(self.links[place])
         return Pair(
             a.name, b.name, a.dataset, b.dataset, self.containments.estimate(i, j), self.containments.estimate(j, i),
             float(self.containments.common[i, j]), self.uniqueness[i], self.uniqueness[j], float(self.chance[place]),
-            shapes.similarity(a.sketch.shapes, b.sketch.shapes), score, _grade(score, links=links, aside=aside is not None),
+            shapes.similarity(a.sketch.shapes, b.sketch.shapes), score,
+            _grade(score, links=links, aside=aside is not None, chance=by_chance),
             links, aside,
         )  # fmt: skip
 
 
-def _grade(score: float, *, links: bool, aside: bool) -> Grade:
+def _grade(score: float, *, links: bool, aside: bool, chance: bool = False) -> Grade:
     if aside:
         return Grade.MINIMAL
+    if chance:
+        return Grade.MEDIUM if score >= 0.5 else Grade.LOW
     if score >= 0.5:
         return Grade.CRITICAL if links else Grade.HIGH
     return Grade.MEDIUM if score >= 0.1 else Grade.LOW
@@ -169,7 +184,7 @@ def compare(
     order = np.lexsort((-better, -score, ~links, few | by_chance))
     return Comparison(
         columns, containments, uniqueness, first[order], second[order], score[order], chance[order], few[order],
-        by_chance[order], links[order],
+        by_chance[order], keys[order], links[order],
     )  # fmt: skip
 
 

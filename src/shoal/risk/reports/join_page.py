@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shoal.pages import heads, page, tile, top
 from shoal.risk.reports.columns import badge, counted, share
-from shoal.risk.sketch.assessment import CAVEAT
+from shoal.risk.sketch.assessment import CAVEAT, WHAT_TO_DO_ABOUT_JOINS
 from shoal.risk.sketch.grading import Grade, percent
 
 if TYPE_CHECKING:
@@ -118,5 +118,5 @@ def _footer() -> str:
         f"<footer><p>{escape(CAVEAT)}</p><dl><dt>A in B</dt><dd>share of the distinct values of A that B has too</dd>"
         "<dt>singles out</dt><dd>share of the values that one owner alone has</dd>"
         f"<dt>score</dt><dd>larger containment × both of these shares; from {percent(0.1)} on, a pair is a link of a way"
-        "</dd></dl></footer>"
+        f"</dd></dl><p>{escape(WHAT_TO_DO_ABOUT_JOINS)}</p></footer>"
     )

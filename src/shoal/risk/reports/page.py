@@ -23,7 +23,7 @@ _HEADINGS = (("Column", True), *((shown.page_heading or "", False) for shown in 
 
 def risk_page(datasets: tuple[DatasetRisk, ...], key_ids: list[str]) -> str:
     """The page of a scan."""
-    columns = [column for dataset in datasets for column in dataset.columns]
+    columns = [column for dataset in datasets for column in dataset.telling]
     owned = [column for column in columns if not column.measures.counts_rows] or columns
     grades = [column.graded.grade for column in owned if not column.is_owner]
     tiles = [
@@ -82,16 +82,16 @@ def _datasets(count: int) -> str:
 
 def _section(dataset: DatasetRisk, *, opened: bool) -> str:
     owner = f"owner <code>{escape(dataset.owner)}</code>" if dataset.owner is not None else "every row its own owner"
-    notes = [*dataset.notes]
+    notes = [*dataset.notes, *([dataset.folded] if dataset.folded else [])]
     if dataset.owner is None and dataset.owner_candidates:
         notes.append("Columns that might be the owner: " + ", ".join(dataset.owner_candidates) + ".")
     listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
     telling = min(
-        (column for column in dataset.columns if opened and not column.is_owner),
+        (column for column in dataset.telling if opened and not column.is_owner),
         key=lambda column: abs(column.measures.shares[5]["values"].value - 0.5),
         default=None,
     )
-    rows = "".join(_row(column, opened=column is telling) for column in dataset.columns)
+    rows = "".join(_row(column, opened=column is telling) for column in dataset.telling)
     return (
         f'<section class="card"><div class="head"><h2>{escape(dataset.name)}</h2>'
         f'<span class="meta">{dataset.rows:,} rows · {owner}</span></div>'

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.risk.reports.columns import COLUMNS, counted, with_error
-from shoal.risk.sketch.assessment import CAVEAT, WHAT_HELPS
+from shoal.risk.sketch.assessment import CAVEAT, WHAT_HELPS, WHAT_TO_DO_ABOUT_JOINS, WHAT_TO_DO_ABOUT_LIMITS
 from shoal.risk.sketch.grading import Grade, percent
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _dataset_table(dataset: DatasetRisk) -> Table:
         if shown.heading is not None:
             table.add_column(shown.heading, justify="right", no_wrap=True)
     table.add_column("risk")
-    for column in dataset.columns:
+    for column in dataset.telling:
         table.add_row(*_cells(column))
     return table
 
@@ -78,9 +78,10 @@ def _cells(column: ColumnRisk) -> list[str | Text]:
 
 
 def _lines_below(dataset: DatasetRisk) -> list[Text]:
-    worst = [column for column in dataset.columns if column.graded.grade >= Grade.HIGH and not column.is_owner][:3]
+    worst = [column for column in dataset.telling if column.graded.grade >= Grade.HIGH and not column.is_owner][:3]
     lines = [Text.from_markup(f"  {printable(column.name)}: {printable(column.graded.reason)}") for column in worst]
-    lines += [Text.from_markup(f"  note: {printable(note)}", style="dim") for note in dataset.notes]
+    notes = [*dataset.notes, *([dataset.folded] if dataset.folded else [])]
+    lines += [Text.from_markup(f"  note: {printable(note)}", style="dim") for note in notes]
     if dataset.owner is None and dataset.owner_candidates:
         listed = ", ".join(printable(candidate) for candidate in dataset.owner_candidates)
         lines.append(Text.from_markup(f"  might be the owner: {listed}", style="dim"))
@@ -113,7 +114,7 @@ def join_tables(
     parts += [_contradiction_line(contradiction) for contradiction in contradictions]
     if set_aside:
         parts.append(Text(f"{len(set_aside)} pairs were set aside: few values, or no more than chance.", style="dim"))
-    return Group(*parts, Text(), Text(CAVEAT, style="dim"))
+    return Group(*parts, Text(), Text(CAVEAT, style="dim"), Text(WHAT_TO_DO_ABOUT_JOINS, style="dim"))
 
 
 def _pair_table(pairs: Sequence[Pair]) -> Table:
@@ -160,7 +161,8 @@ def verdict_lines(verdict: Verdict) -> Group:
     summary = (
         "The policy holds." if verdict.passed else f"{broken} finding{'s' if broken > 1 else ''} broke the policy."
     )
-    return Group(*parts, Text(summary, style="bold"))
+    ending = [] if verdict.passed else [Text(WHAT_TO_DO_ABOUT_LIMITS, style="dim")]
+    return Group(*parts, Text(summary, style="bold"), *ending)
 
 
 def _comparison_lines(comparison: Comparison) -> list[RenderableType]:

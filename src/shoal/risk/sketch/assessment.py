@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shoal.risk.sketch import measures as measuring
 from shoal.risk.sketch.files import SketchedDataset, subject_name
-from shoal.risk.sketch.grading import Graded, grade_column
+from shoal.risk.sketch.grading import Grade, Graded, grade_column
 
 if TYPE_CHECKING:
     from shoal.risk.scanning.table_sketches import Subject
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 CAVEAT = (
     "These are measures and heuristics for finding, ranking and watching risk in data that exists. They are not a "
     "privacy guarantee: a column that looks safe here can identify together with others, or with data nobody scanned."
+)
+WHAT_TO_DO_ABOUT_JOINS = (
+    "What to do: a pair with a high score lets whoever has both datasets link their owners. Drop the column from one of them, or "
+    "give each dataset its own pseudonyms (a keyed hash with a key of its own), or keep the datasets apart. To share statistics of "
+    "both, use private queries (shoal query). Then scan and join again."
+)
+WHAT_TO_DO_ABOUT_LIMITS = (
+    "What to do: recode or drop the columns that broke the policy (shoal anonymity enforce), scan again, and check again. If the "
+    "data are meant to be like this, raise the limit in the policy file, where others can see it."
 )
 WHAT_HELPS = (
     "What helps: to share statistics, private queries (shoal query). To share rows, measure the columns an outsider may know "
@@ -62,6 +71,28 @@ class DatasetRisk:
     columns: tuple[ColumnRisk, ...]
     notes: tuple[str, ...]
     owner_candidates: tuple[str, ...]
+
+    @property
+    def identifying(self) -> tuple[ColumnRisk, ...]:
+        """Columns that single most owners out by themselves, or are the owner."""
+        single = (column for column in self.columns if len(column.subject) == 1)
+        return tuple(column for column in single if column.is_owner or column.graded.grade >= Grade.CRITICAL)
+
+    @property
+    def telling(self) -> tuple[ColumnRisk, ...]:
+        """Columns, and combinations in which no column identifies by itself: the others say nothing new."""
+        known = {column.subject[0] for column in self.identifying}
+        return tuple(column for column in self.columns if len(column.subject) == 1 or not known & set(column.subject))
+
+    @property
+    def folded(self) -> str:
+        """What to say of the combinations that are left out of tables; nothing where none is."""
+        number = len(self.columns) - len(self.telling)
+        if not number:
+            return ""
+        names = ", ".join(column.name for column in self.identifying[:5])
+        noun, verb = ("combination contains", "is") if number == 1 else ("combinations contain", "are")
+        return f"{number} {noun} a column that identifies by itself ({names}) and {verb} not listed; --json has them."
 
     def to_dict(self) -> dict[str, object]:
         """All of it, for machines."""
