@@ -37,6 +37,12 @@ SELECT WITH DIFFERENTIAL_PRIVACY
   site, COUNT(DISTINCT uid) AS customers
 FROM visits GROUP BY site"""
 
+HONEST = """\
+SELECT WITH DIFFERENTIAL_PRIVACY
+  OPTIONS(epsilon=0.5, measure_cut=0.1)
+  COUNT(*, contribution_bounds_per_group => (0, 5)) AS visits
+FROM visits"""
+
 GREEDY = PRIVATE.replace("epsilon=1", "epsilon=5")
 
 
@@ -49,6 +55,7 @@ class Story:
     seconds: float
     exact: dict[str, int]
     private: dict[str, tuple[int, float, float]]
+    honest: dict[str, float]
     selection: dict[str, Any]
     spent: tuple[float, float]
     remaining: tuple[float, float]
@@ -87,12 +94,14 @@ def live_through(folder: Path) -> Story:
         seconds = time.perf_counter() - start
     session = open_session(folder)
     private = by_site(session.query(PRIVATE))
+    honest = session.query(HONEST).intervals().to_dicts()[0]
     return Story(
         folder=folder,
         tables=tables,
         seconds=seconds,
         exact=exact_customers_by_site(tables["visits"]),
         private=private,
+        honest=honest,
         selection=session.explain(PRIVATE).to_dict()["selects"][0]["selection"],
         spent=session.spent,
         remaining=session.remaining or BUDGET,
@@ -179,9 +188,11 @@ def tell(story: Story, out: Console) -> None:
     out.print("± is the 95 % interval of the noise. Both queries read the same rows; only the second is safe to share.")
     heading(out, 3, "Singled out")
     tell_singled_out(story, out)
-    heading(out, 4, "The budget")
+    heading(out, 4, "An honest interval")
+    tell_honest_interval(story, out)
+    heading(out, 5, "The budget")
     tell_budget(story, out)
-    heading(out, 5, "Try next")
+    heading(out, 6, "Try next")
     for words, command in next_commands(story.folder):
         out.print(f"[bold]{words}[/bold]")
         out.print(f"  {command}", style="cyan", markup=False, soft_wrap=True)
@@ -227,11 +238,25 @@ def tell_singled_out(story: Story, out: Console) -> None:
     )
 
 
+def tell_honest_interval(story: Story, out: Console) -> None:
+    """A limit that leaves most rows out: the noise alone says nothing about them, the whole interval does."""
+    found = story.honest
+    out.print(HONEST, style="cyan", markup=False)
+    out.print()
+    noise = (found["visits_noise_high"] - found["visits_noise_low"]) / 2
+    out.print(
+        f"At most five visits of each customer count: {found['visits']:,} ± {noise:,.0f} by the noise alone, where the exact"
+        f" number is {story.tables['visits'].num_rows:,}. A tenth of the price measures what the limit leaves out, so the answer"
+        f" says {found['visits']:,} \\[{found['visits_low']:,.0f}, {found['visits_high']:,.0f}]: the end on the side of the cut"
+        " is moved as far as what was left out may reach."
+    )
+
+
 def tell_budget(story: Story, out: Console) -> None:
     """What was spent, what is left, and what a greedy query is told."""
     epsilon, delta = BUDGET
     out.print(
-        f"Budget: epsilon {epsilon:g}, delta {delta:g}. The private answer above took epsilon {story.spent[0]:g},"
+        f"Budget: epsilon {epsilon:g}, delta {delta:g}. The private answers above took epsilon {story.spent[0]:g},"
         f" delta {story.spent[1]:g}; left: epsilon {story.remaining[0]:g}. The same query with epsilon 5 is refused:"
     )
     out.print(story.refusal, style="yellow", markup=False)
@@ -270,6 +295,7 @@ def as_data(story: Story) -> dict[str, Any]:
         "private": {
             site: {"customers": value, "low": low, "high": high} for site, (value, low, high) in story.private.items()
         },
+        "honest": story.honest,
         "selection": story.selection,
         "withheld": [site for site in story.exact if site not in story.private],
         "spent": story.spent,

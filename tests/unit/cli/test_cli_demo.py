@@ -49,7 +49,10 @@ def test_the_demo_can_be_told_twice_and_to_machines(told):
     story = json.loads(subprocess.run(words, cwd=told[0], capture_output=True, text=True, check=True).stdout)
     assert story["exact"][datasets.SINGLED_OUT_SITE] == 1
     assert datasets.SINGLED_OUT_SITE in story["withheld"]
-    assert story["spent"][0] == pytest.approx(1)
+    assert story["spent"][0] == pytest.approx(1.5)
+    visits = datasets.shop()["visits"].num_rows
+    assert story["honest"]["visits_noise_high"] < visits
+    assert story["honest"]["visits_low"] < visits < 4 * story["honest"]["visits_high"]
 
 
 def test_a_folder_with_other_things_is_left_alone(shoal, tmp_path):
