@@ -90,6 +90,14 @@ def test_utility_compares_the_planner_with_the_even_split_as_its_page_does(tmp_p
     assert "\n".join(table) in page, "python -m benchmarks utility --write makes the page new"
 
 
+def test_auto_counts_intervals_that_hold(tmp_path):
+    shown = run("auto", "--rows", 600, "--runs", 1, "--only", "one row each: averages", "--results", tmp_path)
+    found = record(tmp_path)["outcomes"]
+    assert [row["name"] for row in found] == ["one row each: averages"]
+    assert 0 <= found[0]["held_by_noise"] <= found[0]["held"] <= found[0]["intervals"] <= 1
+    assert "| 600 | one row each: averages | 600 | 1 |" in shown
+
+
 def test_quantiles_compares_both_ways_to_them(tmp_path):
     shown = run("quantiles", "--runs", 3, "--results", tmp_path)
     found = record(tmp_path)["rows"]

@@ -94,7 +94,7 @@ def live_through(folder: Path) -> Story:
         seconds = time.perf_counter() - start
     session = open_session(folder)
     private = by_site(session.query(PRIVATE))
-    honest = session.query(HONEST).intervals().to_dicts()[0]
+    honest = next(iter(rows_of(with_intervals(session.query(HONEST), 0.95).to_arrow())))
     return Story(
         folder=folder,
         tables=tables,
