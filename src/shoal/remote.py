@@ -17,9 +17,12 @@ from shoal.explain import Explanation
 from shoal.mechanisms.entropy import SYSTEM
 from shoal.release.answer_bytes import MEDIA_TYPE
 from shoal.result import Result
+from shoal.sql.grammar.parameters import with_parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
+
+    Params = Sequence[Any] | Mapping[str, Any]
 
 ATTEMPTS = 5
 WAIT_SECONDS = 30.0
@@ -99,10 +102,19 @@ class RemoteSession:
     # ---- asking --------------------------------------------------------------------------------------------------
 
     def query(
-        self, sql: str, *, composition: str = "basic", fresh: bool = False, key: str | None = None, reason: str = ""
+        self,
+        sql: str,
+        params: Params | None = None,
+        *,
+        epsilon: float | None = None,
+        composition: str = "basic",
+        fresh: bool = False,
+        key: str | None = None,
+        reason: str = "",
     ) -> Result:
         """The private answer. An answer that was released before comes back and is free, unless it is to be `fresh`."""
-        found: Result = self._asked(sql, composition, key, WAIT_SECONDS, fresh=fresh, reason=reason)
+        sql = sql if params is None else with_parameters(sql, params)
+        found: Result = self._asked(sql, composition, key, WAIT_SECONDS, epsilon=epsilon, fresh=fresh, reason=reason)
         return found
 
     def submit(
@@ -119,11 +131,13 @@ class RemoteSession:
         key: str | None,
         wait: float,
         *,
+        epsilon: float | None = None,
         fresh: bool,
         reason: str,
         as_job: bool = False,
     ) -> Any:
         body = {"sql": sql, "composition": composition, "fresh": fresh, "reason": reason, "wait": wait}
+        body |= {} if epsilon is None else {"epsilon": epsilon}
         headers = {"Idempotency-Key": key or new_key()}
         kind = "application/json" if as_job else MEDIA_TYPE
         reply = self.send("POST", self._path("query"), json=body, headers=headers | {"Accept": kind})
@@ -140,8 +154,11 @@ class RemoteSession:
         """A released answer, free."""
         return Result.from_bytes(self.send("GET", f"/v1/answers/{identifier}", headers={"Accept": MEDIA_TYPE}).content)
 
-    def explain(self, sql: str, *, epsilon: float | None = None, composition: str = "basic") -> Explanation:
+    def explain(
+        self, sql: str, params: Params | None = None, *, epsilon: float | None = None, composition: str = "basic"
+    ) -> Explanation:
         """The plan in words and numbers; free."""
+        sql = sql if params is None else with_parameters(sql, params)
         body = {"sql": sql, "epsilon": epsilon, "composition": composition}
         return RemoteExplanation(self.send("POST", self._path("explain"), json=body).json())
 
@@ -151,6 +168,10 @@ class RemoteSession:
         return float(self.send("POST", self._path("epsilon_for"), json=body).json()["epsilon"])
 
     # ---- looking -------------------------------------------------------------------------------------------------
+
+    def budget(self) -> dict[str, Any]:
+        """What was spent, by whom the service lets you see; the object of `shoal budget --json`, and `series`."""
+        return self.get(self._path("budget"))
 
     def tables(self) -> dict[str, dict[str, Any]]:
         """What the catalog knows."""

@@ -113,6 +113,10 @@ def _checked_epsilon(value: float) -> Fraction:
     return params.epsilon(value)
 
 
+def _names_its_own_epsilon() -> ShoalError:
+    return ShoalError("E_UNSUPPORTED", "Under a policy the query names its own epsilon.", hint="OPTIONS(epsilon = …)")
+
+
 class Session:
     """Private queries over one source, under one catalog and one budget."""
 
@@ -181,9 +185,7 @@ class Session:
     def _query_under(self, sql: str, terms: Terms, composition: str, asked: Fraction | None) -> Result | Rows:
         under_policy = self._under_policy(sql)
         if under_policy is not None and asked is not None:
-            raise ShoalError(
-                "E_UNSUPPORTED", "Under a policy the query names its own epsilon.", hint="OPTIONS(epsilon = …)"
-            )
+            raise _names_its_own_epsilon()
         if under_policy is not None:
             return self._policy_query(*under_policy, terms)
         plan, explain = self._planned(sql, asked, composition)
@@ -239,12 +241,16 @@ class Session:
         other._user, other._ledger, other._spent_by_promise = user, ledger, {}  # noqa: SLF001 - a copy of ourselves
         return other
 
-    def asked(self, sql: str, *, composition: str = "basic") -> tuple[StatementPlan | PolicyPlan, bool]:
+    def asked(
+        self, sql: str, *, epsilon: float | None = None, composition: str = "basic"
+    ) -> tuple[StatementPlan | PolicyPlan, bool]:
         """The verified plan of any statement, and whether it is only to be explained. Reads no data."""
         under_policy = self._under_policy(sql)
         if under_policy is not None:
+            if epsilon is not None:
+                raise _names_its_own_epsilon()
             return under_policy
-        plan, explain = self._planned(sql, composition=composition)
+        plan, explain = self._planned(sql, None if epsilon is None else _checked_epsilon(epsilon), composition)
         if not explain:
             self._require_ceiling(plan)
             self._require_floor(plan)
@@ -261,11 +267,26 @@ class Session:
     ) -> Explanation:
         """The plan in words and numbers; reads no data, spends nothing. `epsilon` replaces the query's own."""
         sql = sql if params is None else with_parameters(sql, params)
+        return self._explained_once(sql, epsilon, composition, as_asked=False)[0]
+
+    def explained_with_plan(
+        self, sql: str, *, epsilon: float | None = None, composition: str = "basic"
+    ) -> tuple[Explanation, StatementPlan | PolicyPlan]:
+        """The explanation and the plan it is about, planned once; refused where asking would be."""
+        return self._explained_once(sql, epsilon, composition, as_asked=epsilon is None)
+
+    def _explained_once(
+        self, sql: str, epsilon: float | None, composition: str, *, as_asked: bool
+    ) -> tuple[Explanation, StatementPlan | PolicyPlan]:
         asked = None if epsilon is None else _checked_epsilon(epsilon)
-        under_policy = self._under_policy(sql, asked)
-        if under_policy is not None:
-            return self._policy_explanation(under_policy[0])
-        return explain_plan(self._planned(sql, asked, composition)[0], self._ledger, self.warnings)
+        with one_stack():
+            under_policy = self._under_policy(sql, asked)
+            if under_policy is not None:
+                return self._policy_explanation(under_policy[0]), under_policy[0]
+            plan, is_explain = self._planned(sql, asked, composition)
+            if as_asked and not is_explain:
+                self._require_ceiling(plan)
+            return explain_plan(plan, self._ledger, self.warnings), plan
 
     def epsilon_for(self, sql: str, error: float, level: float = 0.95, owners: int | None = None) -> float:
         """The smallest ε at which the widest interval of the query has this half-width, without reading data.
@@ -407,7 +428,7 @@ class Session:
     @property
     def _charged_ledger(self) -> Ledger | None:
         """The ledger with a budget; without one, a session adds up what was asked, promise by promise."""
-        return self._ledger if self._ledger.budget is not None else None
+        return self._ledger if self._ledger.has_budget else None
 
     def _deadline(self) -> Deadline:
         from shoal.engines.deadline import Deadline
@@ -424,7 +445,7 @@ class Session:
 
     @property
     def _floor(self) -> Fraction | None:
-        return self._catalog.defaults.floor(has_budget=self._ledger.budget is not None)
+        return self._catalog.defaults.floor(has_budget=self._ledger.has_budget)
 
     def _require_ceiling(self, plan: StatementPlan) -> None:
         """The catalog's limit holds for what is asked, whoever named the ε."""

@@ -297,6 +297,11 @@ class Ledger:
         return promise_of(self._header)
 
     @property
+    def has_budget(self) -> bool:
+        """Whether there is a limit at all, which never changes."""
+        return bool(self._header.epsilon)
+
+    @property
     def budget(self) -> Budget | None:
         """(ε, δ) for life, or None: the ledger only adds up."""
         return budget_of(self._header, self._head())

@@ -36,9 +36,16 @@ class AccountantName(StrEnum):
 
 def budget(
     ledger: Annotated[
-        str,
+        str | None,
         typer.Option("--ledger", metavar="LEDGER", help="The ledger: a file, or postgresql://user@host/database#name."),
-    ],
+    ] = None,
+    db: Annotated[
+        str | None, typer.Option("--db", metavar="URL", help="Instead: a data set of a service, https://host/d/NAME.")
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", metavar="FILE", help="With --db: your token.", show_default="SHOAL_TOKEN"),
+    ] = None,
     create: Annotated[
         str | None, typer.Option("--create", metavar="EPS,DELTA", help="Create a ledger with this budget.")
     ] = None,
@@ -90,6 +97,11 @@ def budget(
     """
     from shoal.accounting.ledger import Ledger
 
+    if db is not None:
+        others = (ledger, create, accountant, policy, catalog, lift, raise_to, loss, because, anchor, backup)
+        return budget_of_service(db, token_file, others, json=json)
+    if ledger is None or token_file is not None:
+        raise ShoalError("E_USAGE", "A budget is that of a --ledger, or of a service: --db https://host/d/NAME.")
     check_options(create, accountant, because, (lift, raise_to, loss))
     promise = chosen_promise(create, policy, catalog)
     if create is not None:
@@ -110,6 +122,29 @@ def budget(
         show(book)
         if copied is not None:
             console().print(f"copied     the copy's anchor is {written_anchor(copied)}", soft_wrap=True)
+    return None
+
+
+def budget_of_service(db: str, token_file: Path | None, others: tuple[object, ...], *, json: bool) -> None:
+    """What a service says was spent; its custodian acts there."""
+    from shoal.cli.query import read_token
+    from shoal.remote import RemoteSession, is_remote
+
+    if not is_remote(db) or any(other is not None for other in others):
+        raise ShoalError(
+            "E_USAGE", "--db https://host/d/NAME shows the budget of a service, and takes --token-file alone."
+        )
+    with RemoteSession(db, read_token(token_file)) as session:
+        found = session.budget()
+    if json:
+        return write_json(found)
+    spent, limit = found["spent"], found["budget"]
+    typer.echo(
+        f"spent      ε = {spent['epsilon']:g}, δ = {spent['delta']:g} of {limit['epsilon']:g}, {limit['delta']:g}"
+    )
+    for entry in found["entries"]:
+        typer.echo(f"{entry['noted_at']}  {entry['user']}  ε = {entry['epsilon']:g}  {entry['state']}")
+    return None
 
 
 def chosen_promise(create: str | None, policy: str | None, catalog: Path | None) -> Promise | None:

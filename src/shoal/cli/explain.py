@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shoal.cli.output import write_json
-from shoal.cli.query import CatalogFile, Sql, check_level, read_sql
+from shoal.cli.query import CatalogFile, Sql, TokenFile, check_level, open_session, read_sql
 from shoal.errors import ShoalError
+
+if TYPE_CHECKING:
+    from shoal.session import Session
 
 
 def explain(
@@ -32,6 +35,7 @@ def explain(
         int | None,
         typer.Option(metavar="N", min=1, help="With --error, for averages: roughly how many owners a group has."),
     ] = None,
+    token_file: TokenFile = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON.")] = False,
 ) -> None:
@@ -44,20 +48,28 @@ def explain(
 
         shoal explain "SELECT …" --error 100      the ε that makes every interval ± 100 or narrower, and the query with it
     """
-    from shoal.session import connect
-
     check_question(error, level, owners)
-    session = connect(db if db is not None else {}, catalog=catalog)
     text = read_sql(sql)
     exact = 0.95 if level is None else level
-    wanted = None if error is None else session.epsilon_for(text, error=error, level=exact, owners=owners)
-    explanation = session.explain(text, epsilon=wanted)
+    with explaining_session(db, catalog, token_file) as session:
+        wanted = None if error is None else session.epsilon_for(text, error=error, level=exact, owners=owners)
+        explanation = session.explain(text, epsilon=wanted)
     if json:
         return write_json(explanation.to_dict() | ({} if wanted is None else {"epsilon_for_error": wanted}))
     typer.echo(str(explanation))
     if error is not None and wanted is not None:
         typer.echo(f"\n{answer_in_words(error, exact, wanted)}")
     return None
+
+
+def explaining_session(db: str | None, catalog: Path, token_file: Path | None) -> Session:
+    """A session over a source, over a service, or over the catalog alone."""
+    from shoal.remote import is_remote
+    from shoal.session import connect
+
+    if db is not None and (is_remote(db) or token_file is not None):
+        return open_session(db, catalog, None, None, token_file)
+    return connect(db if db is not None else {}, catalog=catalog)
 
 
 def check_question(error: float | None, level: float | None, owners: int | None) -> None:

@@ -37,7 +37,7 @@ Database = Annotated[
     typer.Option(
         "--db",
         metavar="SOURCE",
-        help="A DuckDB or SQLite file, a parquet, CSV or JSON lines file, a glob, a folder, or postgresql://…",
+        help="A DuckDB or SQLite file, a parquet, CSV or JSON lines file, a glob, a folder, postgresql://… or https://host/d/NAME",
     ),
 ]
 CatalogFile = Annotated[
@@ -46,6 +46,15 @@ CatalogFile = Annotated[
 LedgerFile = Annotated[
     str | None,
     typer.Option("--ledger", metavar="FILE", help="The ledger to charge; `shoal budget --create` creates one."),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="Your token, where SOURCE is a service.",
+        show_default="SHOAL_TOKEN",
+    ),
 ]
 User = Annotated[
     str | None, typer.Option("--user", help="The user to record in the ledger.", show_default="your account")
@@ -58,6 +67,7 @@ def query(
     catalog: CatalogFile = Path("shoal.toml"),
     ledger: LedgerFile = None,
     user: User = None,
+    token_file: TokenFile = None,
     format: Annotated[  # noqa: A002 - its name on the command line
         Format | None, typer.Option(help="The output format.", show_default="table")
     ] = None,
@@ -90,15 +100,15 @@ def query(
     format = format or (format_of(output) if not json else None)  # noqa: A001 - its name on the command line
     check_format(format, output, json=json)
     check_writable(output)
-    session = open_session(db, catalog, ledger, user)
-    result = session.query(read_sql_or_file(sql, file), epsilon=epsilon)
-    with charged(getattr(result, "epsilon", 0.0)):
-        if json:
-            write_json(everything(result, level), output)
-        else:
-            write_answer(result, format or Format.table, output, level)
-            if session.remaining is not None:
-                typer.echo(left_in_words(session), err=True)
+    with open_session(db, catalog, ledger, user, token_file) as session:
+        result = session.query(read_sql_or_file(sql, file), epsilon=epsilon)
+        with charged(getattr(result, "epsilon", 0.0)):
+            if json:
+                write_json(everything(result, level), output)
+            else:
+                write_answer(result, format or Format.table, output, level)
+                if session.remaining is not None:
+                    typer.echo(left_in_words(session), err=True)
 
 
 def format_of(output: Path | None) -> Format | None:
@@ -162,11 +172,28 @@ def charged(epsilon: float) -> Iterator[None]:
         raise ShoalError(error.code, error.message + paid, hint=error.hint) from None
 
 
-def open_session(db: str, catalog: Path, ledger: str | None, user: str | None) -> Session:
-    """A session over the source, as `shoal.connect` makes it."""
+def open_session(
+    db: str, catalog: Path, ledger: str | None, user: str | None, token_file: Path | None = None
+) -> Session:
+    """A session over the source, as `shoal.connect` makes it; a service has its own catalog."""
+    from shoal.remote import is_remote
     from shoal.session import connect
 
+    if is_remote(db):
+        return connect(db, ledger=ledger, user=user, token=read_token(token_file))
+    if token_file is not None:
+        raise ShoalError("E_USAGE", "--token-file only works with a service: --db https://host/d/NAME.")
     return connect(db, catalog=catalog, ledger=ledger, user=user or account_name())
+
+
+def read_token(file: Path | None) -> str | None:
+    """The token in a file; without one, SHOAL_TOKEN is asked."""
+    if file is None:
+        return None
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        raise ShoalError("E_USAGE", f"The file {str(file)!r} cannot be read, or holds no token.") from None
 
 
 def account_name() -> str | None:

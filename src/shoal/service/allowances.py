@@ -10,11 +10,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.allowances import Allowance
+from shoal.accounting.spending.report_data import amounts
 from shoal.errors import ShoalError
 from shoal.params import Budget
 from shoal.service.people import checked_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shoal.accounting.ledger import Ledger
     from shoal.service.people import Caller
     from shoal.service.store import Rows, Store
@@ -98,13 +101,20 @@ def smallest(limits: list[Fraction | None]) -> Fraction | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def left(ledger: Ledger, accounts: list[Allowance], moment: str) -> list[tuple[Fraction, Fraction]]:
-    """What each account may still spend in the period of this moment."""
+def left(ledger: Ledger, accounts: Sequence[Allowance | None], moment: str) -> list[tuple[Fraction, Fraction] | None]:
+    """What each account may still spend in the period of this moment; None where there is no limit."""
     spent = ledger.accounts()
-    found = []
+    found: list[tuple[Fraction, Fraction] | None] = []
     for account in accounts:
+        if account is None or account.budget is None:
+            found.append(None)
+            continue
         epsilon, delta = spent.get(account.account_at(moment), (Fraction(0), Fraction(0)))
         limit = account.budget
-        if limit is not None:
-            found.append((max(Fraction(0), limit.epsilon - epsilon), max(Fraction(0), limit.delta - delta)))
+        found.append((max(Fraction(0), limit.epsilon - epsilon), max(Fraction(0), limit.delta - delta)))
     return found
+
+
+def shown(grants: Sequence[Grant], remaining: Sequence[tuple[Fraction, Fraction] | None]) -> list[dict[str, Any]]:
+    """Allowances with what is left of each."""
+    return [grant.to_dict() | {"left": amounts(of)} for grant, of in zip(grants, remaining, strict=True)]

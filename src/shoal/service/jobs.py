@@ -60,6 +60,12 @@ class Job:
         return str(self.question["sql"])
 
     @property
+    def epsilon_asked(self) -> float | None:
+        """The ε that replaces the statement's own."""
+        found = self.question.get("epsilon")
+        return None if found is None else float(found)
+
+    @property
     def cost(self) -> tuple[Fraction, Fraction]:
         """What it is, or would be, charged."""
         return self.epsilon, self.delta

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from shoal import params
 from shoal.errors import ShoalError
 
 LONGEST_REASON = 4096
@@ -20,6 +21,7 @@ class Question:
     fresh: bool = False
     composition: str = "basic"
     reason: str = ""
+    epsilon: float | None = None
 
     def __post_init__(self) -> None:
         for name, kind in _KNOWN.items():
@@ -27,6 +29,8 @@ class Question:
                 raise ShoalError("E_USAGE", f"'{name}' is a {'true or false' if kind is bool else 'string'}.")
         if self.composition not in {"basic", "pld"}:
             raise ShoalError("E_USAGE", "composition must be 'basic' or 'pld'.")
+        if self.epsilon is not None:
+            params.epsilon(self.epsilon)
         if len(self.reason) > LONGEST_REASON:
             raise ShoalError("E_USAGE", f"A reason has at most {LONGEST_REASON} characters.")
 
@@ -37,4 +41,5 @@ class Question:
     @property
     def canonical(self) -> bytes:
         """One text for one question."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
+        said = {name: value for name, value in asdict(self).items() if value is not None}
+        return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()

@@ -144,7 +144,9 @@ class Slots:
             desk = Desk(dataset.ledger, ladder, lambda: self._is_cancelled(job))
             terms = self._terms(job, dataset)
             session = dataset.session_of(job.person, cast("Ledger", desk))
-            result = session.query_under(job.sql, terms, composition=job.question["composition"])
+            result = session.query_under(
+                job.sql, terms, composition=job.question["composition"], epsilon=job.epsilon_asked
+            )
             self._answered(job, dataset, desk, _bytes_of(result), ladder)
         except ShoalError as error:
             self._refused(job, error, dataset, desk, ladder)
@@ -170,7 +172,7 @@ class Slots:
         """The fingerprint; a new one where data or catalog changed while the job waited."""
         if job.question["version"] == dataset.version:
             return job.fingerprint
-        plan, _ = dataset.session.asked(job.sql, composition=job.question["composition"])
+        plan, _ = dataset.session.asked(job.sql, epsilon=job.epsilon_asked, composition=job.question["composition"])
         return key_of(plan, dataset, job.person, job.question["composition"])
 
     def _answered(self, job: Job, dataset: DataSet, desk: Desk, data: bytes, ladder: Ladder) -> None:

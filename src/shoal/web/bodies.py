@@ -38,6 +38,7 @@ class QueryBody(Body):
     """A question."""
 
     sql: Text
+    epsilon: Number | None = None
     fresh: bool = False
     level: Number | None = None
     wait: Annotated[Number, Field(ge=0, le=60)] = 30.0

@@ -77,7 +77,7 @@ async def query(
     service, caller = service_of(request), caller_of(request)
     if body.level is not None:
         params.confidence_level(body.level)
-    question = Question(body.sql, body.fresh, body.composition, body.reason)
+    question = Question(body.sql, body.fresh, body.composition, body.reason, body.epsilon)
     job = await call(service.ask, caller, dataset, question, idempotency_key)
     job = await ended(service, caller, job.id, body.wait)
     return await job_reply(request, job, body.level)

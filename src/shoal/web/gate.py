@@ -79,6 +79,8 @@ class Gate:
         named = [value for name, value in headers if name == b"host"]
         if len(named) != 1 or _host_of(named[0]) not in self.hosts:
             raise ShoalError("E_USAGE", WRONG_HOST)
+        if not scope.get("query_string", b"").isascii():
+            raise ShoalError("E_USAGE", "An address has ASCII characters only; others are written as %XX.")
         if is_page(scope["path"]):
             await self._sign_in(scope, headers)
         elif scope["path"] not in OPEN:
@@ -180,16 +182,24 @@ def check_json(headers: list[tuple[bytes, bytes]], body: bytes) -> None:
     kinds = [value for name, value in headers if name == b"content-type"]
     if len(kinds) != 1 or kinds[0].split(b";")[0].strip().lower() != b"application/json":
         raise ShoalError("E_USAGE", NOT_JSON)
-    depth = deepest = 0
-    for byte in body:
-        depth += (byte in b"[{") - (byte in b"]}")
-        deepest = max(deepest, depth)
-    if deepest > DEEPEST:
+    if _depth(body) > DEEPEST:
         raise ShoalError("E_USAGE", f"The body nests more than {DEEPEST} deep.")
     try:
         json.loads(body, object_pairs_hook=_once, parse_constant=_none_of)
     except (ValueError, RecursionError):
         raise ShoalError("E_USAGE", "The body cannot be read as JSON.", hint="One object, no key twice.") from None
+
+
+def _depth(body: bytes) -> int:
+    """How deep it nests, brackets in texts counted too; where there are few, their number is bound enough."""
+    deepest = body.count(b"[") + body.count(b"{")
+    if deepest <= DEEPEST:
+        return deepest
+    depth = deepest = 0
+    for byte in body:
+        depth += (byte in b"[{") - (byte in b"]}")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

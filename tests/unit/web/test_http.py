@@ -365,3 +365,20 @@ def test_raw_bytes_on_the_socket_do_no_harm(served, seed):
     assert not reply or reply.split()[1] != b"500"
     with served.client(None) as client:
         assert client.get("/v1/health").status_code == 200
+
+
+def test_an_epsilon_beside_the_statement_takes_its_place(ann):
+    name = f"n{next(NUMBER)}"
+    plain = asked(ann, counting(0.1, name), epsilon=0.2).json()
+    assert plain["charged"] == {"epsilon": 0.2, "delta": 0.0}
+    assert asked(ann, counting(0.2, name)).json()["answer"] == plain["answer"]
+    explained = ann.post("/v1/datasets/visits/explain", json={"sql": counting(0.1, name), "epsilon": 0.2}).json()
+    assert (explained["epsilon"], explained["replay"]) == (0.2, plain["answer"])
+    assert code_of(asked(ann, counting(0.1, name), epsilon=0.001))[0] == 403
+    assert code_of(asked(ann, counting(0.1, name), epsilon=-1))[0] == 400
+
+
+def test_a_query_string_of_other_bytes_is_refused_like_any_other(served):
+    with socket.create_connection(served.url.removeprefix("http://").split(":")) as raw:
+        raw.sendall(b"GET /v1/health?\xff=1 HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        assert raw.recv(100).startswith(b"HTTP/1.1 400")

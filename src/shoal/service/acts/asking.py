@@ -49,7 +49,9 @@ class Asking(Core):
         return job
 
     def _new_job(self, caller: Caller, dataset: DataSet, question: Question, request: Request) -> Job:
-        plan, is_explain = dataset.session.asked(question.sql, composition=question.composition)
+        plan, is_explain = dataset.session.asked(
+            question.sql, epsilon=question.epsilon, composition=question.composition
+        )
         if is_explain:
             raise ShoalError("E_USAGE", "EXPLAIN PRIVACY is not a query here.", hint="Ask for its explanation instead.")
         grants = self._grants(caller, dataset.name)
@@ -104,7 +106,9 @@ class Asking(Core):
         approve = allowances.smallest([grant.approve_above for grant in grants])
         if approve is not None and job.epsilon > approve and _is_private(plan) and not _approved(rows, caller, job):
             jobs.put(rows, replace(job, state="approval"))
-            explanation = dataset.session.explain(job.sql, composition=job.question["composition"]).to_dict()
+            explanation = dataset.session.explain(
+                job.sql, epsilon=job.epsilon_asked, composition=job.question["composition"]
+            ).to_dict()
             rows.run(
                 "INSERT INTO approvals VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', '', ?, '')",
                 *(random_id("p_"), job.id, dataset.name, caller.name, job.fingerprint, job.sql),

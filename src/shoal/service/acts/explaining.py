@@ -36,21 +36,18 @@ class Explaining(Looking):
         self._rates.take(caller.name, "explain")
         dataset = self._dataset(caller, name)
         self._count_explain(caller.name)
-        found = dataset.session.explain(sql, epsilon=epsilon, composition=composition)
+        found, plan = dataset.session.explained_with_plan(sql, epsilon=epsilon, composition=composition)
         explained = found.to_dict() | {"text": str(found)}
-        plan, _ = dataset.session.asked(sql, composition=composition)
-        replay = (
-            None
-            if epsilon is not None
-            else self._released(dataset, caller, key_of(plan, dataset, caller.name, composition))
-        )
+        replay = self._released(dataset, caller, key_of(plan, dataset, caller.name, composition))
         cost = (Fraction(str(explained["epsilon"])), Fraction(str(explained["delta"])))
-        approve = allowances.smallest([grant.approve_above for grant in self._grants(caller, name)])
+        grants = self._grants(caller, name)
+        left = self._left_of(caller, dataset, grants)
+        approve = allowances.smallest([grant.approve_above for grant in grants])
         return explained | {
-            "affordable": self._affordable(caller, dataset, cost),
+            "affordable": _fits(cost, [dataset.ledger.remaining, *left]),
             "replay": replay if dataset.share_answers else None,
             "needs_approval": approve is not None and cost[0] > approve and replay is None,
-            "allowances": self._allowances_left(caller, dataset),
+            "allowances": allowances.shown(grants, left),
             "meaning": meaning(max(explained["epsilon"], 1e-10), explained["delta"]).to_dict(),
             "unit": dataset.unit,
             "advice": _advice(explained),
@@ -72,14 +69,6 @@ class Explaining(Looking):
                 for person, number in counted.items():
                     log.count(rows, person, "explain", number)
 
-    def _affordable(self, caller: Caller, dataset: DataSet, cost: tuple[Fraction, Fraction]) -> bool:
-        with self.store.reading() as rows:
-            now = rows.now()
-        limits = allowances.left(dataset.ledger, self._accounts(caller, dataset.name), now)
-        if dataset.ledger.remaining is not None:
-            limits.append(dataset.ledger.remaining)
-        return all(cost[0] <= limit[0] and cost[1] <= limit[1] for limit in limits)
-
     def _released(self, dataset: DataSet, caller: Caller, fingerprint: str) -> str | None:
         with self.store.reading() as rows:
             return jobs.released(rows, dataset, caller, fingerprint)
@@ -91,6 +80,10 @@ class Explaining(Looking):
         caller.require("explain")
         self._rates.take(caller.name, "explain")
         return self._dataset(caller, name).session.epsilon_for(sql, error, level, owners)
+
+
+def _fits(cost: tuple[Fraction, Fraction], limits: list[tuple[Fraction, Fraction] | None]) -> bool:
+    return all(cost[0] <= limit[0] and cost[1] <= limit[1] for limit in limits if limit is not None)
 
 
 def _advice(explained: dict[str, Any]) -> list[str]:

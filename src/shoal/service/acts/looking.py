@@ -11,6 +11,7 @@ from shoal.service import allowances
 from shoal.service.acts.core import Core
 
 if TYPE_CHECKING:
+    from shoal.service.allowances import Grant
     from shoal.service.datasets import DataSet
     from shoal.service.people import Caller
 
@@ -37,6 +38,7 @@ class Looking(Core):
         dataset = self._dataset(caller, name)
         ledger = dataset.ledger
         budget = ledger.budget
+        grants = self._grants(caller, name)
         return {
             "name": dataset.name,
             "unit": dataset.unit,
@@ -49,18 +51,17 @@ class Looking(Core):
                 "spent": amounts(ledger.spent),
                 "remaining": amounts(ledger.remaining),
             },
-            "allowances": self._allowances_left(caller, dataset),
+            "allowances": allowances.shown(grants, self._left_of(caller, dataset, grants)),
         }
 
-    def _allowances_left(self, caller: Caller, dataset: DataSet) -> list[dict[str, Any]]:
+    def _left_of(self, caller: Caller, dataset: DataSet, grants: list[Grant]) -> list[tuple[Fraction, Fraction] | None]:
+        """What is left of each allowance; None where it has no limit."""
+        accounts = [grant.account(caller) for grant in grants]
+        if not any(accounts):
+            return [None] * len(accounts)
         with self.store.reading() as rows:
             now = rows.now()
-        found = []
-        for grant in self._grants(caller, dataset.name):
-            account = grant.account(caller)
-            left = allowances.left(dataset.ledger, [account], now) if account is not None else []
-            found.append(grant.to_dict() | {"left": amounts(left[0]) if left else None})
-        return found
+        return allowances.left(dataset.ledger, accounts, now)
 
     def budget(self, caller: Caller, name: str) -> dict[str, Any]:
         """The ledger's object; analysts see their own entries, custodians and auditors all of them."""
