@@ -21,6 +21,7 @@ NARROW = 330
 BESIDE = 380
 LONGEST_LABEL = 18
 ROW = 26
+FARTHEST = 1e300
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +265,11 @@ def _scale(
     values: Sequence[float], start: float, end: float, *, round_out: bool = True
 ) -> tuple[Callable[[float], float], list[float]]:
     """From numbers to places between two ends, and round numbers to be marked."""
-    finite = [value for value in values if math.isfinite(value)] or [0.0]
+    finite = [max(-FARTHEST, min(FARTHEST, value)) for value in values if not math.isnan(value)] or [0.0]
     low, high = min(finite), max(finite)
-    if low == high:
-        low, high = (0.0, high) if high > 0 else (low - 1, high + 1)
+    if high - low <= 1e-9 * max(abs(low), abs(high), 1e-9):
+        room = max(1.0, abs(high) / 2)
+        low, high = low - room, high + room
     ticks = _ticks(low, high)
     if round_out:
         low, high = min(low, ticks[0]), max(high, ticks[-1])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.errors import ShoalError
 from shoal.service.people import unknown_caller
 from shoal.web.calling import call
+from shoal.web.console.rendering import internal_error_page
 from shoal.web.errors import error_reply
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class Gate:
         except Exception as error:  # noqa: BLE001 - a bug of ours: counted, never told
             _LOGGER.error("%s %s: %s", scope["method"], scope["path"], type(error).__name__)  # noqa: TRY400 - same
             if not sent.started:
-                await error_reply(_INTERNAL)(scope, receive, sent)
+                reply = internal_error_page() if is_page(scope["path"]) else error_reply(_INTERNAL)
+                await reply(scope, receive, sent)
 
     async def _checked(self, scope: Scope, receive: Receive) -> bytes:
         """The body of a request that may go on; its caller is in the scope's state."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import html
 import re
 from functools import cache
 from pathlib import Path
@@ -139,9 +138,6 @@ def moment(text: str) -> str:
 
 def internal_error_page() -> Response:
     """A bug of ours, told without the templates, which may be the bug."""
-    said = "Something went wrong in the service, which is a bug in shoal. Nothing more is known here; go back and try again."
-    return Response(
-        f'<!doctype html><html lang="en"><title>shoal</title><main><h1>Sorry</h1><p>{html.escape(said)}</p></main></html>',
-        500,
-        media_type="text/html",
-    )
+    said = "<h1>Sorry</h1><p>Something went wrong in the service, which is a bug in shoal. Go back, and report it.</p>"
+    text = f'<!doctype html><html lang="en"><head><title>shoal</title></head><body><main>{said}</main></body></html>'
+    return Response(text.encode(), 500, media_type="text/html")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shoal.tuning import Setting, Tuning
 
 routes = APIRouter(include_in_schema=False)
-KEPT = 4
+KEPT = 2
 MOST_GROUPS = 12
 _FIELDS = {"sql", "looked_at", "epsilon", "groups", "lower", "upper"}
 
@@ -55,7 +55,13 @@ class _Opened:
         return opened
 
 
-_OPENED = _Opened()
+def _opened(request: Request) -> _Opened:
+    """Of this application: another one may have a data set of the same name."""
+    state = request.app.state
+    if not hasattr(state, "tunings"):
+        state.tunings = _Opened()
+    found: _Opened = state.tunings
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,7 @@ async def look(request: Request, dataset: str) -> Response:
     try:
         # Sliders that stand where another question left them say nothing about this one.
         choice = choice_of(fields) if fields["looked_at"] == sql else Choice()
-        view = await call(tuning_view, await call(_OPENED.get, opened, sql), choice)
+        view = await call(tuning_view, await call(_opened(request).get, opened, sql), choice)
     except ShoalError as error:
         return await _page(request, dataset, sql, None, error_view(error, sql), status_of(error.code))
     view["looked"] = await call(service.note_look, caller, dataset, sql, view["settings_looked_at"])

@@ -19,13 +19,13 @@ def served(tmp_path_factory):
     one.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def ann(served):
     with Browser(served, "ann") as browser:
         yield browser
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def carla(served):
     with Browser(served, "carla") as browser:
         yield browser

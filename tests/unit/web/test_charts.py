@@ -1,0 +1,75 @@
+"""Charts: whatever the numbers and names are, a picture with finite places in which no name is markup."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.web import charts
+from shoal.web.charts import Point
+
+REALS = st.floats(allow_nan=True, allow_infinity=True)
+POINTS = st.lists(
+    st.builds(Point, st.text(max_size=30), REALS, st.none() | REALS, st.none() | REALS), min_size=1, max_size=8
+)
+MARKS = {"div", "svg", "g", "line", "rect", "circle", "text", "polyline", "polygon"}
+PLACE = re.compile(r'(?:x|y|x1|x2|y1|y2|cx|cy|width|height|points|d)="([^"]*)"')
+
+
+def drawn(markup: str) -> str:
+    assert not re.search("nan|inf", " ".join(PLACE.findall(markup)))
+    assert "<script" not in markup
+    return markup
+
+
+@given(POINTS)
+def test_any_numbers_make_a_picture(points):
+    for chart in (charts.bars, charts.line, charts.dots):
+        drawn(chart(points, "title"))
+
+
+@given(
+    st.lists(st.tuples(st.text(max_size=12), st.floats(0, 1e9)), min_size=1, max_size=8), st.none() | st.floats(0, 1e9)
+)
+def test_any_budget_makes_steps(totals, limit):
+    picture = drawn(charts.steps(totals, limit, "title"))
+    assert ("limit" in picture) == (limit is not None)
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_any_belief_makes_a_picture(prior, low, high):
+    drawn(charts.belief(prior, low, high, "title"))
+    drawn(charts.beliefs(lambda _: (min(low, high), max(low, high)), prior, "title"))
+
+
+def test_names_and_titles_are_text():
+    name = "<script>alert(1)</script>\"'&"
+    for chart in (charts.bars, charts.dots, charts.line):
+        picture = drawn(chart([Point(name, 1.0, 0.0, 2.0), Point("b", 2.0)], name))
+        assert "&lt;script" in picture
+        assert set(re.findall(r"</?([a-z]+)", picture)) <= MARKS
+
+
+def test_whiskers_reach_from_end_to_end_and_a_missing_end_has_none():
+    assert 'class="whisker"' in charts.bars([Point("a", 5.0, 4.0, 6.0)], "t")
+    assert 'class="whisker"' not in charts.bars([Point("a", 5.0, None, 6.0)], "t")
+
+
+@pytest.mark.parametrize(("share", "kind"), [(0, "some"), (0.59, "some"), (0.7, "most"), (0.95, "full"), (7, "full")])
+def test_a_meter_warns_as_the_budget_ends(share, kind):
+    assert f'class="{kind}"' in charts.meter(share, "t")
+    assert 'class="some"' in charts.meter(share, "t", warns=False)
+
+
+def test_a_histogram_draws_what_is_there():
+    picture = drawn(charts.histogram([0.0, 1.0, 2.0, 3.0], [5.0, 0.0, 1.0], [5.0, 1.0, 0.0], "t"))
+    assert picture.count('class="raw"') == 2 * 2
+    assert picture.count('class="clamped"') == 2 * 2
+
+
+def test_a_hundred_dots_are_a_hundred():
+    picture = charts.hundred(73, "t")
+    assert (picture.count('class="on"'), picture.count('class="off"')) == (73, 27)
