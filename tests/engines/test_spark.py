@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -195,8 +196,8 @@ def test_a_real_cluster_with_two_workers_gives_the_same_integers(tmp_path, spark
 def test_spark_connect_gives_the_same_integers(tmp_path):
     """A process of its own: classic and Connect sessions do not live in one."""
     pytest.importorskip("pyspark", reason="pyspark is not installed (./run test --all installs it)")
-    for package in ("grpc", "grpc_status"):
-        pytest.importorskip(package, reason="Spark Connect needs pyspark[connect]")
+    if shutil.which("java") is None:
+        pytest.skip("no Java was found (on Debian and Ubuntu: apt install openjdk-17-jre-headless)")
     script = tmp_path / "client.py"
     pq.write_table(VISITS, tmp_path / "visits.parquet")
     script.write_text(CLIENT.replace(".master(sys.argv[1])", ".remote(sys.argv[1])"), encoding="utf-8")
@@ -228,7 +229,7 @@ spark.stop()
 """
 
 
-def test_hostile_queries_get_the_verdicts_of_the_embedded_engine(spark, tmp_path):
+def test_all_hostile_queries_are_refused_as_by_the_embedded_engine_and_some_answered(spark, tmp_path):
     sessions = []
     tables = tables_with_a_secret()
     for name, data in (("everybody", tables), ("without", nasty_data.without(tables))):
@@ -239,5 +240,5 @@ def test_hostile_queries_get_the_verdicts_of_the_embedded_engine(spark, tmp_path
             entries[table] = {**nasty_data.CATALOG["tables"][table], "view": f"SELECT * FROM parquet.`{place}`"}
         sessions.append(shoal.connect(spark, {**nasty_data.CATALOG, "tables": entries}, buckets=2))
     with opened(tables) as here:
-        for case in (*REFUSED[::40], *ANSWERED[::40]):
+        for case in (*REFUSED, *ANSWERED[::40]):
             assert {face_of(session, case.sql) for session in sessions} == {face_of(here, case.sql)}, case.name

@@ -21,6 +21,7 @@ from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.prepare import Reading
 from shoal.engines.duckdb.rendering import render
+from shoal.engines.duckdb.room import size_of_rows
 from shoal.engines.duckdb.settings import LOCKDOWN, is_locked, refuse_collation, refuse_other_meanings
 from shoal.engines.duckdb.sound_files import refuse_changed
 from shoal.engines.duckdb.views import Stored, definitions, refuse_fragile
@@ -425,9 +426,17 @@ class DuckDBEngine:
         listed = None
         if query.public_groups is not None:
             listed = self._table(on_its_own_stack(lambda: BoundOwners(query, key, self._sources).groups()))
+        statement = on_its_own_stack(lambda: rows_statement(query, self._sources))
+        if self._surely_fits(query):
+            return memory.measure_in_memory(query, key, self._table(statement), listed)
         batch = BATCH_ROWS_OF_LONG_TEXTS if makes_long_texts(query) else BATCH_ROWS
-        rows = self._rows(on_its_own_stack(lambda: rows_statement(query, self._sources)), batch)
-        return memory.measure_in_memory(query, key, rows, listed)
+        return memory.measure_in_memory(query, key, self._rows(statement, batch), listed)
+
+    def _surely_fits(self, query: TotalsQuery) -> bool:
+        """Whether all rows can be read at once, on all cores."""
+        with self._lock:
+            size = size_of_rows(query, self._sources, self._frames, self._connection)
+        return size is not None and size <= self._memory_limit() // ROOM_SHARE
 
     def _rows(self, tree: exp.Expr, batch_rows: int = BATCH_ROWS) -> pa.Table:
         """Rows as Arrow columns; MemoryError when they pass their share of the engine's memory limit."""

@@ -93,12 +93,22 @@ class Bounded:
     def _smallest(self, pairs: NDArray[np.int64], argument: Argument, most: int) -> tuple[NDArray[np.int64], Argument]:
         """The rows of each pair that have the smallest picks."""
         segments = Segments.of_runs(pairs)
-        if not len(pairs) or not (segments.lengths > most).any():
+        crowded = segments.lengths > most
+        if not crowded.any():
             return pairs, argument
-        duplicates = duplicate_numbers(argument.identities(), segments)
-        picks = self.picks.of_rows(self.pair_picks[pairs], [argument.canonical()], duplicates)
-        chosen = np.flatnonzero(keep_smallest(picks, segments, most))
+        members, inner = segments.members(crowded), Segments.of_lengths(segments.lengths[crowded])
+        several = argument.take(members)
+        pair_picks = inner.spread(self._pick(pairs[segments.starts[crowded]]))
+        duplicates = duplicate_numbers(several.identities(), inner)
+        picks = self.picks.of_rows(pair_picks, [several.canonical()], duplicates)
+        kept = np.ones(len(pairs), dtype=bool)
+        kept[members] = keep_smallest(picks, inner, most)
+        chosen = np.flatnonzero(kept)
         return pairs[chosen], argument.take(chosen)
+
+    def _pick(self, pairs: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """The picks of some pairs."""
+        return self.picks.of_pairs(self.picks.of_owners(self.pairs.owners[pairs]), self.pairs.groups[pairs])
 
     def distinct(self, number: int, most: int) -> tuple[NDArray[np.int64], Argument]:
         """At most this many different values of each pair."""

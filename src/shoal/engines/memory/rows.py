@@ -18,6 +18,7 @@ from shoal.engines.statements.bound_owners import OWNER
 from shoal.engines.statements.integers import not_null
 from shoal.engines.statements.pruned import read_input
 from shoal.engines.statements.relations import Compiler, aliased, column, select
+from shoal.plan import nodes
 from shoal.plan.expressions import Call, walk
 from shoal.plan.measures import SATURATION_BITS
 from shoal.plan.traverse import all_nodes, expressions_of
@@ -41,6 +42,16 @@ if TYPE_CHECKING:
 LARGEST = 1 << 60
 """Integers in memory stay below this; what could pass it is left to the engine's wide integers."""
 EXACT_IN_DOUBLES = 1 << 53
+_WIDTHS = {
+    Kind.INTEGER: 9,
+    Kind.DOUBLE: 9,
+    Kind.BOOLEAN: 2,
+    Kind.DATE: 5,
+    Kind.TIMESTAMP: 9,
+    Kind.TIME: 9,
+    Kind.DECIMAL: 26,
+}
+"""Bytes of a value, with what says whether it is missing; decimals come as doubles as well."""
 
 
 class TooWide(Exception):  # noqa: N818 - not a failure: 64 bits do not do
@@ -58,6 +69,23 @@ def makes_long_texts(query: TotalsQuery) -> bool:
     inside = (value for node in all_nodes(query.input) for value in expressions_of(node))
     written = (*(key for _, key in query.keys), *arguments_of(query), *inside)
     return any(isinstance(part, Call) and part.function in GROWING for value in written for part in walk(value))
+
+
+def only_table(query: TotalsQuery) -> str | None:
+    """The one table that the rows come from, each of them from one row; None where tables meet or rows are made."""
+    node = query.input
+    while isinstance(node, (nodes.Filter, nodes.Project)):
+        node = node.input
+    return node.table if isinstance(node, nodes.Scan) else None
+
+
+def width_of_row(query: TotalsQuery) -> int | None:
+    """How many bytes a row takes, or None where that depends on its values."""
+    owner = nodes.field_of(query.input, query.input.owner or "").type
+    types = [owner, *(field.type for field, _ in query.keys), *(argument.type for argument in arguments_of(query))]
+    if any(type_.kind not in _WIDTHS for type_ in types):
+        return None
+    return sum(_WIDTHS[type_.kind] for type_ in types)
 
 
 def rows_statement(query: TotalsQuery, tables: Mapping[str, exp.Expr]) -> exp.Select:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from shoal.engines.memory.rows import LARGEST, TooWide, real_steps
+from shoal.engines.memory.rows import EXACT_IN_DOUBLES, LARGEST, TooWide, real_steps
 from shoal.plan.measures import (
     DistinctValues,
     Leaves,
@@ -82,7 +82,11 @@ class GroupTally:
 
     def add(self, part: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
         """Groups, and what is added to each."""
-        np.add.at(self.totals, *part)
+        groups, values = part
+        if len(groups) < len(self.totals) or _magnitude(values) * len(groups) >= EXACT_IN_DOUBLES:
+            np.add.at(self.totals, groups, values)
+        else:  # no sum on the way has more digits than a double
+            self.totals += np.bincount(groups, values, len(self.totals)).astype(np.int64)
 
     def of(self, bounded: Bounded) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """What every pair of owner and group adds, clamped after the aggregate of the owner."""
@@ -309,6 +313,10 @@ TALLIES: dict[type, Callable[[GridMeasure, tuple[Expression, ...], int, int], An
     Leaves: lambda task, arguments, *_: LeafTally(task, arguments),
     DistinctValues: lambda task, arguments, groups, _: DistinctTally(task, arguments, groups),
 }
+
+
+def _magnitude(values: NDArray[np.int64]) -> int:
+    return max(int(values.max(initial=0)), -int(values.min(initial=0)))
 
 
 def _counted(numbers: NDArray[np.int64], below: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,7 +1,7 @@
 """Apache Spark as an engine: one shuffle brings the rows of every owner together, and the embedded engine answers for each bucket.
 
     scan      the needed columns of every private table, of rows that have an owner
-    shuffle   (bucket, number of the table, one struct for each table), repartitioned by bucket
+    shuffle   the columns of the one table, or (number of the table, one struct for each table), repartitioned by owner
     task      rows stream into a DuckDB of the task, which answers the question (`task`)
     add       partial rows are summed by Spark, limb by limb; the driver puts integers together (`buckets`)
 
@@ -292,23 +292,24 @@ class SparkEngine:
         """One frame with the rows of all tables, those of an owner in one partition."""
         f, count = self._f, self._bucket_count()
         scans = [self._scanned(need) for need in owned]
-        structs = [
-            f.struct(*(f.col(_tick(c)).alias(f"c{i}") for i, c in enumerate(self._read(need)))) for need in owned
-        ]
+        named = [[f.col(_tick(c)).alias(f"c{i}") for i, c in enumerate(self._read(need))] for need in owned]
+        owners = [f.xxhash64(self._owner(query, need)) for need in owned]
+        if len(owned) == 1:  # plain columns: structs would cost as much again as the rows
+            return scans[0].repartition(count, owners[0]).select(*named[0])
+        structs = [f.struct(*columns) for columns in named]
         types = [
             scan.select(struct.alias("t")).schema["t"].dataType for scan, struct in zip(scans, structs, strict=True)
         ]
         parts = []
-        for number, (need, scan) in enumerate(zip(owned, scans, strict=True)):
-            bucket = f.pmod(f.xxhash64(self._owner(query, need)), f.lit(count)).alias("bucket_")
+        for number, (scan, owner) in enumerate(zip(scans, owners, strict=True)):
             others = [
                 (structs[i] if i == number else f.lit(None).cast(type_)).alias(f"t{i}") for i, type_ in enumerate(types)
             ]
-            parts.append(scan.select(bucket, f.lit(number).alias("table_"), *others))
+            parts.append(scan.select(owner.alias("owner_"), f.lit(number).alias("table_"), *others))
         whole = parts[0]
         for part in parts[1:]:
             whole = whole.unionAll(part)
-        return whole.repartition(count, "bucket_").drop("bucket_")
+        return whole.repartition(count, "owner_").drop("owner_")
 
     def _bucket_count(self) -> int:
         if self._buckets is not None:
@@ -317,7 +318,7 @@ class SparkEngine:
         return max(shuffled, 2 * self._parallelism())
 
     def _owner(self, query: TotalsQuery, need: Need) -> Any:
-        """The owner as a text that is the same in all tables; whole numbers that are stored as reals are written as such."""
+        """The owner in a form that is the same in all tables; whole numbers that are stored as reals are read as such."""
         scan = next(
             n
             for n in all_nodes(query.input)
@@ -329,7 +330,7 @@ class SparkEngine:
         target = str(type_) if type_.kind.value == "decimal" else forms.get(type_.kind.value)
         if type_.kind.value == "timestamp":
             return self._f.lit(0)  # instants with and without a zone have no common text
-        return (column.try_cast(target) if target else column).cast("string")
+        return column.try_cast(target) if target else column.cast("string")
 
     def _read(self, need: Need) -> list[str]:
         """The needed columns; of a view all of them, so that no query decides what is computed."""

@@ -47,7 +47,7 @@ class Job:
     public: dict[str, bytes]
 
     def measured(self, batches: Iterable[pa.RecordBatch]) -> Partials:
-        """The answer for the owners whose rows come: (number of the table, a struct for each table)."""
+        """The answer for the owners whose rows come: plain columns, or (number of the table, a struct for each table)."""
         with ExitStack() as opened:
             folder = opened.enter_context(
                 tempfile.TemporaryDirectory(prefix="shoal-", dir=spill_folder(), ignore_cleanup_errors=True)
@@ -96,7 +96,9 @@ def _chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[
 
 
 def rows_of(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
-    """The rows of one table of a batch."""
+    """The rows of one table of a batch; where there is one table, they are the batch."""
+    if "table_" not in batch.schema.names:
+        return batch
     struct = batch.column(f"t{number}")
     chosen = pa.compute.equal(batch.column("table_"), number)
     kept = struct.filter(chosen)
