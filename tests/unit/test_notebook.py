@@ -73,8 +73,8 @@ def test_a_refusal_is_a_few_lines():
 
 @pytest.mark.slow
 def test_a_real_kernel_connects_asks_and_shows():
-    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
+    reason = "there is no notebook kernel here (./run test --all installs one)"
+    nbformat, nbclient, _ = (pytest.importorskip(name, reason=reason) for name in ("nbformat", "nbclient", "ipykernel"))
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     book.metadata.kernelspec = {"name": "python3", "display_name": sys.executable}
     nbclient.NotebookClient(book, timeout=300, allow_errors=True).execute()
