@@ -74,8 +74,8 @@ class _DeepThread:
         if self._thread is None:
             self._thread = self._start()
         with _room():
-            self._asked.put((work, shared))
             try:
+                self._asked.put((work, shared))
                 outcome, failure = self._done.get()
             except BaseException:  # interrupted: what is still running there gives its outcome to nobody
                 self._asked.put(None)

@@ -269,6 +269,8 @@ class Grammar:
         if self.dice.random() < 0.1:
             tail += f" LIMIT {self.dice.randint(0, 9)}"
         listed = f"SELECT WITH {clause} OPTIONS({self.options(old=old)}) {', '.join(items)}"
+        if not old and self.dice.random() < 0.1:
+            listed = f"SELECT {', '.join(items)}"
         if self.dice.random() < 0.05:
             return f"FROM {source.sql} {listed}{where}{tail}"
         return f"{listed} FROM {source.sql}{where}{tail}"

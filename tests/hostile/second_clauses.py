@@ -27,6 +27,8 @@ delta = 1e-3, group_selection_strategy = AUTO
 delta = 1e-3, group_selection_strategy = OPTIMAL
 delta = 1e-3, group_selection_strategy = LAPLACE_THRESHOLD
 delta = 1e-3, group_selection_strategy = 'GAUSSIAN_THRESHOLD'
+delta = 1e-3, group_selection_strategy = WEIGHTED, kappa = 4
+delta = 1e-3, kappa = 2, measure_cut = 0.25
 delta = 1e-3, min_privacy_units_per_group = 2
 delta = 1e-3, group_selection_epsilon = 0.125
 delta = 1e-3, confidence_level = 0.9

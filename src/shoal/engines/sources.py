@@ -311,6 +311,6 @@ def as_arrow(frame: Any) -> Any:
             return pa.table(frame)
         if isinstance(frame, dict):
             return pa.table(frame)
-    except (pa.ArrowException, TypeError, ValueError):
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
         raise ShoalError("E_SOURCE", "A data frame cannot be turned into an Arrow table.", hint=_WHAT_WORKS) from None
     raise ShoalError("E_SOURCE", "Only Arrow, pandas and polars tables can be registered.", hint=_WHAT_WORKS)

@@ -34,7 +34,10 @@ def connect(address: str) -> Connection:
         raise missing_extra("postgresql", "A ledger in PostgreSQL")
     import psycopg
 
-    return psycopg.connect(address, autocommit=True, connect_timeout=10, application_name="shoal")
+    connection = psycopg.connect(address, autocommit=True, connect_timeout=10, application_name="shoal")
+    # Tables are named with their schema; operators are not, and somebody else's "=" must not be found first.
+    connection.execute("SET search_path = pg_catalog, pg_temp")
+    return connection
 
 
 @contextmanager

@@ -157,7 +157,11 @@ def connected(kind: type[exp.Expr], conditions: tuple[exp.Expr, ...]) -> exp.Exp
 
 
 def between(value: exp.Expr, low: exp.Expr, high: exp.Expr) -> exp.Expr:
-    """Low ≤ value ≤ high."""
+    """Low ≤ value ≤ high; in two comparisons where the value holds a relation, which the engine cannot copy into them."""
+    if value.find(exp.Query) is not None:
+        first = exp.GTE(this=operand(value), expression=operand(low))
+        second = exp.LTE(this=operand(value.copy()), expression=operand(high))
+        return exp.Paren(this=exp.And(this=first, expression=second))
     return exp.Between(this=operand(value), low=operand(low), high=operand(high))
 
 

@@ -238,3 +238,24 @@ def test_beyond_this_machine_certificates_are_checked():
 def test_without_the_extra_it_is_named(monkeypatch):
     monkeypatch.setattr("shoal.accounting.stores.postgresql_server.find_spec", lambda _: None)
     assert "shoal[postgresql]" in refusal(Ledger.open, "postgresql:///x").hint
+
+
+def test_operators_that_somebody_put_before_the_servers_own_change_nothing(url):
+    """A role whose search path begins with a schema that others write to would compare names as they like."""
+    with server_of(url) as connection:
+        connection.execute("CREATE SCHEMA IF NOT EXISTS evil")
+        connection.execute(
+            "CREATE OR REPLACE FUNCTION evil.never(text, text) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT false'"
+        )
+        connection.execute("CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.never)")
+        role = connection.execute("SELECT current_user").fetchone()[0]
+        connection.execute(f'ALTER ROLE "{role}" SET search_path = evil, pg_catalog')
+    try:
+        ledger = Ledger.open(url)
+        assert [entry.state for entry in ledger.entries()] == ["answered", "failed", "reserved"]
+        ledger.reserve(TENTH, user="ann").commit()
+        assert ledger.spent[0] == Fraction(4, 10)
+    finally:
+        with server_of(url) as connection:
+            connection.execute(f'ALTER ROLE "{role}" RESET search_path')
+            connection.execute("DROP SCHEMA evil CASCADE")
