@@ -11,6 +11,7 @@ requests that never ended, chains that do not verify.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -58,14 +59,14 @@ def dies() -> None:
 
 def kill_at(owner: object, name: str, when: str, call: int) -> None:
     """The process dies before or after the n-th call of a function."""
-    original, seen = getattr(owner, name), [0]
+    original, calls = getattr(owner, name), itertools.count(1)
 
     def wrapped(*args: object, **options: object) -> object:
-        seen[0] += 1
-        if seen[0] == call and when == "before":
+        number = next(calls)
+        if number == call and when == "before":
             dies()
         value = original(*args, **options)
-        if seen[0] == call and when == "after":
+        if number == call and when == "after":
             dies()
         return value
 
@@ -243,20 +244,22 @@ class Trials:
         keys = [f"{point} {when} {self.tried} {i}" for i in range(FEW)]
         jobs: dict[str, str] = {}
         if point == "resume":
-            dead = self.serve("run", "before", random.randint(1, FEW))
+            dead = self.serve("run", "before", self.call("run"))
             self.first_round(keys, jobs, "run")
             ending_of(dead)
-        child = self.serve(
-            point, when, 1 if self.tried % 4 < 2 or point in {"approval", "cancel"} else random.randint(1, FEW)
-        )
+        child = self.serve(point, when, self.call(point))
         self.first_round(keys, jobs, point)
-        self.killed += ending_of(child, 5.0 if jobs else 1.0) == -signal.SIGKILL
+        self.killed += ending_of(child, 30.0) == -signal.SIGKILL
         alive = self.serve()
         self.second_round(keys, point)
         if point == "resume":  # a run that died twice suspended its user
             self.send("POST", "/v1/datasets/visits/lift", "carla", json={"user": "ann", "because": "a test"})
         os.kill(alive, signal.SIGKILL)
         ending_of(alive)
+
+    def call(self, point: str) -> int:
+        """At which call of the point the process dies: the first two trials at the first."""
+        return 1 if self.tried <= 2 or point in {"approval", "cancel"} else random.randint(1, FEW)
 
     def first_round(self, keys: list[str], jobs: dict[str, str], point: str) -> None:
         """A connection that a dying process never took is given up soon."""

@@ -101,7 +101,11 @@ def budget(
         others = (ledger, create, accountant, policy, catalog, lift, raise_to, loss, because, anchor, backup)
         return budget_of_service(db, token_file, others, json=json)
     if ledger is None or token_file is not None:
-        raise ShoalError("E_USAGE", "A budget is that of a --ledger, or of a service: --db https://host/d/NAME.")
+        raise ShoalError(
+            "E_USAGE",
+            "A budget is that of a --ledger, or of a service: --db https://host/d/NAME.",
+            hint="See shoal budget --help.",
+        )
     check_options(create, accountant, because, (lift, raise_to, loss))
     promise = chosen_promise(create, policy, catalog)
     if create is not None:

@@ -247,9 +247,9 @@ def migrate(connection: Connection, identity: str = "") -> int:
             f" BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} FOR EACH STATEMENT EXECUTE FUNCTION service_append_only()"
         )
     if not done:
-        connection.execute(
-            "INSERT INTO identity (value, clock, timeline) VALUES (%s, '', %s)", (identity, timeline_of(connection))
-        )
+        connection.execute("INSERT INTO identity (value, clock) VALUES (%s, '')", (identity,))
+    # 0 is a timeline that was never noted: a store from before there was a place for it.
+    connection.execute("UPDATE identity SET timeline = %s WHERE timeline = 0", (timeline_of(connection),))
     connection.execute("SET LOCAL search_path = DEFAULT")
     return FORMAT - done
 

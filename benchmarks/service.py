@@ -1,0 +1,117 @@
+"""A service against a session in this process: explain, a small query, a replay; medians of interleaved rounds, loopback.
+
+python -m benchmarks service [--rounds 20] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import shoal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CATALOG = '[tables.visits]\nowner = "uid"\nmax_rows_per_owner_and_group = 5\n[defaults]\nmax_groups_per_owner = 3\n'
+
+
+def counting(name: str) -> str:
+    """A small question that nobody asked before."""
+    return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.01) COUNT(DISTINCT uid) AS {name} FROM visits"
+
+
+def command(*words: str) -> str:
+    """What a verb of shoal prints."""
+    return subprocess.run(
+        [sys.executable, "-m", "shoal", *words], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def written(folder: Path) -> None:
+    """600 visits of 120 people."""
+    (folder / "data").mkdir()
+    table = pa.table({"uid": [i % 120 for i in range(600)], "site": [f"s{i % 4}" for i in range(600)]})
+    pq.write_table(table, folder / "data" / "visits.parquet")
+    (folder / "shoal.toml").write_text(CATALOG)
+
+
+def seconds(act: Callable[[str], Any], sql: str) -> float:
+    """How long it takes."""
+    start = time.perf_counter()
+    act(sql)
+    return time.perf_counter() - start
+
+
+def measured(local: Any, remote: Any, rounds: int) -> dict[str, list[float]]:
+    """Seconds of each act, all acts in each round."""
+    asked = counting("replayed")
+    remote.query(asked)
+    found: dict[str, list[float]] = {}
+    for number in range(rounds):
+        acts: dict[str, tuple[Callable[[str], Any], str]] = {
+            "session.explain": (local.explain, asked),
+            "service explain": (remote.explain, asked),
+            "session.query": (local.query, counting(f"l{number}")),
+            "service query": (remote.query, counting(f"r{number}")),
+            "service replay": (remote.query, asked),
+        }
+        for name, (act, sql) in acts.items():
+            found.setdefault(name, []).append(seconds(act, sql))
+    return found
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Prints medians, and ratios of speed."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--rounds", type=int, default=20)
+    options.add_argument("--json", action="store_true")
+    said = options.parse_args(argv)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        written(folder)
+        serve = [sys.executable, "-m", "shoal", "serve", str(folder / "data"), "--catalog", str(folder / "shoal.toml")]
+        serve += ["--budget", "1000,1e-5", "--home", str(folder / "home"), "--port", "0", "--json"]
+        serve += ["--answer-time", "off", "--rates", "off"]
+        with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                ready = json.loads(process.stdout.readline() if process.stdout else "")
+                home = ("--home", str(folder / "home"))
+                command("service", "user", "add", "ann", "--role", "analyst", *home)
+                command("service", "allow", "data", "--to", "everyone", *home)
+                token = command("service", "token", "create", "ann", *home)
+                catalog, ledger = folder / "shoal.toml", folder / "ledger.db"
+                with (
+                    shoal.connect(folder / "data", catalog=catalog, budget=(1000, 1e-5), ledger=ledger) as local,
+                    shoal.connect(f"{ready['url']}/d/data", token=token) as remote,
+                ):
+                    found = measured(local, remote, said.rounds)
+            finally:
+                process.terminate()
+    medians = {name: median(times[1:]) for name, times in found.items()}
+    ratios = {
+        "explain": medians["session.explain"] / medians["service explain"],
+        "query": medians["session.query"] / medians["service query"],
+        "replay against explain": medians["service explain"] / medians["service replay"],
+    }
+    if said.json:
+        print(json.dumps({"seconds": medians, "ratios": ratios}))
+        return
+    for name, value in medians.items():
+        print(f"{name:<24} {1000 * value:8.1f} ms")
+    for name, value in ratios.items():
+        print(f"{name:<24} {value:8.2f}")
+
+
+if __name__ == "__main__":
+    main()
