@@ -52,6 +52,12 @@ class Aggregate:
     bounds: Any = None
     bounds_named: str = PER_GROUP
 
+    @property
+    def candidates(self) -> list[Any]:
+        """All bounds that were given, where they are several to choose from."""
+        several = isinstance(self.bounds, list) and all(isinstance(each, (tuple, list)) for each in self.bounds)
+        return list(self.bounds) if several else []
+
     def calls(self, name: str) -> tuple[tuple[str, str], ...]:
         """(name of the column, SQL) for every column."""
         given = [(self.bounds_named, pair(self.bounds))] if self.bounds is not None else []
@@ -83,8 +89,21 @@ def sum(x: str, bounds: Bounds | None = None, *, epsilon: Number | None = None) 
     return Aggregate("SUM", field(x), named=_named(epsilon=epsilon), bounds=bounds)
 
 
-def mean(x: str, bounds: Bounds | None = None, *, epsilon: Number | None = None) -> Aggregate:
-    """The mean of owners' means; each of them is clamped to `bounds`."""
+def mean(
+    x: str,
+    bounds: Bounds | None = None,
+    *,
+    bounds_per_row: Bounds | None = None,
+    max_rows: int | None = None,
+    epsilon: Number | None = None,
+) -> Aggregate:
+    """The mean of owners' means; each of them is clamped to `bounds`. A mean of rows is not supported yet."""
+    if bounds_per_row is not None or max_rows is not None:
+        raise ShoalError(
+            "E_UNSUPPORTED",
+            "A mean of rows is not supported in a collection yet.",
+            hint="mean(x, bounds) is the mean of owners' means; in SQL, AVG with max_rows_contributed is one of rows.",
+        )
     return Aggregate("AVG", field(x), named=_named(epsilon=epsilon), bounds=bounds)
 
 

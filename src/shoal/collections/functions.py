@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from shoal.collections.pickled import digest_of, pickled
+from shoal.collections.pickled import digest_of, is_loose, pickled
 from shoal.errors import ShoalError
 from shoal.plan.nodes import PythonStep
 
@@ -148,14 +148,12 @@ class StateCheck:
 
     def _class(self, class_: type) -> Iterator[Any]:
         """A class of the analyst's own: its methods, and what it keeps. Those of installed packages are trusted."""
-        from shoal.collections.pickled import is_loose
-
         module = inspect.getmodule(class_)
         if module is None or not (module.__name__ == "__main__" or is_loose(module)):
             return
         self.modules.add(class_.__module__)
         for name, value in vars(class_).items():
-            if not (name.startswith("__") and not callable(value)) and name != "__doc__":
+            if not name.startswith("__") or name == "__call__":  # the others are Python's own, or made by dataclasses
                 yield value
 
     def _instance(self, value: Any) -> Iterator[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from shoal.collections.public_lists import values_of
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from shoal.result import Result
     from shoal.session import Session
     from shoal.sql.binding.statement import Binder
+    from shoal.tuning.tune import Tuning
 
 
 class Releasing:
@@ -96,6 +99,28 @@ class Groups(Releasing):
         if self._rows is not None:
             given[GROUPS] = CommonTable(values_of(binder, self._asked.fields, self._types, self._rows), 1)
         return given
+
+    def utility(
+        self, *, max_groups_per_owner: Any = None, epsilon: Any = None, delta: Any = None, **aggregates: Aggregate
+    ) -> Tuning:
+        """What each choice of parameters does to the groups; lists are candidates: n=agg.count(upper=[1, 5, 10]).
+
+        **Not private**: exact figures about raw data, for the custodian alone. Nothing is charged.
+        """
+        # Tuning stands above sessions, and sessions know collections: so it is found when it is asked for.
+        utility = import_module("shoal.collections.utility").utility
+        kappas = self._asked.max_groups if max_groups_per_owner is None else max_groups_per_owner
+        told: Tuning = utility(self, aggregates, kappas, epsilon, delta)
+        return told
+
+    def among(self, max_groups: Any) -> Groups:
+        """The same groups with another limit of groups per owner."""
+        return Groups(self._session, self._recipe, replace(self._asked, max_groups=max_groups), self._types, self._rows)
+
+    @property
+    def session(self) -> Session:
+        """The session that is charged."""
+        return self._session
 
     def select_groups(self, epsilon: Any = None, delta: Any = None, rule: str = "auto") -> Result:
         """The groups alone: a result that later releases take as `public`."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import marshal
+import re
 import sys
 import sysconfig
 from contextlib import ExitStack, suppress
@@ -42,6 +43,10 @@ def pickled(function: Any, modules: Iterable[str]) -> bytes:
     )
 
 
+_WHERE = re.compile(rb" at 0x[0-9a-f]+")
+"""Where something is in memory says nothing about what it is."""
+
+
 def is_loose(module: ModuleType) -> bool:
     """Whether a module is not installed, so that another machine need not have it."""
     file = getattr(module, "__file__", None)
@@ -52,8 +57,14 @@ def is_loose(module: ModuleType) -> bool:
 
 def digest_of(function: Any, pickle: bytes) -> str:
     """A name for what a function is: its code, wherever it was written, and all that travels with it."""
-    code = marshal.dumps(_bare(function.__code__)) if isinstance(function, FunctionType) else b""
-    return hashlib.sha256(code or pickle).hexdigest()[:12]
+    if not isinstance(function, FunctionType):
+        return hashlib.sha256(pickle).hexdigest()[:12]
+    held = [function.__defaults__, function.__kwdefaults__]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # a name that has no value yet
+            held.append(cell.cell_contents)
+    written = marshal.dumps(_bare(function.__code__)) + repr(held).encode(errors="surrogatepass")
+    return hashlib.sha256(_WHERE.sub(b"", written)).hexdigest()[:12]
 
 
 def _bare(code: CodeType) -> CodeType:

@@ -169,8 +169,8 @@ def tune_in(
 class OpenTuning:
     """One question whose raw facts are read once, so that a look at another setting reads nothing."""
 
-    def __init__(self, session: Session, sql: str, delta: float | None = None) -> None:
-        plan, _ = session.asked(sql)
+    def __init__(self, session: Session, asked_for: str | StatementPlan, delta: float | None = None) -> None:
+        plan = session.asked(asked_for)[0] if isinstance(asked_for, str) else asked_for
         if not isinstance(plan, StatementPlan) or len(plan.selects) != 1:
             raise ShoalError(
                 "E_UNSUPPORTED", "Tuning is about one private SELECT.", hint="Tune each of them by itself."

@@ -205,6 +205,17 @@ def test_values_that_do_not_fit_their_type_are_null(session):
     assert [round(value) for value in counted.to_dicts()[0].values()] == [0, 0, 0, 0, 0]
 
 
+def test_utility_compares_candidates_and_charges_nothing(session):
+    visits = session.collection("visits").filter(lambda v: v.items > 1).group_by("site")
+    told = visits.utility(n=agg.count(upper=[1, 5]), max_groups_per_owner=[1, 4], epsilon=1, delta=1e-6)
+    found = [(one.max_groups, one.bounds["n"]) for one in told.settings]
+    assert found == [(1, (0, 1)), (1, (0, 5)), (4, (0, 1)), (4, (0, 5))]
+    assert {one.groups for one in told.settings} == {4}
+    assert told.settings[-1].lost_to_clamping == 0
+    assert "Not private" in told.warning
+    assert session.spent == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("wrong", "code"),
     [
@@ -233,6 +244,8 @@ def test_values_that_do_not_fit_their_type_are_null(session):
         (lambda s: s.collection("visits").release(n=agg.sum("spend", bounds=(2, 1)), epsilon=1), "E_BOUNDS_INVALID"),
         (lambda s: s.collection("visits").release(n=agg.count(upper=5), epsilon="1"), "E_OPTION_INVALID"),
         (lambda s: s.collection("visits").release(n=agg.count(upper=5)), "E_OPTION_INVALID"),
+        (lambda s: s.collection("visits").group_by("site").utility(n=agg.count(upper=5), epsilon=1), "E_USAGE"),
+        (lambda s: s.collection("visits").release(n=agg.mean("spend", max_rows=2), epsilon=1), "E_UNSUPPORTED"),
         (lambda s: s.collection("visits", function_timeout=0), "E_USAGE"),
     ],
 )

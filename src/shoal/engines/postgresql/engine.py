@@ -29,6 +29,8 @@ from shoal.engines.postgresql.server import Connection, Server, snapshot
 from shoal.engines.postgresql.statements import quoted, rows_statement
 from shoal.engines.postgresql.types import Stored
 from shoal.engines.postgresql.views import refuse_fragile
+from shoal.engines.python_rows.stages import stages_of
+from shoal.engines.python_rows.tables import PythonTables
 from shoal.engines.reading import Need, narrowed, needs_of, needs_of_scans
 from shoal.errors import ShoalError
 from shoal.plan import nodes
@@ -80,6 +82,7 @@ class PostgreSQLEngine:
         self._planned: dict[str, Need] = {}
         self._loaded: dict[tuple[Need, ...], DuckDBEngine] = {}
         self._opened = ExitStack()
+        self._python = PythonTables()
 
     def __repr__(self) -> str:
         return f"PostgreSQLEngine({self._server.where})"
@@ -218,6 +221,8 @@ class PostgreSQLEngine:
         taken = copy(self)
         taken._connection, taken._deadline = connection, deadline  # noqa: SLF001 - a copy of ourselves
         taken._planned, taken._loaded, taken._opened = {}, {}, ExitStack()  # noqa: SLF001 - same
+        taken._python = PythonTables(deadline=deadline)  # noqa: SLF001 - same
+        taken._opened.callback(taken._python.close)  # noqa: SLF001 - same
         try:
             with deadline.stops(connection.cancel), taken._opened:  # noqa: SLF001 - same
                 taken._refuse_redefined()  # noqa: SLF001 - same
@@ -255,6 +260,7 @@ class PostgreSQLEngine:
         """Every statement of a plan, written and read over an empty copy of the schema; and what all of them will need."""
         asked = asked_of(plan)
         self._reading.check(plan, lambda _: asked, self._schemas(), render)
+        self._python.start(stages_of(plan))
         self._planned = _together([need for query in asked.totals for need in needs_of(narrowed(query))])
 
     def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
@@ -288,7 +294,7 @@ class PostgreSQLEngine:
         stored = with_added(needs, self._added)
         for need in stored:
             self._copy(database, need)
-        engine = DuckDBEngine(database, ours=True)
+        engine = DuckDBEngine(database, ours=True, python=self._python)
         self._opened.callback(engine.close)
         for added in self._added:
             if added.reads.keys() <= {need.table for need in stored}:

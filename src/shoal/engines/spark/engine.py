@@ -25,9 +25,12 @@ from shoal.engines.duckdb.filled import filled
 from shoal.engines.duckdb.prepare import Reading
 from shoal.engines.duckdb.rendering import render
 from shoal.engines.duckdb.settings import LOCKDOWN
+from shoal.engines.python_rows.pool import not_loaded
+from shoal.engines.python_rows.stages import stages_of
+from shoal.engines.python_rows.tables import LEAST_MEMORY
 from shoal.engines.reading import Need, narrowed, needs_of, needs_of_scans
 from shoal.engines.spark.plans import computes_nothing
-from shoal.engines.spark.task import Columns, Job, in_utc, job_function
+from shoal.engines.spark.task import Columns, Job, in_utc, job_function, loading_function
 from shoal.engines.spark.types import is_collated, is_read, named
 from shoal.engines.spark.versions import check, detached
 from shoal.errors import ShoalError, missing_extra
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
     from shoal.engines.base import Asked
     from shoal.engines.deadline import Deadline
     from shoal.engines.duckdb.engine import DuckDBEngine
+    from shoal.engines.python_rows.stages import Stage
+    from shoal.engines.python_rows.worker import Work
     from shoal.engines.reading import Conjunct
     from shoal.plan.nodes import Node
     from shoal.plan.releases import StatementPlan
@@ -73,6 +78,7 @@ class SparkEngine:
         self._frames: dict[str, Any] = {}
         self._bases: dict[str, bool] = {}
         self._public: dict[Need, pa.Table] = {}
+        self._loaded: set[Work] = set()
         self._group = ""
         self._reading = Reading(LOCKDOWN)
         self._check_executors()
@@ -261,8 +267,20 @@ class SparkEngine:
         """Every statement of a plan, read over an empty copy of the schema; public tables, which every task gets, are small."""
         asked = asked_of(plan)
         self._reading.check(plan, lambda _: asked, self.tables(), render)
+        self._refuse_unloadable(stages_of(plan))
         for query in asked.totals:
             self._public_tables(needs_of(narrowed(query)))
+
+    def _refuse_unloadable(self, stages: tuple[Stage, ...]) -> None:
+        """E_USAGE where executors cannot load the functions of a collection; asked by a tiny job, once for each function."""
+        works = tuple(work for stage in stages if (work := stage.work(LEAST_MEMORY)) not in self._loaded)
+        if not works:
+            return
+        job = self._spark.range(0, 1, 1, 1).mapInArrow(loading_function(works), "loaded boolean")
+        found = self._quietly(lambda: [bool(row[0]) for row in job.collect()])
+        if not found or not all(found):
+            raise not_loaded()
+        self._loaded.update(works)
 
     def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """The exact integers of a contribution query."""

@@ -19,10 +19,14 @@ from shoal.engines.duckdb.arrow_columns import readable
 from shoal.engines.duckdb.csv_files import quoted
 from shoal.engines.duckdb.engine import DuckDBEngine
 from shoal.engines.duckdb.filled import settings
+from shoal.engines.python_rows.pool import Pool
+from shoal.engines.python_rows.tables import PythonTables
+from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from shoal.engines.python_rows.worker import Work
     from shoal.plan.totals import SamplingKey, TotalsQuery
 
 BATCH_BYTES = 64 << 20
@@ -60,7 +64,7 @@ class Job:
             for name, stored in self.public.items():
                 _keep(database, name, pa.ipc.open_stream(stored).read_all())
             self._write(database, batches)
-            engine = DuckDBEngine(database, ours=True)
+            engine = DuckDBEngine(database, ours=True, python=PythonTables(processes=1))
             opened.callback(engine.close)
             return partials_of(self.question, self.key, engine)
 
@@ -145,3 +149,26 @@ def job_function(job: Job) -> Any:
         yield from job.rows(batches)
 
     return run
+
+
+def loading_function(works: tuple[Work, ...]) -> Any:
+    """The function that tries on executors whether the functions of a collection can be loaded there."""
+
+    def run(batches: Any) -> Any:
+        for _ in batches:
+            pass
+        yield pa.RecordBatch.from_pydict({"loaded": [all(map(can_load, works))]})
+
+    return run
+
+
+def can_load(work: Work) -> bool:
+    """Whether a process of this machine can load some functions."""
+    pool = Pool(work, 1)
+    try:
+        pool.start()
+    except ShoalError:
+        return False
+    finally:
+        pool.close()
+    return True
