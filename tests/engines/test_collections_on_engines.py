@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from test_memory_path import by_keys
 
@@ -240,9 +241,11 @@ def test_a_release_over_postgresql_is_charged_once(on_postgresql):
 
 
 @pytest.fixture(scope="module")
-def on_spark(spark):
+def on_spark(spark, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("collections")
     for name, table in tables().items():
-        spark.createDataFrame(table).createOrReplaceTempView(name)
+        pq.write_table(table, folder / f"{name}.parquet")
+        spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
     with shoal.connect(spark, catalog=CATALOG, buckets=3) as session:
         yield session
 

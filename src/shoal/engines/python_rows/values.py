@@ -84,7 +84,15 @@ def column_of(values: Sequence[Any], type_: ValueType) -> pa.Array:
         with suppress(pa.ArrowException, OverflowError, UnicodeError, ValueError, TypeError):
             return pa.array(values, type_.arrow, from_pandas=type_.kind == "double")
     fit = fitting(type_)
-    return pa.array([fit(value) for value in values], type_.arrow)
+    return pa.array([_taken(fit(value), type_) for value in values], type_.arrow)
+
+
+def _taken(value: Any, type_: ValueType) -> Any:
+    """The value if Arrow takes it: one that it refuses must not end the process, which would tell."""
+    with suppress(Exception):
+        pa.scalar(value, type_.arrow)
+        return value
+    return None
 
 
 _PLAIN: dict[str, set[type]] = {
@@ -130,7 +138,7 @@ def _double(value: Any, _: ValueType) -> Value:
 
 def _decimal(value: Any, type_: ValueType) -> Value:
     """Rounded to the places of the type, halves away from zero, as a cast does."""
-    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or not math.isfinite(value):
         return None
     rounded = Decimal(value).quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP, _WIDE)
     return rounded if len(rounded.as_tuple().digits) <= type_.precision else None
