@@ -287,3 +287,14 @@ def test_windows_with_ties_are_the_same_on_shuffled_rows():
         with Neighbours(tables, others, nasty_data.CATALOG) as pair:
             found = pair.replay(sql)
         assert found.passed, found.problems
+
+
+def test_names_of_columns_send_nothing_to_a_terminal():
+    """Whoever writes the first line of a file would write to the screens of those who mistype a name."""
+    with (
+        opened(pa.table({"uid": [1, 2], "\x1b[31m\u202ered": [1, 2]})) as session,
+        pytest.raises(shoal.ShoalError) as refused,
+    ):
+        session.query(EXACT + "COUNT(nothing) FROM t")
+    assert "\\x1b[31m\\u202ered" in str(refused.value)
+    assert str(refused.value).replace("\n", "").isprintable()
