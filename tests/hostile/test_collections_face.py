@@ -1,0 +1,81 @@
+"""What a function does on one owner's record shows nowhere but in that owner's own contribution."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import pytest
+
+import shoal
+from shoal import aggregates as agg
+
+pytestmark = pytest.mark.slow
+
+CATALOG = {"tables": {"t": {"owner": "uid"}}}
+SECRET = 666
+
+
+def tables(*, with_secret: bool) -> dict:
+    """Two hundred owners, and one whose record makes functions misbehave."""
+    owners = [*range(200), *([SECRET] if with_secret else [])]
+    return {"t": {"uid": owners, "x": owners}}
+
+
+def fails(record):
+    if record.x == SECRET:
+        raise SystemExit(str(record))
+    return {"n": 1}
+
+
+def prints(record):
+    if record.x == SECRET:
+        print("secret", record)
+        sys.stderr.write("secret")
+        os.write(2, b"secret")
+    return {"n": 1}
+
+
+def wants_all_memory(record):
+    return {"n": len(bytearray(1 << 62)) if record.x == SECRET else 1}
+
+
+def gives_nonsense(record):
+    return {"n": object() if record.x == SECRET else 1}
+
+
+def forges_an_owner(record):
+    return {"n": 1, "uid": 5, "o": 5, "row": 0} if record.x == SECRET else {"n": 1}
+
+
+@pytest.mark.parametrize("function", [fails, prints, wants_all_memory, gives_nonsense, forges_an_owner])
+def test_an_owner_more_changes_no_face(function, capfd):
+    seen = []
+    for with_secret in (False, True):
+        with shoal.connect(tables(with_secret=with_secret), catalog=CATALOG, budget=(10, 1e-6)) as session:
+            result = (
+                session.collection("t").map(function, {"n": "integer"}).release(n=agg.count("n", upper=1), epsilon=1)
+            )
+            (entry,) = session.ledger.entries()
+            seen.append((result.to_arrow().schema, len(result), session.spent, entry.state, entry.description))
+    assert seen[0] == seen[1]
+    assert "secret" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda record: os._exit(0) if record.x == SECRET else True,
+        lambda record: time.sleep(60 * (record.x == SECRET)) is None,
+    ],
+    ids=["dies", "hangs"],
+)
+def test_a_process_that_dies_or_hangs_is_one_generic_failure_that_stays_charged(function):
+    with shoal.connect(tables(with_secret=True), catalog=CATALOG, budget=(10, 1e-6)) as session:
+        kept = session.collection("t", function_timeout=0.5).filter(function)
+        with pytest.raises(shoal.ShoalError) as error:
+            kept.release(n=agg.count(upper=1), epsilon=1)
+        assert error.value.code == "E_EXECUTION"
+        assert error.value.__context__ is None
+        assert session.spent[0] == 1
