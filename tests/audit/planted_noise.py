@@ -38,6 +38,7 @@ from shoal.accounting.events import (
     ThresholdSelection,
 )
 from shoal.engines.memory import totals as memory_totals
+from shoal.engines.memory.totals import MomentTally
 from shoal.mechanisms import calibrate, group_selection, noise, quantile_choice, quantiles
 from shoal.mechanisms.entropy import seeded_entropy
 from shoal.mechanisms.sampling import samplers
@@ -245,6 +246,33 @@ def squares_with_the_reach_of_sums(patch):
 )
 def a_sum_as_wide_as_its_bounds(patch):
     patch.setattr(OwnerSum, "delta", lambda self, steps: steps.upper - steps.lower)  # noqa: ARG005 - a method
+
+
+@planted(
+    "parts that make no whole",
+    "the part of a variance between the bounds is counted three times",
+    REPLAY,
+    moves_too_far(private(SPREAD.replace("=> 3", "=> 9"), **WHOLE)),
+)
+def a_whole_with_a_part_too_large(patch):
+    honest = MomentTally.of
+
+    def tripled(self, bounded):
+        groups, values = honest(self, bounded)
+        return groups, values * 3 if self._task.measure.origin == "between" else values
+
+    patch.setattr(MomentTally, "of", tripled)
+
+
+@planted(
+    "parts that make no whole",
+    "the three sums of a variance get the noise of one third of a row",
+    PLAN_CHECK,
+    stops_the_plan(private(SPREAD, **WHOLE)),
+)
+def a_whole_that_pays_for_a_third(patch):
+    honest = sizing.laplace_scale
+    patch.setattr(sizing, "laplace_scale", lambda shift, epsilon: honest(shift, epsilon) / 3)
 
 
 @planted(

@@ -126,8 +126,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) MEDIAN(age), MIN(age) FROM
 
 -- Rows instead of groups
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_rows_contributed = 10, noise = LAPLACE) site, COUNT(*), SUM(spend) FROM visits GROUP BY site
---> release 0: RowMoment(power=0, rows=10, centred=True, is_integer=False) in no bounds + Laplace(scale 30, shift 10 × 1 over 10, grid 1)
---> release 1: RowMoment(argument=c4, power=1, rows=10, centred=False, is_integer=False) in [0, 500] + Laplace(scale 7864320000, shift 2621440000 × 1 over 10, grid 1/2^19)
+--> release 0: RowMoment(power=0, rows=10, centred=True, is_integer=False, origin=middle) in no bounds + Laplace(scale 30, shift 10 × 1 over 10, grid 1)
+--> release 1: RowMoment(argument=c4, power=1, rows=10, centred=False, is_integer=False, origin=middle) in [0, 500] + Laplace(scale 7864320000, shift 2621440000 × 1 over 10, grid 1/2^19)
 --> groups: threshold 68435443 on weights, 1048576 steps in one group to 331588 in 10, Gaussian(sigma ≈ 1.26616e+07, shift 1048576 × 10, grid 1), delta ≈ 3.75e-07, groups 10, owners from 1
 --> charge: epsilon 1/3 for Laplace(scale 30, shift 10 × 1 over 10, grid 1)
 --> charge: epsilon 1/3 for Laplace(scale 7864320000, shift 2621440000 × 1 over 10, grid 1/2^19)

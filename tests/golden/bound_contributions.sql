@@ -35,9 +35,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) AVG(income, 
 --> each owner: one group, everything
 --> part 0: OwnerMean(argument=c5, origin=middle) in [0, 9], coordinates 1
 --> part 1: OwnerCount(argument=c5) in no bounds, coordinates 1
---> part 2: RowMoment(argument=c5, power=1, rows=1, centred=True, is_integer=False) in [0, 9], coordinates 1
---> part 3: RowMoment(argument=c5, power=2, rows=1, centred=True, is_integer=False) in [0, 9], coordinates 1
---> part 4: RowMoment(argument=c5, power=0, rows=1, centred=True, is_integer=False) in no bounds, coordinates 1
+--> part 2: RowMoment(argument=c5, power=1, rows=1, centred=True, is_integer=False, origin=middle) in [0, 9], coordinates 1
+--> part 3: RowMoment(argument=c5, power=2, rows=1, centred=True, is_integer=False, origin=middle) in [0, 9], coordinates 1
+--> part 4: RowMoment(argument=c5, power=0, rows=1, centred=True, is_integer=False, origin=middle) in no bounds, coordinates 1
 --> unit 0: shares 0: 7/10, 1: 3/10
 --> unit 1: shares 2: 1/4, 3: 1/2, 4: 1/4
 --> aggregates read units 0, 1, 1
@@ -53,9 +53,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_c
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 2) site, MEDIAN(spend, max_contributions_per_group => 5), VAR_POP(spend, max_contributions_per_group => 5), COUNT(DISTINCT day, max_contributions_per_group => 5) FROM visits GROUP BY site
 --> each owner: 2 groups
 --> part 0: Leaves(argument=c4, rows=5, branching=16, height=4) in [0, 500], coordinates 8 over 40
---> part 1: RowMoment(argument=c4, power=1, rows=5, centred=True, is_integer=False) in [0, 500], coordinates 2
---> part 2: RowMoment(argument=c4, power=2, rows=5, centred=True, is_integer=False) in [0, 500], coordinates 2
---> part 3: RowMoment(argument=c4, power=0, rows=5, centred=True, is_integer=False) in no bounds, coordinates 2
+--> part 1: RowMoment(argument=c4, power=1, rows=5, centred=True, is_integer=False, origin=middle) in [0, 500], coordinates 2
+--> part 2: RowMoment(argument=c4, power=2, rows=5, centred=True, is_integer=False, origin=middle) in [0, 500], coordinates 2
+--> part 3: RowMoment(argument=c4, power=0, rows=5, centred=True, is_integer=False, origin=middle) in no bounds, coordinates 2
 --> part 4: DistinctValues(argument=c3, values=5) in no bounds, coordinates 2
 --> unit 0: shares 0: 1
 --> unit 1: shares 1: 1/4, 2: 1/2, 3: 1/4
@@ -73,10 +73,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(
 -- Rows instead of groups
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_rows_contributed = 10) site, COUNT(*), SUM(spend), AVG(spend), MEDIAN(spend), MIN(spend), COUNT(DISTINCT day), COUNT(DISTINCT uid) FROM visits GROUP BY site
 --> each owner: 10 rows
---> part 0: RowMoment(power=0, rows=10, centred=True, is_integer=False) in no bounds, coordinates 1 over 10
---> part 1: RowMoment(argument=c4, power=1, rows=10, centred=False, is_integer=False) in [0, 500], coordinates 1 over 10
---> part 2: RowMoment(argument=c4, power=1, rows=10, centred=True, is_integer=False) in [0, 500], coordinates 1 over 10
---> part 3: RowMoment(argument=c4, power=0, rows=10, centred=True, is_integer=False) in no bounds, coordinates 1 over 10
+--> part 0: RowMoment(power=0, rows=10, centred=True, is_integer=False, origin=middle) in no bounds, coordinates 1 over 10
+--> part 1: RowMoment(argument=c4, power=1, rows=10, centred=False, is_integer=False, origin=middle) in [0, 500], coordinates 1 over 10
+--> part 2: RowMoment(argument=c4, power=1, rows=10, centred=True, is_integer=False, origin=middle) in [0, 500], coordinates 1 over 10
+--> part 3: RowMoment(argument=c4, power=0, rows=10, centred=True, is_integer=False, origin=middle) in no bounds, coordinates 1 over 10
 --> part 4: Leaves(argument=c4, rows=10, branching=16, height=4) in [0, 500], coordinates 4 over 40
 --> part 5: Leaves(argument=c4, rows=1, extreme=min, branching=16, height=4) in [0, 500], coordinates 40 over 40
 --> part 6: DistinctValues(argument=c3, values=10) in no bounds, coordinates 1 over 10

@@ -15,6 +15,7 @@ For one group, with bounds [L, U] in steps:
 | OwnerMean      | mean of x, clamped, minus the middle m        | max(U − m, m − L)                |
 |                | the same minus L, and minus U                 | U − L for both together          |
 | RowMoment      | Σ (clamp(x) − m)^power over ≤ c rows          | c · max(U − m, m − L)^power      |
+|                | (x − L)², 2(x − L)(U − x) and (U − x)²        | c · (U − L)² for all three       |
 | DistinctValues | ≤ c different values                          | c                                |
 | Leaves         | ≤ c rows, each in one leaf                    | c in each of the tree's levels   |
 | Histogram      | 1 value in logarithmic bins                   | 1 over all bins                  |
@@ -231,6 +232,8 @@ class RowMoment(MeasureDefaults):
     rows: int
     centred: bool = True
     is_integer: bool = False
+    origin: str = "middle"
+    """With power 2: (x − L)² from the 'lower' bound, (U − x)² from the 'upper', 2(x − L)(U − x) 'between' them: (U − L)² in all."""
     reads_rows = True
 
     @property
@@ -241,6 +244,9 @@ class RowMoment(MeasureDefaults):
     @property
     def words(self) -> str:
         """By the power."""
+        if self.origin != "middle":
+            side = "between the bounds" if self.origin == "between" else f"from the {self.origin} bound"
+            return f"sum of squares of rows, {side}"
         return ("rows", "sum of rows", "sum of squares of rows")[self.power]
 
     @property
@@ -250,11 +256,12 @@ class RowMoment(MeasureDefaults):
 
     def unit_reach(self, magnitude: Fraction, radius: Fraction) -> Fraction:
         """Rows times the largest single row."""
-        return self.rows * (radius if self.centred else magnitude) ** self.power
+        reach = radius if self.centred else magnitude
+        return self.rows * (reach if self.origin == "middle" else 2 * radius) ** self.power
 
     def feed(self) -> Self:
         """The rows themselves."""
-        return replace(self, power=1, centred=True)
+        return replace(self, power=1, centred=True, origin="middle")
 
     def with_rows(self, rows: int) -> Self:
         """Of this many rows."""
@@ -264,6 +271,8 @@ class RowMoment(MeasureDefaults):
         """Rows times the largest single row."""
         if steps is None or self.power == 0:
             return self.rows
+        if self.origin != "middle":
+            return int(self.rows * (steps.upper - steps.lower) ** self.power)
         return int(self.rows * (steps.radius if self.centred else steps.magnitude) ** self.power)
 
 

@@ -93,37 +93,38 @@ def _square_below(grid: Fraction) -> Fraction:
 
 
 def partitioned(plan: SelectPlan) -> SelectPlan:
-    """The plan with both numbers of each AVG read off sums that one owner moves by U − L together, for the ε of both.
+    """The plan with the numbers of each AVG and VAR read off sums that one owner moves by a whole together, for the ε of all.
 
     The sums of x − L and of U − x get noise of the same scale (U − L)·κ/ε, and one event charges them: their moves in one group
     add up to U − L. Half their difference is as exact as a centred sum with 70% of ε, and their sum a better count than with 30%.
+    The three sums of VAR likewise: what one row adds to them makes (U − L)².
     """
     for index, column in enumerate(plan.columns):
-        pair = column.call.aggregate.partition
+        parts = column.call.aggregate.partition
         reading = {c.releases for c in plan.columns if set(c.releases) & set(column.releases)}
-        if pair and reading == {column.releases}:
-            plan = _with_pair(plan, index, pair)
+        if parts and reading == {column.releases}:
+            plan = _with_whole(plan, index, parts)
     return plan
 
 
-def _with_pair(plan: SelectPlan, index: int, pair: tuple[Measure, ...]) -> SelectPlan:
-    first, second = plan.columns[index].releases
-    sums, count = plan.releases[first], plan.releases[second]
-    known = isinstance(sums.bounds, Bounds) and sums.measure.origin == "middle"
-    if not known or not isinstance(sums.noise, LaplaceNoise) or not isinstance(count.noise, LaplaceNoise):
+def _with_whole(plan: SelectPlan, index: int, parts: tuple[Measure, ...]) -> SelectPlan:
+    places = plan.columns[index].releases
+    drawn = [plan.releases[place].noise for place in places]
+    first = plan.releases[places[0]]
+    noises = [noise for noise in drawn if isinstance(noise, LaplaceNoise) and noise.shift.l1]
+    if not isinstance(first.bounds, Bounds) or first.measure.origin != "middle" or len(noises) < len(places):
         return plan
-    epsilon = sums.noise.epsilon + count.noise.epsilon
-    if not sums.noise.shift.l1 or not count.noise.shift.l1:
-        return plan
-    groups = sums.noise.shift.coordinates
-    part = Part(pair[0], sums.bounds, groups, 2 * groups)
+    epsilon = sum((noise.epsilon for noise in noises), Fraction(0))
+    groups = noises[0].shift.coordinates
+    part = Part(parts[0], first.bounds, groups, len(parts) * noises[0].shift.touched)
     on_grid = sized(part, groups * reach(part) / epsilon)
-    noise = LaplaceNoise(on_grid.shift, laplace_scale(on_grid.shift, epsilon), on_grid.grid)
+    whole = LaplaceNoise(on_grid.shift, laplace_scale(on_grid.shift, epsilon), on_grid.grid)
     releases, events = list(plan.releases), list(plan.events)
-    for place, measure in zip((first, second), pair, strict=True):
-        releases[place] = replace(sums, measure=measure, noise=noise)
-    events[events.index(sums.noise)] = noise
-    events.remove(count.noise)
+    for place, measure in zip(places, parts, strict=True):
+        releases[place] = replace(first, measure=measure, noise=whole)
+    events[events.index(noises[0])] = whole
+    for noise in noises[1:]:
+        events.remove(noise)
     return replace(plan, releases=tuple(releases), events=tuple(events))
 
 

@@ -303,6 +303,25 @@ def _select_entries(plan: SelectPlan, measured: list[ResolvedTotals]) -> Iterato
         yield from _compared(
             type(item.measure).__name__, noise.shift, vectors if item.measure.additive else vectors[:2]
         )
+    yield from _whole_entries(plan, measured, groups)
+
+
+def _whole_entries(
+    plan: SelectPlan, measured: list[ResolvedTotals], groups: list[list[tuple[Any, ...]]]
+) -> Iterator[Entry]:
+    """Sums that make a whole share one noise: what is moved of all of them together."""
+    for places in dict.fromkeys(column.releases for column in plan.columns):
+        if not places or plan.releases[places[0]].measure.origin == "middle":
+            continue
+        together: list[Moves] = [
+            {
+                (place, group): int(value)
+                for place in places
+                for group, value in zip(names, np.asarray(side.measurement.totals[place]), strict=True)
+            }
+            for names, side in zip(groups, measured, strict=True)
+        ]
+        yield from _compared("parts of a whole", measured[0].noises[places[0]].shift, together)
 
 
 def _weights(groups: list[tuple[Any, ...]], side: ResolvedTotals) -> Moves:

@@ -157,7 +157,10 @@ class MomentTally(GroupTally):
         if measure.power == 0:
             return groups, np.ones(len(groups), dtype=np.int64)
         assert task.steps is not None  # noqa: S101 - these moments have bounds
-        centred = argument.in_steps(task.row_grid, task.steps) - (task.steps.middle if measure.centred else 0)
+        steps = argument.in_steps(task.row_grid, task.steps)
+        if measure.origin == "between":
+            return groups, 2 * (steps - task.steps.lower) * (task.steps.upper - steps)
+        centred = steps - (task.steps.middle if measure.centred else 0)
         return groups, rescaled(centred**measure.power, task)
 
 

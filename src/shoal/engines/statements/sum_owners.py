@@ -140,6 +140,11 @@ class Summing:
             return integer(1)
         assert task.steps is not None  # noqa: S101 - these moments have bounds
         steps = on_grid(column(symbol), self._bounding.type_of(symbol), task.row_grid)
+        if measure.origin == "between":
+            inside = exp.Paren(this=clamped(steps, task.steps.lower, task.steps.upper))
+            above = exp.Paren(this=exp.Sub(this=inside, expression=integer(task.steps.lower)))
+            below = exp.Paren(this=exp.Sub(this=integer(task.steps.upper), expression=inside.copy()))
+            return times(integer(2), times(above, below))
         middle = task.steps.middle if measure.centred else 0
         centred = exp.Sub(
             this=exp.Paren(this=clamped(steps, task.steps.lower, task.steps.upper)), expression=integer(middle)

@@ -36,7 +36,7 @@ class AggregateDefaults:
 
     @property
     def partition(self) -> tuple[Measure, ...]:
-        """Two sums of which one owner moves no more than one whole, and which say the same as the measures."""
+        """Sums of which one owner moves no more than one whole, and which say the same as the measures."""
         return ()
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 
 from shoal.plan.aggregates.defaults import AggregateDefaults, OneNumber
 from shoal.plan.aggregates.noisy_measure import Interval, around, around_whole, half_width, integers, nothing
+from shoal.plan.aggregates.wholes import ends_of_variance, variance_and_rows
 from shoal.plan.measures import (
     Measure,
     OwnerCount,
@@ -215,7 +216,10 @@ class Average(AggregateDefaults):
 
 @dataclass(frozen=True, slots=True)
 class Variance(AggregateDefaults):
-    """VAR and STDDEV over at most `rows` rows of an owner: E[y²] − E[y]², y = x − m, clamped to [0, (U−L)²/4]."""
+    """VAR and STDDEV over at most `rows` rows of an owner: E[y²] − E[y]², y = x − m, clamped to [0, (U−L)²/4].
+
+    With Laplace noise and known bounds it is read off three sums that one row moves by (U − L)² together (`wholes`).
+    """
 
     argument: Expression
     rows: int
@@ -234,11 +238,25 @@ class Variance(AggregateDefaults):
         """Σ y, Σ y², rows."""
         return tuple(RowMoment(self.argument, power, self.rows) for power in (1, 2, 0))
 
+    @property
+    def partition(self) -> tuple[Measure, ...]:
+        """Three sums that one row moves by (U − L)² together."""
+        ends = ("lower", "between", "upper")
+        return tuple(RowMoment(self.argument, 2, self.rows, origin=origin) for origin in ends)
+
+    def _as_asked(self, variance: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+        """Of a sample, or its root."""
+        if self.sample:
+            variance = variance * rows / np.maximum(rows - 1, 1.0)
+        return np.asarray(np.sqrt(variance) if self.root else variance)
+
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """From three noisy sums."""
         first, second, count = readings
         if first.bounds is None:
             return nothing(len(first.values))
+        if first.measure.origin != "middle":
+            return self._as_asked(*variance_and_rows(readings))
         return self._combined(first, first.floats, second, second.floats, count.floats)
 
     def _combined(
@@ -254,9 +272,7 @@ class Variance(AggregateDefaults):
         mean_of_squares = squares / rows + 2 * shift * (means - shift) + shift**2
         largest = float(first.bounds.upper - first.bounds.lower) ** 2 / 4
         variance = np.clip(mean_of_squares - means**2, 0.0, largest)
-        if self.sample:
-            variance = variance * rows / np.maximum(rows - 1, 1.0)
-        return np.asarray(np.sqrt(variance) if self.root else variance)
+        return self._as_asked(variance, rows)
 
     @staticmethod
     def _middle(reading: NoisyMeasure) -> float:
@@ -269,6 +285,10 @@ class Variance(AggregateDefaults):
         first, _, count = readings
         if first.bounds is None:
             return nothing(len(first.values)), nothing(len(first.values))
+        if first.measure.origin != "middle":
+            near = level >= HIGH_LEVEL
+            (least, most), (few, many) = ends_of_variance(readings, level, near=near)
+            return self._as_asked(least, many), self._as_asked(most, few)
         wide = self._corners(readings, level)
         if level < HIGH_LEVEL:
             return wide

@@ -28,7 +28,7 @@ from shoal.plan.measures import (
 )
 from shoal.plan.releases import Contribution, Inferred
 from shoal.plan.types import Kind
-from shoal.rewrite.verify.moves import pairs_of
+from shoal.rewrite.verify.moves import wholes_of
 from shoal.rewrite.verify.requirement import require
 
 if TYPE_CHECKING:
@@ -93,11 +93,8 @@ def _check_noise(plan: SelectPlan) -> None:
 def _check_column(plan: SelectPlan, column: Column) -> None:
     """A column reads what its aggregate is made of, clamped to the bounds that were given, or to those that will be found."""
     wanted = measures_of(column.call, plan.contribution.max_rows)
-    if any(column.releases == pair for pair in pairs_of(plan)):
-        argument = wanted[0].argument
-        require(isinstance(column.call.aggregate, aggregates.Average), "two sums that make a whole, and no average")
-        assert argument is not None  # noqa: S101 - averages have one
-        wanted = (OwnerMean(argument, "lower"), OwnerMean(argument, "upper"))
+    if any(column.releases == whole for whole in wholes_of(plan)):
+        wanted = _parts_of_whole(column.call.aggregate)
     require(len(column.releases) == len(wanted), "a column reads too few releases, or too many")
     finds = isinstance(column.call.aggregate, aggregates.ApproxBounds)
     for index, measure in zip(column.releases, wanted, strict=True):
@@ -113,6 +110,16 @@ def _check_column(plan: SelectPlan, column: Column) -> None:
     require(finds == (column.histogram is not None), "a histogram that finds nothing, or bounds that nothing finds")
     if finds:
         _check_histogram(plan, column, wanted)
+
+
+def _parts_of_whole(aggregate: aggregates.Aggregate) -> tuple[Measure, ...]:
+    """What is read instead of centred sums and a count, where one noise serves all."""
+    match aggregate:
+        case aggregates.Average(argument=argument, rows=None):
+            return OwnerMean(argument, "lower"), OwnerMean(argument, "upper")
+        case aggregates.Variance(argument=argument, rows=most):
+            return tuple(RowMoment(argument, 2, most, origin=origin) for origin in ("lower", "between", "upper"))
+    raise InternalError("sums that make a whole, and neither an average nor a variance")
 
 
 def _check_choice(plan: SelectPlan, index: int, choice: QuantileChoice) -> None:

@@ -19,13 +19,13 @@ from shoal.mechanisms.gaussian_certificate import SHRINKS_FROM
 from shoal.plan.measures import Leaves, OwnerCount
 from shoal.plan.releases import Inferred
 from shoal.rewrite.verify.moves import (
-    check_pair,
+    check_whole,
     groups_of,
     moves_of,
     moves_of_count,
     moves_of_histogram,
     moves_of_weights,
-    pairs_of,
+    wholes_of,
 )
 from shoal.rewrite.verify.requirement import require
 
@@ -63,10 +63,10 @@ def check_events(plan: SelectPlan) -> None:
     """What is charged is what is drawn: no noise twice, none left out, none that nobody draws."""
     _check_shared_count(plan)
     selection = plan.selection
-    pairs = pairs_of(plan)
-    for pair in pairs:
-        check_pair(plan, pair)
-    together = {second for _, second in pairs}
+    wholes = wholes_of(plan)
+    for parts in wholes:
+        check_whole(plan, parts)
+    together = {index for _, *others in wholes for index in others}
     own = [release.noise for index, release in enumerate(plan.releases) if index not in together]
     noises = [*own, *(h.noise for h in plan.histograms)]
     if isinstance(selection, WeightedSelection) or (

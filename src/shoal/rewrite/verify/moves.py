@@ -8,6 +8,7 @@ most R rows in all. Norms are taken of the worst way to spread it. The passes ha
 | one number     | κ entries by a                               | κ entries by a (κ = R)             |
 | means, from L and from U | κ entries, U − L in each two together | the same                   |
 | rows summed    | κ entries by c·a                             | R·a in one entry, or spread over R |
+| squares, from L, between and from U | κ entries, c·(U − L)² in each three together | R·(U − L)² in three, or spread |
 | distinct       | κ entries by c                               | R in one entry, or spread over R   |
 | leaves, height h | c rows in each of κ·h levels               | R rows in each of h levels         |
 | extremes       | κ·h entries by 1                             | κ·h entries by 1                   |
@@ -18,9 +19,9 @@ most R rows in all. Norms are taken of the worst way to spread it. The passes ha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from shoal.accounting.events import LaplaceNoise, QuantileChoice
 from shoal.accounting.neighbours import OWNER
@@ -107,31 +108,35 @@ def moves_of(release: Release, contribution: Contribution) -> Moves:
     raise InternalError("a measure of an unknown kind")
 
 
-def pairs_of(plan: SelectPlan) -> list[tuple[int, int]]:
-    """Sums of x − L and of x − U of the same values, side by side in a column: parts of one whole, with one noise for both."""
+def wholes_of(plan: SelectPlan) -> list[tuple[int, ...]]:
+    """Sums of the same values from both bounds (and between them), side by side in a column: parts of one whole, with one noise."""
     found = []
     for columns in dict.fromkeys(column.releases for column in plan.columns):
         measures = [plan.releases[i].measure for i in columns if 0 <= i < len(plan.releases)]
-        if any(isinstance(measure, OwnerMean) and measure.origin != "middle" for measure in measures):
-            require(len(columns) == 2 and len(measures) == 2, "a sum from one bound without the one from the other")
-            found.append((columns[0], columns[1]))
+        if any(measure.origin != "middle" for measure in measures):
+            require(len(columns) == len(measures), "a sum from one bound without the one from the other")
+            found.append(tuple(columns))
     return found
 
 
-def check_pair(plan: SelectPlan, pair: tuple[int, int]) -> None:
-    """Whatever an owner's mean is, its distances from both bounds make the width of the bounds: K steps in each of κ groups."""
-    lower, upper = (plan.releases[index] for index in pair)
-    ends = [release.measure.origin for release in (lower, upper)]
-    require(ends == ["lower", "upper"], "two sums that are not from both bounds")
-    require(lower.measure.argument == upper.measure.argument, "two sums of different values")
-    known = isinstance(lower.bounds, Bounds) and lower.bounds == upper.bounds
-    require(known and lower.noise == upper.noise, "two sums with different bounds, or different noise")
+def check_whole(plan: SelectPlan, places: tuple[int, ...]) -> None:
+    """Whatever a mean is, its distances from both bounds make their width K; and (x − L)² + 2(x − L)(U − x) + (U − x)² = K²."""
+    parts = [plan.releases[index] for index in places]
+    first, measure = parts[0], parts[0].measure
+    squares = isinstance(measure, RowMoment)
+    require(squares or isinstance(measure, OwnerMean), "parts of a whole that are neither means nor squares")
+    wanted = ["lower", "between", "upper"] if squares else ["lower", "upper"]
+    require([part.measure.origin for part in parts] == wanted, "sums that are not from both bounds")
+    alike = [replace(cast("Any", part.measure), origin="lower") for part in parts]
+    require(all(one == measure for one in alike), "sums of different values")
+    require(isinstance(first.bounds, Bounds), "a whole needs bounds that are known")
+    require(all((p.bounds, p.noise) == (first.bounds, first.noise) for p in parts), "sums with other bounds or noise")
     require(plan.composition == "basic", "moves that may spread are not composed numerically")
-    require(isinstance(lower.noise, LaplaceNoise), "one noise for two sums is proven for Laplace noise")
-    groups, width = groups_of(plan.contribution), _furthest(lower)
-    require(width == _furthest(upper), "two sums of different width")
-    whole = Moves(groups * width, groups * width**2, 2 * groups, width)
-    require(whole.covered_by(lower.noise.shift), "two sums move further than their noise covers")
+    require(isinstance(first.noise, LaplaceNoise), "one noise for several sums is proven for Laplace noise")
+    one = moves_of(first, plan.contribution)
+    require(all(moves_of(part, plan.contribution) == one for part in parts), "sums of different width")
+    whole = replace(one, entries=len(parts) * one.entries)
+    require(whole.covered_by(first.noise.shift), "sums move further than their noise covers")
 
 
 def _rows_chosen_among(leaves: Leaves, contribution: Contribution) -> Moves:
@@ -181,6 +186,10 @@ def _furthest_between(measure: Measure, bounds: Bounds, grid: Fraction) -> int:
     require(steps is not None, "a clamp without ends")
     assert steps is not None  # noqa: S101 - just required
     require(max(abs(steps.lower), abs(steps.upper)) <= 2**SATURATION_BITS, "a clamp beyond where rows saturate")
+    if isinstance(measure, RowMoment) and measure.origin != "middle":
+        require(measure.power == 2 and measure.centred, "parts of a whole that are not squares")
+        require(asked.row_grid**2 == grid, "squares that are rounded make no whole")
+        return (steps.upper - steps.lower) ** 2
     centred = isinstance(measure, OwnerMean) or (isinstance(measure, RowMoment) and measure.centred)
     middle = steps.middle if centred else 0
     require(asked.row_grid**measure.power * asked.shrink == grid * asked.stretch, "two grids that do not fit")

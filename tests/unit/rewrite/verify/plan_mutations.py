@@ -476,6 +476,7 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("RowMoment", "rows"): {"more": one_more},
     ("RowMoment", "centred"): {"flipped": flipped},
     ("RowMoment", "is_integer"): {"flipped": flipped},
+    ("RowMoment", "origin"): {"other": lambda old, _h, _p: {"middle": "lower", "lower": "between"}.get(old, "middle")},
     ("DistinctValues", "argument"): ARGUMENT,
     ("DistinctValues", "values"): {"more": one_more},
     ("Leaves", "argument"): ARGUMENT,
