@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -51,12 +52,15 @@ def _raised(error: ShoalError) -> fl.FlightError:
 
 
 def _ours(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """What a handler raises is one of our errors, without a traceback."""
+    """What a handler raises is one of our errors, without a traceback.
+
+    It runs in a thread of ours: those of gRPC come and go, and a store keeps a connection for each thread that it has seen.
+    """
 
     @wraps(handler)
-    def safe(*args: Any) -> Any:
+    def safe(door: Door, *args: Any) -> Any:
         try:
-            return handler(*args)
+            return door.threads.submit(handler, door, *args).result()
         except ShoalError as error:
             raised = _raised(error)
         except Exception as error:  # noqa: BLE001 - a bug of ours: counted, never told
@@ -95,6 +99,7 @@ class Door(fl.FlightServerBase):
     """Flight SQL over a service."""
 
     def __init__(self, service: Service, location: str, tls: tuple[bytes, bytes] | None = None) -> None:
+        self.threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="shoal-flight")
         certificates = [] if tls is None else [fl.CertKeyPair(*tls)]
         super().__init__(location, tls_certificates=certificates, middleware={"call": _Calls()})
         self._service = service
