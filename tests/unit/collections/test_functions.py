@@ -173,7 +173,7 @@ def test_a_function_that_holds_what_stays_the_same_is_accepted(held):
         *(writes_global, writes_outer(), writes_outer_from_inside(), appends_to_global, helper_with_state, Counter()),
         *(uses_class_that_keeps, functools.partial(writes_global), Counter().__call__),
     ],
-    ids=repr,
+    ids=lambda function: re.sub(r" at 0x\w+", "", repr(function)),
 )
 def test_a_function_that_writes_outside_of_itself_is_refused(function):
     with pytest.raises(ShoalError) as error:
