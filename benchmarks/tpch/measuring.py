@@ -12,7 +12,7 @@ import pyarrow as pa
 from benchmarks.tpch.closed_forms import Group, is_one_count, median_relative_error, share_withheld
 from benchmarks.tpch.repeat import answers, exact_answers
 from benchmarks.tpch.tables import delta_at
-from shoal.accounting.events import LaplaceNoise, OptimalSelection, QuantileChoice
+from shoal.accounting.events import LaplaceNoise, OptimalSelection, QuantileChoice, WeightedSelection
 from shoal.release.execute import fresh_sampling_key, measure
 
 if TYPE_CHECKING:
@@ -112,4 +112,6 @@ def _noise(noise: Randomised) -> str:
 def _selection(selection: Selection) -> str:
     if isinstance(selection, OptimalSelection):
         return "optimal selection"
+    if isinstance(selection, WeightedSelection):
+        return f"threshold {selection.threshold / 2**20:.1f} on weights"
     return f"threshold {selection.threshold}" + (" on the released count" if selection.released else "")

@@ -53,7 +53,9 @@ def copies(measured: ResolvedTotals, runs: int) -> ResolvedTotals:
     groups = len(exact.owners)
     totals = tuple(_copied(total, groups, runs) for total in exact.totals)
     keys = pa.concat_tables([exact.keys] * runs)
-    return replace(measured, measurement=replace(exact, keys=keys, owners=np.tile(exact.owners, runs), totals=totals))
+    weights = None if measured.weights is None else np.tile(measured.weights, runs)
+    copied = replace(exact, keys=keys, owners=np.tile(exact.owners, runs), totals=totals)
+    return replace(measured, measurement=copied, weights=weights)
 
 
 def _copied(total: NDArray[Any] | LeafCounts, groups: int, runs: int) -> NDArray[Any] | LeafCounts:

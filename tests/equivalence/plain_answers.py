@@ -106,10 +106,20 @@ class Plain:
 
     def _moments(self, task: GridMeasure, argument: str) -> Groups:
         assert task.steps is not None
-        middle = task.steps.middle if task.measure.centred else 0  # type: ignore[union-attr]
-        centred = f"(({_steps(argument, task.row_grid)}) - ({middle})::HUGEINT)"
+        assert isinstance(task.measure, RowMoment)
         assert task.shrink == task.stretch == 1
-        power = f"{centred} * {centred}" if task.measure.power == 2 else centred
+
+        def above(origin: int) -> str:
+            return f"(({_steps(argument, task.row_grid)}) - ({origin})::HUGEINT)"
+
+        lower, upper = above(task.steps.lower), above(task.steps.upper)
+        middle = above(task.steps.middle if task.measure.centred else 0)
+        power = {
+            "lower": f"{lower} * {lower}",
+            "upper": f"{upper} * {upper}",
+            "between": f"-2 * {lower} * {upper}",
+            "middle": f"{middle} * {middle}" if task.measure.power == 2 else middle,
+        }[task.measure.origin]
         return self._grouped(f"COALESCE(SUM({power}), 0)")
 
     def _leaves(self, task: GridMeasure, argument: str) -> Groups:

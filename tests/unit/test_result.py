@@ -227,10 +227,11 @@ def test_a_level_is_strictly_between_0_and_1(shop, level):
     assert refused.value.code == "E_OPTION_INVALID"
 
 
-def test_only_plain_copies_of_aggregates_have_intervals(shop):
+def test_aggregates_and_what_is_computed_from_them_have_intervals(shop):
     items = "COUNT(DISTINCT uid) AS n, COUNT(DISTINCT uid) + 1 AS m, MEDIAN(age, contribution_bounds_per_row => (0, 99)) AS q"
     (row,) = shop.query(f"{CLAUSE}(epsilon = 1) {items} FROM customers").intervals().to_dicts()
-    assert list(row) == ["n", "n_low", "n_high", "m", "q", "q_low", "q_high"]
+    assert list(row) == ["n", "n_low", "n_high", "m", "m_low", "m_high", "q", "q_low", "q_high"]
+    assert row["m_low"] <= row["m"] <= row["m_high"]
     assert row["q_low"] is None  # a tree says nothing certain about its own rank error
 
 
@@ -304,10 +305,12 @@ def test_a_notebook_sees_no_tags_of_keys_or_names(hostile_answer):
 
 def test_a_table_shows_error_bars_what_it_cost_and_what_is_not_covered(shop):
     options = "epsilon = 1, delta = 1e-6, kappa = 1"
-    text = repr(shop.query(f"{CLAUSE}({options}) vip, {COUNT}, AVG(income) AS a FROM customers GROUP BY vip"))
-    assert "±" in text
-    assert "not clamping or groups that were left out" in text
-    assert "found privately" in text
+    given = repr(shop.query(f"{CLAUSE}({options}) vip, {COUNT} FROM customers GROUP BY vip"))
+    assert "±" in given
+    assert "not clamping or groups that were left out" in given
+    found = repr(shop.query(f"{CLAUSE}({options}) vip, {COUNT}, AVG(income) AS a FROM customers GROUP BY vip"))
+    assert "their far ends also count what lies beyond the limits" in found
+    assert "found privately" in found
 
 
 def test_an_answer_that_protects_nobody_says_so(shop):

@@ -13,7 +13,7 @@ def test_the_table_names_checks_verdicts_and_what_was_computed(shoal):
     assert done.status == 0, done.err
     assert "Gaussian threshold, 3 groups" in done.out
     assert "computed, at most 1e-06 claimed" in done.out
-    assert "All 15 checks passed." in done.out
+    assert "All 18 checks passed." in done.out
     assert done.err == ""
 
 
@@ -21,7 +21,7 @@ def test_machines_and_browsers_get_the_same_table(shoal, tmp_path):
     done = shoal("audit", *EXACT, "--json", "--html", str(tmp_path / "audit.html"))
     report = json.loads(done.out)
     assert report["passed"]
-    assert len(report["checks"]) == 15
+    assert len(report["checks"]) == 18
     assert "Gaussian threshold, 3 groups" in (tmp_path / "audit.html").read_text(encoding="utf-8")
 
 
