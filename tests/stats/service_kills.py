@@ -263,9 +263,9 @@ class Trials:
 
     def first_round(self, keys: list[str], jobs: dict[str, str], point: str) -> None:
         """A connection that a dying process never took is given up soon."""
-        self.patience = 4.0
+        self.patience = 12.0
         for key in keys:
-            reply = self.ask(key, 2.0 if point == "reply" else 0.0)
+            reply = self.ask(key, 8.0 if point == "reply" else 0.0)
             if reply is None:
                 break
             if reply.status_code == 202:
@@ -276,7 +276,7 @@ class Trials:
             self.decide()
         else:
             for job in jobs.values():
-                if self.send("GET", f"/v1/jobs/{job}", params={"wait": 2}) is None:
+                if self.send("GET", f"/v1/jobs/{job}", params={"wait": 8}) is None:
                     break
 
     def decide(self) -> None:

@@ -33,9 +33,15 @@ def store(request):
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_service_that_is_killed_owes_nothing(store, point, tmp_path):
-    command = [sys.executable, PROGRAM, "--times", "1", "--store", store, "--folder", tmp_path, "--point", point]
-    run = subprocess.run(list(map(str, command)), check=False, capture_output=True, text=True)
-    assert run.stdout, run.stderr
-    found = json.loads(run.stdout)
-    assert {found[name] for name in ("unpaid", "charged twice", "changed", "never ended", "chains")} == {0}
-    assert (found["tried"], found["killed"]) == (2, 2)
+    """A busy machine may keep a process from its point in time, so what was not killed is tried again."""
+    for attempt in range(3):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        command = [sys.executable, PROGRAM, "--times", "1", "--store", store, "--folder", folder, "--point", point]
+        run = subprocess.run(list(map(str, command)), check=False, capture_output=True, text=True)
+        assert run.stdout, run.stderr
+        found = json.loads(run.stdout)
+        assert {found[name] for name in ("unpaid", "charged twice", "changed", "never ended", "chains")} == {0}
+        if found["killed"] == found["tried"] == 2:
+            return
+    pytest.fail("no process came to its point")
