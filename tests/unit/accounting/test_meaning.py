@@ -33,7 +33,7 @@ def test_the_power_of_a_test_is_attained(epsilon, delta, rate):
     there, gone = worst_pair(epsilon, delta)
     found, left = 0.0, rate
     for p, q in zip(there, gone, strict=True):  # ordered by likelihood ratio
-        taken = 1.0 if q <= left else left / q
+        taken = 1.0 if q <= left else max(left, 0.0) / q if q else 0.0  # what is left may be a little below 0
         found, left = found + taken * p, left - taken * q
     assert power(rate, epsilon, delta) == pytest.approx(found, rel=1e-9, abs=1e-12)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from itertools import count
 from typing import TYPE_CHECKING
 
 from shoal.accounting.accountants import Loss
@@ -104,14 +105,20 @@ def _reaches(ledger: Ledger, newest: Anchor) -> bool:
 
 def _put_in_place(folder: Path, home: Path) -> None:
     """A copy of the copy, whole or not at all."""
-    scratch = home.with_name(f".{home.name}.restoring-{moment()}")
+    scratch = _unused(home.with_name(f".{home.name}.restoring-{moment()}"))
     _made(scratch)
     for source in (folder / FILE, *sorted((folder / "ledgers").glob("*.db"))):
         target = scratch / source.relative_to(folder)
         copy_file(source, target)
     if home.exists():
-        home.rename(home.with_name(f"{home.name}.replaced-{moment()}"))
+        home.rename(_unused(home.with_name(f"{home.name}.replaced-{moment()}")))
     scratch.rename(home)
+
+
+def _unused(path: Path) -> Path:
+    """The path, or the first of its numbered names that is free: two copies may be put back within a second."""
+    numbered = (path.with_name(f"{path.name}-{number}") for number in count(2))
+    return path if not path.exists() else next(other for other in numbered if not other.exists())
 
 
 def _book(home: Path, places: dict[str, str], lacking: dict[str, Anchor | None], loss: Budget, because: str) -> None:
