@@ -11,11 +11,16 @@ import pytest
 from code_blocks import PageRun, blocks_of
 
 ROOT = Path(__file__).parent.parent.parent
+TAKE_LONG = {"command-line.md", "spark.md"}
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "src" / "shoal" / "README.md"])
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow if page.name in TAKE_LONG else []) for page in PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_every_code_block_of_the_page_runs(page, workplace, request):
     text = page.read_text(encoding="utf-8")
     for server in re.findall(r"^<!-- server: (\w+) -->$", text, re.MULTILINE):

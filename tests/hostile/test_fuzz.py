@@ -42,6 +42,7 @@ LONGEST_SECONDS = 5.0
 
 TRIES = 3
 CHUNK = 100
+WITHOUT_WAITING = 400  # the rest is marked slow
 ROWS_PER_BATCH = 40
 
 
@@ -206,7 +207,13 @@ def fuzz(world, seeds):
             pytest.fail(f"seed {seed}: {type(error).__name__}: {error}\n{Grammar(seed).query()}")
 
 
-@pytest.mark.parametrize("start", range(0, IN_CI, CHUNK))
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(start, marks=[] if start < WITHOUT_WAITING else pytest.mark.slow)
+        for start in range(0, IN_CI, CHUNK)
+    ],
+)
 def test_random_queries_find_nothing(world, start):
     fuzz(world, range(start, start + CHUNK))
 
@@ -222,6 +229,7 @@ def test_a_query_is_replayable_from_its_seed():
     assert len({Grammar(seed).query() for seed in range(200)}) == 200
 
 
+@pytest.mark.slow
 def test_the_grammar_reaches_answers_and_refusals_of_many_kinds(world):
     verdicts = [planned(world.full, Grammar(seed).query()) for seed in range(300)]
     codes = {verdict.split(":")[0] for verdict in verdicts if isinstance(verdict, str)}

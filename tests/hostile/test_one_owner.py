@@ -70,7 +70,9 @@ def test_an_average_moves_like_that_of_one_more_owner():
     assert after["mean"] == pytest.approx((before["mean"] * before["n"] + 20) / after["n"], abs=1e-3)
 
 
-@pytest.mark.parametrize(("kappa", "listed"), [(3, GROUPS), (1, GROUPS[:500]), (50, GROUPS[:500])])
+@pytest.mark.parametrize(
+    ("kappa", "listed"), [pytest.param(3, GROUPS, marks=pytest.mark.slow), (1, GROUPS[:500]), (50, GROUPS[:500])]
+)
 def test_one_row_in_each_of_ten_thousand_groups_touches_as_many_groups_as_allowed(kappa, listed):
     sql = EXACT.format(kappa=kappa) + (
         "g, COUNT(*, contribution_bounds_per_group => (0, 5)) AS n, SUM(x, contribution_bounds_per_group => (0, 30)) AS s "

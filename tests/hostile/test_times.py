@@ -51,7 +51,9 @@ def face(session, sql):
     return "answered", str(answer.schema)
 
 
-@pytest.mark.parametrize("type_", TYPES, ids=str)
+@pytest.mark.parametrize(
+    "type_", [TYPES[0], *(pytest.param(one, marks=pytest.mark.slow) for one in TYPES[1:])], ids=str
+)
 def test_a_frame_with_a_time_that_is_none_looks_like_one_without_it(type_):
     expected = faces({"v": table(type_, 0).slice(0, 20)})
     assert all(code != "E_EXECUTION" for code, *_ in expected)

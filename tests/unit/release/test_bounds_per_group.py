@@ -77,6 +77,7 @@ def test_small_groups_get_small_noise(pay):
     assert widths["small"] < width / 1000
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_of_every_group_at_their_level(pay, tables):
     """100 answers of 3 groups at 80%: fewer than 190 of 300 covered has a chance below 1e-9."""
     truth = {job: float(np.sum(_values(tables, job))) for job in SCALES}
