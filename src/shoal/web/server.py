@@ -125,7 +125,7 @@ def _open_door(service: Service, place: Place) -> tuple[str | None, Any]:
     """Flight SQL, where a port was named: its address, and what to shut down. Processes share a port."""
     if place.flight_port is None:
         return None, None
-    from shoal.web.flight import Door
+    from shoal.web.flight_sql.door import Door
 
     tls = None
     if place.certificate is not None and place.key is not None:

@@ -17,8 +17,8 @@ from shoal.release.answer_bytes import MEDIA_TYPE
 from shoal.result import shown
 from shoal.service.browser.listings import last_time
 from shoal.service.people import not_found
-from shoal.web import charts
 from shoal.web.calling import call, service_of
+from shoal.web.console import charts
 from shoal.web.console.explaining import sentences
 from shoal.web.console.frame import framed
 from shoal.web.console.rendering import cell, number, session_of

@@ -10,8 +10,8 @@ from starlette.responses import RedirectResponse, Response
 
 from shoal.accounting.claims.meaning import meaning
 from shoal.errors import ShoalError
-from shoal.web import charts
 from shoal.web.calling import call, service_of
+from shoal.web.console import charts
 from shoal.web.console.explaining import sentences
 from shoal.web.console.forms import form_of
 from shoal.web.console.frame import framed

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from shoal.service.allowances import grants
 from shoal.service.browser.listings import own_questions
-from shoal.web import charts
 from shoal.web.calling import call, service_of
+from shoal.web.console import charts
 from shoal.web.console.explaining import examples
 from shoal.web.console.frame import framed
 from shoal.web.console.rendering import session_of

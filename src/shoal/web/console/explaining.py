@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.errors import ShoalError
 from shoal.params import percent
 from shoal.sql.grammar.tokens import tokenize
-from shoal.web import charts
+from shoal.web.console import charts
 from shoal.web.console.rendering import number
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.accounting.claims.meaning import meaning
-from shoal.web import charts
+from shoal.web.console import charts
 from shoal.web.console.frame import framed
 from shoal.web.console.rendering import session_of
 from shoal.web.jobs import number, only

@@ -7,7 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.service.people import not_found
-from shoal.web.console import answers, approvals, asking, budget, datasets, log, meaning, people, signing_in, tuning
+from shoal.web.console import answers, asking, budget, datasets, meaning, signing_in
+from shoal.web.console.custodian import approvals, log, people, tuning
 from shoal.web.console.rendering import static_file
 
 routes = APIRouter(include_in_schema=False)

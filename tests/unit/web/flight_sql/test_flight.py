@@ -15,8 +15,8 @@ from web_server import Served, counting
 import shoal
 from shoal.service.allowances import Grant
 from shoal.service.service import OPERATOR
-from shoal.web.flight import Door
-from shoal.web.flight_messages import MESSAGES, read_command, written
+from shoal.web.flight_sql.door import Door
+from shoal.web.flight_sql.messages import MESSAGES, read_command, written
 
 MESSAGES_IN_CI = 1500
 

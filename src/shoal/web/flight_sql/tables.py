@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from shoal.service.people import Caller
     from shoal.service.service import Service
-    from shoal.web.flight_messages import Message
+    from shoal.web.flight_sql.messages import Message
 
 SCHEMA = "main"
 TYPE = "TABLE"

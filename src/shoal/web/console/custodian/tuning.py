@@ -14,8 +14,8 @@ from starlette.responses import Response
 
 from shoal.errors import ShoalError
 from shoal.tuning import NOT_PRIVATE, OpenTuning
-from shoal.web import charts
 from shoal.web.calling import call, service_of
+from shoal.web.console import charts
 from shoal.web.console.explaining import error_view, examples
 from shoal.web.console.forms import form_of
 from shoal.web.console.frame import framed

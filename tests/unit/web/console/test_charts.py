@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.web import charts
-from shoal.web.charts import Point
+from shoal.web.console import charts
+from shoal.web.console.charts import Point
 
 REALS = st.floats(allow_nan=True, allow_infinity=True)
 POINTS = st.lists(

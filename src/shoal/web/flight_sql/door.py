@@ -18,8 +18,8 @@ import pyarrow.flight as fl
 from shoal.errors import ShoalError
 from shoal.service.people import unknown_caller
 from shoal.service.questions import Question
-from shoal.web.flight_messages import Message, read_command, written
-from shoal.web.flight_tables import described
+from shoal.web.flight_sql.messages import Message, read_command, written
+from shoal.web.flight_sql.tables import described
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,0 +1,1 @@
+"""Pages of those who look after a service: decisions, people, the log, tuning."""
