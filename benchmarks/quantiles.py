@@ -19,7 +19,7 @@ from benchmarks.records import FOLDER, replace_between, write_record
 from shoal.accounting.events import LaplaceNoise, QuantileChoice, RankTarget, Shift
 from shoal.mechanisms.quantile_choice import ChosenQuantiles, outer_margin
 from shoal.mechanisms.quantiles import BRANCHING, HEIGHT, NoisyForest
-from shoal.rewrite.sizing import FAR_TAIL
+from shoal.rewrite.assigning.sizing import FAR_TAIL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -49,7 +49,8 @@ from shoal.mechanisms.selection.weighted import WeightedRule
 from shoal.plan.aggregates import Average
 from shoal.plan.measures import MeasureDefaults, OwnerSum, OwnerWeight, RowMoment
 from shoal.release import bounds_per_group, execute, noisy
-from shoal.rewrite import assign_mechanisms, sizing
+from shoal.rewrite import assign_mechanisms
+from shoal.rewrite.assigning import gaussian, laplace, sizing
 
 LAPLACE = "epsilon=1, delta=0.01, max_groups_contributed=2, noise=LAPLACE"
 THRESHOLD = f"{LAPLACE}, group_selection_strategy=LAPLACE_THRESHOLD"
@@ -131,9 +132,9 @@ def a_choice_without_its_two(patch):
     ),
 )
 def a_choice_that_pays_once(patch):
-    honest = assign_mechanisms.choice_of
+    honest = laplace.choice_of
     patch.setattr(
-        assign_mechanisms,
+        laplace,
         "choice_of",
         lambda part, epsilon: replace(honest(part, epsilon), targets=honest(part, epsilon).targets[:1]),
     )
@@ -146,8 +147,8 @@ def a_choice_that_pays_once(patch):
     stops_the_plan(private(MEAN, **WHOLE)),
 )
 def a_mean_that_pays_once(patch):
-    honest = assign_mechanisms._laplace
-    patch.setattr(assign_mechanisms, "_laplace", lambda part, _epsilon: honest(part, Fraction(1)))
+    honest = laplace._laplace
+    patch.setattr(laplace, "_laplace", lambda part, _epsilon: honest(part, Fraction(1)))
 
 
 @planted(
@@ -184,14 +185,14 @@ def two_sums_that_move_as_one(patch):
     stops_the_plan(private(MEAN, **WHOLE)),
 )
 def a_mean_over_an_exact_count(patch):
-    honest = assign_mechanisms._laplace
+    honest = laplace._laplace
 
     def exact_count(part, epsilon):
         if part.measure == Average(part.measure.argument).measures[1]:
             return LaplaceNoise(Shift(0), Fraction(0))
         return honest(part, epsilon)
 
-    patch.setattr(assign_mechanisms, "_laplace", exact_count)
+    patch.setattr(laplace, "_laplace", exact_count)
 
 
 @planted(
@@ -307,7 +308,8 @@ BOUNDS_OF_EACH = private(
     stops_the_plan(BOUNDS_OF_EACH),
 )
 def bins_of_one_group(patch):
-    patch.setattr(assign_mechanisms, "bins_shift", lambda *_: Shift(1))
+    for module in (laplace, gaussian):
+        patch.setattr(module, "bins_shift", lambda *_: Shift(1))
 
 
 @planted(
@@ -317,7 +319,8 @@ def bins_of_one_group(patch):
     moves_too_far(BOUNDS_OF_EACH),
 )
 def bins_of_one_group_unchecked(patch):
-    patch.setattr(assign_mechanisms, "bins_shift", lambda *_: Shift(1))
+    for module in (laplace, gaussian):
+        patch.setattr(module, "bins_shift", lambda *_: Shift(1))
 
 
 @planted(

@@ -53,6 +53,7 @@ from shoal.plan.expressions import Call, Literal
 from shoal.plan.measures import Steps
 from shoal.release import execute
 from shoal.rewrite import check_ownership
+from shoal.rewrite.checks import mixed_owners
 from shoal.session import Session
 from shoal.sql.binding import options
 from shoal.sql.functions import values
@@ -312,7 +313,7 @@ def owner_of_the_missing_side(patch):
     is_not_refused("E_UID_FORGED", private(ROWS, source="(SELECT steps AS uid, site FROM visits) AS forged")),
 )
 def a_forged_owner(patch):
-    patch.setattr(check_ownership, "_refuse_forged", lambda _node: None)
+    patch.setattr(mixed_owners, "_refuse_forged", lambda _node: None)
 
 
 @planted(
@@ -348,7 +349,7 @@ def a_union_by_position(patch):
     ),
 )
 def windows_over_all_owners(patch):
-    patch.setattr(check_ownership, "_refuse_cross_owner", lambda _node: None)
+    patch.setattr(mixed_owners, "_refuse_cross_owner", lambda _node: None)
     patch.setattr(check_ownership, "_refuse_missing_partition", lambda _node, _below: None)
 
 

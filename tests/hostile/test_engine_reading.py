@@ -13,9 +13,9 @@ import pytest
 from corpus import PRIVATE
 
 import shoal
-from shoal.engines.duckdb import prepare as preparing
+from shoal.engines.duckdb.checking import prepare as preparing
+from shoal.engines.duckdb.checking.reading import Reader
 from shoal.engines.duckdb.engine import DuckDBEngine
-from shoal.engines.duckdb.reading import Reader
 from shoal.plan.expressions import InRelation
 from shoal.sql.functions import forms
 

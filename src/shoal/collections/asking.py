@@ -9,7 +9,8 @@ from shoal.collections.recipes import fields_seen
 from shoal.errors import ShoalError
 from shoal.plan.lineage import owner_names
 from shoal.plan.types import Kind
-from shoal.rewrite.check_ownership import Ownership, refuse_mixed_owners
+from shoal.rewrite.check_ownership import Ownership
+from shoal.rewrite.checks.mixed_owners import refuse_mixed_owners
 from shoal.sql.binding.clauses.from_clause import FromBinder
 from shoal.sql.binding.context import Scope
 from shoal.stack import on_its_own_stack

@@ -18,14 +18,14 @@ from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.aggregates import CountDistinct, CountOwners
 from shoal.plan.expressions import Call, Cast, Column, Expression, columns_of
-from shoal.plan.lineage import copies, is_copy, lineage, owner_names
+from shoal.plan.lineage import copies, is_copy, lineage
 from shoal.plan.nodes import Field, Node, field_of
 from shoal.plan.references import References
-from shoal.plan.traverse import expressions_of, is_owned
+from shoal.plan.traverse import is_owned
 from shoal.rewrite.check_windows import read_values, windows_of
+from shoal.rewrite.checks.mixed_owners import cross_owner, place_of, refuse_cross_windows, refuse_mixed_owners
 from shoal.sql import functions
 from shoal.sql.binding.clauses.conditions import owner_not_in_place
-from shoal.sql.functions import needs_order
 
 if TYPE_CHECKING:
     from shoal.plan.expressions import Position
@@ -78,7 +78,7 @@ def check_ownership(select: PrivateSelect, references: References = NO_REFERENCE
         )
     refuse_mixed_owners(select.input)
     for value in read_values(select):
-        _refuse_cross_windows(value, lineage(select.input))
+        refuse_cross_windows(value, lineage(select.input))
     ownership = Ownership(references)
     owned = ownership.own(select.input, ())
     if owned is None:
@@ -91,14 +91,6 @@ def check_ownership(select: PrivateSelect, references: References = NO_REFERENCE
         aggregates=tuple(_counting_owners(c, owned) for c in select.aggregates),
         notes=(*select.notes, *dict.fromkeys(ownership.notes)),
     )
-
-
-def refuse_mixed_owners(relation: Node) -> None:
-    """E_UID_FORGED and E_CROSS_USER wherever their reason stands below a relation."""
-    for node in nodes.walk(relation):
-        _refuse_forged(node)
-    for node in nodes.walk(relation):
-        _refuse_cross_owner(node)
 
 
 def _counting_owners(call: AggregateCall, owned: Owned) -> AggregateCall:
@@ -119,69 +111,11 @@ def _owned_relations(node: Node) -> int:
     return max(below, default=0) if isinstance(node, nodes.SetOperation) else sum(below)
 
 
-# ---- what is refused wherever it stands --------------------------------------------------------------------------
-
-
-def _refuse_forged(node: Node) -> None:
-    """A column that bears the owner's name without its lineage."""
-    if not isinstance(node, (nodes.Project, nodes.Aggregate)) or not is_owned(node):
-        return
-    names, genuine = owner_names(node), lineage(node)
-    for f in node.fields:
-        if f.name and fold(f.name) in names and f.symbol not in genuine:
-            raise ShoalError(
-                "E_UID_FORGED",
-                f"The column {f.name!r} has the owner's name but does not hold the owner.",
-                hint="Give the computed column another name; the owner is carried along automatically.",
-                position=_place_of(node, f),
-            )
-
-
-def _place_of(node: nodes.Project | nodes.Aggregate, f: Field) -> Position:
-    """Where a column was written."""
-    items = node.items if isinstance(node, nodes.Project) else node.keys
-    return next((value.position for known, value in items if known == f), None) or node.position
-
-
-def _refuse_cross_owner(node: Node) -> None:
-    """Windows that look at several owners' rows, and LIMIT inside FROM."""
-    if not is_owned(node):
-        return
-    if isinstance(node, nodes.Sort) and (node.limit is not None or node.offset):
-        raise _cross(node.position, "ORDER BY … LIMIT inside FROM chooses rows by looking at all owners.")
-    genuine = frozenset[str]().union(*(lineage(part) for part in nodes.inputs(node)))
-    for value in expressions_of(node):
-        _refuse_cross_windows(value, genuine)
-
-
-def _refuse_cross_windows(value: Expression, genuine: frozenset[str]) -> None:
-    for part in windows_of(value):
-        if not any(is_copy(p, genuine) for p in part.partition):
-            raise _cross(part.position, "This window looks at the rows of several owners.")
-        if (needs_order(part.function) or part.frame is not None) and not part.order:
-            what = part.function.upper() if part.frame is None else f"{part.function.upper()} over a frame"
-            raise ShoalError(
-                "E_UNSUPPORTED",
-                f"{what} needs an order, or its answer would depend on how rows are stored.",
-                hint="Write OVER (PARTITION BY uid ORDER BY day).",
-                position=part.position,
-            )
-
-
 def _refuse_missing_partition(node: nodes.Project, below: Owned) -> None:
     """A partition by an owner that may be missing would put all rows without one, of any owner, into one window."""
     for part in (window for _, value in node.items for window in windows_of(value)):
         if not any(map(below.holds_owner, part.partition)):
-            raise _cross(part.position, "This window uses an owner from the optional side of an outer join.")
-
-
-def _cross(position: Position, message: str) -> ShoalError:
-    return ShoalError(
-        "E_CROSS_USER",
-        message,
-        hint="Windows may look at one owner's rows: PARTITION BY the owner. Sort and limit the private result instead.",
-        position=position,
-    )
+            raise cross_owner(part.position, "This window uses an owner from the optional side of an outer join.")
 
 
 def _lost(position: Position, message: str, hint: str | None = None) -> ShoalError:
@@ -262,7 +196,7 @@ class Ownership:
         for f, _ in node.items:
             if f.name and fold(f.name) in below.names and f.symbol in nullable:
                 raise _lost(
-                    _place_of(node, f),
+                    place_of(node, f),
                     f"The column {f.name!r} comes from the optional side of an outer join.",
                     "Take the owner from the preserved side of the join.",
                 )

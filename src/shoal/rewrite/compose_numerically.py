@@ -10,7 +10,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shoal.accounting import pld
-from shoal.rewrite.assign_mechanisms import Budget, Candidate, finished, joins_gaussian, rules_of, with_laplace
+from shoal.rewrite.assigning.budget import Budget
+from shoal.rewrite.assigning.candidate import Candidate
+from shoal.rewrite.assigning.finish import finished
+from shoal.rewrite.assigning.laplace import with_laplace
+from shoal.rewrite.assigning.rules import joins_gaussian, rules_of
 from shoal.rewrite.select_groups import delta_of
 
 if TYPE_CHECKING:

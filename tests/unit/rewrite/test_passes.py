@@ -24,8 +24,8 @@ from shoal.plan.measures import (
 from shoal.plan.releases import Contribution, Inferred
 from shoal.plan.totals import grid_measure_of
 from shoal.plan.types import DOUBLE
+from shoal.rewrite.assigning.sizing import reach, sized
 from shoal.rewrite.draft import Part
-from shoal.rewrite.sizing import reach, sized
 
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
 X = Column("c1", DOUBLE)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from shoal.accounting.accountants import plan_loss
-from shoal.rewrite.assign_mechanisms import NEARLY_ALL
+from shoal.rewrite.assigning.finish import NEARLY_ALL
 
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
 GROUP, ROW = "contribution_bounds_per_group => (0, 9)", "contribution_bounds_per_row => (-2, 9)"

@@ -20,7 +20,7 @@ from shoal.accounting.events import (
 )
 from shoal.mechanisms.calibrate import laplace_scale, threshold_for
 from shoal.mechanisms.group_selection import half_point
-from shoal.rewrite.weights import leaning_shares
+from shoal.rewrite.assigning.weights import leaning_shares
 from shoal.session import connect
 
 AGGREGATES = (

@@ -9,23 +9,22 @@ from contextlib import closing, contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
 from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.base import EngineFailure
-from shoal.engines.duckdb.prepare import Reading
+from shoal.engines.duckdb.checking.prepare import Reading
+from shoal.engines.duckdb.line_up import lined_up
 from shoal.engines.duckdb.rendering import render
 from shoal.engines.duckdb.room import size_of_rows
 from shoal.engines.duckdb.settings import LOCKDOWN, is_locked, refuse_collation, refuse_other_meanings
 from shoal.engines.duckdb.sound_files import refuse_changed
 from shoal.engines.duckdb.views import Stored, definitions, refuse_fragile
-from shoal.engines.group_keys import match_groups, roomy
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.rows import makes_long_texts, rows_statement
 from shoal.engines.python_rows.stages import has_python, staged, stages_of, statement
@@ -41,10 +40,10 @@ from shoal.engines.statements.crowded_owners import (
     without_owners,
 )
 from shoal.engines.statements.relations import Compiler, aliased, call, column, name, select
-from shoal.engines.statements.sum_owners import BIN, LEAF, OWNERS, Statements, Summing
+from shoal.engines.statements.sum_owners import Summing
 from shoal.errors import ShoalError
 from shoal.plan.measures import DistinctValues
-from shoal.plan.totals import ExactTotals, LeafCounts, SamplingKey
+from shoal.plan.totals import ExactTotals, SamplingKey
 from shoal.plan.types import Kind
 from shoal.sql import functions
 from shoal.sql.functions import type_of
@@ -53,8 +52,6 @@ from shoal.stack import on_its_own_stack
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from shoal.engines.base import Asked
     from shoal.engines.deadline import Deadline
@@ -419,7 +416,8 @@ class DuckDBEngine:
 
     def measure_by_sql(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """Runs the statements of a contribution query and lines their groups up."""
-        return self._measured(query, on_its_own_stack(lambda: Summing(query, key, self._sources).statements()))
+        statements = on_its_own_stack(lambda: Summing(query, key, self._sources).statements())
+        return lined_up(query, statements, self._table)
 
     def measure_in_memory(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """Reads the rows as Arrow columns and bounds them here; the same integers as by SQL."""
@@ -482,42 +480,6 @@ class DuckDBEngine:
         except Exception as error:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
             raise failure_of(error) from None
 
-    def _measured(self, query: TotalsQuery, statements: Statements) -> ExactTotals:
-        key_names = [f"k{i}" for i in range(len(query.keys))]
-        totals = self._table(statements.totals)
-        keys = totals.select(key_names) if key_names else pa.table({"one": [1]})
-        groups = roomy(keys)
-        if statements.groups is not None:
-            groups = roomy(self._table(statements.groups))
-        count = groups.num_rows
-        place = _places(groups, totals, key_names)
-        owners = _spread(totals.column(OWNERS), place, count).astype(np.int64)
-        values: list[NDArray[Any] | LeafCounts] = [np.zeros(count, dtype=object) for _ in query.tasks]
-        for total in totals.column_names:
-            if total.startswith("m"):
-                values[int(total[1:])] = _spread(totals.column(total), place, count)
-        for tree, indices in statements.sampled:
-            table = self._table(tree)
-            place = _places(groups, table, key_names)
-            for index in indices:
-                values[index] = _spread(table.column(f"m{index}"), place, count)
-        for tree, index in statements.distinct:
-            table = self._table(tree)
-            values[index] = _spread(table.column(N), _places(groups, table, key_names), count)
-        for tree, index in statements.leaves:
-            table = self._table(tree)
-            place = _places(groups, table, key_names)
-            values[index] = LeafCounts(place, _int64(table.column(LEAF)), _int64(table.column(N)))
-        histograms: list[dict[int, int] | LeafCounts] = []
-        for histogram, tree in zip(query.histograms, statements.histograms, strict=True):
-            table = self._table(tree)
-            bins, counts = _int64(table.column(BIN)), _int64(table.column(N))
-            if histogram.per_group:
-                histograms.append(LeafCounts(_places(groups, table, key_names), bins, counts))
-            else:
-                histograms.append(dict(zip(bins.tolist(), counts.tolist(), strict=True)))
-        return ExactTotals(groups if key_names else groups.select([]), owners, tuple(values), tuple(histograms))
-
 
 def failure_of(error: Exception) -> BaseException:
     """What is told of an error: Ctrl+C, which the engine turns into an error of its own, is Ctrl+C; else that it failed."""
@@ -528,25 +490,3 @@ def failure_of(error: Exception) -> BaseException:
 def _as_bytes(value: exp.Expr, data_type: str) -> exp.Expr:
     """A text column compared by its bytes, whatever collation it was declared with."""
     return exp.Collate(this=exp.Paren(this=value), expression=name("binary")) if data_type == "VARCHAR" else value
-
-
-def _places(groups: pa.Table, table: pa.Table, key_names: list[str]) -> NDArray[np.int64]:
-    """For every row of a statement's answer, the number of its group."""
-    if not key_names:
-        return np.zeros(table.num_rows, dtype=np.int64)
-    return match_groups(groups, table.select(key_names))
-
-
-def _int64(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def _spread(column: pa.ChunkedArray, place: NDArray[np.int64], count: int) -> NDArray[Any]:
-    """A column of wide integers, put where its groups stand; groups without a row have 0."""
-    values = np.zeros(count, dtype=object)
-    if pa.types.is_decimal(column.type):
-        numbers = np.array([0 if v is None else int(v) for v in column.to_pylist()], dtype=object)
-    else:
-        numbers = np.asarray(column.fill_null(0).to_numpy(zero_copy_only=False)).astype(object)
-    values[place] = numbers
-    return values

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.catalog import fold
+from shoal.engines.duckdb.checking.reading import always_casts
 from shoal.engines.duckdb.csv_files import quoted, text
-from shoal.engines.duckdb.reading import always_casts
 from shoal.errors import ShoalError
 from shoal.plan.types import Kind
 from shoal.sql.functions import type_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from shoal.engines.duckdb.reading import Named
+    from shoal.engines.duckdb.checking.reading import Named
 
 Stamp = tuple[int, int]
 """Size and time of change in nanoseconds."""

@@ -16,8 +16,8 @@ import sqlglot
 from sqlglot import exp
 
 from shoal.catalog import fold
-from shoal.engines.duckdb.known_calls import FUNCTIONS_OF_VIEWS
-from shoal.engines.duckdb.reading import Reader
+from shoal.engines.duckdb.checking.known_calls import FUNCTIONS_OF_VIEWS
+from shoal.engines.duckdb.checking.reading import Reader
 from shoal.errors import InternalError, ShoalError
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ import pyarrow as pa
 from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.deadline import DEFAULT_SECONDS, Deadline
+from shoal.engines.duckdb.checking.prepare import Reading
 from shoal.engines.duckdb.engine import DuckDBEngine, failure_of
 from shoal.engines.duckdb.filled import settings
-from shoal.engines.duckdb.prepare import Reading
 from shoal.engines.duckdb.rendering import render
 from shoal.engines.duckdb.settings import LOCKDOWN
 from shoal.engines.postgresql.relations import Contents, Relation, StoredColumn, located, warnings_of

@@ -21,8 +21,8 @@ import pyarrow as pa
 from shoal.catalog import LONGEST_QUERY_SECONDS, fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.buckets import LIMBS, VALUES, total_of
+from shoal.engines.duckdb.checking.prepare import Reading
 from shoal.engines.duckdb.filled import filled
-from shoal.engines.duckdb.prepare import Reading
 from shoal.engines.duckdb.rendering import render
 from shoal.engines.duckdb.settings import LOCKDOWN
 from shoal.engines.python_rows.pool import not_loaded

@@ -14,6 +14,7 @@ from shoal.mechanisms.selection import thresholds
 from shoal.plan.measures import MeasureDefaults, OwnerMean, OwnerSum, RowCount, RowMoment
 from shoal.plan.releases import Contribution
 from shoal.rewrite import assign_mechanisms, bound_contributions, pipeline
+from shoal.rewrite.assigning import gaussian
 
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
 BASE = "epsilon = 1, delta = 1e-6, max_groups_contributed = 4"
@@ -34,7 +35,7 @@ def one_group(_select) -> Contribution:
 PLANTED = {
     "κ forgotten in the moves": (SUMS, MeasureDefaults, "coordinates", lambda *_: 1),
     "rows in one leaf only": (QUANTILE, MeasureDefaults, "entries", lambda *_: None),
-    "κ forgotten in the histogram": (PER_GROUP, assign_mechanisms, "bins_shift", lambda *_: Shift(1)),
+    "κ forgotten in the histogram": (PER_GROUP, gaussian, "bins_shift", lambda *_: Shift(1)),
     "κ forgotten in the count": (THRESHOLD, thresholds, "count_shift", lambda _: Shift(1)),
     "κ = 1 whatever is asked": (COUNT, bound_contributions, "_contribution", one_group),
     "U − L for a sum": (SUMS, OwnerSum, "delta", lambda _, steps: steps.upper - steps.lower),

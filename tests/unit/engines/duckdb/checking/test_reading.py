@@ -9,9 +9,9 @@ import duckdb
 import pytest
 from sqlglot import exp
 
+from shoal.engines.duckdb.checking.known_calls import BITS, FUNCTIONS
+from shoal.engines.duckdb.checking.reading import Reader, always_casts
 from shoal.engines.duckdb.engine import LOCKDOWN, render
-from shoal.engines.duckdb.known_calls import BITS, FUNCTIONS
-from shoal.engines.duckdb.reading import Reader, always_casts
 from shoal.engines.statements.relations import Compiler, aliased, select
 from shoal.errors import InternalError, ShoalError
 from shoal.plan import nodes

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from shoal.engines.duckdb.known_calls import (
+from shoal.engines.duckdb.checking.known_calls import (
     AGGREGATES,
     BINDING,
     BITS,
@@ -34,7 +34,7 @@ from shoal.engines.duckdb.known_calls import (
     UNSIGNED,
     WINDOWS,
 )
-from shoal.engines.duckdb.remembered import Remembered
+from shoal.engines.duckdb.checking.remembered import Remembered
 from shoal.errors import InternalError
 
 if TYPE_CHECKING:

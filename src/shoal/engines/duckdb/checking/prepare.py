@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from shoal.engines.duckdb.reading import Named, Reader, surprise
-from shoal.engines.duckdb.remembered import Remembered
+from shoal.engines.duckdb.checking.reading import Named, Reader, surprise
+from shoal.engines.duckdb.checking.remembered import Remembered
 from shoal.engines.memory.rows import arguments_of, rows_statement
 from shoal.engines.python_rows.stages import rows_seen, staged_queries, statement
 from shoal.engines.statements.bound_owners import BoundOwners

@@ -11,7 +11,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from shoal.rewrite.sizing import reach
+from shoal.rewrite.assigning.sizing import reach
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

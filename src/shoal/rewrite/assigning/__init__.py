@@ -1,0 +1,1 @@
+"""Ways to spend the budget of one SELECT, each complete: noise, selection, events."""

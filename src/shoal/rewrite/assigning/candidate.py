@@ -1,0 +1,96 @@
+"""One complete assignment, and how good it is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shoal.accounting.events import (
+    GaussianNoise,
+    LaplaceNoise,
+    QuantileChoice,
+)
+from shoal.mechanisms import group_selection
+from shoal.rewrite.assigning.weights import GAUSSIAN_MEDIAN, LAPLACE_MEDIAN
+
+if TYPE_CHECKING:
+    from shoal.accounting.events import AdditiveNoise, Event, Randomised, Selection
+    from shoal.rewrite.draft import Draft
+
+
+LAPLACE_95, GAUSSIAN_95 = math.log(20), 1.96
+RANKS_OF_A_TREE = 1.8
+"""About how many times the error of one node a rank read off a tree is wrong (measured: docs/theory/quantiles.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One complete assignment: noise of every part and histogram, the selection, what it costs and how good it is."""
+
+    parts: tuple[Randomised, ...]
+    histograms: tuple[AdditiveNoise, ...]
+    selection: Selection | None
+    shared: bool
+    events: tuple[Event, ...]
+    why: str
+
+    def widths(self) -> tuple[float, ...]:
+        """About the 95% half-width of every released number, in the analyst's units."""
+        return tuple(_width(noise) for noise in self.parts if noise.shift.l1)
+
+    def medians(self) -> tuple[float, ...]:
+        """About the median error of every released number, in the analyst's units."""
+        return tuple(_width(noise) * _median_in_widths(noise) for noise in self.parts if noise.shift.l1)
+
+    def errors(self) -> tuple[float, ...]:
+        """The same in what one owner adds at most."""
+        moved = [noise for noise in self.parts if noise.shift.l1]
+        return tuple(
+            median / float(noise.shift.per_coordinate * noise.grid)
+            for median, noise in zip(self.medians(), moved, strict=True)
+        )
+
+    def half_point(self) -> float:
+        """Owners at which a group is as likely kept as not; 1 without selection."""
+        return max(1.0, float(group_selection.half_point(self.selection))) if self.selection is not None else 1.0
+
+    def score(self) -> float:
+        """Mean logarithm of what should be small."""
+        logs = [math.log(max(w, 1e-300)) for w in self.widths()]
+        return sum(logs, math.log(self.typical_owners())) / (len(logs) + 1)
+
+    def typical_owners(self) -> float:
+        """About the same for owners in 1 to κ groups: where group sizes go by their logarithm, the fewer, the more groups."""
+        return max(1.0, group_selection.typical_owners(self.selection)) if self.selection is not None else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """What should be small: half-widths of the released numbers, and the owners that a group needs."""
+
+    widths: tuple[float, ...]
+    owners: float
+
+
+def _width(noise: Randomised) -> float:
+    if isinstance(noise, QuantileChoice):
+        reaches = max(target.reach for target in noise.targets)
+        return LAPLACE_95 * float(reaches * noise.scale) / RANKS_OF_A_TREE
+    if isinstance(noise, LaplaceNoise):
+        return LAPLACE_95 * float(noise.scale) * float(noise.grid)
+    return GAUSSIAN_95 * float(noise.sigma) * float(noise.grid)
+
+
+def _median_in_widths(noise: Randomised) -> float:
+    return GAUSSIAN_MEDIAN / GAUSSIAN_95 if isinstance(noise, GaussianNoise) else LAPLACE_MEDIAN / LAPLACE_95
+
+
+def kind_of_noise(candidate: Candidate) -> str:
+    """The value of the option noise that asks for it."""
+    return "GAUSSIAN" if any(isinstance(noise, GaussianNoise) for noise in candidate.parts) else "LAPLACE"
+
+
+def spare_of(draft: Draft) -> float:
+    """A count that also selects saves the share of ε that the even split keeps for the selection."""
+    return (len(draft.units) + 1) / len(draft.units) if draft.shared_unit is not None else 1.0
