@@ -249,6 +249,7 @@ class Session:
         if under_policy is not None:
             if epsilon is not None:
                 raise _names_its_own_epsilon()
+            self._require_policy_ceiling(under_policy[0])
             return under_policy
         plan, explain = self._planned(sql, None if epsilon is None else _checked_epsilon(epsilon), composition)
         if not explain:
@@ -413,6 +414,7 @@ class Session:
         if explain:
             return Rows(pa.table({"explanation": str(self._policy_explanation(plan)).splitlines()}))
         select = plan.select
+        self._require_policy_ceiling(plan)
         check_columns(self._engine, select.table, select.rule.domain, select.owner)
         answer = execute_policy(plan, self._engine, self._ledger, self._user, self._deadline(), terms=terms)
         if self._charged_ledger is None:
@@ -456,6 +458,22 @@ class Session:
                 f"The catalog allows at most epsilon = {float(limit):g} for one query.",
                 hint="Give it a smaller epsilon.",
                 position=plan.selects[-1].select.position,
+            )
+
+    def _require_policy_ceiling(self, plan: PolicyPlan) -> None:
+        """The same for what a policy's release costs on the session's budget, which may be many times the ε it names."""
+        from shoal.policies.charging import loss_on
+
+        limit, ledger = self._catalog.defaults.max_epsilon_per_query, self._charged_ledger
+        if limit is None or ledger is None:
+            return
+        cost = loss_on(ledger, plan, plan.select.owner).epsilon
+        if cost > limit:
+            raise ShoalError(
+                "E_POLICY",
+                f"On this budget the query would cost epsilon = {float(cost):.3g}; the catalog allows {float(limit):g}.",
+                hint="Give it a smaller epsilon, or use a ledger about the policy itself.",
+                position=plan.select.position,
             )
 
     def _require_floor(self, plan: StatementPlan) -> None:

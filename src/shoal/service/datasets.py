@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import tomllib
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from shoal.service.store import Rows, Store
 
 UNIT = "one person"
+_LOGGER = logging.getLogger("shoal.service")
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,13 @@ class DataSets:
             known = self._open.get(name)
             if known is not None and known.version == found["version"]:
                 return known
-            opened = self._opened(found)
+            try:
+                opened = self._opened(found)
+            except ShoalError as error:
+                if error.code == "E_LEDGER":
+                    raise
+                _LOGGER.error("the data set %s cannot be opened: %s", name, error)  # noqa: TRY400 - the text says it
+                raise not_open() from None
             self._open[name] = opened
         return opened
 
@@ -195,6 +203,15 @@ class DataSets:
                 opened.session.close()
             self._open.clear()
             self._ledgers.clear()
+
+
+def not_open() -> ShoalError:
+    """What whoever asks is told: why a source cannot be read names its files, and may be about one row of it."""
+    return ShoalError(
+        "E_SOURCE",
+        "The data set cannot be read at the moment. Nothing was charged.",
+        hint="Ask the data custodian: the service's own log says why.",
+    )
 
 
 def read_catalog(text: str) -> tuple[Catalog, dict[str, Any]]:

@@ -46,6 +46,8 @@ class Caller:
     datasets: frozenset[str] | None
     token: str = ""
     via: str = "http"
+    expires: str = ""
+    """When the token ends; '' for somebody who came without one."""
 
     def require(self, scope: str) -> None:
         """E_FORBIDDEN without this scope."""
@@ -56,10 +58,29 @@ class Caller:
                 hint="Ask the data custodian for a token with it.",
             )
 
+    def require_everywhere(self, scope: str) -> None:
+        """E_FORBIDDEN without this scope, or with a token for some data sets: this is about all of them."""
+        self.require(scope)
+        if self.datasets is not None:
+            raise ShoalError(
+                "E_FORBIDDEN",
+                "This token may not do that: it is for some data sets only.",
+                hint="Ask the data custodian for a token without that limit.",
+            )
+
+    def reaches(self, dataset: str) -> bool:
+        """Whether the token is for this data set."""
+        return self.datasets is None or dataset in self.datasets
+
     @property
     def is_custodian(self) -> bool:
         """Whether this is a custodian with a token for it."""
         return "admin" in self.scope
+
+    @property
+    def is_custodian_of_all(self) -> bool:
+        """The same, of every data set."""
+        return self.is_custodian and self.datasets is None
 
 
 def checked_name(name: Any, what: str) -> str:
@@ -127,8 +148,9 @@ class People:
         scope: Sequence[str] | None = None,
         datasets: Sequence[str] | None = None,
         days: float = DEFAULT_DAYS,
+        before: str = "",
     ) -> dict[str, Any]:
-        """A token, shown here and never again."""
+        """A token, shown here and never again; it ends `before` a moment, where one is given."""
         roles = self._roles(rows, person)
         allowed = frozenset().union(*(SCOPES_OF[role] for role in roles))
         wanted = allowed if scope is None else frozenset(scope)
@@ -143,6 +165,7 @@ class People:
         token, identifier = random_id(PREFIX, 32), random_id("t_", 12)
         now = rows.now()
         expires = later(now, timedelta(days=days))
+        expires = min(expires, before) if before else expires
         kept = json.dumps(None if datasets is None else sorted(set(datasets)))
         rows.run(
             "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, '')",
@@ -254,6 +277,7 @@ def _caller(found: dict[str, Any], via: str) -> Caller:
         None if datasets is None else frozenset(datasets),
         found["id"],
         via,
+        found["expires"],
     )
 
 

@@ -14,6 +14,7 @@ from shoal.accounting.spending.asking import Request, Terms
 from shoal.errors import InternalError, ShoalError
 from shoal.result import Result
 from shoal.service import allowances, jobs, log
+from shoal.service.datasets import not_open
 from shoal.service.desk import Desk, Ladder, cancelled
 from shoal.service.fingerprints import fingerprint
 from shoal.service.people import later, random_id
@@ -203,6 +204,9 @@ class Slots:
         anchor = dataset.ledger.anchor_of(charge) if charge and dataset is not None else None
         if charge and error.code not in {"E_EXECUTION", "E_CANCELLED", "E_SUSPENDED", "E_LIMITS", "E_LEDGER"}:
             error = internal()
+        elif error.code == "E_SOURCE":
+            _LOGGER.error("job %s: %s", job.id, error)
+            error = not_open()
         with self._store.writing() as rows:
             touched = self._end_without_answer(rows, job, error, anchor, charged=bool(charge), dataset=dataset)
         if dataset is not None and desk is not None:

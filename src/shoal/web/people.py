@@ -47,7 +47,7 @@ async def revoke_token(request: Request, token: str) -> Response:
 async def users(request: Request) -> Response:
     """Everybody, for the custodian."""
     only(request, set())
-    caller_of(request).require("admin")
+    caller_of(request).require_everywhere("admin")
     return json_reply({"users": await call(service_of(request).people.all)})
 
 

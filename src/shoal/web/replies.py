@@ -55,13 +55,13 @@ def answer_reply(
     result: Result,
     data: bytes,
     *,
-    charged: bool,
+    charged: tuple[float, float] | None,
     replayed: bool,
     remaining: tuple[Fraction, Fraction] | None,
     level: float | None,
 ) -> Response:
     """A released answer."""
-    cost = (result.epsilon, result.delta) if charged else (0.0, 0.0)
+    cost = charged or (0.0, 0.0)
     if kind == JSON:
         left = None if remaining is None else {"epsilon": float(remaining[0]), "delta": float(remaining[1])}
         return json_reply(

@@ -19,17 +19,17 @@ class AccountingFor(Core):
 
     def log(self, caller: Caller, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
         """Lines of the log, for custodians and auditors."""
-        caller.require("audit")
+        caller.require_everywhere("audit")
         return log.lines(self.store, after, limit)
 
     def log_anchor(self, caller: Caller) -> str:
         """Number and hash of the last line."""
-        caller.require("audit")
+        caller.require_everywhere("audit")
         return log.anchor(self.store)
 
     def export_log(self, caller: Caller) -> list[str]:
         """The whole log as JSON lines, the export itself noted."""
-        caller.require("audit")
+        caller.require_everywhere("audit")
         with self.store.writing() as rows:
             log.write(rows, caller.name, caller.via, "log exported")
         return list(log.export(self.store))
@@ -51,7 +51,7 @@ class AccountingFor(Core):
 
     def forget_answers(self, caller: Caller, days: int) -> int:
         """Forget the rows of answers older than this; their digests stay, and what they cost."""
-        caller.require("admin")
+        caller.require_everywhere("admin")
         with self.store.reading() as rows:
             before = later(rows.now(), timedelta(days=-days))
         dropped = sum(ledger.drop_answers(before) for ledger in self.datasets.ledgers().values())
@@ -73,7 +73,7 @@ class AccountingFor(Core):
 
     def metrics(self, caller: Caller) -> dict[str, int]:
         """Counts; no durations of private queries."""
-        caller.require("admin")
+        caller.require_everywhere("admin")
         with self.store.reading() as rows:
             states = {
                 row["state"]: row["n"] for row in rows.all("SELECT state, count(*) AS n FROM jobs GROUP BY state")

@@ -30,7 +30,7 @@ class Admitting(Core):
 
     def add_user(self, caller: Caller, name: str, roles: Sequence[str], groups: Sequence[str] = ()) -> None:
         """A new person."""
-        caller.require("admin")
+        caller.require_everywhere("admin")
         with self.store.writing() as rows:
             self.people.add(rows, name, roles, groups)
             detail = f"{name}: {', '.join(sorted(set(roles)))}"
@@ -38,7 +38,7 @@ class Admitting(Core):
 
     def retire_user(self, caller: Caller, name: str) -> None:
         """A person's tokens are worth nothing from now on."""
-        caller.require("admin")
+        caller.require_everywhere("admin")
         with self.store.writing() as rows:
             self.people.retire(rows, name)
             log.write(rows, caller.name, caller.via, "user retired", detail=name)
@@ -51,10 +51,10 @@ class Admitting(Core):
         datasets: Sequence[str] | None = None,
         days: float = 90,
     ) -> dict[str, Any]:
-        """A token: one's own, within the scope of the token at hand, or anybody's for a custodian."""
+        """A token: one's own, within what the token at hand can do and no longer than it, or anybody's for a custodian."""
         whose = person or caller.name
         if whose != caller.name:
-            caller.require("admin")
+            caller.require_everywhere("admin")
         elif scope is None or not frozenset(scope) <= caller.scope:
             if scope is not None:
                 raise ShoalError("E_FORBIDDEN", "A token cannot make one that can do more.")
@@ -62,16 +62,17 @@ class Admitting(Core):
         if whose == caller.name and caller.datasets is not None:
             datasets = sorted(caller.datasets if datasets is None else caller.datasets & set(datasets))
         with self.store.writing() as rows:
-            made = self.people.create_token(rows, whose, scope, datasets, days)
+            before = caller.expires if whose == caller.name else ""
+            made = self.people.create_token(rows, whose, scope, datasets, days, before)
             log.write(rows, caller.name, caller.via, "token", detail=f"{made['id']} for {whose}")
         return made
 
     def tokens(self, caller: Caller) -> list[dict[str, Any]]:
         """One's own tokens; a custodian's list has everybody's."""
-        return self.people.tokens(None if caller.is_custodian else caller.name)
+        return self.people.tokens(None if caller.is_custodian_of_all else caller.name)
 
     def revoke_token(self, caller: Caller, identifier: str) -> None:
         """Ends a token at once."""
         with self.store.writing() as rows:
-            self.people.revoke(rows, identifier, None if caller.is_custodian else caller.name)
+            self.people.revoke(rows, identifier, None if caller.is_custodian_of_all else caller.name)
             log.write(rows, caller.name, caller.via, "token revoked", detail=identifier)

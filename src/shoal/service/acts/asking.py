@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.spending.asking import Request
 from shoal.errors import ShoalError
 from shoal.service import allowances, jobs, log
 from shoal.service.acts.core import Core
+from shoal.service.acts.pricing import price_of
 from shoal.service.people import random_id
 from shoal.service.running import key_of
 
 if TYPE_CHECKING:
-    from shoal.plan.releases import StatementPlan
-    from shoal.release.policy_clause.plan import PolicyPlan
     from shoal.service.allowances import Grant
     from shoal.service.datasets import DataSet
     from shoal.service.jobs import Job
@@ -32,7 +30,7 @@ class Asking(Core):
         caller.require("query")
         if self._ending:
             raise ShoalError("E_BUSY", "The service is ending.", hint="Send it again in a minute.")
-        dataset = self._dataset(caller, name)
+        dataset = self._opened_to(caller, name)
         request = Request.of(caller.name, name, key or random_id("none-"), question.canonical)
         with self.store.reading() as rows:
             known = jobs.under_request(rows, request.key)
@@ -56,14 +54,14 @@ class Asking(Core):
             raise ShoalError("E_USAGE", "EXPLAIN PRIVACY is not a query here.", hint="Ask for its explanation instead.")
         grants = self._grants(caller, dataset.name)
         limit = allowances.smallest([grant.max_epsilon for grant in grants])
-        if limit is not None and plan.epsilon > limit and _is_private(plan):
+        cost = price_of(plan, dataset.ledger)
+        if limit is not None and cost[0] > limit:
             raise ShoalError(
                 "E_POLICY",
                 f"A query of yours on this data set may cost at most epsilon = {float(limit):g}.",
                 hint="Ask with a smaller epsilon.",
             )
         fingerprint = key_of(plan, dataset, caller.name, question.composition)
-        cost = _cost(plan)
         said = question.to_dict() | {"version": dataset.version}
         job = jobs.Job(
             *(
@@ -83,7 +81,7 @@ class Asking(Core):
             known = jobs.under_request(rows, request.key)
             if known is not None:
                 return _same(known, request)
-            return self._put(rows, caller, dataset, job, plan, grants)
+            return self._put(rows, caller, dataset, job, grants)
 
     def _put(
         self,
@@ -91,7 +89,6 @@ class Asking(Core):
         caller: Caller,
         dataset: DataSet,
         job: Job,
-        plan: StatementPlan | PolicyPlan,
         grants: list[Grant],
     ) -> Job:
         """The job in its first state: answered before, to be approved, behind another that asks the same, or waiting."""
@@ -104,11 +101,11 @@ class Asking(Core):
             return jobs.get(rows, job.id)
         jobs.require_room(rows, caller.name)
         approve = allowances.smallest([grant.approve_above for grant in grants])
-        if approve is not None and job.epsilon > approve and _is_private(plan) and not _approved(rows, caller, job):
+        if approve is not None and job.epsilon > approve and not _approved(rows, caller, job):
             jobs.put(rows, replace(job, state="approval"))
             explanation = dataset.session.explain(
                 job.sql, epsilon=job.epsilon_asked, composition=job.question["composition"]
-            ).to_dict()
+            ).to_dict() | {"price": {"epsilon": float(job.epsilon), "delta": float(job.delta)}}
             rows.run(
                 "INSERT INTO approvals VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', '', ?, '')",
                 *(random_id("p_"), job.id, dataset.name, caller.name, job.fingerprint, job.sql),
@@ -141,22 +138,6 @@ def _same(known: Job, request: Request) -> Job:
             hint="Use a new key for a new request.",
         )
     return known
-
-
-def _is_private(plan: StatementPlan | PolicyPlan) -> bool:
-    return bool(getattr(plan, "selects", True))
-
-
-def _cost(plan: StatementPlan | PolicyPlan) -> tuple[Fraction, Fraction]:
-    from shoal.plan.releases import StatementPlan
-    from shoal.release.execute import charge_of
-
-    if isinstance(plan, StatementPlan):
-        if not plan.selects:
-            return Fraction(0), Fraction(0)
-        charge = charge_of(plan)
-        return charge.epsilon, charge.delta
-    return plan.epsilon, Fraction(0)
 
 
 def _approved(rows: Any, caller: Caller, job: Job) -> bool:

@@ -28,7 +28,7 @@ class Copying(Core):
 
     def backup(self, caller: Caller, folder: Path) -> str:
         """A copy of store and ledgers as they are now, and the anchor of its log."""
-        caller.require("admin")
+        caller.require_everywhere("admin")
         copy = getattr(self.store, "backup", None)
         if copy is None:
             raise ShoalError(

@@ -50,7 +50,7 @@ class Core:
         return self._ending
 
     def _sees(self, caller: Caller, name: str) -> bool:
-        if caller.datasets is not None and name not in caller.datasets:
+        if not caller.reaches(name):
             return False
         if caller.scope & {"admin", "audit"}:
             return True
@@ -61,6 +61,13 @@ class Core:
         if not isinstance(name, str) or not self._sees(caller, name):
             raise not_found("data set")
         return self.datasets.get(name)
+
+    def _opened_to(self, caller: Caller, name: str) -> DataSet:
+        """A data set that the caller may ask: an allowance names them, or they are a custodian. Auditors see totals alone."""
+        found = self._dataset(caller, name)
+        if not caller.is_custodian and not self._grants(caller, name):
+            raise not_found("data set")
+        return found
 
     def _grants(self, caller: Caller, name: str) -> list[Grant]:
         return [grant for grant in allowances.grants(self.store, name) if grant.applies_to(caller)]

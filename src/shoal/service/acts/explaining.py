@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.claims.meaning import meaning
 from shoal.service import allowances, jobs, log
 from shoal.service.acts.looking import Looking
+from shoal.service.acts.pricing import price_of
 from shoal.service.running import key_of
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from shoal.service.datasets import DataSet
     from shoal.service.limits import Limits
     from shoal.service.people import Caller
@@ -34,21 +36,23 @@ class Explaining(Looking):
         """The plan in words and numbers, what it would cost the caller, and whether it is there already. Free."""
         caller.require("explain")
         self._rates.take(caller.name, "explain")
-        dataset = self._dataset(caller, name)
+        dataset = self._opened_to(caller, name)
         self._count_explain(caller.name)
         found, plan = dataset.session.explained_with_plan(sql, epsilon=epsilon, composition=composition)
         explained = found.to_dict() | {"text": str(found)}
         replay = self._released(dataset, caller, key_of(plan, dataset, caller.name, composition))
-        cost = (Fraction(str(explained["epsilon"])), Fraction(str(explained["delta"])))
+        cost = price_of(plan, dataset.ledger)
         grants = self._grants(caller, name)
         left = self._left_of(caller, dataset, grants)
         approve = allowances.smallest([grant.approve_above for grant in grants])
+        price = {"epsilon": float(cost[0]), "delta": float(cost[1])}
         return explained | {
+            "price": price,
             "affordable": _fits(cost, [dataset.ledger.remaining, *left]),
             "replay": replay if dataset.share_answers else None,
             "needs_approval": approve is not None and cost[0] > approve and replay is None,
             "allowances": allowances.shown(grants, left),
-            "meaning": meaning(max(explained["epsilon"], 1e-10), explained["delta"]).to_dict(),
+            "meaning": meaning(max(price["epsilon"], 1e-10), price["delta"]).to_dict(),
             "unit": dataset.unit,
             "advice": _advice(explained),
         }
@@ -79,7 +83,7 @@ class Explaining(Looking):
         """The smallest ε at which no interval is wider than ± error."""
         caller.require("explain")
         self._rates.take(caller.name, "explain")
-        return self._dataset(caller, name).session.epsilon_for(sql, error, level, owners)
+        return self._opened_to(caller, name).session.epsilon_for(sql, error, level, owners)
 
 
 def _fits(cost: tuple[Fraction, Fraction], limits: list[tuple[Fraction, Fraction] | None]) -> bool:

@@ -26,7 +26,7 @@ class Following(Core):
         """A job of the caller's own."""
         with self.store.reading() as rows:
             job = jobs.get(rows, identifier)
-        if job.person != caller.name:
+        if job.person != caller.name or not caller.reaches(job.dataset):
             raise not_found("job")
         return job
 
@@ -54,6 +54,7 @@ class Following(Core):
 
     def cancel(self, caller: Caller, identifier: str) -> Job:
         """Ends a job: free while it waits, charged once it runs. Others who wait for the same answer still get it."""
+        caller.require("query")
         self.job(caller, identifier)
         with self.store.writing() as rows:
             job = jobs.get(rows, identifier)
@@ -79,7 +80,7 @@ class Following(Core):
             found = rows.one("SELECT * FROM answers WHERE id = ?", identifier)
         if found is None or not self._sees(caller, found["dataset"]):
             raise not_found("answer")
-        dataset = self._dataset(caller, found["dataset"])
+        dataset = self._opened_to(caller, found["dataset"])
         if not dataset.share_answers and found["person"] != caller.name:
             raise not_found("answer")
         return found, self._bytes(found)
@@ -96,9 +97,11 @@ class Following(Core):
 
     def answer_of(self, caller: Caller, job: Job) -> tuple[Result, bytes]:
         """The answer of the caller's own job: who may ask may see what they asked for."""
+        if not caller.scope & {"query", "read"}:
+            caller.require("read")
         with self.store.reading() as rows:
             found = rows.one("SELECT * FROM answers WHERE id = ?", job.answer)
-        if found is None or job.person != caller.name:
+        if found is None or job.person != caller.name or not caller.reaches(job.dataset):
             raise not_found("answer")
         data = self._bytes(found)
         return Result.from_bytes(data), data

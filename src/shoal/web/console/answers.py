@@ -74,7 +74,7 @@ async def download(request: Request, answer: str, kind: str) -> Response:
     reply = await call(
         answer_reply,
         *(FORMATS[kind], answer, found["dataset"], result, data),
-        charged=False,
+        charged=None,
         replayed=True,
         remaining=remaining,
         level=level,

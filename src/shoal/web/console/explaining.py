@@ -32,7 +32,7 @@ _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
 def explanation_view(explained: dict[str, Any], sql: str) -> dict[str, Any]:
     """What `_explanation.html` shows of a question that can be asked."""
-    epsilon, delta = explained["epsilon"], explained["delta"]
+    epsilon, delta = explained["price"]["epsilon"], explained["price"]["delta"]
     left = smallest_left(explained)
     means = explained["meaning"]
     return {

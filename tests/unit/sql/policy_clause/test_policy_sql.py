@@ -317,6 +317,17 @@ def test_a_ledger_of_the_policy_is_charged_what_is_asked(tmp_path):
         assert refused.value.code == "E_BUDGET"
 
 
+def test_the_catalogs_limit_holds_for_what_a_policy_costs_on_the_budget():
+    catalog = CATALOG | {"defaults": {"max_epsilon_per_query": 2}}
+    with shoal.connect(TABLES, catalog, budget=(1000, 0)) as opened:
+        with pytest.raises(ShoalError, match="E_POLICY: On this budget the query would cost epsilon = 20"):
+            opened.query(query("SUM(age) FROM people", epsilon=1))
+        assert opened.spent == (0.0, 0.0)
+        opened.query(query("SUM(age) FROM people", epsilon=0.1))
+    with shoal.connect(TABLES, catalog) as opened:
+        opened.query(query("SUM(age) FROM people", epsilon=1))
+
+
 def test_a_session_without_a_budget_adds_up_promise_by_promise():
     with shoal.connect(TABLES, CATALOG) as opened:
         opened.query(query("SUM(age) FROM people", epsilon=1))

@@ -241,3 +241,21 @@ def test_adbc_gets_the_answer_of_http_twice_for_one_charge(door):
     assert found == [reply["rows"]] * 2
     assert float(spent(served) - before) == 0.1
     assert [each["catalog_name"] for each in listed] == ["visits"]
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "fits"),
+    [
+        ("visits", "%" * 199 + "x", False),  # an expression that goes back takes hours for it
+        ("visits", "%_" * 90, False),
+        ("visits", "%_" * 6, True),
+        ("visits", "v%s", True),
+        ("visits", "v_sits", True),
+        ("visits", "v.sits", False),
+        ("visits", "%" * 201, False),
+    ],
+)
+def test_a_pattern_of_names_takes_no_time(name, pattern, fits):
+    from shoal.web.flight_tables import _fits
+
+    assert _fits(name, pattern) is fits

@@ -32,7 +32,8 @@ async def approvals(request: Request) -> Response:
 def _view(request: Request, approval: dict[str, Any]) -> dict[str, Any]:
     """An approval with the price, the ± and what it would leave."""
     explained = approval["explanation"]
-    epsilon, delta = explained["epsilon"], explained["delta"]
+    price = explained.get("price", explained)
+    epsilon, delta = price["epsilon"], price["delta"]
     caller = session_of(request).caller
     left = service_of(request).remaining(caller, approval["dataset"])
     return approval | {

@@ -30,7 +30,7 @@ async def log(request: Request) -> Response:
 async def verify(request: Request) -> Response:
     """Every line and every charge, and that they agree."""
     await form_of(request, set())
-    session_of(request).caller.require("audit")
+    session_of(request).caller.require_everywhere("audit")
     try:
         lines, charges = await call(service_of(request).check)
         found: dict[str, Any] = {"lines": lines, "charges": charges, "wrong": None}

@@ -34,7 +34,7 @@ async def people(request: Request) -> Response:
     """Everybody, for the custodian."""
     only(request, set())
     service, caller = service_of(request), session_of(request).caller
-    caller.require("admin")
+    caller.require_everywhere("admin")
     names = [each["name"] for each in await call(service.list_datasets, caller)]
     allowed = [grant.to_dict() for name in names for grant in await call(grants, service.store, name)]
     found = await call(service.people.all)
@@ -128,8 +128,10 @@ async def revoke(request: Request, token: str) -> Response:
 async def _tokens(request: Request, made: dict[str, str] | None, status: int = 200) -> Response:
     service, caller = service_of(request), session_of(request).caller
     found = await call(service.tokens, caller)
-    everybody = [p["name"] for p in await call(service.people.all) if not p["retired"]] if caller.is_custodian else []
-    known = frozenset().union(*SCOPES_OF.values()) if caller.is_custodian else caller.scope
+    everybody = (
+        [p["name"] for p in await call(service.people.all) if not p["retired"]] if caller.is_custodian_of_all else []
+    )
+    known = frozenset().union(*SCOPES_OF.values()) if caller.is_custodian_of_all else caller.scope
     return await framed(
         request, "tokens.html", status, here="tokens", tokens=found, made=made, users=everybody, scopes=sorted(known)
     )

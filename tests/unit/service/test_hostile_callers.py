@@ -1,0 +1,163 @@
+"""Callers who try for more than they were given: dearer questions, other data sets, longer lives, somebody else's jobs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from service_shop import CATALOG, counting
+
+import shoal
+from shoal.params import budget
+from shoal.service.allowances import Grant
+from shoal.service.datasets import NewDataSet
+from shoal.service.questions import Question
+from shoal.service.service import OPERATOR
+
+POLICY = """
+[tables.visits.policies.near]
+domain = { age = [0, 99] }
+secret = { distance = { age = 5 } }
+"""
+UNDER_POLICY = "SELECT WITH POLICY OPTIONS(policy = 'near', epsilon = 0.2) SUM(age) AS total FROM visits"
+
+
+@pytest.fixture
+def place(tmp_path):
+    """What a caller may do is decided above the store."""
+    return tmp_path / "home"
+
+
+def trusted(service, name):
+    return service.people.trusted(name, "test")
+
+
+def token(service, name, *scope, **limits):
+    return service.people.caller(service.create_token(OPERATOR, name, list(scope) or None, **limits)["token"])
+
+
+def refused(code):
+    return pytest.raises(shoal.ShoalError, match=code)
+
+
+def spent(service):
+    return service.datasets.get("visits").ledger.spent[0]
+
+
+# ---- dearer than allowed ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def with_policy(opened, folder):
+    ages = [i % 90 for i in range(600)]
+    visits = pq.read_table(folder / "visits.parquet").append_column("age", pa.array(ages))
+    pq.write_table(visits, folder / "visits.parquet")
+    (folder.parent / "shoal.toml").write_text(CATALOG + POLICY)
+    return opened((50.0, 1e-5))
+
+
+def test_a_policy_cannot_cost_more_than_a_query_may(with_policy):
+    with_policy.allow(OPERATOR, Grant("visits", "ann", max_epsilon=Fraction(1, 2)))
+    with refused("E_POLICY"):
+        with_policy.ask(trusted(with_policy, "ann"), "visits", Question(UNDER_POLICY))
+    assert spent(with_policy) == 0
+
+
+def test_a_policy_waits_for_approval_by_what_it_costs_and_says_so(with_policy):
+    service, ann = with_policy, trusted(with_policy, "ann")
+    service.allow(OPERATOR, Grant("visits", "ann", approve_above=Fraction(1, 2)))
+    explained = service.explain(ann, "visits", UNDER_POLICY)
+    job = service.ask(ann, "visits", Question(UNDER_POLICY))
+    (approval,) = service.approvals(trusted(service, "carla"))
+    assert (job.state, explained["needs_approval"]) == ("approval", True)
+    service.decide(trusted(service, "carla"), approval["id"], "approve")
+    assert service.wait(job.id, 30).state == "answered"
+    told = {explained["price"]["epsilon"], approval["explanation"]["price"]["epsilon"], float(job.epsilon)}
+    assert told == {float(spent(service))}
+    assert explained["epsilon"] == 0.2
+
+
+def test_who_audits_and_analyses_asks_what_is_open_to_them_alone(service):
+    service.add_user(OPERATOR, "both", ["analyst", "auditor"])
+    both = trusted(service, "both")
+    answer = service.wait(service.ask(trusted(service, "ann"), "visits", Question(counting())).id, 30).answer
+    assert service.budget(both, "visits")["spent"]["epsilon"] == 0.1
+    for act in (
+        lambda: service.ask(both, "visits", Question(counting(0.3))),
+        lambda: service.explain(both, "visits", counting()),
+        lambda: service.epsilon_for(both, "visits", counting(), 10.0),
+        lambda: service.answer(both, answer),
+    ):
+        with refused("E_NOT_FOUND"):
+            act()
+    service.allow(OPERATOR, Grant("visits", "both", max_epsilon=Fraction(1, 5)))
+    with refused("E_POLICY"):
+        service.ask(both, "visits", Question(counting(0.3)))
+
+
+# ---- more than the token at hand -------------------------------------------------------------------------------------
+
+
+def test_a_token_makes_none_that_lives_longer(service):
+    short = token(service, "ann", days=1)
+    assert service.create_token(short, days=366)["expires"] == short.expires
+    assert service.create_token(trusted(service, "ann"), days=366)["expires"] > short.expires
+
+
+def test_a_custodians_token_for_one_data_set_does_not_reach_beyond_it(service, folder):
+    catalog = str(folder.parent / "shoal.toml")
+    service.add_dataset(OPERATOR, NewDataSet("others", str(folder), catalog, budget((1, 0)), new_people=True))
+    narrow = token(service, "carla", datasets=["others"])
+    for act in (
+        lambda: service.create_token(narrow, "ann"),
+        lambda: service.add_user(narrow, "eve", ["custodian"]),
+        lambda: service.retire_user(narrow, "ann"),
+        lambda: service.log(narrow),
+        lambda: service.export_log(narrow),
+        lambda: service.metrics(narrow),
+    ):
+        with refused("E_FORBIDDEN"):
+            act()
+    with refused("E_NOT_FOUND"):
+        service.revoke_token(narrow, token(service, "ann").token)
+    assert {each["user"] for each in service.tokens(narrow)} == {"carla"}
+
+
+def test_a_token_sees_and_ends_jobs_within_its_limits_alone(opened, folder):
+    service = opened(start=False)
+    catalog = str(folder.parent / "shoal.toml")
+    service.add_dataset(OPERATOR, NewDataSet("others", str(folder), catalog, budget((1, 0)), new_people=True))
+    service.allow(OPERATOR, Grant("others", "ann"))
+    job = service.ask(trusted(service, "ann"), "visits", Question(counting()))
+    with refused("E_NOT_FOUND"):
+        service.job(token(service, "ann", datasets=["others"]), job.id)
+    with refused("E_FORBIDDEN"):
+        service.cancel(token(service, "ann", "explain", "read"), job.id)
+    service.start()
+    done = service.wait(job.id, 30)
+    assert service.answer_of(token(service, "ann", "read"), done)[0].columns == ["n"]
+    with refused("E_FORBIDDEN"):
+        service.answer_of(token(service, "ann", "explain"), done)
+    with refused("E_NOT_FOUND"):
+        service.answer_of(token(service, "ann", datasets=["others"]), done)
+
+
+# ---- what a source says ----------------------------------------------------------------------------------------------
+
+
+def test_a_source_that_cannot_be_read_tells_an_analyst_nothing_of_itself(service, folder):
+    ann, ledger = trusted(service, "ann"), service.datasets.get("visits").ledger
+    service.wait(service.ask(ann, "visits", Question(counting())).id, 30)
+    visits = pq.read_table(folder / "visits.parquet")
+    pq.write_table(visits.slice(5), folder / "visits.parquet")
+    changed = service.wait(service.ask(ann, "visits", Question(counting(0.2))).id, 30).error
+    service.refresh(OPERATOR, "visits")
+    broken = pa.array([b"\xff"] + [b"s1"] * 599, pa.binary()).view(pa.string())
+    pq.write_table(visits.set_column(1, "site", broken), folder / "visits.parquet")
+    with refused("E_SOURCE") as unreadable:
+        service.ask(ann, "visits", Question(counting(0.2)))
+    assert changed == unreadable.value.to_dict()
+    assert str(folder) not in str(changed)
+    assert ledger.spent[0] == Fraction(1, 10)
