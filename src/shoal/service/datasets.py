@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +19,7 @@ from shoal.catalog import Catalog
 from shoal.engines.sources import open_source
 from shoal.errors import ShoalError
 from shoal.service.people import checked_name, not_found
+from shoal.service.runners.errand import Place
 from shoal.session import Session
 
 if TYPE_CHECKING:
@@ -40,10 +42,12 @@ class DataSet:
     catalog: Catalog
     session: Session
     share_answers: bool
+    source: str
+    catalog_text: str
 
-    def session_of(self, person: str, ledger: Any) -> Session:
-        """The session of one person, charged to this ledger."""
-        return self.session.for_user(person, ledger)
+    def place(self, seconds: float) -> Place:
+        """Where a runner finds it."""
+        return Place(self.name, self.version, self.source, self.catalog_text, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ class DataSets:
         with self._store.writing() as rows:
             if rows.one("SELECT name FROM datasets WHERE name = ?", new.name):
                 raise ShoalError("E_USAGE", f"There is a data set '{new.name}' already, or there was one.")
-            Session(open_source(source), catalog, Ledger.in_memory()).close()
+            Session(open_source(source, catalog), catalog, Ledger.in_memory()).close()
             ledger = self._ledger_for(rows, new, kinds)
             rows.run(
                 "INSERT INTO datasets VALUES (?, ?, ?, ?, ?, ?, 1, ?, '')",
@@ -140,6 +144,22 @@ class DataSets:
         with self._store.reading() as rows:
             return [row["name"] for row in rows.all("SELECT name FROM datasets WHERE retired = '' ORDER BY name")]
 
+    def versions(self) -> dict[str, int]:
+        """The version of each data set that can be asked."""
+        with self._store.reading() as rows:
+            return {r["name"]: r["version"] for r in rows.all("SELECT name, version FROM datasets WHERE retired = ''")}
+
+    def newest(self) -> list[DataSet]:
+        """Every data set that can be opened; what an older version held is let go of."""
+        found = []
+        for name in self.names():
+            with suppress(ShoalError):
+                found.append(self.get(name))
+        with self._lock:
+            for name in self._open.keys() - {each.name for each in found}:
+                self._open.pop(name).session.close()
+        return found
+
     def get(self, name: str) -> DataSet:
         """The data set, open, in its newest version."""
         with self._store.reading() as rows:
@@ -150,6 +170,8 @@ class DataSets:
             known = self._open.get(name)
             if known is not None and known.version == found["version"]:
                 return known
+            if known is not None:  # first: two versions of one file cannot be open together
+                self._open.pop(name).session.close()
             try:
                 opened = self._opened(found)
             except ShoalError as error:
@@ -163,9 +185,10 @@ class DataSets:
     def _opened(self, row: dict[str, Any]) -> DataSet:
         catalog, service = read_catalog(row["catalog"])
         ledger = self.ledger(row["ledger"])
-        session = Session(open_source(row["source"]), catalog, ledger)
+        session = Session(open_source(row["source"], catalog), catalog, ledger)
         share = bool(service.get("share_answers", True))
-        return DataSet(row["name"], row["unit"], row["version"], row["ledger"], ledger, catalog, session, share)
+        about = (row["name"], row["unit"], row["version"], row["ledger"])
+        return DataSet(*about, ledger, catalog, session, share, row["source"], row["catalog"])
 
     def confirm_unspent(self) -> None:
         """The log is whole and has no charge of these ledgers: after a failover they are opened as they began."""

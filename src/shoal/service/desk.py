@@ -6,7 +6,6 @@ A reply that read data leaves at a fixed time after its charge, or at a doubling
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
@@ -22,16 +21,17 @@ class Ladder:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._started = time.monotonic()
+        self._started: float | None = None
         self.late = False
 
     def start(self) -> None:
-        """The charge is written; data is read from now on."""
-        self._started = time.monotonic()
+        """The charge is written; data is read from now on. A run that is taken up again began with its first charge."""
+        if self._started is None:
+            self._started = time.monotonic()
 
     def wait(self) -> None:
         """Sleeps until the next moment."""
-        if not self._seconds:
+        if not self._seconds or self._started is None:
             return
         passed, step = time.monotonic() - self._started, self._seconds
         while step < passed:
@@ -65,10 +65,9 @@ class Desk:
         return self._made
 
     def end_open_charge(self) -> None:
-        """A charge that nothing has ended is a failure."""
+        """A charge that nothing has ended is a failure; E_SUSPENDED and E_CANCELLED as the ledger says."""
         if self._made is not None and not self._made.ended and not self.replayed:
-            with suppress(ShoalError):
-                self._made.fail()
+            self._made.fail()
 
 
 class DeskReservation:

@@ -178,6 +178,11 @@ def wait_again(rows: Rows, identifier: str) -> None:
     rows.run("UPDATE jobs SET state = 'waiting', process = '', leader = '' WHERE id = ?", identifier)
 
 
+def run_again(rows: Rows, identifier: str) -> None:
+    """Its runner died: the second run begins, and nothing of that is seen."""
+    rows.run("UPDATE jobs SET runs = runs + 1 WHERE id = ?", identifier)
+
+
 def end(
     rows: Rows, identifier: str, state: str, *, answer: str = "", error: ShoalError | None = None, charged: bool = False
 ) -> bool:

@@ -13,6 +13,10 @@ class Limits:
     slots: int = 0
     answer_time: float = 1.0
     rates: bool = True
+    time_limit: float = 300.0
+    """Processor seconds of one query, unless its catalog gives it fewer."""
+    memory_share: int = 0
+    """Bytes for each query that runs; 0: an even share of the machine."""
 
     @property
     def number_of_slots(self) -> int:

@@ -1,4 +1,7 @@
-"""Slots: threads that take waiting jobs, run them under their charge, and write down how they ended."""
+"""Slots: threads that take waiting jobs, have them run under their charge, and write down how they ended.
+
+Each slot has a process of its own in which queries run (`runners/`): what happens to that process is one job's.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,27 @@ import logging
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.spending.asking import Request, Terms
 from shoal.errors import InternalError, ShoalError
-from shoal.result import Result
 from shoal.service import allowances, jobs, log
 from shoal.service.datasets import not_open
 from shoal.service.desk import Desk, Ladder, cancelled
 from shoal.service.fingerprints import fingerprint
 from shoal.service.people import later, random_id
+from shoal.service.runners import memory, nursery
+from shoal.service.runners.errand import Errand, facts_of
+from shoal.service.runners.hired import Died, Hired, TooLong
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shoal.accounting.ledger import Ledger
-    from shoal.result import Rows as Answered
     from shoal.service.datasets import DataSet, DataSets
     from shoal.service.jobs import Job
+    from shoal.service.limits import Limits
     from shoal.service.people import People
     from shoal.service.store import Rows, Store
 
@@ -44,26 +49,29 @@ class Slots:
         store: Store,
         people: People,
         datasets: DataSets,
-        number: int,
-        answer_time: float,
+        limits: Limits,
         changed: Callable[[str], None],
     ) -> None:
         self._store = store
         self._people = people
         self._datasets = datasets
-        self._answer_time = answer_time
+        self._limits = limits
         self._changed = changed
         self._wake = threading.Condition()
         self._ending = False
         self._ended = threading.Event()
         self._busy = 0
+        share = limits.memory_share or memory.share(limits.number_of_slots)
+        self.runners = [Hired(share) for _ in range(limits.number_of_slots)]
         self._threads = [
-            threading.Thread(target=self._work, name=f"shoal-slot-{i}", daemon=True) for i in range(number)
+            threading.Thread(target=self._work, args=(runner,), name=f"shoal-slot-{number}", daemon=True)
+            for number, runner in enumerate(self.runners)
         ]
         self._heart = threading.Thread(target=self._beat, name="shoal-heartbeat", daemon=True)
 
     def start(self) -> None:
         """Takes up what an earlier process left, and begins."""
+        nursery.start()
         self.recover()
         for thread in (*self._threads, self._heart):
             thread.start()
@@ -90,7 +98,7 @@ class Slots:
 
     # ---- the loop ------------------------------------------------------------------------------------------------
 
-    def _work(self) -> None:
+    def _work(self, runner: Hired) -> None:
         while not self._ending:
             job = None
             try:
@@ -102,16 +110,25 @@ class Slots:
             except ShoalError:
                 _LOGGER.exception("the store cannot be read")
                 time.sleep(IDLE_SECONDS)
-            if job is None:
-                with self._wake:
-                    self._wake.wait(IDLE_SECONDS)
+            if job is not None:
+                self._run_noted(job, runner)
                 continue
-            self._run_noted(job)
+            self._make_ready(runner)
+            with self._wake:
+                if not self._ending:
+                    self._wake.wait(IDLE_SECONDS)
+        runner.close()
 
-    def _run_noted(self, job: Job) -> None:
+    def _make_ready(self, runner: Hired) -> None:
+        """While nothing waits: a process that lives, with the newest data sets open and no older ones."""
+        with suppress(ShoalError, InternalError):
+            if not runner.is_ready(self._datasets.versions()):
+                runner.make_ready([each.place(self._limits.time_limit) for each in self._datasets.newest()])
+
+    def _run_noted(self, job: Job, runner: Hired) -> None:
         self._busy += 1
         try:
-            self._run(job)
+            self._run(job, runner)
         except Exception:  # a slot outlives every job; what happened stays in the process log, without the statement
             _LOGGER.exception("job %s could not be ended", job.id)
         finally:
@@ -136,26 +153,49 @@ class Slots:
 
     # ---- one job -------------------------------------------------------------------------------------------------
 
-    def _run(self, job: Job) -> None:
-        ladder = Ladder(self._answer_time)
+    def _run(self, job: Job, runner: Hired) -> None:
+        ladder = Ladder(self._limits.answer_time)
         dataset = None
         desk = None
         try:
             dataset = self._datasets.get(job.dataset)
             desk = Desk(dataset.ledger, ladder, lambda: self._is_cancelled(job))
-            terms = self._terms(job, dataset)
-            session = dataset.session_of(job.person, cast("Ledger", desk))
-            result = session.query_under(
-                job.sql, terms, composition=job.question["composition"], epsilon=job.epsilon_asked
-            )
-            self._answered(job, dataset, desk, _bytes_of(result), ladder)
+            self._answered(job, dataset, desk, self._answer(job, dataset, desk, runner), ladder)
         except ShoalError as error:
             self._refused(job, error, dataset, desk, ladder)
         except Exception as error:  # noqa: BLE001 - ours, and nothing of it may travel
             _LOGGER.error("job %s: %s", job.id, type(error).__name__)  # noqa: TRY400 - a traceback may hold data
-            if desk is not None:
-                desk.end_open_charge()
-            self._refused(job, internal(), dataset, desk, ladder)
+            self._refused(job, _ended(desk, internal()), dataset, desk, ladder)
+
+    def _answer(self, job: Job, dataset: DataSet, desk: Desk, runner: Hired) -> bytes:
+        """A run whose process died is taken up once more under the same charge, where nobody sees it."""
+        errand = self._errand(job, dataset)
+        terms = self._terms(job, dataset)
+        for run in range(job.runs, jobs.MOST_RUNS + 1):
+            try:
+                return runner.run(errand, replace(terms, resume=run > 1), desk)
+            except Died:
+                _LOGGER.warning("job %s: its process died in run %d", job.id, run)
+                if run < jobs.MOST_RUNS:
+                    with self._store.writing() as rows:
+                        jobs.run_again(rows, job.id)
+            except TooLong:
+                _LOGGER.warning("job %s: its process was ended after its deadline", job.id)
+                break
+        raise _ended(desk, ended_by_death() if desk.charge else internal())
+
+    def _errand(self, job: Job, dataset: DataSet) -> Errand:
+        limit = self._limits.time_limit
+        seconds = min(float(dataset.catalog.defaults.max_seconds_per_query), limit)
+        return Errand(
+            dataset.place(limit),
+            job.person,
+            job.sql,
+            job.question["composition"],
+            job.epsilon_asked,
+            seconds,
+            *facts_of(dataset.ledger),
+        )
 
     def _is_cancelled(self, job: Job) -> bool:
         """Whether its asker gave it up, in whichever process, and nobody else waits for the same answer."""
@@ -167,7 +207,7 @@ class Slots:
         granted = [g for g in allowances.grants(self._store, job.dataset) if g.applies_to(caller)]
         accounts = tuple(account for g in granted if (account := g.account(caller)) is not None)
         key = None if job.question["fresh"] else self._key(job, dataset)
-        return Terms(key, Request(job.request, job.body), accounts, resume=job.runs > 1)
+        return Terms(key, Request(job.request, job.body), accounts)
 
     def _key(self, job: Job, dataset: DataSet) -> str:
         """The fingerprint; a new one where data or catalog changed while the job waited."""
@@ -254,10 +294,14 @@ class Slots:
             self._changed(identifier)
 
 
-def _bytes_of(result: Answered) -> bytes:
-    if not isinstance(result, Result):
-        raise InternalError("a job has no answer")
-    return result.to_bytes()
+def _ended(desk: Desk | None, error: ShoalError) -> ShoalError:
+    """What is told of a run that did not end itself, once its charge is ended; the ledger may have another word for it."""
+    try:
+        if desk is not None:
+            desk.end_open_charge()
+    except ShoalError as said:
+        return said
+    return error
 
 
 def key_of(plan: Any, dataset: DataSet, person: str, composition: str) -> str:

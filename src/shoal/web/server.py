@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from shoal.errors import ShoalError
+from shoal.service.runners import nursery
 from shoal.service.service import Limits, Service
 from shoal.web.app import LOOPBACK, application
 
@@ -192,6 +193,7 @@ def _serve_in_children(
     ready: Callable[[str, int, str | None], None],
 ) -> int:
     """The same socket in several processes, forked before any thread or data set exists. One that dies is replaced."""
+    nursery.start()  # one for all of them
     children: set[int] = set()
     ending = False
 

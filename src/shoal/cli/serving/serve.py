@@ -46,6 +46,9 @@ def serve(
     answer_time: Annotated[
         str, typer.Option(metavar="SECONDS", help="How long replies that read data take, such as 1s; or off.")
     ] = "1s",
+    time_limit: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Processor time of one query; a catalog may give less.")
+    ] = 300.0,
     rates: Annotated[str, typer.Option(metavar="on|off", help="Rate limits; off works on loopback only.")] = "on",
     keep_answers: Annotated[
         str | None, typer.Option(metavar="DAYS", help="Forget the rows of answers after this time, such as 400d.")
@@ -70,7 +73,9 @@ def serve(
     if rates not in {"on", "off"} or (rates == "off" and host not in {"127.0.0.1", "::1", "localhost"}):
         raise ShoalError("E_USAGE", "--rates is on, or off on the loopback address.")
     place = Place(host, port, tuple(allow_host or ()), public_url, tls_cert, tls_key, plain_http, workers, flight_port)
-    limits = Limits(slots, seconds(answer_time), rates == "on")
+    if not 0 < time_limit <= 86_400:
+        raise ShoalError("E_USAGE", "--time-limit is a number of seconds, 86400 at most.")
+    limits = Limits(slots, seconds(answer_time), rates == "on", time_limit)
     days = None if keep_answers is None else whole_days(keep_answers)
     if sample:
         source, catalog, budget = sample_shop(home)

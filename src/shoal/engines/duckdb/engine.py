@@ -22,7 +22,7 @@ from shoal.engines.duckdb.checking.prepare import Reading
 from shoal.engines.duckdb.line_up import lined_up
 from shoal.engines.duckdb.rendering import render
 from shoal.engines.duckdb.room import size_of_rows
-from shoal.engines.duckdb.settings import LOCKDOWN, is_locked, refuse_collation, refuse_other_meanings
+from shoal.engines.duckdb.settings import LOCKDOWN, is_locked, limits, refuse_collation, refuse_other_meanings
 from shoal.engines.duckdb.sound_files import refuse_changed
 from shoal.engines.duckdb.views import Stored, definitions, refuse_fragile
 from shoal.engines.memory import path as memory
@@ -112,7 +112,7 @@ class DuckDBEngine:
         if ours and not is_locked(self._connection):
             with suppress(duckdb.Error):  # off already in a notebook that has no ipywidgets, where it cannot be set
                 self._connection.execute("SET enable_progress_bar = false")
-            for statement in LOCKDOWN:
+            for statement in (*limits(), *LOCKDOWN):
                 self._connection.execute(statement)
         for table, frame in self._frames.items():
             self._connection.register(table, frame)

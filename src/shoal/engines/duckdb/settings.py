@@ -18,6 +18,19 @@ LOCKDOWN = (
     "SET lock_configuration = true",
 )
 
+_share: list[int] = []
+
+
+def keep_within(size: int) -> None:
+    """Databases that this process opens from now on use so many bytes, and write to disk what needs more."""
+    _share[:] = [size]
+
+
+def limits() -> tuple[str, ...]:
+    """Statements that hold a new connection to its share."""
+    return tuple(f"SET memory_limit = '{size // 1024} KiB'" for size in _share)
+
+
 USUAL = {
     "ieee_floating_point_ops": "true",  # else EXP(1000) is an error, on the rows where it is too large
     "arrow_lossless_conversion": "false",  # else wide integers arrive as bytes, where some owner's number needs them

@@ -40,9 +40,7 @@ class Core:
         self._lock = threading.Lock()
         self._started = False
         self._ending = False
-        self._slots = Slots(
-            store, self.people, self.datasets, limits.number_of_slots, limits.answer_time, self._changed
-        )
+        self._slots = Slots(store, self.people, self.datasets, limits, self._changed)
 
     @property
     def ending(self) -> bool:

@@ -1,0 +1,1 @@
+"""Runner processes: each query of a service runs in one, and what happens to it there happens to nobody else."""

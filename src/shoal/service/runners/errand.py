@@ -1,0 +1,89 @@
+"""What a runner is told, and what it asks back, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from shoal.accounting.accountants import Loss
+from shoal.accounting.promises import Promise
+from shoal.errors import ShoalError
+from shoal.params import Budget
+
+if TYPE_CHECKING:
+    from shoal.accounting.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A version of a data set: where it is, and what its catalog says."""
+
+    name: str
+    version: int
+    source: str
+    catalog: str
+    seconds: float
+    """The most that a query may take, whatever the catalog says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """One statement to run. The runner has no say in who is charged, under which keys, or within which limits."""
+
+    place: Place
+    person: str
+    sql: str
+    composition: str
+    epsilon: float | None
+    seconds: float
+    budget: tuple[str, str] | None
+    promise: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is sent."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Errand:
+        """As it was sent."""
+        return cls(**(data | {"place": Place(**data["place"])}))
+
+
+def facts_of(ledger: Ledger) -> tuple[tuple[str, str] | None, dict[str, Any]]:
+    """What a plan depends on: the limit, and what it is about."""
+    limit = ledger.budget
+    budget = None if limit is None else (str(limit.epsilon), str(limit.delta))
+    return budget, asdict(ledger.promise)
+
+
+def budget_of(texts: tuple[str, str] | None) -> Budget | None:
+    """A limit as it was sent."""
+    return None if texts is None else Budget(Fraction(texts[0]), Fraction(texts[1]))
+
+
+def loss_data(loss: Loss | None) -> list[str | None] | None:
+    """A loss as it is sent."""
+    if loss is None:
+        return None
+    return [None if part is None else str(part) for part in (loss.epsilon, loss.delta, loss.rho, loss.rho_delta)]
+
+
+def loss_of(data: list[str | None] | None) -> Loss | None:
+    """A loss as it was sent."""
+    if data is None:
+        return None
+    epsilon, delta, rho, rho_delta = (None if part is None else Fraction(part) for part in data)
+    return Loss(epsilon or Fraction(0), delta or Fraction(0), rho, rho_delta)
+
+
+def promise_of(data: dict[str, Any] | None) -> Promise | None:
+    """A promise as it was sent."""
+    return None if data is None else Promise(**data)
+
+
+def error_of(data: dict[str, Any]) -> ShoalError:
+    """An error as it was sent."""
+    position = data["position"]
+    where = None if position is None else (int(position[0]), int(position[1]))
+    return ShoalError(data["code"], data["message"], hint=data["hint"], position=where)

@@ -1,0 +1,167 @@
+"""The service's end of a runner: sends errands, answers for the ledger, and ends a process that takes too long."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from shoal.engines.deadline import CLOCK_FACTOR
+from shoal.errors import InternalError, ShoalError
+from shoal.service.runners import nursery, wire
+from shoal.service.runners.errand import error_of, loss_of, promise_of
+from shoal.service.runners.memory import processor_seconds
+
+if TYPE_CHECKING:
+    import socket
+
+    from shoal.accounting.spending.asking import Terms
+    from shoal.service.desk import Desk, DeskReservation
+    from shoal.service.runners.errand import Errand, Place
+
+GRACE_SECONDS = 5.0
+"""A runner ends its own queries at their deadline; one that cannot is ended so much later."""
+LOOK_SECONDS = 1.0
+
+
+class Died(Exception):  # noqa: N818 - what becomes of it is the ledger's to say
+    """The process ended in the middle of an errand."""
+
+
+class TooLong(Exception):  # noqa: N818 - the same
+    """The process was ended after its deadline."""
+
+
+class Hired:
+    """One runner, replaced whenever it has died."""
+
+    def __init__(self, share: int) -> None:
+        self._share = share
+        self._channel: socket.socket | None = None
+        self.pid = 0
+        self._told: dict[str, int] = {}
+
+    def is_ready(self, versions: dict[str, int]) -> bool:
+        """Whether a process lives that was told of these data sets and no others."""
+        return self._channel is not None and versions == self._told and not _speaks(self._channel, 0.0)
+
+    def make_ready(self, places: list[Place]) -> None:
+        """A process that has these data sets open, and no older version of them."""
+        if self._channel is not None and _speaks(self._channel, 0.0):
+            self.close()
+        versions = {place.name: place.version for place in places}
+        with suppress(wire.Gone):
+            channel = self._opened()
+            wire.send(channel, {"keep": versions})
+            for place in places:
+                if self._told.get(place.name) != place.version:
+                    wire.send(channel, {"open": asdict(place)})
+            self._told = versions
+
+    def _opened(self) -> socket.socket:
+        if self._channel is None:
+            self._told = {}
+            self._channel, self.pid = nursery.new_runner(self._share)
+        return self._channel
+
+    def close(self) -> None:
+        """The process ends by itself once nobody is at the other end."""
+        if self._channel is not None:
+            self._channel.close()
+        self._channel, self.pid = None, 0
+
+    def kill(self) -> None:
+        """Ends the process at once."""
+        if self.pid:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        self.close()
+
+    # ---- one errand ----------------------------------------------------------------------------------------------
+
+    def run(self, errand: Errand, terms: Terms, desk: Desk) -> bytes:
+        """The bytes of the answer, as they were kept; `Died` or `TooLong` where there is none and no error either."""
+        try:
+            self._send_anew(errand)
+            return self._conversation(errand, terms, desk)
+        except wire.Gone:
+            self.close()
+            raise Died from None
+        except TooLong:
+            self.kill()
+            raise
+
+    def _send_anew(self, errand: Errand) -> None:
+        """A process that died while it was idle is replaced without a word."""
+        message = {"run": errand.to_dict()}
+        try:
+            if self._channel is not None and _speaks(self._channel, 0.0):  # an idle process says nothing but goodbye
+                self.close()
+            wire.send(self._opened(), message)
+        except wire.Gone:
+            self.close()
+            wire.send(self._opened(), message)
+
+    def _conversation(self, errand: Errand, terms: Terms, desk: Desk) -> bytes:
+        channel = self._opened()
+        limits = (processor_seconds(self.pid) + errand.seconds, time.monotonic() + CLOCK_FACTOR * errand.seconds)
+        charge: DeskReservation | None = None
+        kept = b""
+        while True:
+            self._await(channel, limits)
+            message, body = wire.receive(channel)
+            if "answered" in message:
+                return body if message["answered"] else kept
+            if "refused" in message:
+                raise error_of(message["refused"])
+            if "broken" in message:
+                raise InternalError(str(message["broken"])[:100])
+            try:
+                if "reserve" in message:
+                    charge = self._reserved(message["reserve"], errand, terms, desk)
+                    kept = charge.answer or b""
+                    wire.send(channel, {"reserved": charge.sequence, "answer": charge.answer is not None}, kept)
+                elif charge is None:
+                    raise wire.Gone
+                elif "commit" in message:
+                    kept = charge.commit(body) or b""
+                    wire.send(channel, {"same": kept == body}, b"" if kept == body else kept)
+                else:
+                    charge.fail(str(message["fail"])) if "fail" in message else charge.cancel()
+                    wire.send(channel, {"noted": True})
+            except ShoalError as error:
+                wire.send(channel, {"error": error.to_dict()})
+
+    def _await(self, channel: socket.socket, limits: tuple[float, float]) -> None:
+        """Until something comes. Processor time counts, so that a busy machine is nobody's failure."""
+        while not _speaks(channel, LOOK_SECONDS):
+            late = time.monotonic() > limits[1] + GRACE_SECONDS
+            if late or processor_seconds(self.pid) > limits[0] + GRACE_SECONDS:
+                raise TooLong
+
+    def _reserved(self, said: dict[str, Any], errand: Errand, terms: Terms, desk: Desk) -> DeskReservation:
+        loss = loss_of(said["loss"])
+        if loss is None:
+            raise wire.Gone
+        return desk.reserve(
+            loss,
+            user=errand.person,
+            description=errand.sql,
+            promise=promise_of(said["promise"]),
+            cost=loss_of(said["cost"]),
+            fingerprint=terms.fingerprint,
+            request=terms.request,
+            accounts=terms.accounts,
+            resume=terms.resume,
+        )
+
+
+def _speaks(channel: socket.socket, seconds: float) -> bool:
+    """Whether something comes from there within this time."""
+    watched = select.poll()
+    watched.register(channel, select.POLLIN)
+    return bool(watched.poll(seconds * 1000))

@@ -1,0 +1,43 @@
+"""How much memory one runner may use: the machine's, or the container's, shared evenly, with a part left for the service."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+LEAST = 512 * 2**20
+"""The programs themselves need a part of it."""
+_CONTAINER = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def share(runners: int) -> int:
+    """Bytes for each of so many runners."""
+    return max(LEAST, int(machine() * 0.8) // max(1, runners))
+
+
+def machine() -> int:
+    """Bytes that this machine, or its container, has."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in _CONTAINER:
+        with suppress(OSError, ValueError):
+            found = min(found, int(path.read_text(encoding="ascii")))
+    return found
+
+
+def keep_within(size: int) -> None:
+    """This process gets no more than that; what asks for more fails, and the engine writes to disk before that."""
+    import resource
+
+    from shoal.engines.duckdb import settings
+
+    settings.keep_within(size // 2)
+    resource.setrlimit(resource.RLIMIT_DATA, (size, size))
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has used so far; 0 where that cannot be known."""
+    with suppress(OSError, ValueError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0

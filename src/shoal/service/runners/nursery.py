@@ -1,0 +1,117 @@
+"""A process that has everything loaded and no data, and forks runners: they start warm, and share the memory of what is loaded.
+
+    python -m shoal.service.runners.nursery NUMBER [MODULE …]
+
+A service sends the runner's end of a new channel with the runner's share of memory; nothing comes back this way. Any number of
+processes of one service may share a nursery: it ends when the last of them has.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+
+from shoal.errors import InternalError
+from shoal.service.runners import wire
+
+PRELOAD = ("shoal.service.runners.runner",)
+_STARTED = 60.0
+_ENDED = 2.0
+_lock = threading.Lock()
+_nursery: tuple[socket.socket, subprocess.Popen[bytes]] | None = None
+
+
+def start() -> None:
+    """A nursery for this process and those forked from it, unless there is one."""
+    global _nursery  # noqa: PLW0603 - one for all services of a process
+    with _lock:
+        if _nursery is None:
+            _nursery = _started()
+
+
+def new_runner(share: int) -> tuple[socket.socket, int]:
+    """The channel to a new runner, and its process. A nursery that died is replaced."""
+    for _ in range(2):
+        start()
+        with suppress(OSError, wire.Gone):
+            return _asked_for(share)
+        end()
+    raise InternalError("no process can be started")
+
+
+def _asked_for(share: int) -> tuple[socket.socket, int]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    ours.settimeout(_STARTED)
+    try:
+        with theirs, _lock:
+            if _nursery is not None:
+                socket.send_fds(_nursery[0], [str(share).encode()], [theirs.fileno()])
+        hello, _ = wire.receive(ours)
+    except BaseException:
+        ours.close()
+        raise
+    ours.settimeout(None)
+    return ours, int(hello["hello"])
+
+
+@atexit.register
+def end() -> None:
+    """Lets go of the nursery, and waits for it where it is a child of this process and nobody else holds on to it."""
+    global _nursery
+    with _lock:
+        ended, _nursery = _nursery, None
+    if ended is not None:
+        ended[0].close()
+        with suppress(subprocess.TimeoutExpired):
+            ended[1].wait(_ENDED)
+
+
+def _started() -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """Out of the terminal's group, so that Ctrl+C is the service's to hear; its numbers are computed in one thread."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(  # noqa: S603 - this program, and a number
+            [sys.executable, "-m", __name__, str(theirs.fileno()), *PRELOAD],
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        )
+    return ours, process
+
+
+def main(number: int, modules: list[str]) -> None:
+    """Forks until the last service that knows this nursery is gone."""
+    for name in modules:
+        importlib.import_module(name)
+    for ordered in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(ordered, signal.SIG_IGN)  # whoever ends the service ends us
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for runners
+    control = socket.socket(fileno=number)
+    while True:
+        said, numbers, _, _ = socket.recv_fds(control, 64, 1)
+        if not numbers:
+            return
+        with socket.socket(fileno=numbers[0]) as channel:
+            if os.fork() == 0:
+                control.close()
+                _live(channel, int(said))
+
+
+def _live(channel: socket.socket, share: int) -> None:
+    from shoal.service.runners.runner import serve
+
+    with suppress(wire.Gone):
+        serve(channel, share)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,203 @@
+"""The process in which queries run, one at a time: plans, reads data, draws noise. Charges and answers are kept elsewhere.
+
+It ends when the service lets go of it or dies, in the middle of a query if need be.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import select
+import threading
+from contextlib import suppress
+from dataclasses import asdict, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, cast
+
+from shoal.accounting.spending.asking import Terms
+from shoal.engines.sources import open_source
+from shoal.errors import InternalError, ShoalError
+from shoal.result import Result
+from shoal.service.datasets import not_open, read_catalog
+from shoal.service.runners import memory, wire
+from shoal.service.runners.errand import Errand, Place, budget_of, error_of, loss_data, promise_of
+from shoal.session import Session
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Sequence
+
+    from shoal.accounting.accountants import Loss
+    from shoal.accounting.ledger import Ledger
+    from shoal.accounting.promises import Promise
+    from shoal.catalog import Catalog
+    from shoal.result import Rows
+
+WARM = (
+    "shoal.release.execute",
+    "shoal.release.policy_clause.run",
+    "shoal.engines.duckdb.engine",
+    "shoal.mechanisms.sampling.opendp_samplers",
+    "sqlglot.dialects.duckdb",
+    "opendp.prelude",
+    "pandas",  # the engine loads it with the first rows, where it is installed
+)
+"""Loaded before the first query needs them: half a second that no answer waits for."""
+_LOGGER = logging.getLogger("shoal.service")
+KEPT = Terms(fingerprint="the service's own")
+"""The answer's bytes are kept; under which key, the runner is not told."""
+for _name in WARM:
+    with suppress(ImportError):
+        importlib.import_module(_name)
+
+
+def serve(channel: socket.socket, share: int) -> None:
+    """Errands until nobody is at the other end."""
+    threading.Thread(target=_end_with, args=(channel,), name="shoal-watch", daemon=True).start()
+    memory.keep_within(share)
+    wire.send(channel, {"hello": os.getpid()})
+    desk = Runner(channel)
+    while True:
+        message, _ = wire.receive(channel)
+        if "keep" in message:
+            desk.keep(message["keep"])
+        elif "open" in message:
+            desk.open(Place(**message["open"]))
+        else:
+            desk.run(Errand.from_dict(message["run"]))
+
+
+def _end_with(channel: socket.socket) -> None:
+    """A query whose service died has nobody to answer to; its charge is taken up by another."""
+    watched = select.poll()
+    watched.register(channel, getattr(select, "POLLRDHUP", 0) | select.POLLHUP)
+    watched.poll()
+    os._exit(0)
+
+
+class Runner:
+    """Open data sets, and one errand at a time."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._open: dict[str, tuple[int, Session]] = {}
+
+    def open(self, place: Place) -> None:
+        """Ahead of the first errand; what cannot be opened is told when somebody asks."""
+        try:
+            self._session(place)
+        except Exception:  # noqa: BLE001 - the same error comes again when it matters
+            return
+
+    def keep(self, versions: dict[str, int]) -> None:
+        """Lets go of data sets that are no longer these."""
+        for name, (version, session) in list(self._open.items()):
+            if versions.get(name) != version:
+                del self._open[name]
+                session.close()
+
+    def _opened(self, place: Place) -> Session:
+        """As for whoever asks: why a source cannot be read is nothing for them."""
+        try:
+            return self._session(place)
+        except ShoalError as error:
+            _LOGGER.error("the data set %s cannot be opened: %s", place.name, error)  # noqa: TRY400 - the text says it
+            raise not_open() from None
+
+    def _session(self, place: Place) -> Session:
+        version, session = self._open.get(place.name, (0, None))
+        if session is None or version != place.version:
+            if session is not None:
+                self._open.pop(place.name)
+                session.close()
+            catalog = _held_to(read_catalog(place.catalog)[0], place.seconds)
+            session = Session(open_source(place.source, catalog), catalog, cast("Ledger", _NoLedger()))
+            self._open[place.name] = (place.version, session)
+        return session
+
+    def run(self, errand: Errand) -> None:
+        """Ends with one message: answered, refused, or broken."""
+        counter = Counter(self._channel, errand)
+        try:
+            session = self._opened(errand.place).for_user(errand.person, cast("Ledger", counter))
+            found = session.query_under(errand.sql, KEPT, composition=errand.composition, epsilon=errand.epsilon)
+            body = b"" if counter.kept else _bytes_of(found)
+        except wire.Gone:
+            raise
+        except ShoalError as error:
+            wire.send(self._channel, {"refused": error.to_dict()})
+        except Exception as error:  # noqa: BLE001 - its text may hold data; its name does not
+            wire.send(self._channel, {"broken": type(error).__name__})
+        else:
+            wire.send(self._channel, {"answered": bool(body)}, body)
+
+
+def _bytes_of(found: Rows) -> bytes:
+    if not isinstance(found, Result):
+        raise InternalError("a job has no answer")
+    return found.to_bytes()
+
+
+def _held_to(catalog: Catalog, seconds: float) -> Catalog:
+    """The catalog, with no more time for a query than the service gives."""
+    limit = min(catalog.defaults.max_seconds_per_query, Fraction(seconds))
+    return replace(catalog, defaults=replace(catalog.defaults, max_seconds_per_query=limit))
+
+
+class _NoLedger:
+    """A session that is asked by nobody yet."""
+
+    has_budget = True
+
+
+class Counter:
+    """The ledger as a runner sees it: a window through which it asks for a charge, and hands in an answer."""
+
+    def __init__(self, channel: socket.socket, errand: Errand) -> None:
+        self._channel = channel
+        self.budget = budget_of(errand.budget)
+        self.promise = promise_of(errand.promise)
+        self.has_budget = self.budget is not None
+        self.kept = False
+
+    def reserve(self, loss: Loss, *, promise: Promise | None = None, cost: Loss | None = None, **_: Any) -> Charged:
+        """As `Ledger.reserve`; whose charge it is, and under which keys, the service knows."""
+        said = {
+            "loss": loss_data(loss),
+            "cost": loss_data(cost),
+            "promise": None if promise is None else asdict(promise),
+        }
+        reply, body = self.call({"reserve": said})
+        self.kept = reply["answer"]
+        return Charged(self, reply["reserved"], body if reply["answer"] else None)
+
+    def call(self, message: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
+        """The service's reply; its error is raised here."""
+        wire.send(self._channel, message, body)
+        reply, data = wire.receive(self._channel)
+        if "error" in reply:
+            raise error_of(reply["error"])
+        return reply, data
+
+
+class Charged:
+    """A charge as a runner sees it."""
+
+    def __init__(self, counter: Counter, sequence: int, answer: bytes | None) -> None:
+        self._counter, self.sequence, self.answer = counter, sequence, answer
+
+    def commit(self, answer: bytes | Sequence[bytes] | None = None) -> bytes | None:
+        """As `Reservation.commit`."""
+        written = b"" if answer is None else answer if isinstance(answer, bytes) else b"".join(answer)
+        reply, kept = self._counter.call({"commit": True}, written)
+        self._counter.kept = True
+        return written if reply["same"] else kept
+
+    def fail(self, why: str = "") -> None:
+        """As `Reservation.fail`."""
+        self._counter.call({"fail": why})
+
+    def cancel(self) -> None:
+        """As `Reservation.cancel`."""
+        self._counter.call({"cancel": True})

@@ -1,0 +1,59 @@
+"""How messages cross between a service and a runner: a JSON object and bytes, each with its length; never pickle."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import socket
+
+_LENGTHS = struct.Struct(">IQ")
+_LARGEST_HEAD = 64 * 2**20
+_LARGEST_BODY = 4 * 2**30
+_PIECE = 1024 * 1024
+
+
+class Gone(Exception):  # noqa: N818 - not an error of whoever hears it
+    """The process at the other end has died, or let go."""
+
+
+def send(channel: socket.socket, message: dict[str, Any], body: bytes = b"") -> None:
+    """One message; `Gone` where nobody takes it."""
+    head = json.dumps(message, separators=(",", ":")).encode()
+    try:
+        channel.sendall(_LENGTHS.pack(len(head), len(body)) + head)
+        if body:
+            channel.sendall(body)
+    except OSError:
+        raise Gone from None
+
+
+def receive(channel: socket.socket) -> tuple[dict[str, Any], bytes]:
+    """The next message; `Gone` where there will be none."""
+    size_of_head, size_of_body = _LENGTHS.unpack(_read(channel, _LENGTHS.size))
+    if size_of_head > _LARGEST_HEAD or size_of_body > _LARGEST_BODY:
+        raise Gone
+    head = _read(channel, size_of_head)
+    body = _read(channel, size_of_body)
+    try:
+        message = json.loads(head)
+    except ValueError:
+        raise Gone from None
+    if not isinstance(message, dict):
+        raise Gone
+    return message, body
+
+
+def _read(channel: socket.socket, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        try:
+            piece = channel.recv(min(_PIECE, size - len(found)))
+        except OSError:
+            raise Gone from None
+        if not piece:
+            raise Gone
+        found += piece
+    return bytes(found)

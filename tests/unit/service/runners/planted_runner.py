@@ -1,0 +1,34 @@
+"""Loaded into a nursery before it forks: queries whose column is named after a misfortune meet it once their data is read."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from shoal.release import execute
+
+_run = execute._run
+
+
+def unlucky(plan, *rest):
+    found = _run(plan, *rest)
+    if "AS dies_once" in plan.sql:
+        mark = Path(os.environ["SHOAL_TEST_MARK"])
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+    if "AS dies" in plan.sql and "AS dies_once" not in plan.sql:
+        os.abort()
+    if "AS sleeps" in plan.sql:
+        time.sleep(600)
+    if "AS burns" in plan.sql:
+        while True:
+            pass
+    if "AS hogs" in plan.sql:
+        return bytearray(8 * 2**30)
+    return found
+
+
+execute._run = unlucky
