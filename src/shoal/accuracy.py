@@ -9,9 +9,7 @@ from shoal import params
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
 from shoal.params import LARGEST_EPSILON, SMALLEST_EPSILON
-from shoal.plan.aggregates import Average
 from shoal.plan.releases import Inferred
-from shoal.release.cuts.widening import COUNTED
 from shoal.release.output_names import output_names
 from shoal.release.postprocess import shown_aggregates
 from shoal.sql.grammar.source_text import CallsAsWritten
@@ -20,6 +18,7 @@ from shoal.stack import on_its_own_stack
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shoal.plan.aggregates import Aggregate
     from shoal.plan.releases import Column, SelectPlan, StatementPlan
 
 STEPS_OF_SEARCH = 60
@@ -120,10 +119,15 @@ def half_width(select: SelectPlan, column: Column, level: float, owners: int | N
 
 def _is_open(select: SelectPlan, column: Column) -> bool:
     """Whether the noise depends on limits that are found first."""
-    if select.search is None or not isinstance(column.call.aggregate, (*COUNTED, Average)):
+    if select.search is None or not _limited(column.call.aggregate):
         return False
     groups = any(sought.kind == "groups" for sought in select.search.sought)
     return groups or select.search.limits(select.columns.index(column))
+
+
+def _limited(aggregate: Aggregate) -> bool:
+    """Whether limits on each owner change the error that can be promised."""
+    return aggregate.adds_up or aggregate.needs_owners
 
 
 def size_of_a_group(owners: int | None) -> int:

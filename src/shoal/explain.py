@@ -13,7 +13,6 @@ from shoal.mechanisms.calibrate import noise_quantile, noise_standard_deviation
 from shoal.mechanisms.quantile_choice import rank_error
 from shoal.params import many
 from shoal.plan import nodes
-from shoal.plan.measures import Leaves
 from shoal.plan.releases import Inferred
 from shoal.release.found_limits import THINGS
 from shoal.release.output_names import output_names
@@ -211,8 +210,8 @@ def _release(release: Release) -> dict[str, Any]:
     relative = isinstance(release.bounds, Inferred)
     measure = release.measure
     if isinstance(release.noise, QuantileChoice):
-        leaves = measure.leaf_count if isinstance(measure, Leaves) else 1
-        return {"measure": type(measure).__name__, "what": "ranks of leaves"} | _choice(release.noise, leaves)
+        chosen = _choice(release.noise, measure.leaf_count)
+        return {"measure": type(measure).__name__, "what": "ranks of leaves"} | chosen
     return {"measure": type(measure).__name__, "what": measure.words} | _noise(release.noise, relative=relative)
 
 

@@ -28,7 +28,6 @@ from shoal.engines.duckdb.filled import filled
 from shoal.engines.group_keys import match_groups
 from shoal.engines.statements.sum_owners import VALUE
 from shoal.errors import InternalError
-from shoal.plan.measures import DistinctValues, Leaves
 from shoal.plan.totals import ExactTotals, LeafCounts
 
 if TYPE_CHECKING:
@@ -99,8 +98,7 @@ def partials_of(question: TotalsQuery, key: SamplingKey, engine: DuckDBEngine) -
 def slots_of(question: TotalsQuery) -> tuple[str, ...]:
     """What the slots of a question hold."""
     tasks = [
-        VALUES if isinstance(task.measure, DistinctValues) else LEAVES if isinstance(task.measure, Leaves) else TOTAL
-        for task in question.tasks
+        VALUES if not task.measure.additive else LEAVES if task.measure.is_tree else TOTAL for task in question.tasks
     ]
     return (TOTAL, *tasks, *(GROUP_BINS if histogram.per_group else BINS for histogram in question.histograms))
 

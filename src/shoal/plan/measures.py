@@ -94,6 +94,10 @@ class MeasureDefaults:
     """Whether what owners add adds up: the same different value may be brought by several."""
     levels = 1
     """How many vectors, one beside the other, one owner moves."""
+    leaf_count = 1
+    """Into how many intervals it cuts the bounds."""
+    goes_by_degree = False
+    """Whether what an owner adds depends on the number of its groups."""
     cells = 1
     """In how many cells of one group and level an owner can be."""
     rows_summed = 1
@@ -155,6 +159,7 @@ class OwnerWeight(MeasureDefaults):
     is_integer = True
     power = 1
     words = "weights of owners"
+    goes_by_degree = True
 
     def delta(self, steps: Steps | None) -> int:  # noqa: ARG002 - one signature for all measures
         """That of an owner in one group."""
@@ -333,7 +338,7 @@ class Leaves(MeasureDefaults):
         return replace(self, rows=rows)
 
     @property
-    def leaf_count(self) -> int:
+    def leaf_count(self) -> int:  # type: ignore[override]
         """How many intervals the tree cuts the bounds into."""
         return int(self.branching**self.height)
 

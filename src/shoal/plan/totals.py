@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from shoal.plan.measures import Leaves, Steps
+from shoal.plan.measures import Steps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,7 +87,7 @@ class GridMeasure:
     @property
     def leaf_scale(self) -> tuple[float, float]:
         """The lower bound and the factor leaves / (U − L) as the floats every path computes with."""
-        assert isinstance(self.measure, Leaves)  # noqa: S101 - only leaves have one
+        assert self.measure.is_tree  # noqa: S101 - only leaves have one
         assert self.bounds is not None  # noqa: S101 - and bounds
         lower, upper = float(self.bounds.lower), float(self.bounds.upper)
         return lower, (self.measure.leaf_count / (upper - lower) if upper > lower else 0.0)

@@ -12,8 +12,7 @@ from shoal.accounting.events import QuantileChoice, WeightedSelection
 from shoal.mechanisms import group_selection
 from shoal.mechanisms.quantile_choice import rank_error
 from shoal.params import many, percent
-from shoal.plan import aggregates, nodes
-from shoal.plan.measures import Leaves
+from shoal.plan import nodes
 from shoal.plan.releases import Inferred
 from shoal.plan.traverse import is_owned
 from shoal.release.computed.columns import mixed_columns
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
     from shoal.params import Bounds
     from shoal.plan.releases import Column, SelectPlan, StatementPlan
     from shoal.sql.grammar.source_text import CallsAsWritten
-
-_PLACES = (aggregates.Quantile, aggregates.Quantiles, aggregates.Extreme)
-_ROWS_ARE_KEPT = (aggregates.Variance, aggregates.Quantile, aggregates.Quantiles)
 
 
 def answer_notes(plan: SelectPlan, groups: int, written: CallsAsWritten) -> tuple[str, ...]:
@@ -51,7 +47,7 @@ def without_interval(plan: StatementPlan, drawn: AbstractSet[str] = frozenset())
                 for name in outputs.computed
                 if name not in drawn
             ]
-            if isinstance(column.call.aggregate, _PLACES):
+            if column.call.aggregate.ranks:
                 why = f"how far it strays depends on values that were not released{_in_rows(select, column)}"
                 found += [f"{name} has no interval: {why}." for name in outputs.copies]
     said = {note.split(" ", 1)[0] for note in found} | drawn
@@ -63,7 +59,7 @@ def without_interval(plan: StatementPlan, drawn: AbstractSet[str] = frozenset())
 def _in_rows(select: SelectPlan, column: Column) -> str:
     """How many rows a chosen quantile may be away from the one that was asked for: that is known before data is read."""
     release = select.releases[column.releases[0]]
-    if not isinstance(release.noise, QuantileChoice) or not isinstance(release.measure, Leaves):
+    if not isinstance(release.noise, QuantileChoice):
         return ""
     level = float(select.select.options.confidence_level)
     leaves = release.measure.leaf_count
@@ -88,35 +84,13 @@ def _of_column(plan: SelectPlan, column: Column, written: CallsAsWritten) -> str
     aggregate, call = column.call.aggregate, column.call
     name = written.at(call.position) or aggregate.name
     where = " in each group" if plan.contribution.grouped else ""
-    bounds = _fixed_bounds(plan, column)
-    if isinstance(aggregate, aggregates.CountDistinct):
-        return f"{name} counts at most {many(aggregate.rows, 'value')} of each owner{where}."
-    if isinstance(aggregate, _ROWS_ARE_KEPT):
-        return f"{name} looks at no more than {many(aggregate.rows, 'row')} of each owner{where}{_clamped(bounds)}."
-    if bounds is None:
-        return ""
-    if isinstance(aggregate, aggregates.CountRows):
-        return f"{name} counts at most {many(int(bounds.upper), 'row')} of each owner{where}."
-    if isinstance(aggregate, aggregates.Sum):
-        what = "each row" if aggregate.rows is not None else f"the sum of each owner{where}"
-        return f"{name}: {what} is clamped to {_range(bounds)}."
-    if isinstance(aggregate, aggregates.Average) and aggregate.rows is None:
-        return f"{name} is the average of the owners' own averages{where}, each clamped to {_range(bounds)}."
-    return f"{name}: values are clamped to {_range(bounds)}."
+    return aggregate.limits_in_words(name, where, _fixed_bounds(plan, column))
 
 
 def _fixed_bounds(plan: SelectPlan, column: Column) -> Bounds | None:
     """The bounds of an aggregate, unless they are found on the way: then the answer tells them elsewhere."""
     used = [plan.releases[index].bounds for index in column.releases]
     return None if any(isinstance(bounds, Inferred) for bounds in used) else column.call.bounds
-
-
-def _clamped(bounds: Bounds | None) -> str:
-    return "" if bounds is None else f", clamped to {_range(bounds)}"
-
-
-def _range(bounds: Bounds) -> str:
-    return f"[{float(bounds.lower):,.6g}, {float(bounds.upper):,.6g}]"
 
 
 def _of_selection(plan: SelectPlan, groups: int) -> str:

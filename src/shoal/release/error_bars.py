@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.engines.deadline import Deadline
-from shoal.plan.aggregates import CountRows
 from shoal.plan.aggregates.noisy_measure import nothing
 from shoal.release.computed.draws import LEVELS, Input, drawn_ends, end_name, seed_of
 from shoal.release.cuts.widening import NOTHING, Widening, of_bounds, of_limits
@@ -202,7 +201,7 @@ def _widening(
     bounds = next((each.bounds for each in taken if each.bounds is not None), None)
     never_negative = bounds is not None and bounds.lower >= 0
     found = clamped[column.histogram] if column.histogram is not None and column.histogram < len(clamped) else None
-    if column.histogram is not None and found is None and isinstance(aggregate, CountRows):
+    if column.histogram is not None and found is None and aggregate.stands_without_bounds:
         kept = kept or HALF
     return of_limits(aggregate, kept, never_negative=never_negative).and_also(
         of_bounds(aggregate, found, grouped=grouped)

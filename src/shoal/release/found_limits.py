@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shoal.plan import aggregates
 from shoal.release.cuts.measured import both, what_is_kept
 from shoal.rewrite.limits.choosing import HALF, find, scale_of
 from shoal.rewrite.pipeline import remembered_plan
@@ -27,13 +26,6 @@ THINGS = {
     "sum": "sizes of owners' sums",
     "cut": "what the given limits leave out",
 }
-LOST = {
-    aggregates.CountRows: "rows",
-    aggregates.CountOwners: "pairs of owner and group",
-    aggregates.CountDistinct: "values",
-    aggregates.Sum: "the sum",
-}
-"""What an aggregate loses."""
 
 
 def found_limits(plan: SelectPlan, released: Callable[[SelectPlan], StoredRows]) -> Found:
@@ -84,10 +76,8 @@ def notes_of_limits(plan: SelectPlan, found: Found, written: CallsAsWritten) -> 
         yield f"Too few owners to find {things}: public guesses stand in."
     for place, kept in enumerate(found.kept):
         call = found.plan.columns[place].call
-        if kept is not None and isinstance(
-            call.aggregate, aggregates.CountRows | aggregates.CountOwners | aggregates.Sum | aggregates.CountDistinct
-        ):
-            yield f"{written.at(call.position) or call.aggregate.name}: {in_words(kept, LOST[type(call.aggregate)])}."
+        if kept is not None and call.aggregate.loses is not None:
+            yield f"{written.at(call.position) or call.aggregate.name}: {in_words(kept, call.aggregate.loses)}."
 
 
 def _paid(search: Search, *, measures: bool) -> float:

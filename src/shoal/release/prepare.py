@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from shoal.engines.base import Asked
 from shoal.params import Bounds
-from shoal.plan.measures import OwnerSum
 from shoal.plan.totals import grid_measure_of
 from shoal.release.postprocess import public_scans, statement_over_nulls
 from shoal.release.resolve_bounds import histogram_query, resolve, selecting_tasks, totals_query
@@ -68,7 +67,7 @@ def _questions(select: SelectPlan) -> list[TotalsQuery]:
 def _on_other_grids(select: SelectPlan) -> Iterator[GridMeasure]:
     """Sums whose bounds are found first may be counted in ones, or in steps of several."""
     for release in select.releases:
-        if isinstance(release.measure, OwnerSum) and isinstance(release.bounds, Bounds):
+        if release.measure.summed_on_grid and not release.measure.centred and isinstance(release.bounds, Bounds):
             yield from (grid_measure_of(release.measure, release.bounds, Fraction(grid)) for grid in (1, 8))
 
 

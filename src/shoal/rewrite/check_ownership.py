@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from shoal.catalog import fold
 from shoal.errors import ShoalError
 from shoal.plan import nodes
-from shoal.plan.aggregates import CountDistinct, CountOwners
+from shoal.plan.aggregates import CountOwners
 from shoal.plan.expressions import Call, Cast, Column, Expression, columns_of
 from shoal.plan.lineage import copies, is_copy, lineage
 from shoal.plan.nodes import Field, Node, field_of
@@ -96,7 +96,7 @@ def check_ownership(select: PrivateSelect, references: References = NO_REFERENCE
 def _counting_owners(call: AggregateCall, owned: Owned) -> AggregateCall:
     """COUNT(DISTINCT owner) counts everybody; of a side that may be missing, those who are there."""
     counted = call.aggregate
-    if not isinstance(counted, (CountOwners, CountDistinct)) or counted.argument is None:
+    if not (counted.counts_owners or counted.counts_values) or counted.argument is None:
         return call
     if not owned.holds_owner_or_null(counted.argument):
         return call

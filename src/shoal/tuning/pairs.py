@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.plan import nodes
-from shoal.plan.aggregates import Average, CountOwners, CountRows, Sum
+from shoal.plan.aggregates.defaults import OfOwner
 from shoal.plan.expressions import Column
 from shoal.plan.nodes import Field
 
@@ -76,17 +76,15 @@ def _groups(table: pa.Table, number: int) -> tuple[NDArray[np.int64], list[tuple
 
 def _value(aggregate: Any, table: pa.Table, number: int, place: NDArray[np.int64], pairs: int) -> Any:
     """x: the partial aggregate of each pair."""
-    if isinstance(aggregate, CountOwners):
-        return np.ones(pairs)
-    if isinstance(aggregate, CountRows) and aggregate.argument is None:
+    if aggregate.of_owner is None or aggregate.of_owner is OfOwner.ONE:
+        return np.ones(pairs) if aggregate.of_owner else None
+    if aggregate.counts_all_rows:
         return np.bincount(place, minlength=pairs).astype(np.float64)
-    if not isinstance(aggregate, CountRows | Sum | Average):
-        return None
     column = table.column(f"a{number}")
     present = pc.is_valid(column).to_numpy(zero_copy_only=False)
     counted = np.bincount(place[present], minlength=pairs).astype(np.float64)
-    if isinstance(aggregate, CountRows):
+    if aggregate.of_owner is OfOwner.ROWS:
         return counted
     reals = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)[present]
     sums = np.bincount(place[present], weights=np.nan_to_num(reals), minlength=pairs)
-    return sums if isinstance(aggregate, Sum) else sums / np.maximum(counted, 1.0)
+    return sums if aggregate.of_owner is OfOwner.SUM else sums / np.maximum(counted, 1.0)

@@ -42,7 +42,6 @@ from shoal.engines.statements.crowded_owners import (
 from shoal.engines.statements.relations import Compiler, aliased, call, column, name, select
 from shoal.engines.statements.sum_owners import Summing
 from shoal.errors import ShoalError
-from shoal.plan.measures import DistinctValues
 from shoal.plan.totals import ExactTotals, SamplingKey
 from shoal.plan.types import Kind
 from shoal.sql import functions
@@ -402,7 +401,7 @@ class DuckDBEngine:
 
     def kept_values(self, query: TotalsQuery, key: SamplingKey) -> dict[int, pa.Table]:
         """For every COUNT(DISTINCT x), by its number: keys and the different values that owners keep there."""
-        counted = [i for i, task in enumerate(query.tasks) if isinstance(task.measure, DistinctValues)]
+        counted = [i for i, task in enumerate(query.tasks) if not task.measure.additive]
         if counted and has_python(query.input):
             engine, (relation,) = self._with_python([query.input], key)
             return engine.kept_values(replace(query, input=relation), key)

@@ -19,7 +19,6 @@ from sqlglot import exp
 from shoal.engines.statements.integers import integer, masked, mixed, not_null, on_grid, plus, same, times, wide
 from shoal.engines.statements.pruned import read_input
 from shoal.engines.statements.relations import Compiler, aliased, call, column, select
-from shoal.plan.measures import OwnerWeight
 from shoal.plan.types import INTEGER, Type
 from shoal.sql import functions
 
@@ -248,7 +247,7 @@ class BoundOwners:
 
     def _degree(self) -> list[exp.Expr]:
         """How many groups of its owner are kept, where weights go by it; rows that WHERE leaves out are not in a window."""
-        if not any(isinstance(task.measure, OwnerWeight) for task in self.query.tasks):
+        if not any(task.measure.goes_by_degree for task in self.query.tasks):
             return []
         counted = exp.Window(this=call("count", column(PICK)), partition_by=[column(OWNER)])
         return [aliased(counted, DEGREE)]

@@ -89,10 +89,8 @@ class Summing:
             if self._bounding.query.public_groups is not None
             else None,
             sampled=tuple((self._moments(indices), tuple(indices)) for indices in sampled.values()),
-            leaves=tuple((self._leaves(t), i) for i, t in enumerate(tasks) if isinstance(t.measure, Leaves)),
-            distinct=tuple(
-                (self._distinct(t), i) for i, t in enumerate(tasks) if isinstance(t.measure, DistinctValues)
-            ),
+            leaves=tuple((self._leaves(t), i) for i, t in enumerate(tasks) if t.measure.is_tree),
+            distinct=tuple((self._distinct(t), i) for i, t in enumerate(tasks) if not t.measure.additive),
             histograms=tuple(self._histogram(h) for h in self._bounding.query.histograms),
         )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from shoal.plan.aggregates.defaults import OneNumber
+from shoal.params import Bounds, many
+from shoal.plan.aggregates.defaults import Clamped, OfOwner, OneNumber, with_rows
 from shoal.plan.aggregates.noisy_measure import Interval, around_whole, integers
 from shoal.plan.known_bounds import Known
 from shoal.plan.measures import (
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from shoal.params import Bounds
     from shoal.plan.aggregates.noisy_measure import NoisyMeasure
     from shoal.plan.expressions import Expression
+    from shoal.plan.releases import AggregateCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,19 @@ class CountOwners(OneNumber):
     name = "COUNT(DISTINCT owner)"
     type = INTEGER
     shares = (Fraction(1),)
+    loses = "pairs of owner and group"
+    never_negative = True
+    counts_owners = True
+    of_owner = OfOwner.ONE
 
     @property
     def measures(self) -> tuple[Measure, ...]:
         """The owners of a group."""
         return (OwnerCount(self.argument),)
+
+    def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - same
+        """Nothing but the number of groups."""
+        return "groups", None
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The noisy count, negative where the noise makes it so."""
@@ -61,7 +70,17 @@ class CountRows(OneNumber):
     type = INTEGER
     without_bounds = "no bound could be found privately{paid}, so each owner counts once at most"
     without_bounds_there = "each owner counts once there"
+    stands_without_bounds = True
     shares = (Fraction(1),)
+    loses = "rows"
+    never_negative = True
+    of_owner = OfOwner.ROWS
+    clamped = Clamped.SUM
+
+    @property
+    def counts_all_rows(self) -> bool:
+        """COUNT(*) has no argument."""
+        return self.argument is None
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -76,6 +95,22 @@ class CountRows(OneNumber):
     def bounds_from(self, known: Known | None, rows: int | None) -> Known | None:  # noqa: ARG002 - values say nothing
         """As many rows as the catalog says an owner has in a group."""
         return None if rows is None else Known(Fraction(0), Fraction(rows), from_catalog=True)
+
+    def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
+        """So many rows."""
+        return "" if bounds is None else f"{name} counts at most {many(int(bounds.upper), 'row')} of each owner{where}."
+
+    def sought_limit(self, call: AggregateCall) -> str | None:
+        """Rows of an owner in a group."""
+        return "rows" if self.rows is None and call.bounds is None else None
+
+    def within(self, call: AggregateCall, limit: Fraction) -> AggregateCall:
+        """So many rows."""
+        return replace(call, bounds=Bounds(Fraction(0), limit), bounds_source="found")
+
+    def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - one signature
+        """Rows beyond the upper bound."""
+        return None if self.rows is not None else ("rows", None if bounds is None else bounds.upper)
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The noisy count."""
@@ -95,11 +130,30 @@ class CountDistinct(OneNumber):
     name = "COUNT(DISTINCT)"
     type = INTEGER
     shares = (Fraction(1),)
+    loses = "values"
+    never_negative = True
+    counts_values = True
 
     @property
     def measures(self) -> tuple[Measure, ...]:
         """Different values kept."""
         return (DistinctValues(self.argument, self.rows),)
+
+    def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:  # noqa: ARG002 - of any size
+        """So many values."""
+        return f"{name} counts at most {many(self.rows, 'value')} of each owner{where}."
+
+    def sought_limit(self, call: AggregateCall) -> str | None:
+        """Values of an owner in a group."""
+        return "values" if call.rows_left_open else None
+
+    def within(self, call: AggregateCall, limit: Fraction) -> AggregateCall:
+        """So many values."""
+        return with_rows(call, limit)
+
+    def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - one signature
+        """Values beyond the number that is kept."""
+        return "values", None if is_open else Fraction(self.rows)
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The noisy count."""

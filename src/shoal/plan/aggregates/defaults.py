@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import enum
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from shoal.params import many
 from shoal.plan.aggregates.noisy_measure import half_width
 
 if TYPE_CHECKING:
@@ -13,7 +16,25 @@ if TYPE_CHECKING:
     from shoal.params import Bounds
     from shoal.plan.known_bounds import Known
     from shoal.plan.measures import Measure
-    from shoal.plan.releases import Release
+    from shoal.plan.releases import AggregateCall, Release
+
+
+class OfOwner(enum.Enum):
+    """What an aggregate makes of the rows that one owner has in one group, where that is a number."""
+
+    ONE = enum.auto()
+    ROWS = enum.auto()
+    SUM = enum.auto()
+    MEAN = enum.auto()
+
+
+class Clamped(enum.Enum):
+    """What values beyond the bounds would have moved."""
+
+    SUM = enum.auto()
+    MEAN = enum.auto()
+    VARIANCE = enum.auto()
+    DEVIATION = enum.auto()
 
 
 class AggregateDefaults:
@@ -28,6 +49,31 @@ class AggregateDefaults:
     )
     without_bounds_there = "NULL there"
     """The same in a few words, where single groups have none."""
+    stands_without_bounds = False
+    """Whether there is a number where no bounds were found."""
+    loses: str | None = None
+    """What limits on each owner take away from a sum over owners; None for what is no such sum."""
+    never_negative = False
+    counts_values = False
+    """Counts values that are different from each other."""
+    counts_owners = False
+    of_owner: OfOwner | None = None
+    """What one owner gives one group, where that can be told from the owner's rows alone."""
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether it is a sum over owners, which limits on each of them make smaller."""
+        return self.loses is not None
+
+    @property
+    def counts_all_rows(self) -> bool:
+        """COUNT(*)."""
+        return False
+
+    @property
+    def clamped(self) -> Clamped | None:
+        """What values beyond the bounds would have moved; None where nothing is said about it."""
+        return None
 
     @property
     def feed(self) -> Measure | None:
@@ -62,6 +108,22 @@ class AggregateDefaults:
         """How far the noise strays, before data is read; None where that depends on the data."""
         return None
 
+    def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:  # noqa: ARG002 - few say it of groups
+        """What of one owner it reads, where that is fixed before data is read; empty where nothing is."""
+        return "" if bounds is None else f"{name}: values are clamped to {range_in_words(bounds)}."
+
+    def sought_limit(self, call: AggregateCall) -> str | None:  # noqa: ARG002 - most have none
+        """Which limit is looked for where nobody named one: "rows", "values" or "sum"."""
+        return None
+
+    def within(self, call: AggregateCall, limit: Fraction) -> AggregateCall:  # noqa: ARG002 - most have none
+        """The call under a limit that was found."""
+        return call
+
+    def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - same
+        """What a limit on one group cuts ("groups", "rows", "values" or "sum"), and where; None where nothing is measured."""
+        return None
+
 
 class OneNumber(AggregateDefaults):
     """An aggregate that is one noisy number: its error is that of the noise."""
@@ -71,3 +133,34 @@ class OneNumber(AggregateDefaults):
     def expected_half_width(self, releases: Sequence[Release], level: float, owners: int) -> float | None:  # noqa: ARG002 - one signature
         """The quantile of the noise."""
         return half_width(releases[0].noise, level)
+
+
+class KeptRows(AggregateDefaults):
+    """An aggregate of at most `rows` rows of an owner in a group."""
+
+    __slots__ = ()
+    rows: int
+
+    def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
+        """How many rows, and how they are clamped."""
+        clamped = "" if bounds is None else f", clamped to {range_in_words(bounds)}"
+        return f"{name} looks at no more than {many(self.rows, 'row')} of each owner{where}{clamped}."
+
+    def sought_limit(self, call: AggregateCall) -> str | None:
+        """How many rows."""
+        return "rows" if call.rows_left_open else None
+
+    def within(self, call: AggregateCall, limit: Fraction) -> AggregateCall:
+        """So many rows."""
+        return with_rows(call, limit)
+
+
+def with_rows(call: AggregateCall, limit: Fraction) -> AggregateCall:
+    """The call over this many rows, or values, of an owner in a group."""
+    limited = replace(call.aggregate, rows=int(limit))  # type: ignore[arg-type]  # all that ask have rows
+    return replace(call, aggregate=limited, rows_left_open=False)
+
+
+def range_in_words(bounds: Bounds) -> str:
+    """Bounds as an answer says them."""
+    return f"[{float(bounds.lower):,.6g}, {float(bounds.upper):,.6g}]"

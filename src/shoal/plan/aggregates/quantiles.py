@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.errors import InternalError
-from shoal.plan.aggregates.defaults import AggregateDefaults
+from shoal.plan.aggregates.defaults import AggregateDefaults, KeptRows
 from shoal.plan.aggregates.noisy_measure import Interval, nothing
 from shoal.plan.measures import (
     Leaves,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantile(AggregateDefaults):
+class Quantile(KeptRows):
     """PERCENTILE, MEDIAN, NTILE, APPROX_QUANTILES: read off one noisy tree that all quantiles of a column share."""
 
     argument: Expression
@@ -59,7 +59,7 @@ class Quantile(AggregateDefaults):
 
 
 @dataclass(frozen=True, slots=True)
-class Quantiles(AggregateDefaults):
+class Quantiles(KeptRows):
     """APPROX_QUANTILES(x, n): the n + 1 cut points from the least to the greatest, off the same tree; or those that are listed."""
 
     argument: Expression

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.plan.aggregates.defaults import AggregateDefaults, OneNumber
+from shoal.params import Bounds
+from shoal.plan.aggregates.defaults import AggregateDefaults, Clamped, KeptRows, OfOwner, OneNumber, range_in_words
 from shoal.plan.aggregates.noisy_measure import Interval, around, around_whole, half_width, integers, nothing
 from shoal.plan.aggregates.wholes import ends_of_variance, variance_and_rows
 from shoal.plan.measures import (
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from shoal.plan.aggregates.noisy_measure import NoisyMeasure
     from shoal.plan.expressions import Expression
     from shoal.plan.known_bounds import Known
-    from shoal.plan.releases import Release
+    from shoal.plan.releases import AggregateCall, Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,9 @@ class Sum(OneNumber):
     rows: int | None = None
     name = "SUM"
     shares = (Fraction(1),)
+    loses = "the sum"
+    of_owner = OfOwner.SUM
+    clamped = Clamped.SUM
 
     @property
     def is_integer(self) -> bool:
@@ -73,6 +77,28 @@ class Sum(OneNumber):
             # The constants of an expression say nothing about how many rows of them an owner has.
             return known if known.from_catalog else None
         return replace(known, lower=min(known.lower, known.lower * rows), upper=max(known.upper, known.upper * rows))
+
+    def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
+        """What is clamped."""
+        what = "each row" if self.rows is not None else f"the sum of each owner{where}"
+        return "" if bounds is None else f"{name}: {what} is clamped to {range_in_words(bounds)}."
+
+    def sought_limit(self, call: AggregateCall) -> str | None:
+        """The size of an owner's sum, where nothing but that of a row is known."""
+        is_open = call.bounds is None or call.bounds_source == "one row"
+        return "sum" if self.rows is None and is_open else None
+
+    def within(self, call: AggregateCall, limit: Fraction) -> AggregateCall:
+        """To both sides of 0, unless no row is below it."""
+        positive = call.bounds is not None and call.bounds.lower >= 0
+        return replace(call, bounds=Bounds(Fraction(0) if positive else -limit, limit), bounds_source="found")
+
+    def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - one signature
+        """Sums beyond the bound that lies farther from 0."""
+        if self.rows is not None:
+            return None
+        limit = None if bounds is None else max(abs(bounds.lower), abs(bounds.upper))
+        return ("sum", limit) if limit else ("rows", None)
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The noisy sum."""
@@ -110,6 +136,14 @@ class Average(AggregateDefaults):
     type = DOUBLE
     shares = (Fraction(7, 10), Fraction(3, 10))
     needs_owners = True
+    of_owner = OfOwner.MEAN
+    clamped = Clamped.MEAN
+
+    def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
+        """The average of averages, unless rows are bounded one by one."""
+        if bounds is None or self.rows is not None:
+            return AggregateDefaults.limits_in_words(self, name, where, bounds)
+        return f"{name} is the average of the owners' own averages{where}, each clamped to {range_in_words(bounds)}."
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -215,7 +249,7 @@ class Average(AggregateDefaults):
 
 
 @dataclass(frozen=True, slots=True)
-class Variance(AggregateDefaults):
+class Variance(KeptRows):
     """VAR and STDDEV over at most `rows` rows of an owner: E[y²] − E[y]², y = x − m, clamped to [0, (U−L)²/4].
 
     With Laplace noise and known bounds it is read off three sums that one row moves by (U − L)² together (`wholes`).
@@ -227,6 +261,11 @@ class Variance(AggregateDefaults):
     root: bool
     type = DOUBLE
     shares = (Fraction(1, 4), Fraction(1, 2), Fraction(1, 4))
+
+    @property
+    def clamped(self) -> Clamped | None:
+        """Squares, or their root."""
+        return Clamped.DEVIATION if self.root else Clamped.VARIANCE
 
     @property
     def name(self) -> str:

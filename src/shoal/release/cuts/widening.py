@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.errors import InternalError
-from shoal.plan.aggregates import Average, CountDistinct, CountOwners, CountRows, Sum, Variance
+from shoal.plan.aggregates.defaults import Clamped as Moved
 from shoal.rewrite.limits.choosing import HALF
 
 if TYPE_CHECKING:
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from shoal.rewrite.limits.choosing import Kept
 
 Ends = tuple["NDArray[Any]", "NDArray[Any]"]
-COUNTED = (CountDistinct, CountOwners, CountRows, Sum)
-"""Aggregates that lose what lies beyond the limits."""
 MEASURED = 1.25
 """The exponent of the share that bounds keep: groups differ from the whole."""
 LARGEST = Fraction(10**12)
+SPREADS: dict[Moved | None, str] = {Moved.VARIANCE: "square", Moved.DEVIATION: "root"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +99,10 @@ NOTHING = Widening()
 
 def of_limits(aggregate: Aggregate, kept: Kept | None, *, never_negative: bool) -> Widening:
     """What limits on each owner cut from a count or a sum."""
-    if kept is None or not isinstance(aggregate, COUNTED):
+    if kept is None or not aggregate.adds_up:
         return NOTHING
     factor = factor_of(kept)
-    if never_negative or not isinstance(aggregate, Sum):
+    if never_negative or aggregate.never_negative:
         return Widening(high_factor=factor)
     return Widening(low_factor=factor, high_factor=factor, both_signs=True)
 
@@ -127,12 +126,12 @@ def of_bounds(aggregate: Aggregate, clamped: Clamped | None, *, grouped: bool) -
     """What bounds of values, or of an owner's sums, cut from an aggregate."""
     if clamped is None:
         return NOTHING
-    if isinstance(aggregate, Average):
+    if aggregate.clamped is Moved.MEAN:
         return Widening(low_shift=_shift(clamped.below.feared), high_shift=_shift(clamped.above.feared))
-    if isinstance(aggregate, Variance):
+    if aggregate.clamped in SPREADS:
         beyond = math.sqrt(clamped.below.square + clamped.above.square)
-        return Widening(high_shift=_shift(beyond), of_spread="root" if aggregate.root else "square")
-    if isinstance(aggregate, CountRows | Sum):
+        return Widening(high_shift=_shift(beyond), of_spread=SPREADS[aggregate.clamped])
+    if aggregate.clamped is Moved.SUM:
         return _of_sums(clamped, grouped=grouped)
     return NOTHING
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.catalog import fold
-from shoal.plan.aggregates import CountDistinct
 from shoal.plan.expressions import Call, Case, Column, Expression, Literal
 from shoal.plan.types import Kind
 
@@ -55,9 +54,7 @@ class PublicSizes:
 
     def domains(self, select: PrivateSelect) -> tuple[int | None, ...]:
         """For each aggregate the number of different values of x in COUNT(DISTINCT x), NULL aside."""
-        arguments = (
-            call.aggregate.argument if isinstance(call.aggregate, CountDistinct) else None for call in select.aggregates
-        )
+        arguments = (call.aggregate.argument if call.aggregate.counts_values else None for call in select.aggregates)
         sizes = (None if value is None else self.of(value) for value in arguments)
         return tuple(None if size is None else max(1, size - 1) for size in sizes)
 

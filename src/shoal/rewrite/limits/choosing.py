@@ -15,9 +15,7 @@ from shoal.accounting.events import GaussianNoise, LaplaceNoise
 from shoal.errors import InternalError, ShoalError
 from shoal.mechanisms import group_selection, limit_choice
 from shoal.mechanisms.calibrate import noise_standard_deviation
-from shoal.plan import aggregates
 from shoal.plan.limits.sought import Limits
-from shoal.plan.measures import Leaves
 from shoal.rewrite.limits.open_limits import prior_groups, prior_of, with_limits
 from shoal.rewrite.limits.search import STAND_IN, is_count_of_all
 from shoal.rewrite.verify.searches import verify_found
@@ -160,9 +158,7 @@ def _target(
     sought = next((s for s, _ in _searched(search) if place in s.calls), None)
     known = reading if reading is not None and reading.found else None
     sigmas = tuple(_noise_per_unit(choice, place, limited=sought is not None) for choice in choices)
-    additive = isinstance(
-        aggregate, aggregates.CountRows | aggregates.CountOwners | aggregates.Sum | aggregates.CountDistinct
-    )
+    additive = aggregate.adds_up
     if sought is None or known is None:
         return limit_choice.Target((1.0,), None, sigmas, additive=additive)
     candidates = tuple(float(edge) for edge in sought.edges)
@@ -171,7 +167,7 @@ def _target(
         known,
         sigmas,
         additive=additive,
-        distinct=isinstance(aggregate, aggregates.CountDistinct),
+        distinct=aggregate.counts_values,
         domain=sought.domain,
     )
 
@@ -185,8 +181,7 @@ def _noise_per_unit(choice: SelectPlan, place: int, *, limited: bool) -> float:
     if not isinstance(release.noise, LaplaceNoise | GaussianNoise):
         return 1.0  # a quantile that is chosen by its rank, which limits on rows change alike
     spread = noise_standard_deviation(release.noise) * float(release.noise.grid) if release.noise.shift.l1 else 0.0
-    if isinstance(release.measure, Leaves):
-        spread *= math.sqrt(release.measure.height)
+    spread *= math.sqrt(release.measure.levels)
     if limited:
         return spread / float(STAND_IN)
     reach = release.noise.shift.per_coordinate * float(release.noise.grid)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from shoal.plan import aggregates
 from shoal.plan.aggregates import CountOwners
 from shoal.plan.expressions import Column, Expression, Literal
 from shoal.plan.limits.sought import CUT_EDGES, KEPT_EDGES, ROW_EDGES, Sought
@@ -73,19 +72,8 @@ def cuts_of(select: PrivateSelect, sought: Sequence[Sought], cap: int | None, *,
 
 
 def _cut(call: AggregateCall, place: int, groups: int | None, *, is_open: bool) -> Cut | None:
-    aggregate = call.aggregate
-    bounds = None if is_open else call.bounds
-    match aggregate:
-        case aggregates.CountOwners():
-            return Cut("groups", groups, None, (place,))
-        case aggregates.CountRows(rows=None):
-            return Cut("rows", groups, None if bounds is None else bounds.upper, (place,))
-        case aggregates.CountDistinct(rows=rows):
-            return Cut("values", groups, None if is_open else Fraction(rows), (place,))
-        case aggregates.Sum(rows=None):
-            limit = None if bounds is None else max(abs(bounds.lower), abs(bounds.upper))
-            return Cut("rows" if not limit else "sum", groups, limit or None, (place,))
-    return None
+    given = call.aggregate.given_limit(None if is_open else call.bounds, is_open=is_open)
+    return None if given is None else Cut(given[0], groups, given[1], (place,))
 
 
 def cut_select(select: PrivateSelect, cut: Cut, prefix: str, epsilon: Fraction) -> PrivateSelect:

@@ -6,9 +6,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from shoal.params import Bounds
-from shoal.plan import aggregates
 from shoal.plan.limits.sought import GROUP_EDGES, ROW_EDGES, SUM_EDGES, Limits, Sought
+from shoal.plan.types import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +33,7 @@ def open_limits(
         return tuple(sought)
     found: dict[object, Sought] = {}
     for place, call in enumerate(select.aggregates):
-        kind = _kind(call)
+        kind = call.aggregate.sought_limit(call)
         if kind is None:
             continue
         about = (kind, call.aggregate.argument)
@@ -63,23 +62,10 @@ def group_candidates(cap: int | None) -> tuple[int, ...]:
     return (*below, cap) if len(below) < len(GROUP_EDGES) else GROUP_EDGES
 
 
-def _kind(call: AggregateCall) -> str | None:
-    match call.aggregate:
-        case aggregates.CountRows(rows=None) if call.bounds is None:
-            return "rows"
-        case aggregates.Sum(rows=None) if call.bounds is None or call.bounds_source == "one row":
-            return "sum"
-        case aggregates.CountDistinct() if call.rows_left_open:
-            return "values"
-        case aggregates.Variance() | aggregates.Quantile() | aggregates.Quantiles() if call.rows_left_open:
-            return "rows"
-    return None
-
-
 def _edges(kind: str, call: AggregateCall) -> tuple[Fraction, ...]:
     if kind != "sum":
         return tuple(Fraction(edge) for edge in ROW_EDGES)
-    whole = isinstance(call.aggregate, aggregates.Sum) and call.aggregate.is_integer
+    whole = call.aggregate.type.kind is Kind.INTEGER
     edges = tuple(edge * _unit(call) for edge in SUM_EDGES)
     return tuple(edge for edge in edges if edge >= 1) if whole else edges
 
@@ -137,17 +123,7 @@ def with_limits(select: PrivateSelect, limits: Limits, epsilon: Fraction) -> Pri
 
 
 def _limited(call: AggregateCall, limit: Fraction | None) -> AggregateCall:
-    aggregate = call.aggregate
     if limit is None:
         # A sum that was sought and not found: bounds of one row would not hold it, so they are found in step two.
         return replace(call, bounds=None, bounds_source="inferred") if call.bounds_source == "one row" else call
-    if isinstance(aggregate, aggregates.CountRows):
-        return replace(call, bounds=Bounds(Fraction(0), limit), bounds_source="found")
-    if isinstance(aggregate, aggregates.Sum):
-        positive = call.bounds is not None and call.bounds.lower >= 0
-        return replace(call, bounds=Bounds(Fraction(0) if positive else -limit, limit), bounds_source="found")
-    if isinstance(
-        aggregate, aggregates.CountDistinct | aggregates.Variance | aggregates.Quantile | aggregates.Quantiles
-    ):
-        return replace(call, aggregate=replace(aggregate, rows=int(limit)), rows_left_open=False)
-    return call
+    return call.aggregate.within(call, limit)

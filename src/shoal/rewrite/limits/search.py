@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from shoal.accounting.accountants import Loss, plan_loss
 from shoal.mechanisms.group_selection import half_point
-from shoal.plan import aggregates
 from shoal.plan.limits.sought import Limits, Search
 from shoal.rewrite.limits.cuts import FEWEST_TO_MEASURE, cut_select, cuts_of
 from shoal.rewrite.limits.histograms import histogram_select
@@ -200,8 +199,7 @@ def stand_ins_of(select: PrivateSelect, sought: Sequence[Sought], cap: int | Non
 
 def is_count_of_all(select: PrivateSelect, place: int) -> bool:
     """Whether an aggregate is COUNT(*)."""
-    aggregate = select.aggregates[place].aggregate
-    return isinstance(aggregate, aggregates.CountRows) and aggregate.argument is None
+    return select.aggregates[place].aggregate.counts_all_rows
 
 
 def _example(choices: Sequence[SelectPlan], groups: int) -> int:

@@ -93,15 +93,12 @@ class AggregateBinder:
         if spelling.argument is Argument.VALUE and bounds is not None and value is not None:
             self._check_bounds_of_distinct(call, value, bounds)
         idle = [argument for argument in (ROWS, STRATEGY) if argument in named]
-        if isinstance(aggregate, CountOwners) and idle:
+        if aggregate.counts_owners and idle:
             change = "change" if len(idle) > 1 else "changes"
             self.notes.append(f"{aggregate.name}: each owner counts once; {' and '.join(idle)} {change} nothing.")
         bounds, source = self._bounds_or_catalog(aggregate, bounds)
         open_rows = (
-            spelling.takes_rows
-            and ROWS not in named
-            and self._row_limit is None
-            and not isinstance(aggregate, CountOwners)
+            spelling.takes_rows and ROWS not in named and self._row_limit is None and not aggregate.counts_owners
         )
         return BoundAggregate(aggregate, bounds, source, epsilon, report, open_rows)
 
