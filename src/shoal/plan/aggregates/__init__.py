@@ -5,13 +5,10 @@ of clamping, of dropped groups, or of the group having been kept. How analysts w
 """
 
 from shoal.plan.aggregates.counts import CountDistinct, CountOwners, CountRows
+from shoal.plan.aggregates.defaults import Aggregate
 from shoal.plan.aggregates.noisy_measure import NoisyMeasure
 from shoal.plan.aggregates.quantiles import ApproxBounds, Extreme, Quantile, Quantiles
 from shoal.plan.aggregates.sums import Average, Sum, Variance
-
-Aggregate = (
-    ApproxBounds | CountOwners | CountRows | Sum | Average | Variance | Quantile | Quantiles | Extreme | CountDistinct
-)
 
 __all__ = [
     "Aggregate",

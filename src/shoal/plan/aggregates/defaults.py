@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shoal.params import many
 from shoal.plan.aggregates.noisy_measure import half_width
@@ -13,10 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
+    from numpy.typing import NDArray
+
     from shoal.params import Bounds
+    from shoal.plan.aggregates.noisy_measure import Interval, NoisyMeasure
+    from shoal.plan.expressions import Expression
     from shoal.plan.known_bounds import Known
     from shoal.plan.measures import Measure
     from shoal.plan.releases import AggregateCall, Release
+    from shoal.plan.types import Type
 
 
 class OfOwner(enum.Enum):
@@ -37,10 +43,37 @@ class Clamped(enum.Enum):
     DEVIATION = enum.auto()
 
 
-class AggregateDefaults:
-    """What holds for an aggregate that says nothing else."""
+class Aggregate(ABC):
+    """What every aggregate has to say, and what holds for one that says nothing else."""
 
     __slots__ = ()
+    argument: Expression | None
+    shares: tuple[Fraction, ...]
+    """How its budget is shared between its measures."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """As the analyst knows it."""
+
+    @property
+    @abstractmethod
+    def type(self) -> Type:
+        """Of the answer."""
+
+    @property
+    @abstractmethod
+    def measures(self) -> tuple[Measure, ...]:
+        """What each owner adds to it."""
+
+    @abstractmethod
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
+        """The answer, from noisy sums and public parameters alone."""
+
+    @abstractmethod
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
+        """Where the answer without noise may be, at this level of confidence."""
+
     needs_owners = False
     """Whether the expected error depends on how many owners a group has."""
     without_bounds = (
@@ -97,8 +130,7 @@ class AggregateDefaults:
 
     def measures_within(self, bounds: Bounds | None) -> tuple[Measure, ...]:  # noqa: ARG002 - few go by the bounds
         """The measures, given the bounds that are known."""
-        own: tuple[Measure, ...] = self.measures  # type: ignore[attr-defined]
-        return own
+        return self.measures
 
     def bounds_from(self, known: Known | None, rows: int | None) -> Known | None:  # noqa: ARG002 - same
         """Bounds of what one owner gives a group, from what is known of single values and of rows per owner and group."""
@@ -125,7 +157,7 @@ class AggregateDefaults:
         return None
 
 
-class OneNumber(AggregateDefaults):
+class OneNumber(Aggregate):
     """An aggregate that is one noisy number: its error is that of the noise."""
 
     __slots__ = ()
@@ -135,7 +167,7 @@ class OneNumber(AggregateDefaults):
         return half_width(releases[0].noise, level)
 
 
-class KeptRows(AggregateDefaults):
+class KeptRows(Aggregate):
     """An aggregate of at most `rows` rows of an owner in a group."""
 
     __slots__ = ()
@@ -157,7 +189,7 @@ class KeptRows(AggregateDefaults):
 
 def with_rows(call: AggregateCall, limit: Fraction) -> AggregateCall:
     """The call over this many rows, or values, of an owner in a group."""
-    limited = replace(call.aggregate, rows=int(limit))  # type: ignore[arg-type]  # all that ask have rows
+    limited = replace(call.aggregate, rows=int(limit))  # type: ignore[type-var]  # every class is a dataclass, and those that ask have rows
     return replace(call, aggregate=limited, rows_left_open=False)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.errors import InternalError
-from shoal.plan.aggregates.defaults import AggregateDefaults, KeptRows
+from shoal.plan.aggregates.defaults import Aggregate, KeptRows
 from shoal.plan.aggregates.noisy_measure import Interval, nothing
 from shoal.plan.measures import (
     Leaves,
@@ -97,7 +97,7 @@ class Quantiles(KeptRows):
 
 
 @dataclass(frozen=True, slots=True)
-class Extreme(AggregateDefaults):
+class Extreme(Aggregate):
     """MIN and MAX: the outermost quantile of per-owner extremes."""
 
     argument: Expression
@@ -132,7 +132,7 @@ class Extreme(AggregateDefaults):
 
 
 @dataclass(frozen=True, slots=True)
-class ApproxBounds(AggregateDefaults):
+class ApproxBounds(Aggregate):
     """APPROX_BOUNDS(x): [lower, upper] that hold about all values of one row per owner, the same for every group."""
 
     argument: Expression

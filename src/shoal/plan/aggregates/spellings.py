@@ -154,6 +154,10 @@ SPELLINGS = (
 )
 
 
+NAMES = frozenset(name for row in SPELLINGS for name in (row.name, *row.also) if name.isidentifier())
+"""Every name that a private aggregate may be written with in both clauses."""
+
+
 def spelling_of(name: str, *, anon: bool) -> Spelling | None:
     """The row of a name; behind ANON_ (which is taken off) some names are others."""
     own = (row for row in SPELLINGS if anon and name in row.only_anon)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.params import Bounds
-from shoal.plan.aggregates.defaults import AggregateDefaults, Clamped, KeptRows, OfOwner, OneNumber, range_in_words
+from shoal.plan.aggregates.defaults import Aggregate, Clamped, KeptRows, OfOwner, OneNumber, range_in_words
 from shoal.plan.aggregates.noisy_measure import Interval, around, around_whole, half_width, integers, nothing
 from shoal.plan.aggregates.wholes import ends_of_variance, variance_and_rows
 from shoal.plan.measures import (
@@ -72,7 +72,7 @@ class Sum(OneNumber):
     def bounds_from(self, known: Known | None, rows: int | None) -> Known | None:
         """Facts about one value, times how many values an owner has in a group, bound the owner's sum."""
         if known is None or self.rows is not None:
-            return AggregateDefaults.bounds_from(self, known, rows)
+            return Aggregate.bounds_from(self, known, rows)
         if rows is None:
             # The constants of an expression say nothing about how many rows of them an owner has.
             return known if known.from_catalog else None
@@ -122,7 +122,7 @@ HIGH_LEVEL = 0.92
 
 
 @dataclass(frozen=True, slots=True)
-class Average(AggregateDefaults):
+class Average(Aggregate):
     """AVG(x): the average of per-owner averages, m + S / max(1, n), clamped to [L, U].
 
     The sum S carries most of the error unless the answer lies at the edge of the bounds, so it gets 70% of the budget. With
@@ -142,7 +142,7 @@ class Average(AggregateDefaults):
     def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
         """The average of averages, unless rows are bounded one by one."""
         if bounds is None or self.rows is not None:
-            return AggregateDefaults.limits_in_words(self, name, where, bounds)
+            return Aggregate.limits_in_words(self, name, where, bounds)
         return f"{name} is the average of the owners' own averages{where}, each clamped to {range_in_words(bounds)}."
 
     @property

@@ -216,4 +216,6 @@ def _rows_as_asked(aggregate: aggregates.Aggregate, row_limit: int | None) -> bo
             return aggregate.rows == row_limit
         case aggregates.Variance() | aggregates.Quantile() | aggregates.Quantiles() | aggregates.CountDistinct():
             return aggregate.rows >= 1 and row_limit in {None, aggregate.rows}
-    return True
+        case aggregates.CountOwners() | aggregates.Extreme() | aggregates.ApproxBounds():
+            return True
+    raise InternalError("an aggregate of an unknown kind")

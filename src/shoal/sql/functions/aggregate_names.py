@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-AGGREGATE_NAMES = frozenset(
+from shoal.plan.aggregates.spellings import NAMES
+
+_OTHERS = frozenset(
     {
         "anon_avg",
         "anon_count",
@@ -141,3 +143,4 @@ AGGREGATE_NAMES = frozenset(
         "xmlagg",
     }
 )
+AGGREGATE_NAMES = _OTHERS | {name.lower() for name in NAMES}
