@@ -300,7 +300,7 @@ def test_slices_of_any_size_are_the_same(slice_rows, monkeypatch):
 
 
 def test_owners_groups_and_rows_too_wide_for_one_word_are_the_same(monkeypatch):
-    monkeypatch.setattr("shoal.engines.memory.packed.WORD_FOR_ROWS", 20)
+    monkeypatch.setattr("shoal.engines.memory.layout.WORD_FOR_ROWS", 20)
     assert compare("site, COUNT(*), AVG(spend), COUNT(DISTINCT number) FROM t GROUP BY site")
 
 
@@ -308,8 +308,8 @@ def test_owners_groups_and_rows_too_wide_for_one_word_are_the_same(monkeypatch):
 def test_owners_whose_groups_share_leading_bits_of_picks_are_looked_at_again(pick_bits, monkeypatch):
     seen = []
     again = Packed._looked_at_again
-    monkeypatch.setattr("shoal.engines.memory.packed.FEWEST_PICK_BITS", 1)
-    monkeypatch.setattr("shoal.engines.memory.packed.PICK_BITS_OF_WORDS", pick_bits)
+    monkeypatch.setattr("shoal.engines.memory.layout.FEWEST_PICK_BITS", 1)
+    monkeypatch.setattr("shoal.engines.memory.layout.PICK_BITS_OF_WORDS", pick_bits)
     monkeypatch.setattr(Packed, "_looked_at_again", lambda *all_: seen.append(1) or again(*all_))
     assert compare("site, COUNT(*), AVG(spend), COUNT(DISTINCT number) FROM t GROUP BY site", kappa=2)
     assert seen
@@ -317,13 +317,13 @@ def test_owners_whose_groups_share_leading_bits_of_picks_are_looked_at_again(pic
 
 @pytest.mark.parametrize("part_rows", [1, 5, 60])
 def test_parts_of_any_size_are_the_same(part_rows, monkeypatch):
-    monkeypatch.setattr("shoal.engines.memory.packed.PART_ROWS", part_rows)
+    monkeypatch.setattr("shoal.engines.memory.layout.PART_ROWS", part_rows)
     monkeypatch.setattr("shoal.engines.memory.packed.BLOCK_ROWS", 7 * part_rows)
     assert compare("site, COUNT(*), AVG(spend), COUNT(DISTINCT number) FROM t GROUP BY site")
 
 
 def test_words_that_hold_groups_instead_of_picks_are_the_same(monkeypatch):
-    monkeypatch.setattr("shoal.engines.memory.packed.FEWEST_PICK_BITS", 65)
+    monkeypatch.setattr("shoal.engines.memory.layout.FEWEST_PICK_BITS", 65)
     assert compare("site, COUNT(*), AVG(spend), COUNT(DISTINCT number) FROM t GROUP BY site")
 
 

@@ -68,6 +68,9 @@ CTRL_C = re.compile(
 a row in it. A deadline's interrupt is another kind of error."""
 BATCH_ROWS = 1 << 17
 BATCH_ROWS_OF_LONG_TEXTS = 1 << 11
+ROWS_OF_CHUNKS = 1 << 14
+"""Columns that are read at once come in chunks so small that the memory of the last query's is taken again. Larger ones are
+new to the operating system in every query, which took twice as long as reading them."""
 UNITS = {"KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
 NO_KEY = SamplingKey((0,))
 """For instruments that look at all rows."""
@@ -425,7 +428,7 @@ class DuckDBEngine:
             listed = self._table(on_its_own_stack(lambda: BoundOwners(query, key, self._sources).groups()))
         statement = on_its_own_stack(lambda: rows_statement(query, self._sources))
         if self._surely_fits(query):
-            return memory.measure_in_memory(query, key, self._table(statement), listed)
+            return memory.measure_in_memory(query, key, self._table(statement, ROWS_OF_CHUNKS), listed)
         batch = BATCH_ROWS_OF_LONG_TEXTS if makes_long_texts(query) else BATCH_ROWS
         return memory.measure_in_memory(query, key, self._rows(statement, batch), listed)
 
@@ -470,12 +473,12 @@ class DuckDBEngine:
         number, unit = setting.column(0)[0].as_py().split()
         return int(float(number) * 1024 ** UNITS.get(unit, 0))
 
-    def _table(self, tree: exp.Expr) -> pa.Table:
+    def _table(self, tree: exp.Expr, chunk_rows: int = BATCH_ROWS) -> pa.Table:
         """Runs one statement; whatever goes wrong, nothing of it is told."""
         try:
             with self._lock:
                 self._check_deadline()
-                return self._connection.sql(render(tree, qualify_operators=not self._ours)).to_arrow_table()
+                return self._connection.sql(render(tree, qualify_operators=not self._ours)).to_arrow_table(chunk_rows)
         except Exception as error:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
             raise failure_of(error) from None
 

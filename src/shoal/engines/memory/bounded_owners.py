@@ -67,6 +67,10 @@ class Bounded:
             return self.segments.lengths
         return self.segments.sums(self.argument(number).present().astype(np.int64))
 
+    def always_present(self, number: int | None) -> bool:
+        """Whether an argument has a value in every row."""
+        return number is None or self.arguments[number].missing is None
+
     def sample(self, number: int, most: int) -> tuple[NDArray[np.int64], Argument]:
         """At most this many rows of each pair that have a value: the number of their pair, and the argument there."""
         wanted = (number, most)

@@ -5,7 +5,7 @@ Codes are positions of this table's values and mean nothing elsewhere: whatever 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,8 @@ MOST_GROUP_CODES = 1 << 22
 MOST_OWNER_CODES = 1 << 40
 """Integers are coded by their distance from the smallest one while there are at most this many codes; else by a dictionary."""
 
+FEW_CODES = 1 << 16
+"""Up to so many group codes it is not worth finding out which of them rows have."""
 BLOCK_ROWS = 1 << 16
 
 _COUNTED = {Kind.INTEGER, Kind.BOOLEAN, Kind.DATE}
@@ -33,12 +35,22 @@ _WORD = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """A column as codes below `size`: distances from `lowest`, or places in `dictionary`."""
+    """A column as codes below `size`: distances from `lowest`, where 0 may stand for NULL, or places in `dictionary`."""
 
     codes: Codes
     size: int
+    type: pa.DataType
     lowest: int = 0
+    nulls: bool = False
     dictionary: pa.Array | None = None
+
+    def values(self, codes: NDArray[np.int64]) -> pa.Array:
+        """The values behind some codes."""
+        if self.dictionary is not None:
+            return roomy(pa.table({"k": self.dictionary})).column("k").take(pa.array(codes)).combine_chunks()
+        distances = codes.astype(np.uint64) + np.uint64(self.lowest % _WORD)
+        numbers = pa.array(distances.view(np.int64), mask=codes == 0 if self.nulls else None)
+        return (numbers.cast(pa.int32()) if self.type == pa.date32() else numbers).cast(self.type)
 
 
 def encode(column: pa.ChunkedArray, type_: Type, most: int) -> Coded:
@@ -50,11 +62,11 @@ def encode(column: pa.ChunkedArray, type_: Type, most: int) -> Coded:
     codes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
     dictionary = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], column.type)
     joined = np.concatenate(codes) if codes else np.empty(0, dtype=np.int32)
-    return Coded(joined.view(np.uint32), max(len(dictionary), 1), dictionary=dictionary)
+    return Coded(joined.view(np.uint32), max(len(dictionary), 1), column.type, dictionary=dictionary)
 
 
 def _distances(column: pa.ChunkedArray, most: int) -> Coded | None:
-    numbers = (column.cast(pa.int32()) if column.type == pa.date32() else column).cast(pa.int64())
+    numbers = column.cast(pa.int32() if column.type == pa.date32() else pa.int64())
     ends = pc.min_max(numbers).as_py()
     nulls = numbers.null_count > 0
     # where values are missing, distances start at 1 and NULL is 0
@@ -62,16 +74,22 @@ def _distances(column: pa.ChunkedArray, most: int) -> Coded | None:
     size = (ends["max"] or 0) - lowest + 1
     if size > most:
         return None
-    codes: Codes = np.empty(len(numbers), dtype="u4" if size <= 1 << 32 else "u8")
+    codes: Codes = np.empty(len(numbers), dtype=_narrowest(size))
     start = 0
     for chunk in numbers.chunks:
         plain = (chunk.fill_null(0) if chunk.null_count else chunk).to_numpy(zero_copy_only=False)
-        distance = plain.view(np.uint64) - np.uint64(lowest % _WORD)
+        distance = codes[start : start + len(chunk)]
+        # around the word and back: the smallest number less one may be no number of 64 bits
+        first = np.uint64(lowest % _WORD) if plain.dtype == np.int64 else np.int64(lowest)
+        np.subtract(plain.view(np.uint64) if plain.dtype == np.int64 else plain, first, out=distance, casting="unsafe")
         if chunk.null_count:
             distance[chunk.is_null().to_numpy(zero_copy_only=False)] = 0
-        codes[start : start + len(chunk)] = distance
         start += len(chunk)
-    return Coded(codes, size, lowest)
+    return Coded(codes, size, column.type, lowest, nulls)
+
+
+def _narrowest(size: int) -> str:
+    return next(name for name, bits in (("u2", 16), ("u4", 32), ("u8", 64)) if size <= 1 << bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,75 +114,70 @@ class Owners:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """How the codes of one more key are combined with those before: their product, or places in a dictionary of products."""
+
+    key: Coded
+    type: Type
+    dictionary: NDArray[np.uint64] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Groups:
-    """The group of every row as one code below `size`; `example` is a row of each group, −1 for codes that no row has."""
+    """The group of every row as one code below `size`, and how its keys are read off the code."""
 
     codes: Codes
     size: int
-    example: NDArray[np.int64]
-    columns: tuple[pa.ChunkedArray, ...]
-    types: tuple[Type, ...]
+    steps: tuple[Step, ...]
 
     @classmethod
     def of(cls, rows: pa.Table, types: tuple[Type, ...]) -> Groups:
         """The keys k0, k1 … of a row together; without keys there is one group."""
-        columns = tuple(rows.column(f"k{i}") for i in range(len(types)))
-        codes: Codes = np.zeros(rows.num_rows, dtype=np.uint32)
-        size = 1
-        for column, type_ in zip(columns, types, strict=True):
-            coded = encode(column, type_, MOST_GROUP_CODES)
-            codes, size = _combined(codes, size, coded) if size > 1 else (coded.codes, coded.size)
-        return cls(codes, size, _examples(codes, size), columns, types)
+        groups = cls(np.zeros(0 if types else rows.num_rows, dtype=np.uint16), 1, ())
+        for number, type_ in enumerate(types):
+            groups = groups._with(encode(rows.column(f"k{number}"), type_, MOST_GROUP_CODES), type_)
+        return groups
+
+    def _with(self, key: Coded, type_: Type) -> Groups:
+        """One key more; codes by a dictionary where there would be too many."""
+        step = Step(replace(key, codes=np.empty(0, dtype=np.uint16)), type_)
+        if not self.steps:
+            return Groups(key.codes, key.size, (step,))
+        pairs = self.codes.astype(np.uint64) * np.uint64(key.size) + key.codes
+        size = self.size * key.size
+        if size <= MOST_GROUP_CODES:
+            return Groups(pairs.astype(_narrowest(size)), size, (*self.steps, step))
+        encoded = pa.array(pairs).dictionary_encode()
+        codes = encoded.indices.to_numpy(zero_copy_only=False).view(np.uint32)
+        entries = encoded.dictionary.to_numpy(zero_copy_only=False)
+        return Groups(codes, max(len(entries), 1), (*self.steps, replace(step, dictionary=entries)))
 
     def existing(self) -> NDArray[np.int64]:
-        """Codes that rows have."""
-        return np.flatnonzero(self.example >= 0)
+        """Codes that rows have; where there are few codes, or nearly all are sure to occur, all of them."""
+        last = self.steps[-1] if self.steps else None
+        listed = last is not None and (last.dictionary if len(self.steps) > 1 else last.key.dictionary) is not None
+        if self.size <= FEW_CODES or listed:
+            return np.arange(self.size if len(self.codes) else 0)
+        found = np.zeros(self.size, dtype=bool)
+        for start in range(0, len(self.codes), BLOCK_ROWS):
+            found[self.codes[start : start + BLOCK_ROWS]] = True
+        return np.flatnonzero(found)
 
     def canonical(self) -> list[NDArray[np.uint64]]:
         """For each key, the canonical integer behind every code that rows have."""
         existing = self.existing()
         found = []
-        for column, type_ in zip(self.keys(existing).columns, self.types, strict=True):
+        for column, step in zip(self.keys(existing).columns, self.steps, strict=True):
             integers = np.zeros(self.size, dtype=np.uint64)
-            integers[existing] = functions.canonical_integers(column, type_)
+            integers[existing] = functions.canonical_integers(column, step.type)
             found.append(integers)
         return found
 
     def keys(self, codes: NDArray[np.int64]) -> pa.Table:
-        """The keys of some groups that have rows."""
-        rows = self.example[codes]
-        return pa.table({f"k{i}": _take(column, rows) for i, column in enumerate(self.columns)})
-
-
-def _take(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
-    """The values of some rows; chunk by chunk, because Arrow would copy the whole column into one first."""
-    column = roomy(pa.table({"k": column})).column("k")
-    order = np.argsort(rows, kind="stable")
-    ends = np.cumsum([len(chunk) for chunk in column.chunks], dtype=np.int64)
-    cuts = np.searchsorted(rows[order], ends)
-    parts = [pa.array([], column.type)]
-    start = 0
-    for chunk, end, stop in zip(column.chunks, ends, cuts, strict=True):
-        parts.append(chunk.take(pa.array(rows[order[start:stop]] - (end - len(chunk)))))
-        start = stop
-    back = np.empty(len(rows), dtype=np.int64)
-    back[order] = np.arange(len(rows))
-    return pa.concat_arrays(parts).take(pa.array(back))
-
-
-def _examples(codes: Codes, size: int) -> NDArray[np.int64]:
-    """A row of every code, −1 for codes without; in blocks that stay in the processor's caches."""
-    example = np.full(size, -1, dtype=np.int64)
-    for start in range(0, len(codes), BLOCK_ROWS):
-        block = codes[start : start + BLOCK_ROWS]
-        example[block] = np.arange(start, start + len(block), dtype=np.int64)
-    return example
-
-
-def _combined(codes: Codes, size: int, other: Coded) -> tuple[Codes, int]:
-    """Pairs of codes as codes; by a dictionary where there would be too many."""
-    pairs = codes.astype(np.uint64) * np.uint64(other.size) + other.codes
-    if size * other.size <= MOST_GROUP_CODES:
-        return pairs.astype(np.uint32), size * other.size
-    encoded = pa.array(pairs).dictionary_encode()
-    return encoded.indices.to_numpy(zero_copy_only=False).view(np.uint32), max(len(encoded.dictionary), 1)
+        """The keys of some groups."""
+        columns: list[pa.Array] = []
+        for step in reversed(self.steps):
+            pairs = codes if step.dictionary is None else step.dictionary[codes].astype(np.int64)
+            codes, own = np.divmod(pairs, step.key.size)
+            columns.append(step.key.values(own))
+        return pa.table({f"k{i}": column for i, column in enumerate(reversed(columns))})

@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     from shoal.plan.totals import GridMeasure
 
 
+SPREAD = 4
+"""Sums of a slice are kept for all groups where these are at most so many times as many as pairs."""
+
+Sums = tuple["NDArray[np.int64] | None", "NDArray[np.int64]"]
+"""What a slice adds to some groups, or to all of them."""
+
+
 class Tally(Protocol):
     """Reads slices of owners and adds them up."""
 
@@ -80,16 +87,33 @@ class GroupTally:
         self._argument = number_of(task.measure, arguments)
         self.totals = np.zeros(groups, dtype=np.int64)
 
-    def add(self, part: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
-        """Groups, and what is added to each."""
-        groups, values = part
-        if len(groups) < len(self.totals) or _magnitude(values) * len(groups) >= EXACT_IN_DOUBLES:
-            np.add.at(self.totals, groups, values)
-        else:  # no sum on the way has more digits than a double
-            self.totals += np.bincount(groups, values, len(self.totals)).astype(np.int64)
+    def of(self, bounded: Bounded) -> Sums:
+        """What some owners add to the groups."""
+        groups, values = self._pairs(bounded)
+        size = len(self.totals)
+        if size > SPREAD * len(groups):
+            return groups, np.ones(len(groups), dtype=np.int64) if values is None else values
+        if values is None:
+            return None, np.bincount(groups, minlength=size)
+        if _magnitude(values) * len(groups) >= EXACT_IN_DOUBLES:
+            sums = np.zeros(size, dtype=np.int64)
+            np.add.at(sums, groups, values)
+            return None, sums
+        # no sum on the way has more digits than a double
+        return None, np.bincount(groups, values, size).astype(np.int64)
 
-    def of(self, bounded: Bounded) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """What every pair of owner and group adds, clamped after the aggregate of the owner."""
+    def add(self, part: Sums) -> None:
+        """Adds what a slice adds."""
+        groups, values = part
+        if groups is None:
+            self.totals += values
+        else:
+            np.add.at(self.totals, groups, values)
+
+    def _pairs(self, bounded: Bounded) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        """What every pair of owner and group adds, clamped after the aggregate of the owner; None is 1 for each."""
+        if isinstance(self._task.measure, OwnerCount) and bounded.always_present(self._argument):
+            return bounded.groups, None
         return bounded.groups, self._value(bounded)
 
     def _value(self, bounded: Bounded) -> NDArray[np.int64]:
@@ -139,14 +163,17 @@ PER_OWNER: dict[type, Callable[[GridMeasure, int | None, Bounded], NDArray[np.in
 
 def mean(sums: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """⌊(2S + n) / 2n⌋: one fixed rounding."""
-    rows = np.maximum(counts, 1)
-    return np.asarray(np.floor_divide(2 * sums + rows, 2 * rows))
+    means = sums.copy()
+    several = np.flatnonzero(counts > 1)  # dividing takes long, and most owners have one row in a group
+    rows = counts[several]
+    means[several] = np.floor_divide(2 * sums[several] + rows, 2 * rows)
+    return means
 
 
 class MomentTally(GroupTally):
     """Σ (clamp(x) − m)^power over the sampled rows of every group."""
 
-    def of(self, bounded: Bounded) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _pairs(self, bounded: Bounded) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         """What every sampled row adds."""
         measure, task = self._task.measure, self._task
         assert isinstance(measure, RowMoment)  # noqa: S101 - chosen by tally_of
@@ -155,7 +182,7 @@ class MomentTally(GroupTally):
         pairs, argument = bounded.sample(self._argument, measure.rows)
         groups = bounded.groups[pairs]
         if measure.power == 0:
-            return groups, np.ones(len(groups), dtype=np.int64)
+            return groups, None
         assert task.steps is not None  # noqa: S101 - these moments have bounds
         steps = argument.in_steps(task.row_grid, task.steps)
         if measure.origin == "between":
