@@ -322,6 +322,13 @@ def test_parts_of_any_size_are_the_same(part_rows, monkeypatch):
     assert compare("site, COUNT(*), AVG(spend), COUNT(DISTINCT number) FROM t GROUP BY site")
 
 
+@pytest.mark.parametrize("free_bits", range(16, 30))
+def test_words_with_room_for_picks_but_not_for_groups_are_the_same(free_bits, monkeypatch):
+    monkeypatch.setattr("shoal.engines.memory.layout.FEWEST_PICK_BITS", 3)
+    monkeypatch.setattr("shoal.engines.memory.layout.WORD_FOR_ROWS", free_bits)
+    assert compare("site, COUNT(*), AVG(spend), COUNT(DISTINCT number) FROM t GROUP BY site", kappa=2)
+
+
 def test_words_that_hold_groups_instead_of_picks_are_the_same(monkeypatch):
     monkeypatch.setattr("shoal.engines.memory.layout.FEWEST_PICK_BITS", 65)
     assert compare("site, COUNT(*), AVG(spend), COUNT(DISTINCT number) FROM t GROUP BY site")

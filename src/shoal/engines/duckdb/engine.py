@@ -21,11 +21,12 @@ from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.checking.prepare import Reading
 from shoal.engines.duckdb.line_up import lined_up
 from shoal.engines.duckdb.rendering import render
-from shoal.engines.duckdb.room import size_of_rows
+from shoal.engines.duckdb.room import rows_at_most
 from shoal.engines.duckdb.settings import LOCKDOWN, is_locked, limits, refuse_collation, refuse_other_meanings
 from shoal.engines.duckdb.sound_files import refuse_changed
 from shoal.engines.duckdb.views import Stored, definitions, refuse_fragile
 from shoal.engines.memory import path as memory
+from shoal.engines.memory.held import held
 from shoal.engines.memory.rows import makes_long_texts, rows_statement
 from shoal.engines.python_rows.stages import has_python, staged, stages_of, statement
 from shoal.engines.python_rows.tables import PythonTables
@@ -68,9 +69,6 @@ CTRL_C = re.compile(
 a row in it. A deadline's interrupt is another kind of error."""
 BATCH_ROWS = 1 << 17
 BATCH_ROWS_OF_LONG_TEXTS = 1 << 11
-ROWS_OF_CHUNKS = 1 << 14
-"""Columns that are read at once come in chunks so small that the memory of the last query's is taken again. Larger ones are
-new to the operating system in every query, which took twice as long as reading them."""
 UNITS = {"KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
 NO_KEY = SamplingKey((0,))
 """For instruments that look at all rows."""
@@ -427,28 +425,16 @@ class DuckDBEngine:
         if query.public_groups is not None:
             listed = self._table(on_its_own_stack(lambda: BoundOwners(query, key, self._sources).groups()))
         statement = on_its_own_stack(lambda: rows_statement(query, self._sources))
-        if self._surely_fits(query):
-            return memory.measure_in_memory(query, key, self._table(statement, ROWS_OF_CHUNKS), listed)
         batch = BATCH_ROWS_OF_LONG_TEXTS if makes_long_texts(query) else BATCH_ROWS
-        return memory.measure_in_memory(query, key, self._rows(statement, batch), listed)
-
-    def _surely_fits(self, query: TotalsQuery) -> bool:
-        """Whether all rows can be read at once, on all cores."""
         with self._lock:
-            size = size_of_rows(query, self._sources, self._frames, self._connection)
-        return size is not None and size <= self._memory_limit() // ROOM_SHARE
+            expected = rows_at_most(query, self._sources, self._frames, self._connection)
+        return memory.measure_in_memory(query, key, self._rows(statement, batch, expected), listed)
 
-    def _rows(self, tree: exp.Expr, batch_rows: int = BATCH_ROWS) -> pa.Table:
+    def _rows(self, tree: exp.Expr, batch_rows: int = BATCH_ROWS, expected: int = 0) -> pa.Table:
         """Rows as Arrow columns; MemoryError when they pass their share of the engine's memory limit."""
         room = self._memory_limit() // ROOM_SHARE
-        read: list[pa.RecordBatch] = []
         with closing(self._batches(tree, batch_rows)) as batches:
-            for batch in batches:
-                read.append(batch)
-                room -= batch.nbytes
-                if room < 0:
-                    raise MemoryError
-        return pa.Table.from_batches(read)
+            return held(next(batches).schema, _within(room, batches), expected)
 
     def _batches(self, tree: exp.Expr, batch_rows: int = BATCH_ROWS) -> Generator[pa.RecordBatch]:
         """The rows of one statement as they come, one empty batch at least."""
@@ -473,14 +459,23 @@ class DuckDBEngine:
         number, unit = setting.column(0)[0].as_py().split()
         return int(float(number) * 1024 ** UNITS.get(unit, 0))
 
-    def _table(self, tree: exp.Expr, chunk_rows: int = BATCH_ROWS) -> pa.Table:
+    def _table(self, tree: exp.Expr) -> pa.Table:
         """Runs one statement; whatever goes wrong, nothing of it is told."""
         try:
             with self._lock:
                 self._check_deadline()
-                return self._connection.sql(render(tree, qualify_operators=not self._ours)).to_arrow_table(chunk_rows)
+                return self._connection.sql(render(tree, qualify_operators=not self._ours)).to_arrow_table()
         except Exception as error:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
             raise failure_of(error) from None
+
+
+def _within(room: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches; MemoryError when they take more bytes than there are."""
+    for batch in batches:
+        room -= batch.nbytes
+        if room < 0:
+            raise MemoryError
+        yield batch
 
 
 def failure_of(error: Exception) -> BaseException:

@@ -1,4 +1,4 @@
-"""How much room the rows of a question take, where that is known before they are read."""
+"""How many rows a question reads at most, where that is known before they are read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import duckdb
 from sqlglot import exp
 
 from shoal.catalog import fold
-from shoal.engines.memory.rows import only_table, width_of_row
+from shoal.engines.memory.rows import only_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,25 +24,24 @@ STORED_ROWS = """
 """
 
 
-def size_of_rows(
+def rows_at_most(
     query: TotalsQuery,
     sources: Mapping[str, exp.Expr],
     frames: Mapping[str, pa.Table],
     connection: duckdb.DuckDBPyConnection,
-) -> int | None:
-    """Bytes at most, for numbers and days of one stored table; None for texts, joins, views and files."""
-    table, width = only_table(query), width_of_row(query)
-    if table is None or width is None:
-        return None
+) -> int:
+    """The rows of the one stored table that is read; 0 for joins, views and files."""
+    table = only_table(query)
+    if table is None:
+        return 0
     held = {fold(name): frame.num_rows for name, frame in frames.items()}
-    rows = held[fold(table)] if fold(table) in held else _stored_rows(sources[fold(table)], connection)
-    return None if rows is None else rows * width
+    return held[fold(table)] if fold(table) in held else _stored_rows(sources[fold(table)], connection)
 
 
-def _stored_rows(source: exp.Expr, connection: duckdb.DuckDBPyConnection) -> int | None:
+def _stored_rows(source: exp.Expr, connection: duckdb.DuckDBPyConnection) -> int:
     if not isinstance(source, exp.Table):
-        return None
+        return 0
     with suppress(duckdb.Error):
         found = connection.execute(STORED_ROWS, [source.catalog, source.db, source.name]).fetchall()
-        return int(found[0][0]) if found else None
-    return None
+        return int(found[0][0]) if found else 0
+    return 0

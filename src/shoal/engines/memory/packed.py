@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shoal.engines.memory.layout import Layout
+from shoal.engines.memory.ordered import Ordered
 from shoal.engines.memory.pairs import Pairs, grouped
 from shoal.engines.memory.picks import PICK_BITS
 from shoal.engines.memory.segments import Segments, keep_smallest
@@ -140,67 +141,39 @@ class Packed:
 
     def _by_pick(self, part: int, words: NDArray[np.uint64]) -> Pairs:
         """The first runs of every owner; owners in doubt are left out and looked at again."""
-        assert self.most is not None  # noqa: S101 - picks decide only where something has to go
-        above_row = words >> np.uint64(self.layout.below_group)
-        runs = Segments.of_runs(above_row)
-        heads = above_row[runs.starts]
-        of_owners = Segments.of_runs(heads >> np.uint64(self.layout.pick_bits + self.layout.group_bits))
-        borders = np.append(runs.starts, len(words))
-        begins, ends = borders[of_owners.starts], borders[of_owners.starts + of_owners.lengths]
-        first = np.minimum(of_owners.lengths, self.most)
-        doubtful = self._in_doubt(words, heads, borders, of_owners)
-        first[doubtful] = 0
-        lengths, stay = runs.lengths, words
-        if (first < of_owners.lengths).any():
-            kept = _begin(of_owners.lengths, first)
-            heads, lengths = heads[kept], lengths[kept]
-            # the runs that an owner keeps are its first ones, and so are their words
-            stay = words[_begin(ends - begins, borders[of_owners.starts + first] - begins)]
-        segments, rows = Segments.of_lengths(lengths), self.layout.rows(stay)
-        pairs = self._pairs(part, heads, segments, rows)
-        if not self.layout.group_bits:
-            pairs = replace(pairs, groups=self.groups.codes[rows[segments.starts]].astype(np.int64))
+        ordered = Ordered.of(words, self.layout)
+        doubtful = ordered.in_doubt(self.layout, self._most)
+        kept = ordered.first_runs(self._most, doubtful)
+        pairs = self._pairs(part, kept.heads, kept.segments, self.layout.rows(kept.words))
+        if not self.layout.group_bits and self.groups.size > 1:  # a run may be of several groups
+            groups = self.groups.codes[pairs.rows]
+            mixed = np.unique(pairs.owners[_with_two_groups(groups, pairs.segments)])
+            if len(mixed):
+                theirs = np.isin(self.layout.codes(part, ordered.owners()), mixed)
+                doubtful = np.union1d(doubtful, np.flatnonzero(theirs))
+                pairs = pairs.only(~np.isin(pairs.owners, mixed))
+                groups = self.groups.codes[pairs.rows]
+            pairs = replace(pairs, groups=groups[pairs.segments.starts].astype(np.int64))
         if not len(doubtful):
             return pairs
-        theirs = np.concatenate([words[a:b] for a, b in zip(begins[doubtful], ends[doubtful], strict=True)])
-        return pairs.and_(self._looked_at_again(part, theirs))
+        return pairs.and_(self._looked_at_again(part, ordered.words_of(doubtful)))
 
-    def _in_doubt(
-        self, words: NDArray[np.uint64], heads: NDArray[np.uint64], borders: NDArray[np.int64], of_owners: Segments
-    ) -> NDArray[np.int64]:
-        """Owners whose first groups the order of their words does not tell."""
-        assert self.most is not None  # noqa: S101 - same
-        layout, most = self.layout, self.most
-        open_runs = np.empty(0, dtype=np.int64)
-        if layout.unordered_bits:  # two runs that are alike as far as words are sorted may lie mixed up
-            alike = (heads[1:] ^ heads[:-1]) < np.uint64(1 << layout.unordered_bits)
-            open_runs = np.flatnonzero(alike)
-        if not layout.group_bits and self.groups.size > 1:  # a run may be one of several groups
-            groups = self.groups.codes[layout.rows(words)]
-            differs = groups[1:] != groups[:-1]
-            differs[borders[1:-1] - 1] = False
-            mixed = np.searchsorted(borders, np.flatnonzero(differs), side="right") - 1
-            open_runs = np.union1d(open_runs, mixed)
-        theirs = np.searchsorted(of_owners.starts, open_runs, side="right") - 1
-        early = theirs[open_runs - of_owners.starts[theirs] < most]
-        crowded = np.flatnonzero(of_owners.lengths > most)
-        last = of_owners.starts[crowded] + most
-        same_pick = (heads[last] ^ heads[last - 1]) < np.uint64(1 << layout.group_bits)
-        return np.union1d(early, crowded[same_pick])
+    @property
+    def _most(self) -> int:
+        assert self.most is not None  # noqa: S101 - picks decide only where something has to go
+        return self.most
 
     def _looked_at_again(self, part: int, words: NDArray[np.uint64]) -> Pairs:
         """Pairs of some owners, cut by whole picks; their words are nearly in order."""
         return self._by_group(part, np.sort(words, kind="stable"))
 
 
-def _begin(lengths: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which members are among the first so many of their segment, for segments of these lengths."""
-    counts = np.empty(2 * len(lengths), dtype=np.int64)
-    counts[::2] = first
-    np.subtract(lengths, first, out=counts[1::2])
-    stays = np.zeros(len(counts), dtype=bool)
-    stays[::2] = True
-    return np.repeat(stays, counts)
+def _with_two_groups(groups: Codes, segments: Segments) -> NDArray[np.int64]:
+    """The segments that have rows of more than one group."""
+    differs = groups[1:] != groups[:-1]
+    differs[segments.starts[1:] - 1] = False
+    found = np.flatnonzero(differs)
+    return np.searchsorted(segments.starts, found, side="right") - 1 if len(found) else found
 
 
 def _cut_at_owners(words: NDArray[np.uint64], below_owner: int) -> Iterator[NDArray[np.uint64]]:

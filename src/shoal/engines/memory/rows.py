@@ -42,16 +42,6 @@ if TYPE_CHECKING:
 LARGEST = 1 << 60
 """Integers in memory stay below this; what could pass it is left to the engine's wide integers."""
 EXACT_IN_DOUBLES = 1 << 53
-_WIDTHS = {
-    Kind.INTEGER: 9,
-    Kind.DOUBLE: 9,
-    Kind.BOOLEAN: 2,
-    Kind.DATE: 5,
-    Kind.TIMESTAMP: 9,
-    Kind.TIME: 9,
-    Kind.DECIMAL: 26,
-}
-"""Bytes of a value, with what says whether it is missing; decimals come as doubles as well."""
 
 
 class TooWide(Exception):  # noqa: N818 - not a failure: 64 bits do not do
@@ -77,15 +67,6 @@ def only_table(query: TotalsQuery) -> str | None:
     while isinstance(node, (nodes.Filter, nodes.Project)):
         node = node.input
     return node.table if isinstance(node, nodes.Scan) else None
-
-
-def width_of_row(query: TotalsQuery) -> int | None:
-    """How many bytes a row takes, or None where that depends on its values."""
-    owner = nodes.field_of(query.input, query.input.owner or "").type
-    types = [owner, *(field.type for field, _ in query.keys), *(argument.type for argument in arguments_of(query))]
-    if any(type_.kind not in _WIDTHS for type_ in types):
-        return None
-    return sum(_WIDTHS[type_.kind] for type_ in types)
 
 
 def rows_statement(query: TotalsQuery, tables: Mapping[str, exp.Expr]) -> exp.Select:
@@ -186,5 +167,5 @@ def _within_word(steps: NDArray[Any], within: Steps | None) -> NDArray[np.int64]
 
 
 def _joined(chunks: pa.ChunkedArray) -> NDArray[Any]:
-    parts = chunks.chunks or [chunks.combine_chunks()]
-    return np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in parts])
+    parts = [chunk.to_numpy(zero_copy_only=False) for chunk in chunks.chunks or [chunks.combine_chunks()]]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
