@@ -124,9 +124,9 @@ class Result(Rows):
         return (*self._kept.notes, *self._weak_columns())
 
     def _weak_columns(self) -> Iterator[str]:
-        """Columns in which the error bar is larger than the number."""
+        """Columns in which the noise is larger than the number."""
         for index, name in enumerate(self.columns):
-            ends = self._interval(index, self.level)
+            ends = self._noise_part(index, self.level) or self._interval(index, self.level)
             if ends is None:
                 continue
             numbers = zip(self._table.column(index).to_pylist(), *ends, strict=True)
@@ -134,7 +134,10 @@ class Result(Rows):
             weak = sum((high - low) / 2 > abs(value) for value, low, high in known)
             if weak:
                 rows = "" if len(known) == 1 else f" in {weak:,} of {params.many(len(known), 'row')}"
-                yield f"{name}: the ± is larger than the number itself{rows}; a larger epsilon or larger groups help."
+                yield (
+                    f"{name}: the noise is larger than the number itself{rows}, which then says little. Four times the epsilon "
+                    "has a quarter of the noise; fewer and larger groups, or limits and bounds that are known, help as well."
+                )
 
     @property
     def level(self) -> float:

@@ -1,8 +1,9 @@
 """Limits on what one owner adds, read off noisy histograms with one bin per owner. Everything here is post-processing.
 
-**Reading.** With b the noise's scale and B bins, a bin stands out from t = b·ln(10·B) (5% chance of any false one). Up to the
-highest bin that does, counts are believed, negative ones as 0; above it a count is at most 0.3 of the one before. A second,
-pessimistic reading lets the tail fall more slowly; intervals use it.
+**Reading.** With b the noise's scale and B bins, a bin stands out from t = b·ln(10·B) (5% chance of any false one); one far beyond
+the last that does needs more, as its error would be larger, and up to five neighbours may stand out together. Up to the highest bin
+that does, counts are believed, negative ones as 0; above it what exceeds 2b, at most 0.3 of the one before. A second, pessimistic
+reading lets the tail fall more slowly; intervals use it.
 
 **Choice.** How large groups are nobody knows, so the limits with the least largest regret over sizes m are taken. For groups of
 m owners with r̄ rows each, R the share that limits keep, σ the noise of step two per unit of U, p the chance to be shown:
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shoal.mechanisms.calibrate import sum_tail_point
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -26,8 +29,12 @@ FALL = 0.3
 """How fast counts fall, at least, beyond the last bin that stands out."""
 HALF_AN_OWNER = 0.5
 """Fewer than this are nobody: otherwise every octave up to the last would add as much as the one before."""
-FALSE_BINS = 10
-"""How many times less likely a false bin is that stands alone."""
+NEIGHBOURS = (2, 3, 4, 5)
+"""How many neighbouring bins may stand out together."""
+NEAR = 2
+"""Bins so few places further than the last one that stands out need no more than any bin."""
+UNSEEN = 2.0
+"""Scales of noise: beyond the last bin that stands out, only what is above them is believed."""
 SIZES = 10
 ROW_WEIGHT = 0.1
 """What of a quantile's rank, or of a variance, is taken to be wrong where all rows beyond the limit are heavy owners'."""
@@ -71,23 +78,49 @@ def middles_of(edges: Sequence[float], *, whole: bool) -> NDArray[np.float64]:
 def read_histogram(counts: Sequence[float], scale: float, middles: NDArray[np.float64], *, slow: float) -> Reading:
     """The two readings of noisy counts; `slow` is how fast the tail falls in the pessimistic one."""
     noisy = np.array(counts, dtype=np.float64)
-    high = _standing_out(noisy, scale)
+    high = _standing_out(noisy, scale, middles)
     if not len(high):
         return Reading(middles, np.zeros(len(noisy)), np.zeros(len(noisy)), found=False)
     believed, pessimistic = np.maximum(noisy, 0.0), np.maximum(noisy, 0.0)
     for place in range(int(high[-1]) + 1, len(noisy)):
-        believed[place] = min(believed[place], FALL * believed[place - 1])
+        believed[place] = min(max(believed[place] - UNSEEN * scale, 0.0), FALL * believed[place - 1])
         feared = min(pessimistic[place] + scale, slow * pessimistic[place - 1])
         pessimistic[place] = feared if feared >= HALF_AN_OWNER else 0.0
     return Reading(middles, believed, pessimistic, found=True)
 
 
-def _standing_out(noisy: NDArray[np.float64], scale: float) -> NDArray[np.int64]:
-    """Bins above the threshold; one without another near below it, which is likely to be noise, must be well above."""
-    above = noisy >= scale * math.log(10 * len(noisy))
-    near = np.array([above[max(0, place - 2) : place].any() for place in range(len(noisy))])
-    well_above = noisy >= scale * math.log(10 * FALSE_BINS * len(noisy))
-    return np.flatnonzero(above & (near | well_above)).astype(np.int64)
+def _standing_out(noisy: NDArray[np.float64], scale: float, middles: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Bins that noise alone is unlikely to have filled, by themselves or together with neighbours.
+
+    Noise that fills a bin far out makes a limit that is far too large: where the last bin that stands out stands for a and the next
+    for c, the chance that is accepted falls by (a/c)², so that false bins add about the same to the error, wherever they are.
+    """
+    if scale <= 0:
+        return np.flatnonzero(noisy > 0).astype(np.int64)
+    surest = int(np.argmax(noisy))
+    found: set[int] = set()
+    for place in range(len(noisy)):
+        further = 0.0
+        if place > surest:
+            last = max((p for p in found if p < place), default=surest)
+            further = 0.0 if place - last <= NEAR else 2 * math.log(middles[place] / middles[last])
+        if noisy[place] >= scale * (math.log(10 * len(noisy)) + further):
+            found.add(place)
+        else:
+            found |= _together(noisy, place, scale, further)
+    return np.array(sorted(found), dtype=np.int64)
+
+
+def _together(noisy: NDArray[np.float64], place: int, scale: float, further: float) -> set[int]:
+    """The shortest run of bins, from one that is not empty on, that stands out though none of its bins does; nothing where none."""
+    chance = math.exp(-further) / (20 * len(NEIGHBOURS) * len(noisy))
+    for width in NEIGHBOURS if noisy[place] > 0 else ():
+        run = noisy[place : place + width]
+        if len(run) < width or run.max() >= scale * math.log(10 * len(noisy)):
+            break
+        if run.sum() >= sum_tail_point(scale, width, chance):
+            return {place + int(at) for at in np.flatnonzero(run > 0)}
+    return set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +146,8 @@ class Target:
     additive: bool = True
     distinct: bool = False
     domain: int | None = None
+    groups: float = 1.0
+    """Over how many groups an owner's part is spread, where the limit is one on all of them together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +161,9 @@ class Choice:
 def choose(options: Sequence[GroupOption], groups: Reading | None, targets: Sequence[Target], owners: float) -> Choice:
     """The least largest regret over sizes of groups, the same κ for all targets; `owners` is about how many there are."""
     kept = np.array([1.0 if groups is None else groups.kept(option.groups) for option in options])
-    sizes = _sizes(options[0].even_chance, owners)
+    # Where one limit holds for few listed groups together, groups are large.
+    smallest = owners / 4 if any(target.groups > 1 for target in targets) else options[0].even_chance
+    sizes = _sizes(smallest, owners)
     shown = np.array([[option.keep(size * k) for size in sizes] for option, k in zip(options, kept, strict=True)])
     if len(options) == 1 and len(sizes) == 1:
         shown = np.ones_like(shown)
@@ -162,7 +199,7 @@ def _losses(
     if not target.additive:
         return _ratio_losses(reading, limits, within, kept, noise, sizes, shown)
     lost = 1 - kept[:, None] * within[None, :]
-    pairs = sizes * mean
+    pairs = sizes * mean / target.groups
     # A value that several owners bring is lost when all of them drop it.
     shared = np.maximum(1.0, pairs / (2 * target.domain)) if target.distinct and target.domain else np.ones(len(sizes))
     whole = pairs / shared

@@ -14,6 +14,7 @@ depend on p, so quantiles are monotone in p.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import InternalError
-from shoal.mechanisms.calibrate import approx_bounds_threshold, noise_quantile
+from shoal.mechanisms.calibrate import (
+    approx_bounds_threshold,
+    noise_quantile,
+    noise_standard_deviation,
+    sum_tail_point,
+)
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.noise import draw_noise
 
@@ -39,8 +45,14 @@ HEIGHT = 4
 LEVEL_OF_THE_ENDS = 0.993
 """How unlikely a noisy count is that is taken for rows beyond either end of the data: five scales of Laplace noise."""
 
-NO_FALSE_BIN = tuple(1 - Fraction(1, 10**digits) for digits in range(9, 1, -1))
+NO_FALSE_BIN = tuple(1 - Fraction(1, 10**digits) for digits in range(9, 2, -1))
 """The chances of no false bin that are tried one after the other: strict first, at no cost."""
+NEIGHBOURS = (2, 3, 4, 5)
+"""How many neighbouring bins may stand out together where none does alone."""
+LEVEL_OF_NEIGHBOURS = 0.96
+"""The level whose quantile noise exceeds, to one side, once in fifty times."""
+SHARE_OF_NEIGHBOURS = 0.01
+"""Of all values: wider bounds are more noise for every group, and fewer values than that are not worth it."""
 
 
 @dataclass(slots=True)
@@ -204,10 +216,12 @@ def bounds_from_histograms(
     noise: AdditiveNoise,
     no_false_bin: Sequence[Fraction] = NO_FALSE_BIN,
 ) -> Counts:
-    """The first and the last filled bin of each row of (histograms, bins); −1 and −1 where no bin stands out.
+    """The first and the last filled bin of each row of (histograms, bins); −1 and −1 where nothing stands out.
 
     A bin is filled when its noisy count exceeds the exact-tail threshold K for the chance of no false bin; chances are
-    relaxed one after the other, for the rows that have no filled bin yet. Post-processing.
+    relaxed one after the other, for the rows that have no filled bin yet. Where no bin is filled, neighbouring bins together may
+    be. Then bins next to filled ones are taken that hold a hundredth of the values, and more than noise seldom makes.
+    Post-processing.
     """
     counts: npt.NDArray[Any] = np.asarray(noisy_counts)
     ends = np.full((len(counts), 2), -1, dtype=np.int64)
@@ -217,4 +231,39 @@ def bounds_from_histograms(
         some = filled.any(axis=1)
         ends[left[some], 0] = np.argmax(filled[some], axis=1)
         ends[left[some], 1] = counts.shape[1] - 1 - np.argmax(filled[some, ::-1], axis=1)
+    if not noise.shift.l1:
+        return ends
+    for row in np.flatnonzero(ends[:, 0] < 0):
+        ends[row] = _filled_together(counts[row].astype(np.float64), noise, float(1 - no_false_bin[-1]))
+    seldom = noise_quantile(noise, LEVEL_OF_NEIGHBOURS)
+    for row in np.flatnonzero(ends[:, 0] >= 0):
+        first, last = (int(end) for end in ends[row])
+        least = max(seldom, SHARE_OF_NEIGHBOURS * float(sum(counts[row, first : last + 1])))
+        ends[row] = _with_neighbours(counts[row], first, last, least)
     return ends
+
+
+def _filled_together(counts: Reals, noise: AdditiveNoise, false: float) -> tuple[int, int]:
+    """The neighbouring bins that stand out most, together; −1 and −1 where none do."""
+    scale = noise_standard_deviation(noise) / math.sqrt(2)
+    before = np.concatenate([[0.0], np.cumsum(counts)])
+    best, found = 1.0, (-1, -1)
+    for width in NEIGHBOURS:
+        if width > len(counts):
+            break
+        sums = before[width:] - before[:-width]
+        needed = max(1.0, sum_tail_point(scale, width, false / (len(NEIGHBOURS) * len(sums))))
+        first = int(np.argmax(sums))
+        if sums[first] / needed > best:
+            inside = first + np.flatnonzero(counts[first : first + width] > 0)
+            best, found = float(sums[first] / needed), (int(inside[0]), int(inside[-1]))
+    return found
+
+
+def _with_neighbours(counts: npt.NDArray[Any], first: int, last: int, least: float) -> tuple[int, int]:
+    """The ends, moved outwards over bins that hold more than that."""
+    while first > 0 and counts[first - 1] > least:
+        first -= 1
+    while last < len(counts) - 1 and counts[last + 1] > least:
+        last += 1
+    return first, last

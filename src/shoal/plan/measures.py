@@ -354,7 +354,8 @@ Measure = OwnerCount | OwnerWeight | RowCount | OwnerSum | OwnerMean | RowMoment
 class Histogram:
     """Logarithmic bins of what `serves` feeds on: one value per owner (one in each of its groups, `per_group`).
 
-    Bin 0 holds zero; bin ±(j + 1) holds 2^j ≤ |v| < 2^(j+1) steps of `grid`.
+    Bin 0 holds zero; bin ±(j + 1) holds 2^j ≤ |v| < 2^(j+1) steps of `grid`, for whole numbers. Real ones are binned one step
+    nearer to zero, 2^j < |v| ≤ 2^(j+1): averages of what is 0 or 1 then have the bound 1, not 2.
     """
 
     serves: Measure
@@ -364,6 +365,11 @@ class Histogram:
     def grid(self) -> Fraction:
         """Whole numbers for counts and integers, 2⁻³⁰ for reals."""
         return Fraction(1) if self.serves.is_integer and not self.serves.is_tree else HISTOGRAM_GRID
+
+    @property
+    def ends_at_powers(self) -> bool:
+        """Whether the outer edge of a bin, a power of two, is in it."""
+        return self.grid != 1
 
     @property
     def top_bin(self) -> int:

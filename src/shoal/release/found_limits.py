@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 THINGS = {
     "groups": "groups per owner",
     "rows": "rows per owner and group",
+    "all": "rows per owner",
     "values": "values per owner and group",
     "sum": "sizes of owners' sums",
     "cut": "what the given limits leave out",

@@ -154,3 +154,29 @@ def test_bounds_relax_step_by_step_and_give_up_on_noise():
     assert bounds_from_histograms(counts, noise, quantiles.NO_FALSE_BIN[:1]).tolist() == [[-1, -1]]
     counts[0, 9] = relaxed
     assert bounds_from_histograms(counts, noise).tolist() == [[-1, -1]]
+
+
+def test_bins_next_to_each_other_find_bounds_together():
+    noise = LaplaceNoise(Shift(1), Fraction(2))
+    counts = np.zeros((2, 100), dtype=np.int64)
+    counts[0, 40:45] = 12, 15, 16, 14, 11  # 68 owners, no bin of which stands out
+    counts[1, [10, 30, 50, 70]] = 16
+    alone = approx_bounds_threshold(noise, 100, quantiles.NO_FALSE_BIN[-1])
+    assert counts.max() < alone
+    assert bounds_from_histograms(counts, noise).tolist() == [[40, 44], [-1, -1]]
+
+
+def test_bounds_grow_over_neighbours_that_noise_seldom_makes():
+    noise = LaplaceNoise(Shift(1), Fraction(2))
+    counts = np.zeros((1, 64), dtype=np.int64)
+    counts[0, 18:24] = 3, 19, 500, 800, 19, 3
+    assert bounds_from_histograms(counts, noise).tolist() == [[19, 22]]
+    counts[0, 20:22] = 5000, 8000  # 19 of 13,000 are not worth bounds twice as wide
+    assert bounds_from_histograms(counts, noise).tolist() == [[20, 21]]
+
+
+def test_bounds_are_seldom_found_in_noise_alone():
+    # 20,000 histograms of noise, at most 2 in 1,000 of which may show anything: above 90 has a chance below 1e-6
+    noise = LaplaceNoise(Shift(1), Fraction(2))
+    drawn = np.random.default_rng(7).laplace(0, 2, (20_000, 60)).round().astype(np.int64)
+    assert (bounds_from_histograms(drawn, noise)[:, 0] >= 0).sum() < 90

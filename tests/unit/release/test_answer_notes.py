@@ -95,7 +95,7 @@ def test_an_error_bar_larger_than_the_number_warns(session):
     weak = session.query(f"{CLAUSE}(epsilon = 0.0000001) COUNT(DISTINCT uid) AS n FROM orders")
     strong = session.query(f"{CLAUSE}(epsilon = 100) COUNT(DISTINCT uid) AS n FROM orders")
     # |noise| exceeds 3 of its own scales with chance 5%: at worst the warning is missing from one run in twenty
-    assert ("n: the ± is larger" in " ".join(weak.notes)) == (
+    assert ("n: the noise is larger" in " ".join(weak.notes)) == (
         abs(weak["n"][0]) < weak.intervals()["n_high"][0] - weak["n"][0]
     )
     assert "the ± is larger" not in " ".join(strong.notes)

@@ -282,6 +282,8 @@ class HistogramTally:
         """Numbers of (group, bin), and how many values each holds; group 0 stands for all where they share the bins."""
         pairs, values = self._values(bounded)
         groups = bounded.groups[pairs] if self._histogram.per_group else np.zeros(len(pairs), dtype=np.int64)
+        if self._histogram.ends_at_powers:
+            values = values - np.sign(values)
         bins = log_bins(values, self._histogram.top_bin) + self._histogram.top_bin
         return np.unique(groups * self._width + bins, return_counts=True)
 

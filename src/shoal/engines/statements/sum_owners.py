@@ -201,8 +201,11 @@ class Summing:
 
     def _histogram(self, histogram: Histogram) -> exp.Query:
         """Logarithmic bins of one value per owner, from the owner's first kept group, or from each (`per_group`)."""
+        value: exp.Expr = column(N)
+        if histogram.ends_at_powers:
+            value = exp.Paren(this=exp.Sub(this=value, expression=call("sign", column(N))))
         located = select(
-            [*self._bin_keys(histogram), aliased(log_bin(column(N), histogram.top_bin), BIN)],
+            [*self._bin_keys(histogram), aliased(log_bin(value, histogram.top_bin), BIN)],
             self._bounding.compiler.subquery(self._binned_values(histogram)),
         ).where(not_null(column(N)))
         columns = [*self._bin_keys(histogram), column(BIN)]

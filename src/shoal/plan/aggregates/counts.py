@@ -108,6 +108,12 @@ class CountRows(OneNumber):
         """So many rows."""
         return replace(call, bounds=Bounds(Fraction(0), limit), bounds_source="found")
 
+    def one_by_one(self, call: AggregateCall, rows: int) -> AggregateCall | None:
+        """Every row counts once, up to the limit."""
+        if self.rows is not None or call.bounds is not None:
+            return None
+        return replace(call, aggregate=replace(self, rows=rows), bounds=None, bounds_source="none")
+
     def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - one signature
         """Rows beyond the upper bound."""
         return None if self.rows is not None else ("rows", None if bounds is None else bounds.upper)

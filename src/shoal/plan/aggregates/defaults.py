@@ -152,6 +152,10 @@ class Aggregate(ABC):
         """The call under a limit that was found."""
         return call
 
+    def one_by_one(self, call: AggregateCall, rows: int) -> AggregateCall | None:  # noqa: ARG002 - most have none
+        """The call where rows of an owner are limited in all groups together; None where that is no limit for it."""
+        return None
+
     def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - same
         """What a limit on one group cuts ("groups", "rows", "values" or "sum"), and where; None where nothing is measured."""
         return None

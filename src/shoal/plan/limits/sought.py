@@ -4,6 +4,7 @@
 |--------|------------------------------------------------------------------------------|--------------------------------|
 | groups | the number of groups that the owner has rows in                              | κ, groups per owner            |
 | rows   | rows per group, weighted by rows: Σn²/Σn                                     | U of COUNT, c of sampled rows  |
+| all    | the owner's rows in all groups together                                      | rows per owner                 |
 | values | different values per group, weighted alike                                   | c of COUNT(DISTINCT x)         |
 | sum    | size of the sum per group, weighted by size: Σs²/Σ|s|                        | U of SUM                       |
 
@@ -31,7 +32,7 @@ SUM_EDGES = tuple(Fraction(2) ** power for power in range(-10, 31))
 """Upper edges of bins, and the candidates for a limit; one more bin lies beyond the last. Sums are in units of one row's bound."""
 CUT_EDGES, KEPT_EDGES = (0, 3, 15, 63, 255, 1023), (3, 15, 63, 255)
 """What limits cut of an owner, and what they keep."""
-KINDS = ("groups", "rows", "values", "sum", "cut")
+KINDS = ("groups", "rows", "all", "values", "sum", "cut")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +66,17 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits as constants of an ordinary plan: κ, and for every aggregate its own limit (None where none is sought)."""
+    """Limits as constants of an ordinary plan: κ, and for every aggregate its own limit (None where none is sought).
+
+    `rows`, where it is given, takes the place of all of them: so many rows of each owner, in whatever groups.
+    """
 
     groups: int
     of_call: tuple[Fraction | None, ...]
+    rows: int | None = None
 
     def __post_init__(self) -> None:
-        if self.groups < 1 or any(limit is not None and limit <= 0 for limit in self.of_call):
+        if min(self.groups, self.rows or 1) < 1 or any(limit is not None and limit <= 0 for limit in self.of_call):
             raise InternalError("a limit is positive")
 
 

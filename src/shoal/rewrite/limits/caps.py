@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from shoal.catalog import fold
 from shoal.plan.expressions import Call, Case, Column, Expression, Literal
+from shoal.plan.traverse import columns_read
 from shoal.plan.types import Kind
 
 if TYPE_CHECKING:
@@ -37,11 +38,13 @@ class PublicSizes:
         self._catalog, self._origins, self._facts = catalog, origins, facts
 
     def groups(self, select: PrivateSelect) -> int | None:
-        """The product of the keys' sizes."""
+        """The product of the keys' sizes; a key that is a trait of the owner has one value for each."""
         if select.public_groups is not None and not select.keys:
             return 1
         product = 1
         for _, value in select.keys:
+            if self._is_of_owner(value):
+                continue
             size = self.of(value)
             if size is None:
                 return None
@@ -51,6 +54,13 @@ class PublicSizes:
             )
             product *= size - 1 if listed else size
         return product
+
+    def _is_of_owner(self, value: Expression) -> bool:
+        """Whether every row of an owner has the same value: all of it is read off the one row that a table has of each."""
+        symbols = columns_read(value)
+        tables = [self._catalog.table(self._origins[symbol][0]) for symbol in symbols if symbol in self._origins]
+        known = [table is not None and table.one_row_per_owner for table in tables]
+        return bool(symbols) and len(known) == len(symbols) and all(known)
 
     def domains(self, select: PrivateSelect) -> tuple[int | None, ...]:
         """For each aggregate the number of different values of x in COUNT(DISTINCT x), NULL aside."""

@@ -16,7 +16,7 @@ from shoal.errors import InternalError, ShoalError
 from shoal.mechanisms import group_selection, limit_choice
 from shoal.mechanisms.calibrate import noise_standard_deviation
 from shoal.plan.limits.sought import Limits
-from shoal.rewrite.limits.open_limits import prior_groups, prior_of, with_limits
+from shoal.rewrite.limits.open_limits import PRIOR_ROWS_OF_ALL, prior_groups, prior_of, with_limits
 from shoal.rewrite.limits.search import STAND_IN, is_count_of_all
 from shoal.rewrite.verify.searches import verify_found
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 SLOW = {"groups": 0.7}
 SLOW_OCTAVES = 0.5
-FEWEST_OWNERS = 20
-"""Owners times the ε of a histogram, below which what it says about the cut is not believed."""
+FEWEST_OWNERS, FEWEST_TO_BELIEVE = 20, 15
+"""Owners times the ε of a histogram, below which what it says about the cut of given limits, or of found ones, is not believed."""
 PUBLIC_SIZE = 5.0
 
 
@@ -112,6 +112,10 @@ def _chosen(plan: SelectPlan, search: Search, readings: Sequence[Reading]) -> Li
     options = [_option(choice, generic[0]) for choice in generic]
     owners = max((reading.total for reading in readings if reading.found), default=PUBLIC_SIZE)
     choice = limit_choice.choose(options, of_groups, targets, owners)
+    if any(sought.kind == "all" for sought in search.sought):
+        found = all(reading.found for reading in readings)
+        rows = int(choice.limits[0]) if found else PRIOR_ROWS_OF_ALL
+        return Limits(1, (None,) * len(plan.select.aggregates), rows)
     return Limits(options[choice.option].groups, _limits(plan.select, search, of_call, choice))
 
 
@@ -168,7 +172,8 @@ def _target(
         sigmas,
         additive=additive,
         distinct=aggregate.counts_values,
-        domain=sought.domain,
+        domain=sought.domain if sought.kind == "values" else None,
+        groups=max(1.0, min(sought.domain or 1, known.mean)) if sought.kind == "all" else 1.0,
     )
 
 
@@ -196,7 +201,9 @@ def _limits(
     found: list[Fraction | None] = [None] * len(select.aggregates)
     for place, kind in kinds.items():
         found[place] = (
-            Fraction(choice.limits[place]) if of_call[place].found else prior_of(kind, select.aggregates[place])
+            Fraction(choice.limits[place])
+            if of_call[place].found
+            else prior_of(kind, select.aggregates[place], grouped=bool(select.keys))
         )
     sums = [place for place, kind in kinds.items() if kind == "sum" and select.aggregates[place].bounds is None]
     if any(found[place] is None for place in sums):
@@ -213,10 +220,12 @@ def _kept(search: Search, readings: Sequence[Reading], limits: Limits, place: in
     share, pessimistic, seen, measured = 1.0, 1.0, False, True
     for (sought, histogram), reading in zip(_searched(search), readings, strict=True):
         limit = Fraction(limits.groups) if sought.kind == "groups" else limits.of_call[place]
+        if sought.kind == "all" and limits.rows is not None:
+            limit = Fraction(limits.rows)
         if (sought.kind != "groups" and place not in sought.calls) or limit is None:
             continue
         seen = True
-        measured &= reading.found and reading.total * float(histogram.select.options.epsilon) >= FEWEST_OWNERS
+        measured &= reading.found and reading.total * float(histogram.select.options.epsilon) >= FEWEST_TO_BELIEVE
         share *= reading.kept(float(limit))
         pessimistic *= reading.kept(float(limit), pessimistic=True)
     return Kept(share, min(share, pessimistic), measured) if seen else None
@@ -237,6 +246,9 @@ def _planned(plan: SelectPlan, limits: Limits, replan: Callable[[PrivateSelect],
 
 
 def _stand_in(plan: SelectPlan, limits: Limits) -> Limits:
+    if limits.rows is not None:
+        return replace(limits, rows=int(STAND_IN))
+
     def small(place: int, limit: Fraction | None) -> Fraction | None:
         if limit is None:
             return None

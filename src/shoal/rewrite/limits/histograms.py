@@ -86,7 +86,9 @@ class Maker:
         last = nodes.field_of(pairs, pairs.owner or "")
         first = self.field(last.type)
         top, bottom = self.field(size.type), self.field(size.type)
-        if sought.kind == "groups":
+        if sought.kind == "all":
+            items = ((top, owner_aggregate("SUM", of_pair)), (bottom, owner_aggregate("MAX", Literal(1, INTEGER))))
+        elif sought.kind == "groups":
             items = ((top, owner_aggregate("COUNT")), (bottom, owner_aggregate("MAX", Literal(1, INTEGER))))
         else:
             items = ((top, owner_aggregate("SUM", squares)), (bottom, owner_aggregate("SUM", of_pair)))
@@ -105,7 +107,8 @@ class Maker:
         items: list[tuple[Field, Expression]] = [(mine, Column(owner.symbol, owner.type))]
         keys = [self.field(value.type) for _, value in select.keys]
         items += [(field, value) for field, (_, value) in zip(keys, select.keys, strict=True)]
-        value = select.aggregates[sought.calls[0]].aggregate.argument if sought.calls else None
+        of_call = sought.calls and sought.kind != "all"
+        value = select.aggregates[sought.calls[0]].aggregate.argument if of_call else None
         argument = None if value is None else self.field(value.type)
         if argument is not None and value is not None:
             items.append((argument, value))

@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from shoal.errors import InternalError
 from shoal.plan.limits.sought import GROUP_EDGES, ROW_EDGES, SUM_EDGES, Limits, Sought
 from shoal.plan.types import Kind
 
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
 
     from shoal.plan.releases import AggregateCall, PrivateSelect
 
-PRIOR_GROUPS, PRIOR_ROWS, PRIOR_VALUES = 5, 5, 8
+PRIOR_GROUPS, PRIOR_ROWS, PRIOR_VALUES, PRIOR_OF_ALL = 5, 5, 8, 10
+"""The last is for rows of a query without groups."""
+MOST_LISTED, PRIOR_ROWS_OF_ALL = 30, 15
+"""With so many listed groups, counts limit the rows of an owner in all of them; how many, where nothing can be found."""
 FEW_GROUPS = 10
 """Up to this many possible groups, an owner counts in all of them where nothing can be found."""
 
@@ -26,6 +30,9 @@ def open_limits(
     options = select.options
     if not options.find_limits or options.max_rows_per_owner is not None:
         return ()
+    if not one_row and limits_rows_of_all(select, cap):
+        edges = tuple(Fraction(edge) for edge in GROUP_EDGES)
+        return (Sought("all", edges, tuple(range(len(select.aggregates))), domain=cap),)
     sought = []
     if select.keys and options.max_groups_per_owner is None and (cap is None or cap > 1):
         sought.append(Sought("groups", tuple(Fraction(edge) for edge in group_candidates(cap))))
@@ -44,6 +51,18 @@ def open_limits(
             else _sought(kind, call, place, domains[place] if domains else None)
         )
     return (*sought, *found.values())
+
+
+def limits_rows_of_all(select: PrivateSelect, cap: int | None) -> bool:
+    """Whether one limit on rows in all serves better than one on groups and one on rows in each.
+
+    Counts of rows of few listed groups: T rows in all make noise for T, κ groups of U rows each for κ·U, whatever owners have.
+    """
+    options = select.options
+    counts = [call.aggregate.one_by_one(call, 1) is not None for call in select.aggregates]
+    free = options.max_groups_per_owner is None and options.noise == "AUTO" and options.inferred_bounds == "GLOBAL"
+    listed = select.public_groups is not None and bool(select.keys)
+    return listed and free and bool(counts) and all(counts) and cap is not None and 1 < cap <= MOST_LISTED
 
 
 def _sought(kind: str, call: AggregateCall, place: int, domain: int | None) -> Sought:
@@ -81,9 +100,11 @@ def prior_limits(select: PrivateSelect, sought: tuple[Sought, ...], cap: int | N
     """Limits from public knowledge alone; a sum without bounds of one row has none."""
     groups = prior_groups(select, cap)
     of_call: list[Fraction | None] = [None] * len(select.aggregates)
+    if any(limit.kind == "all" for limit in sought):
+        return Limits(groups, tuple(of_call), PRIOR_ROWS_OF_ALL)
     for limit in sought:
         for place in limit.calls:
-            of_call[place] = prior_of(limit.kind, select.aggregates[place])
+            of_call[place] = prior_of(limit.kind, select.aggregates[place], grouped=bool(select.keys))
     return Limits(groups, tuple(of_call))
 
 
@@ -96,15 +117,16 @@ def prior_groups(select: PrivateSelect, cap: int | None) -> int:
     return cap if cap is not None and cap <= FEW_GROUPS else PRIOR_GROUPS
 
 
-def prior_of(kind: str, call: AggregateCall) -> Fraction | None:
+def prior_of(kind: str, call: AggregateCall, *, grouped: bool) -> Fraction | None:
     """The limit of one aggregate where it is not found."""
+    rows = PRIOR_ROWS if grouped else PRIOR_OF_ALL
     if kind == "rows":
-        return Fraction(PRIOR_ROWS)
+        return Fraction(rows)
     if kind == "values":
         return Fraction(PRIOR_VALUES)
     if call.bounds is None:
         return None
-    return PRIOR_ROWS * max(abs(call.bounds.lower), abs(call.bounds.upper), Fraction(1, 2**20))
+    return rows * max(abs(call.bounds.lower), abs(call.bounds.upper), Fraction(1, 2**20))
 
 
 def with_limits(select: PrivateSelect, limits: Limits, epsilon: Fraction) -> PrivateSelect:
@@ -118,8 +140,19 @@ def with_limits(select: PrivateSelect, limits: Limits, epsilon: Fraction) -> Pri
     )
     if not select.keys:
         options = replace(options, max_groups_per_owner=select.options.max_groups_per_owner)
+    if limits.rows is not None:
+        options = replace(options, max_groups_per_owner=None, max_rows_per_owner=limits.rows)
+        counted = tuple(_one_by_one(call, limits.rows) for call in select.aggregates)
+        return replace(select, options=options, aggregates=counted)
     calls = tuple(_limited(call, limit) for call, limit in zip(select.aggregates, limits.of_call, strict=True))
     return replace(select, options=options, aggregates=calls)
+
+
+def _one_by_one(call: AggregateCall, rows: int) -> AggregateCall:
+    counted = call.aggregate.one_by_one(call, rows)
+    if counted is None:
+        raise InternalError("only counts are limited by rows in all groups")
+    return counted
 
 
 def _limited(call: AggregateCall, limit: Fraction | None) -> AggregateCall:

@@ -35,6 +35,8 @@ FEWEST_PER_LIMIT = 100
 """ε·population below this for each limit: a histogram would find nothing, and prior limits are taken."""
 MARGIN = Fraction(65, 64)
 """On ρ: limits that scale the noise round it by a trifle."""
+FEWEST_ALONE, LARGEST_ALONE = 20, Fraction(1, 4)
+"""Where groups per owner are known, few owners find the other limits with a larger share: 20 for each limit over ε·population."""
 STAND_IN = Fraction(2)
 FEWER_GROUPS = (3, 2, 1)
 LARGEST_SHARE = Fraction(3, 5)
@@ -75,7 +77,7 @@ def _in_steps(select: PrivateSelect, planned: Planned, remembered: Planned, publ
     epsilon = select.options.epsilon
     if not sought and not cuts:
         return replace(planned(select), guessed=unseen)
-    if sought and (_has_fixed_parts(select) or is_too_few(epsilon, public.population, len(sought))):
+    if sought and (_has_fixed_parts(select) or share_of(epsilon, public.population, sought) is None):
         return _with_prior(_without_measuring(select), sought, planned, public)
     spent, histograms = _step_one(select, sought, cuts, public, (remembered, prefix))
     rest = epsilon - spent
@@ -126,8 +128,8 @@ def _step_one(
     """The histograms of limits that are sought, then those of limits that are measured, and what all of them spend."""
     planned, prefix = by
     epsilon = select.options.epsilon
-    share = SHARE_OF_MANY if public.population is not None and epsilon * public.population >= MANY else SHARE
-    finding, measuring = share * epsilon if sought else Fraction(0), select.options.measure_cut * epsilon
+    share = share_of(epsilon, public.population, sought) if sought else None
+    finding, measuring = (share or Fraction(0)) * epsilon, select.options.measure_cut * epsilon
     asked = [histogram_select(select, s, f"{prefix}h{n}", finding / len(sought)) for n, s in enumerate(sought)]
     asked += [cut_select(select, cut, f"{prefix}c{n}", measuring / len(cuts)) for n, cut in enumerate(cuts)]
     return finding + measuring, tuple(planned(each) for each in asked)
@@ -138,9 +140,18 @@ def _has_fixed_parts(select: PrivateSelect) -> bool:
     return select.options.selection_epsilon is not None or any(call.epsilon is not None for call in select.aggregates)
 
 
-def is_too_few(epsilon: Fraction, population: int | None, limits: int) -> bool:
-    """Whether so few owners leave nothing to be found."""
-    return population is not None and epsilon * population < FEWEST_PER_LIMIT * limits
+def share_of(epsilon: Fraction, population: int | None, sought: Sequence[Sought]) -> Fraction | None:
+    """Of ε, for all histograms together; None where so few owners leave nothing to be found."""
+    if population is None:
+        return SHARE
+    owners, limits = epsilon * population, len(sought)
+    if owners >= MANY:
+        return SHARE_OF_MANY
+    if any(limit.kind == "groups" for limit in sought):
+        return SHARE if owners >= FEWEST_PER_LIMIT * limits else None
+    if owners * LARGEST_ALONE < FEWEST_ALONE * limits * Fraction(3, 4):
+        return None
+    return min(LARGEST_ALONE, max(SHARE, FEWEST_ALONE * limits / owners))
 
 
 def _with_prior(select: PrivateSelect, sought: tuple[Sought, ...], planned: Planned, public: Public) -> SelectPlan:
@@ -179,6 +190,8 @@ def stand_ins_of(select: PrivateSelect, sought: Sequence[Sought], cap: int | Non
 
     COUNT(*) of one row of each owner is a count of owners, which can also select groups; a sum without bounds looks for them.
     """
+    if any(limit.kind == "all" for limit in sought):
+        return [Limits(1, (None,) * len(select.aggregates), int(STAND_IN))]
     open_groups = next((limit for limit in sought if limit.kind == "groups"), None)
     groups = group_candidates(cap) if open_groups is not None else (prior_groups(select, cap),)
     places = [(limit.kind, place) for limit in sought for place in limit.calls]
@@ -214,15 +227,18 @@ def loss_of_select(plan: SelectPlan) -> Loss:
     if search is None:
         return plan_loss(plan.events)
     first = plan_loss([event for histogram in search.histograms for event in histogram.events])
-    second = largest([plan_loss(choice.events) for choice in search.choices])
+    second = largest([plan_loss(choice.events) for choice in search.choices], search.epsilon)
     rho, rho_delta = (a + b for a, b in zip(first.zcdp, second.zcdp, strict=True))
     return Loss(first.epsilon + second.epsilon, first.delta + second.delta, rho, rho_delta)
 
 
-def largest(losses: Sequence[Loss]) -> Loss:
-    """A loss that none of them exceeds in anything, with the margin on ρ."""
+def largest(losses: Sequence[Loss], epsilon: Fraction) -> Loss:
+    """A loss that none of them exceeds in anything: all that step two may spend, and the margin on ρ.
+
+    Limits that were not planned for round the noise otherwise, so they may cost a trifle more than any of the stand-ins.
+    """
     return Loss(
-        max(loss.epsilon for loss in losses),
+        max(epsilon, *(loss.epsilon for loss in losses)),
         max(loss.delta for loss in losses),
         MARGIN * max(loss.zcdp[0] for loss in losses),
         max(loss.zcdp[1] for loss in losses),

@@ -84,6 +84,11 @@ def check_choice(plan: SelectPlan, choice: SelectPlan) -> None:
     require(search is not None and choice.search is None, "a search inside a search")
     assert search is not None  # noqa: S101 - just required
     wanted = replace(asked.options, find_limits=False, measure_cut=Fraction(0), epsilon=search.epsilon)
+    in_all = any(limit.kind == "all" for limit in search.sought)
+    if in_all:
+        require(asked.options.max_rows_per_owner is None, "rows that were given are sought")
+        require(options.max_rows_per_owner is not None and options.max_groups_per_owner is None, "no limit on rows")
+        wanted = replace(wanted, max_rows_per_owner=options.max_rows_per_owner)
     require(replace(options, max_groups_per_owner=None) == replace(wanted, max_groups_per_owner=None), "other options")
     groups = asked.options.max_groups_per_owner
     require(groups is None or options.max_groups_per_owner == groups, "groups per owner that were given are not kept")
@@ -93,12 +98,21 @@ def check_choice(plan: SelectPlan, choice: SelectPlan) -> None:
     given = asked.options.find_limits or choice.select.aggregates == asked.aggregates
     require(given, "limits that are measured are not those that were given")
     for before, after in zip(asked.aggregates, choice.select.aggregates, strict=True):
+        _check_counted(before, after, options.max_rows_per_owner if in_all else None)
         require(_unlimited(before) == _unlimited(after), "step two has other aggregates")
         _check_given(before, after)
     check_asked(choice)
     check_noises(choice)
     check_events(choice)
     loss_of(choice)
+
+
+def _check_counted(before: AggregateCall, after: AggregateCall, rows: int | None) -> None:
+    """Rows in all are limited of counts alone, and then each is counted one by one."""
+    if not isinstance(before.aggregate, aggregates.CountRows) or not isinstance(after.aggregate, aggregates.CountRows):
+        require(rows is None, "rows in all are limited of something that is not a count")
+        return
+    require(after.aggregate.rows == (before.aggregate.rows if rows is None else rows), "rows are counted otherwise")
 
 
 def _check_given(before: AggregateCall, after: AggregateCall) -> None:
@@ -116,6 +130,8 @@ def _unlimited(call: AggregateCall) -> AggregateCall:
     counted = call.aggregate
     if isinstance(counted, _LIMITED):
         counted = replace(counted, rows=1)
+    if isinstance(counted, aggregates.CountRows):
+        counted = replace(counted, rows=None)
     return replace(call, aggregate=counted, bounds=None, bounds_source="", rows_left_open=False)
 
 
@@ -134,11 +150,11 @@ def loss_of_search(plan: SelectPlan) -> Loss:
 
 
 def worst_of(search: Search) -> Loss:
-    """What step two may cost at most."""
+    """What step two may cost at most: all the ε that it may spend, and the largest of all else."""
     losses = [loss_of(choice) for choice in search.choices]
     rho = ROUNDING * max(loss.zcdp[0] for loss in losses)
     return Loss(
-        max(loss.epsilon for loss in losses),
+        max(search.epsilon, *(loss.epsilon for loss in losses)),
         max(loss.delta for loss in losses),
         rho,
         max(loss.zcdp[1] for loss in losses),

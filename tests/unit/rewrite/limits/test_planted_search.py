@@ -49,6 +49,17 @@ def more_owners_than_asked(select, limits, epsilon):
     return replace(asked, options=replace(asked.options, delta=Fraction(1, 10)))
 
 
+def more_rows_than_noise_is_for(select, limits, epsilon):
+    asked = with_limits(select, limits, epsilon)
+    counted = (replace(call, aggregate=replace(call.aggregate, rows=7)) for call in asked.aggregates)
+    return replace(asked, aggregates=tuple(counted))
+
+
+def groups_instead_of_rows(select, limits, epsilon):
+    asked = with_limits(select, limits, epsilon)
+    return replace(asked, options=replace(asked.options, max_rows_per_owner=None, max_groups_per_owner=1))
+
+
 def measured_in_three_bins(*arguments):
     asked = cut_select(*arguments)
     return replace(asked, options=replace(asked.options, max_groups_per_owner=3))
@@ -121,3 +132,16 @@ def test_a_bug_in_the_search_is_found(session, monkeypatch, name, bug):
     with pytest.raises(InternalError):
         session.plan(SQL)
     assert session.spent == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("bug", [more_rows_than_noise_is_for, groups_instead_of_rows], ids=["more rows", "no limit"])
+def test_a_bug_in_limiting_rows_in_all_groups_is_found(monkeypatch, bug):
+    catalog = {
+        "tables": {"visits": {"owner": "uid", "columns": {"place": {"values": [1, 2]}}}},
+        "defaults": {"epsilon": 1, "delta": 1e-6},
+    }
+    session = shoal.connect({"visits": pa.table({"uid": [1, 2], "place": [1, 1]})}, catalog=catalog)
+    session.plan(SQL)
+    monkeypatch.setattr(search, "with_limits", bug)
+    with pytest.raises(InternalError):
+        session.plan(SQL)

@@ -208,3 +208,46 @@ def test_values_with_a_public_list_take_few_of_each_owner(grouped):
     rows = listed.query(sql).intervals().to_dicts()
     assert all(row["n_high"] <= max(12, row["n_noise_high"]) for row in rows)
     assert connected(data={"visits": shared}).plan(sql).selects[0].domains == ()
+
+
+def test_counts_in_few_listed_groups_limit_rows_in_all_of_them():
+    listed = {"place": {"values": list(range(GROUPS))}}
+    session = connected(facts=listed)
+    sql = "SELECT place, COUNT(*) AS n FROM visits GROUP BY place"
+    assert kinds(session.plan(sql)) == ["all"]
+    assert kinds(session.plan("SELECT place, COUNT(*), SUM(spend) FROM visits GROUP BY place")) != ["all"]
+    assert kinds(connected(facts={"place": {"values": list(range(40))}}).plan(sql)) == ["groups", "rows"]
+    result = session.query(sql)
+    # each owner has six rows, and 1,000 owners two of them in each group; ε = 2 leaves noise of scale 7 / 1.8: seven rows are the
+    # next candidate, and twelve scales off have a chance below 1e-4 in each of six groups
+    assert "Each owner counts with at most 7 rows, chosen at random." in result.notes
+    assert all(abs(row["n"] - 2000) < 60 for row in result.to_dicts())
+
+
+def test_few_owners_find_how_many_rows_to_count():
+    session = connected({"population": 100, "epsilon": 1.0}, data=tables(owners=100, rows=3))
+    plan = session.plan("SELECT COUNT(*) FROM visits").selects[0]
+    assert kinds(session.plan("SELECT COUNT(*) FROM visits")) == ["rows"]
+    assert plan.search.histograms[0].select.options.epsilon == Fraction(1, 5)
+    assert kinds(connected({"population": 50, "epsilon": 1.0}).plan("SELECT COUNT(*) FROM visits")) is None
+
+
+def test_a_key_that_is_a_trait_of_the_owner_puts_each_into_one_group():
+    people = pa.table({"uid": np.arange(100), "town": np.arange(100) % 4})
+    catalog = {
+        "tables": {"visits": {"owner": "uid"}, "people": {"owner": "uid", "one_row_per_owner": True}},
+        "defaults": {"epsilon": 2.0, "delta": 1e-6},
+    }
+    session = shoal.connect(tables(owners=100) | {"people": people}, catalog=catalog)
+    joined = "FROM people JOIN visits ON people.uid = visits.uid GROUP BY"
+    assert kinds(session.plan(f"SELECT town, COUNT(*) {joined} town")) == ["rows"]
+    assert kinds(session.plan(f"SELECT town, place, COUNT(*) {joined} town, place")) == ["groups", "rows"]
+    plan = session.plan(f"SELECT town, COUNT(*) {joined} town").selects[0]
+    assert {choice.contribution.groups for choice in plan.search.choices} == {1}
+
+
+def test_limits_that_were_not_planned_for_cost_no_more_than_was_charged():
+    # nobody is there, so the guess of ten rows stands in; it is no power of two, and rounds its noise otherwise than the stand-ins
+    session = connected({"population": 90, "epsilon": 1.0}, data=tables(owners=2))
+    result = session.query("SELECT COUNT(*) AS n FROM visits")
+    assert "COUNT(*) counts at most 10 rows of each owner." in result.notes
