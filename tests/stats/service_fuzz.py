@@ -1,9 +1,10 @@
-"""Malformed requests at the application of a service; run as a program.
+"""Malformed requests at a service; run as a program.
 
-    python tests/stats/service_fuzz.py --times 1000000 --folder DIR
+    python tests/stats/service_fuzz.py --times 1000000 --folder DIR [--keep FILE]
 
-Prints one line of JSON: requests, statuses, replies with 500, whether the log's chain verifies, and how the memory grew after the
-first tenth, in MB.
+Half of them are handed to the application itself, half are bytes on the socket of a real server, eight on a connection without
+waiting. Prints one line of JSON for each part: requests, statuses, replies with 500, whether the log's chain verifies, and how the
+memory grew after the first tenth, in MB. With `--keep`, lines are appended to a file and counted at the next start.
 """
 
 from __future__ import annotations
@@ -12,10 +13,16 @@ import argparse
 import asyncio
 import json
 import random
+import re
+import shutil
+import socket
 import sys
+import threading
 import time
 from collections import Counter
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "unit" / "service"))
 from service_shop import counting, new_service, write_folder
@@ -23,8 +30,16 @@ from service_shop import counting, new_service, write_folder
 from shoal.errors import ShoalError
 from shoal.params import budget
 from shoal.service.service import OPERATOR
+from shoal.web import server
 from shoal.web.app import application
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shoal.service.service import Service
+
+AT_ONCE = 8
+STATUS = re.compile(rb"HTTP/1\.1 (\d{3})")
 PATHS = (
     *(
         "me",
@@ -170,6 +185,66 @@ async def status_of(app: object, scope: dict[str, object], data: bytes) -> int:
     return found[0]
 
 
+def as_bytes(chance: random.Random, scope: dict[str, object], data: bytes, *, broken: bool) -> bytes:
+    """The same request on the wire; a broken one has wrong bytes in it."""
+    target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+    lines = [f"{scope['method']} ".encode() + target + b" HTTP/1.1"]
+    lines += [name + b": " + value for name, value in scope["headers"]]
+    lines.append(b"content-length: %d" % (len(data) - (broken and chance.random() < 0.2)))
+    whole = bytearray(b"\r\n".join(lines) + b"\r\n\r\n" + data)
+    for _ in range(chance.choice((1, 4, 16)) if broken else 0):
+        whole[chance.randrange(len(whole))] = chance.randrange(256)
+    return bytes(whole) if not broken or chance.random() < 0.8 else chance.randbytes(chance.randrange(200))
+
+
+def replies_to(port: int, whole: bytes) -> Counter[int]:
+    """Statuses of what comes back on one connection before it is closed."""
+    said = b""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(whole)
+        connection.shutdown(socket.SHUT_WR)
+        while piece := connection.recv(65_536):
+            said += piece
+    return Counter(int(found) for found in STATUS.findall(said))
+
+
+def throw_bytes(port: int, tokens: dict[str, str], times: int, seed: int) -> dict[str, object]:
+    """Requests on the wire, the last of each connection broken; counted are those that were replied to."""
+    chance, statuses, bad, before, sent = random.Random(seed), Counter(), [], memory(), 0
+    while sent < times:
+        parts = [as_bytes(chance, *request(chance, tokens), broken=n == AT_ONCE - 1) for n in range(AT_ONCE)]
+        found = replies_to(port, b"".join(parts))
+        if found[500]:
+            bad.append([repr(part[:300]) for part in parts])
+        statuses += found
+        sent += found.total()
+        if sent <= times // 10:
+            before = memory()
+    counted = dict(sorted(statuses.items()))
+    return {
+        "requests": sent,
+        "statuses": counted,
+        "bad": bad[:5],
+        "number of bad": len(bad),
+        "grew": round(memory() - before, 1),
+    }
+
+
+@contextmanager
+def serving(service: Service) -> Iterator[int]:
+    """A real server in a thread; its port."""
+    place = server.Place(port=0)
+    listening = server.bound_socket(place)
+    running = server.Server(server.configuration(service, place))
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        running.should_exit = True
+        thread.join(10)
+
+
 def memory() -> float:
     """What this process holds, in MB."""
     (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS")]
@@ -201,12 +276,19 @@ async def throw(app: object, tokens: dict[str, str], times: int, seed: int, unti
 
 
 def run(folder: Path, times: int, seed: int = 15, minutes: float = 1e6) -> dict[str, object]:
-    """All of it on a new service."""
+    """Half at the application, half on the wire, all on a new service."""
     service = new_service(folder / "home", write_folder(folder / "data"), budget((10**6, 1e-3)))
     service.start()
     tokens = {name: service.create_token(OPERATOR, name)["token"] for name in ("ann", "carla", "otto")}
     app = application(service)
-    found = asyncio.run(throw(app, tokens, times, seed, time.monotonic() + 60 * minutes))
+    half = times // 2
+    found = asyncio.run(throw(app, tokens, half, seed, time.monotonic() + 60 * minutes))
+    with serving(service) as port:
+        wire = throw_bytes(port, tokens, times - half, seed + 1)
+    for name in ("requests", "number of bad", "grew", "bad"):
+        found[name] += wire[name]
+    found["statuses"] = dict(sorted((Counter(found["statuses"]) + Counter(wire["statuses"])).items()))
+    found["on the wire"] = wire["requests"]
     try:
         found["log lines"], found["charges"] = service.check()
     except ShoalError as error:
@@ -220,12 +302,25 @@ def main() -> int:
     options.add_argument("--times", type=int, default=10_000)
     options.add_argument("--folder", type=Path, required=True)
     options.add_argument("--seed", type=int, default=15)
-    options.add_argument("--minutes", type=float, default=1e6)
+    options.add_argument("--keep", type=Path)
+    options.add_argument("--part", type=int, default=20_000)
     said = options.parse_args()
+    kept = said.keep or said.folder / "fuzz.jsonl"
     said.folder.mkdir(parents=True, exist_ok=True)
-    found = run(said.folder, said.times, said.seed, said.minutes)
-    print(json.dumps(found), flush=True)
-    return int(bool(found["number of bad"]) or "chain" in found)
+    before = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    done, bad, number = sum(line["requests"] for line in before), 0, len(before)
+    while done < said.times:
+        number += 1
+        part = said.folder / f"part{number}"
+        part.mkdir(exist_ok=True)
+        found = run(part, min(said.part, said.times - done), said.seed + 2 * number)
+        print(json.dumps(found), flush=True)
+        with kept.open("a") as file:
+            file.write(json.dumps(found) + "\n")
+        shutil.rmtree(part)
+        done += found["requests"]
+        bad += bool(found["number of bad"]) or "chain" in found
+    return int(bool(bad))
 
 
 if __name__ == "__main__":

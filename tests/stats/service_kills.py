@@ -11,20 +11,19 @@ requests that never ended, chains that do not verify.
 from __future__ import annotations
 
 import argparse
-import itertools
+import http.client
 import json
 import os
 import random
 import signal
 import sys
 import time
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
-import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
+from planted_kills import PLAN, dies, kill_at
 
 from shoal.accounting.ledger import Ledger
 from shoal.accounting.spending import pen, turns
@@ -33,12 +32,12 @@ from shoal.accounting.stores import postgresql as ledgers_in_postgresql
 from shoal.accounting.stores import sqlite as ledgers_in_sqlite
 from shoal.errors import ShoalError
 from shoal.params import budget
-from shoal.release import execute
 from shoal.service import running
 from shoal.service.acts import approving, following
 from shoal.service.allowances import Grant
 from shoal.service.datasets import NewDataSet
 from shoal.service.questions import Question
+from shoal.service.runners import nursery
 from shoal.service.service import OPERATOR, Limits, Service
 from shoal.service.stores import postgresql, sqlite
 from shoal.service.stores.opening import migrate
@@ -48,29 +47,9 @@ from shoal.web import server
 CATALOG = '[tables.visits]\nowner = "uid"\nmax_rows_per_owner_and_group = 5\n[defaults]\nmax_groups_per_owner = 3\n'
 LIMITS = Limits(slots=4, answer_time=0.0, rates=False)
 EPSILON = 0.01
+SOON = 15.0
 FEW = 3
 """How many requests are in flight at once."""
-
-
-def dies() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(60)  # the signal is on its way
-
-
-def kill_at(owner: object, name: str, when: str, call: int) -> None:
-    """The process dies before or after the n-th call of a function."""
-    original, calls = getattr(owner, name), itertools.count(1)
-
-    def wrapped(*args: object, **options: object) -> object:
-        number = next(calls)
-        if number == call and when == "before":
-            dies()
-        value = original(*args, **options)
-        if number == call and when == "after":
-            dies()
-        return value
-
-    setattr(owner, name, wrapped)
 
 
 class DeadlyTables(tuple[str, ...]):
@@ -79,39 +58,39 @@ class DeadlyTables(tuple[str, ...]):
     __slots__ = ()
 
     def __iter__(self) -> object:
-        dies()
+        dies(os.getpid())
 
 
-def plant(point: str, when: str, call: int) -> None:
-    """What the child changes in itself before it serves."""
-    stores = (ledgers_in_sqlite.SqliteTransaction, ledgers_in_postgresql.PostgresTransaction)
-    if point == "migration":
-        for module in (sqlite, postgresql):
-            if when == "before":
-                module.APPEND_ONLY = DeadlyTables(("log",))
-            else:
-                kill_at(module, "migrate", "after", 1)
-    elif point == "store":
-        for owner in stores:
-            kill_at(owner, "put_answer", when, call)
-    elif point == "group commit":
-        kill_at(turns, "_require_change", "after", call) if when == "before" else kill_at(
-            turns.Turns, "_commit", "after", call
-        )
-    else:
-        owner, name, within = {
-            "reserve": (Ledger, "reserve", when),
-            "run": (execute, "_run", when),
-            "noise": (execute, "release", when),
-            "settle": (Ledger, "_settle", when),
-            "reply": (web_jobs, "answer_reply", when),
-            "log": (running, "log_charge", when),
-            "resume": (pen.Pen, "_resume", when),
-            # In the middle of the transaction, and once it is kept.
-            "approval": (approving, "later", "after") if when == "before" else (Service, "decide", "after"),
-            "cancel": (following, "cancelled", "after") if when == "before" else (Service, "cancel", "after"),
-        }[point]
-        kill_at(owner, name, within, call)
+def plant() -> None:
+    """The points of a process that serves; those of its runners are planted where they are made."""
+    for when in ("before", "after"):
+        for owner in (ledgers_in_sqlite.SqliteTransaction, ledgers_in_postgresql.PostgresTransaction):
+            kill_at(owner, "put_answer", "store", when)
+        for owner, name, point in (
+            (Ledger, "reserve", "reserve"),
+            (Ledger, "_settle", "settle"),
+            (web_jobs, "answer_reply", "reply"),
+            (running, "log_charge", "log"),
+            (pen.Pen, "_resume", "resume"),
+        ):
+            kill_at(owner, name, point, when)
+    # In the middle of the transaction, and once it is kept.
+    kill_at(turns, "_require_change", "group commit", "before", "after")
+    kill_at(turns.Turns, "_commit", "group commit", "after")
+    kill_at(approving, "later", "approval", "before", "after")
+    kill_at(Service, "decide", "approval", "after")
+    kill_at(following, "cancelled", "cancel", "before", "after")
+    kill_at(Service, "cancel", "cancel", "after")
+
+
+def plant_in_migration(when: str) -> None:
+    """What the child changes in itself before it migrates."""
+    for module in (sqlite, postgresql):
+        if when == "before":
+            module.APPEND_ONLY = DeadlyTables(("log",))
+        else:
+            migrates = module.migrate
+            module.migrate = lambda *args, migrates=migrates: (migrates(*args), dies(os.getpid()))
 
 
 POINTS = (
@@ -168,7 +147,7 @@ class Trials:
         self.keys: dict[str, str] = {}
         self.seen: dict[str, list[object]] = {}
         self.wrong = {"unpaid": 0, "charged twice": 0, "changed": 0, "never ended": 0, "chains": 0}
-        self.killed = self.tried = self.serving = 0
+        self.killed = self.tried = self.serving = self.armed = 0
         self.patience = 20.0
 
     def prepare(self, *, approve: bool) -> None:
@@ -198,40 +177,61 @@ class Trials:
             raise SystemExit("the service could not be made")
         self.tokens = json.loads(os.read(read, 10_000))
 
-    def serve(self, point: str | None = None, when: str = "", call: int = 1) -> int:
-        """A process that serves, and dies at the point."""
+    def serve(self) -> int:
+        """A process that serves, and dies where the plan says."""
 
         def work() -> None:
-            if point is not None:
-                plant(point, when, call)
+            plant()
             server._serve_here(self.place, LIMITS, server.Place(port=0), self.socket, lambda *_: None)
 
         self.serving = in_child(work)
         return self.serving
 
-    def send(self, method: str, path: str, who: str = "ann", **options: object) -> httpx.Response | None:
-        """One request; None where the process died over it."""
+    def arm(self, point: str, when: str) -> None:
+        """The process that serves dies at the point."""
+        said = {"point": point, "when": when, "call": self.call(point), "pid": self.serving, "trial": self.armed}
+        self.armed += 1
+        path = Path(os.environ[PLAN])
+        path.with_suffix(".new").write_text(json.dumps(said))
+        path.with_suffix(".new").replace(path)
+
+    def disarm(self) -> None:
+        """Nobody dies from now on."""
+        folder = Path(os.environ[PLAN]).parent
+        for path in folder.glob("plan*"):
+            path.unlink()
+
+    def send(
+        self, method: str, path: str, who: str = "ann", said: object = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, object] | None:
+        """Status and object of one request; None where the process died over it."""
         if self.is_dead():
             return None
-        headers = {"Authorization": f"Bearer {self.tokens[who]}", **options.pop("headers", {})}
-        with suppress(httpx.TransportError), httpx.Client(base_url=self.url, timeout=self.patience) as client:
-            return client.request(method, path, headers=headers, **options)
-        return None
+        known = {"Authorization": f"Bearer {self.tokens[who]}", "Content-Type": "application/json", **(headers or {})}
+        connection = http.client.HTTPConnection("127.0.0.1", self.socket.getsockname()[1], timeout=self.patience)
+        try:
+            connection.request(method, path, None if said is None else json.dumps(said), known)
+            reply = connection.getresponse()
+            return reply.status, json.loads(reply.read())
+        except (OSError, http.client.HTTPException):
+            return None
+        finally:
+            connection.close()
 
     def is_dead(self) -> bool:
         """Whether the process that serves has died; nobody would take the connection."""
         return os.waitid(os.P_PID, self.serving, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
-    def ask(self, key: str, wait: float) -> httpx.Response | None:
+    def ask(self, key: str, wait: float) -> tuple[int, object] | None:
         name = self.keys.setdefault(key, f"n{len(self.keys)}")
         sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = {EPSILON}) COUNT(DISTINCT uid) AS {name} FROM visits"
         reply = self.send(
             *("POST", "/v1/datasets/visits/query"),
-            json={"sql": sql, "wait": wait, "fresh": True},
+            said={"sql": sql, "wait": wait, "fresh": True},
             headers={"Idempotency-Key": key},
         )
-        if reply is not None and reply.status_code == 200:
-            rows = reply.json()["rows"]
+        if reply is not None and reply[0] == 200:
+            rows = reply[1]["rows"]
             if self.seen.setdefault(key, rows) != rows:
                 self.wrong["changed"] += 1
         return reply
@@ -243,19 +243,34 @@ class Trials:
         self.tried += 1
         keys = [f"{point} {when} {self.tried} {i}" for i in range(FEW)]
         jobs: dict[str, str] = {}
+        if not self.serving or self.is_dead():
+            self.serve()
         if point == "resume":
-            dead = self.serve("run", "before", self.call("run"))
+            self.arm("run", "before")
             self.first_round(keys, jobs, "run")
-            ending_of(dead)
-        child = self.serve(point, when, self.call(point))
+            ending_of(self.serving)
+            self.disarm()
+            self.serve()
+        self.arm(point, when)
         self.first_round(keys, jobs, point)
-        self.killed += ending_of(child, 30.0) == -signal.SIGKILL
-        alive = self.serve()
+        self.killed += self.ended(SOON)
+        self.disarm()
+        self.serve()
         self.second_round(keys, point)
         if point == "resume":  # a run that died twice suspended its user
-            self.send("POST", "/v1/datasets/visits/lift", "carla", json={"user": "ann", "because": "a test"})
-        os.kill(alive, signal.SIGKILL)
-        ending_of(alive)
+            self.send("POST", "/v1/datasets/visits/lift", "carla", {"user": "ann", "because": "a test"})
+
+    def ended(self, seconds: float) -> bool:
+        """Whether the process that serves was killed at its point; one that was not is killed now, wherever it is."""
+        return ending_of(self.serving, seconds) == -signal.SIGKILL
+
+    def end(self) -> None:
+        """No process serves."""
+        if self.serving and not self.is_dead():
+            os.kill(self.serving, signal.SIGKILL)
+        if self.serving:
+            ending_of(self.serving)
+        self.serving = 0
 
     def call(self, point: str) -> int:
         """At which call of the point the process dies: the first two trials at the first."""
@@ -268,22 +283,22 @@ class Trials:
             reply = self.ask(key, 8.0 if point == "reply" else 0.0)
             if reply is None:
                 break
-            if reply.status_code == 202:
-                jobs[key] = reply.json()["job"]
+            if reply[0] == 202:
+                jobs[key] = reply[1]["job"]
         if point == "cancel" and jobs:
             self.send("DELETE", f"/v1/jobs/{next(iter(jobs.values()))}")
         elif point == "approval":
             self.decide()
         else:
             for job in jobs.values():
-                if self.send("GET", f"/v1/jobs/{job}", params={"wait": 8}) is None:
+                if self.send("GET", f"/v1/jobs/{job}?wait=8") is None:
                     break
 
     def decide(self) -> None:
         reply = self.send("GET", "/v1/approvals", "carla")
-        for one in [] if reply is None else reply.json()["approvals"]:
+        for one in [] if reply is None else reply[1]["approvals"]:
             decision = {"decision": "approve"}
-            if self.send("POST", f"/v1/approvals/{one['id']}", "carla", json=decision) is None:
+            if self.send("POST", f"/v1/approvals/{one['id']}", "carla", decision) is None:
                 return
 
     def second_round(self, keys: list[str], point: str) -> None:
@@ -291,7 +306,7 @@ class Trials:
         for key in keys:
             for _ in range(20):
                 reply = self.ask(key, 10.0)
-                if reply is not None and reply.status_code not in {202, 503}:
+                if reply is not None and reply[0] not in {202, 503}:
                     break
                 if point == "approval":
                     self.decide()
@@ -343,16 +358,15 @@ def migrations(folder: Path, place: Path | str, times: int) -> Trials:
                 raise SystemExit("there is no older store to migrate")
 
             def work(when: str = when) -> None:
-                plant("migration", when, 1)
+                plant_in_migration(when)
                 migrate(place, "x")
 
             trials.killed += ending_of(in_child(work)) == -signal.SIGKILL
             if ending_of(in_child(lambda: migrate(place, "x"))):
                 trials.wrong["chains"] += 1
-        alive = trials.serve()
+        trials.serve()
         trials.second_round([f"migration {number}"], "migration")
-        os.kill(alive, signal.SIGKILL)
-        ending_of(alive)
+        trials.end()
     trials.check()
     return trials
 
@@ -384,6 +398,7 @@ def trials_of(point: str, folder: Path, place: Path | str, times: int) -> Trials
     for _ in range(times):
         for when in ("before", "after"):
             trials.trial(point, when)
+    trials.end()
     trials.check()
     return trials
 
@@ -403,6 +418,25 @@ def place_for(store: str, folder: Path, number: int) -> Path | str:
     return store
 
 
+def prepare_runners(folder: Path) -> None:
+    """One nursery for all services, whose runners know the points of theirs."""
+    os.environ[PLAN] = str(folder / "plans" / "plan")
+    (folder / "plans").mkdir(exist_ok=True)
+    found = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(found)
+    nursery.PRELOAD = (*nursery.PRELOAD, "planted_kills")
+    nursery.start()
+
+
+def done_before(kept: Path | None, store: str) -> dict[str, int]:
+    """Deaths that an earlier run wrote down, by point."""
+    lines = kept.read_text().splitlines() if kept is not None and kept.exists() else []
+    found = dict.fromkeys(POINTS, 0)
+    for line in map(json.loads, lines):
+        found[line["point"]] += line["killed"] if line["store"] == store else 0
+    return found
+
+
 def main() -> int:
     """The exit status is 0 where nothing went wrong and every process was killed at least once."""
     options = argparse.ArgumentParser()
@@ -410,15 +444,28 @@ def main() -> int:
     options.add_argument("--store", required=True)
     options.add_argument("--folder", type=Path, required=True)
     options.add_argument("--point", choices=POINTS, action="append")
+    options.add_argument("--keep", type=Path, help="append each line here, and go on until each point has --deaths")
+    options.add_argument("--deaths", type=int, default=0)
     said = options.parse_args()
-    bad = 0
-    for number, point in enumerate(said.point or POINTS):
-        started = time.monotonic()
-        trials = trials_of(point, said.folder, place_for(said.store, said.folder, number), said.times)
-        line = {"point": point, "tried": trials.tried, "killed": trials.killed, "answers seen": len(trials.seen)}
-        print(json.dumps(line | trials.wrong | {"seconds": round(time.monotonic() - started)}), flush=True)
-        bad += any(trials.wrong.values()) or not trials.killed
-    return bool(bad)
+    prepare_runners(said.folder)
+    kind = "file" if "://" not in said.store else "postgresql"
+    bad = number = 0
+    while True:
+        done = done_before(said.keep, kind)
+        points = [p for p in said.point or POINTS if not said.deaths or done[p] < said.deaths]
+        for point in points:
+            number += 1
+            started = time.monotonic()
+            trials = trials_of(point, said.folder, place_for(said.store, said.folder, number), said.times)
+            line = {"point": point, "tried": trials.tried, "killed": trials.killed, "answers seen": len(trials.seen)}
+            line |= trials.wrong | {"seconds": round(time.monotonic() - started)}
+            print(json.dumps(line), flush=True)
+            if said.keep is not None:
+                with said.keep.open("a") as file:
+                    file.write(json.dumps({"store": kind, **line}) + "\n")
+            bad += any(trials.wrong.values()) or not trials.killed
+        if not said.deaths or not points:
+            return bool(bad)
 
 
 if __name__ == "__main__":

@@ -28,11 +28,19 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 def application(service: Service, hosts: Iterable[str] = LOOPBACK, *, secure: bool = False) -> Gate:
     """An ASGI application over a service, known under these hosts; `secure` where browsers come by TLS."""
-    app = FastAPI(title="shoal", version="1", docs_url=None, redoc_url=None, openapi_url="/openapi.json")
+    app = FastAPI(
+        title="shoal",
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        redirect_slashes=False,
+    )
     app.state.service = service
-    for noun in (datasets, jobs, people, approvals, log, health):
-        app.include_router(noun.routes)
-    app.include_router(pages.routes)
+    for noun in (datasets, jobs, people, approvals, log, health, *pages.NOUNS, pages):
+        app.router.routes.extend(
+            noun.routes.routes
+        )  # beside each other: nested routers are tried one by one, each time
     app.add_exception_handler(ShoalError, _ours)
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(HTTPException, _not_there)

@@ -11,6 +11,7 @@ from service_shop import counting
 import shoal
 from shoal.params import budget
 from shoal.service import jobs, log, rates
+from shoal.service.acts import planned
 from shoal.service.allowances import Grant
 from shoal.service.datasets import NewDataSet
 from shoal.service.questions import Question
@@ -480,3 +481,26 @@ def test_explanations_are_counted_in_batches_and_none_is_lost(opened):
     with opened(start=False).store.reading() as rows:
         found = rows.all("SELECT person, sum(number) AS number FROM counts WHERE what = 'explain' GROUP BY person")
     assert found == [{"person": "ann", "number": 5}]
+
+
+# ---- plans that were made before -----------------------------------------------------------------------------------
+
+
+def test_an_explanation_of_a_known_question_says_what_is_left_now(service):
+    ann = caller(service, "ann")
+    first = service.explain(ann, "visits", counting())
+    ask(service, "ann", counting(0.5, "other"))
+    again = service.explain(ann, "visits", counting())
+    assert (first["remaining"][0], again["remaining"][0]) == (2.0, 1.5)
+    assert "1.5" in again["text"]
+    assert {**first, "remaining": 0, "text": 0} == {**again, "remaining": 0, "text": 0}
+
+
+def test_a_refresh_forgets_plans_and_the_time_of_day_is_never_remembered(service, folder):
+    ann = caller(service, "ann")
+    service.explain(ann, "visits", counting())
+    (folder.parent / "shoal.toml").write_text('[tables.visits]\nowner = "site"\n')
+    service.refresh(OPERATOR, "visits")
+    assert service.explain(ann, "visits", counting())["selects"][0]["ownership"]["owner"] == ["site"]
+    texts = ["SELECT CURRENT_DATE", "SELECT today()", "SELECT now()", "SELECT localtimestamp"]
+    assert all(planned._TELLS_TIME.search(text) for text in texts)

@@ -12,7 +12,6 @@ from shoal.service import allowances, jobs, log
 from shoal.service.acts.core import Core
 from shoal.service.acts.pricing import price_of
 from shoal.service.people import random_id
-from shoal.service.running import key_of
 
 if TYPE_CHECKING:
     from shoal.service.allowances import Grant
@@ -47,8 +46,8 @@ class Asking(Core):
         return job
 
     def _new_job(self, caller: Caller, dataset: DataSet, question: Question, request: Request) -> Job:
-        plan, is_explain = dataset.session.asked(
-            question.sql, epsilon=question.epsilon, composition=question.composition
+        plan, fingerprint, is_explain = self._plans.asked(
+            dataset, caller, question.sql, question.epsilon, question.composition
         )
         if is_explain:
             raise ShoalError("E_USAGE", "EXPLAIN PRIVACY is not a query here.", hint="Ask for its explanation instead.")
@@ -61,7 +60,6 @@ class Asking(Core):
                 f"A query of yours on this data set may cost at most epsilon = {float(limit):g}.",
                 hint="Ask with a smaller epsilon.",
             )
-        fingerprint = key_of(plan, dataset, caller.name, question.composition)
         said = question.to_dict() | {"version": dataset.version}
         job = jobs.Job(
             *(

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from shoal.service import allowances
+from shoal.service.acts.planned import Plans
 from shoal.service.browser.sessions import Sessions
 from shoal.service.datasets import DataSets
 from shoal.service.people import Caller, People, not_found
@@ -36,6 +37,7 @@ class Core:
         self.sessions = Sessions(store, self.people)
         self.datasets = DataSets(store)
         self._rates = Rates(on=limits.rates)
+        self._plans = Plans()
         self._listeners: dict[str, list[Callable[[], None]]] = {}
         self._lock = threading.Lock()
         self._started = False

@@ -9,7 +9,6 @@ from shoal.accounting.claims.meaning import meaning
 from shoal.service import allowances, jobs, log
 from shoal.service.acts.looking import Looking
 from shoal.service.acts.pricing import price_of
-from shoal.service.running import key_of
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -38,9 +37,8 @@ class Explaining(Looking):
         self._rates.take(caller.name, "explain")
         dataset = self._opened_to(caller, name)
         self._count_explain(caller.name)
-        found, plan = dataset.session.explained_with_plan(sql, epsilon=epsilon, composition=composition)
-        explained = found.to_dict() | {"text": str(found)}
-        replay = self._released(dataset, caller, key_of(plan, dataset, caller.name, composition))
+        plan, key, explained = self._plans.explained(dataset, caller, sql, epsilon, composition)
+        replay = self._released(dataset, caller, key)
         cost = price_of(plan, dataset.ledger)
         grants = self._grants(caller, name)
         left = self._left_of(caller, dataset, grants)

@@ -12,6 +12,8 @@ from shoal.web.console.custodian import approvals, log, people, tuning
 from shoal.web.console.rendering import static_file
 
 routes = APIRouter(include_in_schema=False)
+NOUNS = (signing_in, datasets, asking, answers, budget, tuning, approvals, people, log, meaning)
+"""One module per page."""
 FILES = {
     "shoal.css": "text/css; charset=utf-8",
     "shoal.js": "text/javascript; charset=utf-8",
@@ -27,7 +29,3 @@ async def static(request: Request, name: str) -> Response:
         raise not_found("file")
     headers = {"Cache-Control": "public, max-age=31536000, immutable"}
     return Response(static_file(name), headers=headers, media_type=FILES[name])
-
-
-for _noun in (signing_in, datasets, asking, answers, budget, tuning, approvals, people, log, meaning):
-    routes.include_router(_noun.routes)
