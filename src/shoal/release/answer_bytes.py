@@ -22,7 +22,19 @@ import pyarrow as pa
 from shoal.accounting.events import Randomised, RankTarget, Shift
 from shoal.errors import InternalError, ShoalError
 from shoal.params import Bounds
-from shoal.plan.aggregates import Aggregate, NoisyMeasure
+from shoal.plan.aggregates import (
+    ApproxBounds,
+    Average,
+    CountDistinct,
+    CountOwners,
+    CountRows,
+    Extreme,
+    NoisyMeasure,
+    Quantile,
+    Quantiles,
+    Sum,
+    Variance,
+)
 from shoal.plan.expressions import Literal
 from shoal.plan.measures import Measure, Steps
 from shoal.plan.types import Kind, Type
@@ -37,6 +49,11 @@ if TYPE_CHECKING:
 PROMISE_KEY = "shoal.promise"
 """The key of the schema's metadata under which tables and files carry what was promised."""
 OWNER_LEVEL = "owner-level differential privacy"
+AGGREGATES = (
+    *(CountOwners, CountRows, CountDistinct, Sum, Average, Variance),
+    *(ApproxBounds, Extreme, Quantile, Quantiles),
+)
+"""Those that an answer may hold; a new one is added here."""
 MAGIC = b"shoal answer 1\n"
 MEDIA_TYPE = "application/vnd.shoal.answer"
 _FIELDS = frozenset({"promise", "epsilon", "delta", "level", "private", "notes", "columns", "drawn", "spreads"})
@@ -207,7 +224,7 @@ def _table(stream: bytes) -> pa.Table:
 def _read_copied(data: Any) -> CopiedAggregate:
     _require(data.keys() == {"aggregate", "numbers", "classes", "widenings"})
     aggregate = _value(data["aggregate"])
-    _require(isinstance(aggregate, get_args(Aggregate)))
+    _require(isinstance(aggregate, AGGREGATES))
     _require(all(isinstance(name, str) for name in data["numbers"]) and bool(data["numbers"]))
     classes = tuple(tuple(map(_read_taken, taken)) for taken in data["classes"])
     widenings = tuple(_value(each) for each in data["widenings"])
@@ -233,7 +250,7 @@ def _classes() -> dict[str, Any]:
     from shoal.release.policy_clause.intervals import CopiedSpread, OneDraw, QuantileSpread, Ratio
 
     kinds = (
-        *get_args(Aggregate),
+        *AGGREGATES,
         *get_args(Measure),
         *get_args(Randomised),
         RankTarget,

@@ -256,6 +256,6 @@ def test_adbc_gets_the_answer_of_http_twice_for_one_charge(door):
     ],
 )
 def test_a_pattern_of_names_takes_no_time(name, pattern, fits):
-    from shoal.web.flight_tables import _fits
+    from shoal.web.flight_sql.tables import _fits
 
     assert _fits(name, pattern) is fits
