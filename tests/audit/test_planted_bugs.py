@@ -14,6 +14,7 @@ from planted import CATALOGUE, LAYERS, PLAN_CHECK, forget_everything
 from shoal.rewrite import pipeline
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "theory" / "planted-bugs.md"
+TAKE_LONG = {"picks_of_the_database"}
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +25,14 @@ def forgetting():
     forget_everything()
 
 
-@pytest.mark.parametrize("bug", CATALOGUE, ids=lambda bug: bug.name)
+TAKE_LONG = {"picks_of_the_database"}
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [pytest.param(bug, marks=pytest.mark.slow if bug.name in TAKE_LONG else []) for bug in CATALOGUE],
+    ids=lambda bug: bug.name,
+)
 def test_a_planted_bug_is_caught_and_healthy_code_is_not(bug, monkeypatch):
     assert not bug.alarm(), f"the {bug.layer} rings on healthy code"
     forget_everything()

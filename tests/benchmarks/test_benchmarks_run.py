@@ -67,6 +67,7 @@ def test_noise_compares_samplers(tmp_path):
     assert all(row["ours"] > 0 and row["opendp"] > 0 for row in record(tmp_path)["rates"])
 
 
+@pytest.mark.slow
 def test_latency_plans_and_starts(tmp_path):
     shown = run("latency", "--runs", 1, "--starts", 1, "--results", tmp_path)
     found = record(tmp_path)

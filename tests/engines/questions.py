@@ -36,6 +36,11 @@ class Question:
         return {"t": self.owner, "u": "uid"}
 
     @property
+    def about(self) -> tuple[str, str, str]:
+        """What a session for it is opened with."""
+        return self.rows, self.owner, repr(self.columns)
+
+    @property
     def catalog(self) -> dict:
         tables = {"t": {"owner": self.owner, "columns": self.columns}, "p": {"public": True}}
         return {"tables": tables | ({"u": {"owner": "uid"}} if self.owner == "uid" else {})}

@@ -40,11 +40,12 @@ def servers(postgres_database):
 
 @pytest.mark.slow
 def test_the_whole_corpus_gets_the_verdicts_of_the_embedded_engine(servers):
+    """What is refused is refused before data is read, so one of the three databases in turn is asked."""
     with opened(tables_with_a_secret()) as here:
-        for case in CASES:
+        for number, case in enumerate(CASES):
             expected = face_of(here, case.sql)
-            faces = [face_of(servers[schema], case.sql) for schema in SCHEMAS[: 2 if case in ANSWERED else 3]]
-            assert all(face == expected for face in faces), case.name
+            asked = SCHEMAS[:2] if case in ANSWERED else (SCHEMAS[number % 3],)
+            assert all(face_of(servers[schema], case.sql) == expected for schema in asked), case.name
 
 
 def test_some_of_the_corpus_gets_the_verdicts_of_the_embedded_engine(servers):

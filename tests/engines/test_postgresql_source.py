@@ -57,13 +57,14 @@ def catalog_of(question):
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
-def test_a_server_answers_with_the_integers_of_the_embedded_engine(question, server):
-    with session_for(question) as here, shoal.connect(server, catalog_of(question)) as there:
-        embedded = Recorded(here._engine)
-        measured_with(here, question, embedded)
-        with there._engine.snapshot(Deadline(300)) as taken:
-            remote = Recorded(taken)
-            measured_with(there, question, remote)
+def test_a_server_answers_with_the_integers_of_the_embedded_engine(question, server, kept):
+    here = kept(question.about, lambda: session_for(question))
+    there = kept((*question.about, "there"), lambda: shoal.connect(server, catalog_of(question)))
+    embedded = Recorded(here._engine)
+    measured_with(here, question, embedded)
+    with there._engine.snapshot(Deadline(300)) as taken:
+        remote = Recorded(taken)
+        measured_with(there, question, remote)
     assert len(remote.answers) == len(embedded.answers) > 0
     for one, other in zip(remote.answers, embedded.answers, strict=True):
         assert by_keys(one) == by_keys(other)

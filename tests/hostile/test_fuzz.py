@@ -42,7 +42,7 @@ LONGEST_SECONDS = 5.0
 
 TRIES = 3
 CHUNK = 100
-WITHOUT_WAITING = 400  # the rest is marked slow
+WITHOUT_WAITING = 200  # the rest is marked slow
 ROWS_PER_BATCH = 40
 
 

@@ -123,7 +123,9 @@ def a_row_of(source):
     return [(aggregate, places[(n + len(source)) % len(places)]) for n, aggregate in enumerate(AGGREGATES)]
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    "source", [pytest.param(name, marks=pytest.mark.slow if name in PLAIN else []) for name in SOURCES]
+)
 def test_what_enters_a_mechanism_moves_by_no_more_than_declared(pair, source):
     assert replayed(pair, source, a_row_of(source)) > 2, "hardly anything was planned: the grid has drifted"
 
