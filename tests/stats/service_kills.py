@@ -425,7 +425,7 @@ def prepare_runners(folder: Path) -> None:
     found = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(found)
     nursery.PRELOAD = (*nursery.PRELOAD, "planted_kills")
-    nursery.start()
+    nursery.new_runner(2**30)[0].close()  # from here on runners are forked at once
 
 
 def done_before(kept: Path | None, store: str) -> dict[str, int]:

@@ -245,7 +245,7 @@ class Slots:
         if charge and error.code not in {"E_EXECUTION", "E_CANCELLED", "E_SUSPENDED", "E_LIMITS", "E_LEDGER"}:
             error = internal()
         elif error.code == "E_SOURCE":
-            _LOGGER.error("job %s: %s", job.id, error)
+            _LOGGER.error("job %s: %s", job.id, error.message)
             error = not_open()
         with self._store.writing() as rows:
             touched = self._end_without_answer(rows, job, error, anchor, charged=bool(charge), dataset=dataset)

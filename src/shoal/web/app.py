@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from shoal.service.service import Service
+    from shoal.web.operation.proxy import Proxy
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
-def application(service: Service, hosts: Iterable[str] = LOOPBACK, *, secure: bool = False) -> Gate:
+def application(
+    service: Service, hosts: Iterable[str] = LOOPBACK, *, secure: bool = False, proxy: Proxy | None = None
+) -> Gate:
     """An ASGI application over a service, known under these hosts; `secure` where browsers come by TLS."""
     app = FastAPI(
         title="shoal",
@@ -45,7 +48,7 @@ def application(service: Service, hosts: Iterable[str] = LOOPBACK, *, secure: bo
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(HTTPException, _not_there)
     app.openapi_schema = _described(app.openapi())
-    return Gate(app, service, frozenset(host.lower() for host in hosts), secure)
+    return Gate(app, service, frozenset(host.lower() for host in hosts), secure, proxy)
 
 
 async def _ours(request: Request, error: Any) -> Response:

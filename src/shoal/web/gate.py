@@ -11,15 +11,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
+from shoal.service.browser.sessions import MOST_SECONDS
 from shoal.service.people import unknown_caller
 from shoal.web.calling import call
 from shoal.web.console.rendering import internal_error_page
 from shoal.web.errors import error_reply
+from shoal.web.operation.proxy import caller_named, refuse_secret
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
 
+    from shoal.service.people import Caller
     from shoal.service.service import Service
+    from shoal.web.operation.proxy import Proxy
 
     Scope = MutableMapping[str, Any]
     Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -55,6 +59,8 @@ class Gate:
     hosts: frozenset[str]
     secure: bool = False
     """Whether browsers come by TLS."""
+    proxy: Proxy | None = None
+    """Who may name people."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -64,6 +70,7 @@ class Gate:
         sent = _Sent(send)
         try:
             body = await self._checked(scope, receive)
+            sent.cookie = scope.get("state", {}).get("new_cookie")
             await self.inner(scope, _again(body, receive), sent)
         except ShoalError as error:
             await error_reply(error, _STATUS_AT_THE_GATE.get(error.message))(scope, receive, sent)
@@ -84,22 +91,53 @@ class Gate:
         if not scope.get("query_string", b"").isascii():
             raise ShoalError("E_USAGE", "An address has ASCII characters only; others are written as %XX.")
         if is_page(scope["path"]):
-            await self._sign_in(scope, headers)
+            await self._sign_in(scope, headers, self._named(scope, headers))
         elif scope["path"] not in OPEN:
-            scope.setdefault("state", {})["caller"] = self.service.people.caller(_bearer(headers))
+            scope.setdefault("state", {})["caller"] = self._caller(headers, self._named(scope, headers))
         body = await _body(receive)
         if body and not is_page(scope["path"]):
             check_json(headers, body)
         return body
 
-    async def _sign_in(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> None:
-        """A page is for whoever the cookie names; a token in a header says nothing here, and a cookie nothing under /v1."""
+    def _named(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> str | None:
+        """The person that a proxy names."""
+        if self.proxy is None:
+            refuse_secret(headers)
+            return None
+        return self.proxy.named(scope.get("client"), headers)
+
+    def _caller(self, headers: list[tuple[bytes, bytes]], named: str | None) -> Caller:
+        if named is None:
+            return self.service.people.caller(_bearer(headers))
+        has_token = any(name == b"authorization" and value.startswith(b"Bearer shoal_") for name, value in headers)
+        token = self.service.people.caller(_bearer(headers)) if has_token else None
+        return caller_named(self.service.people, named, token)
+
+    async def _sign_in(self, scope: Scope, headers: list[tuple[bytes, bytes]], named: str | None) -> None:
+        """A page is for whoever the cookie names; a token in a header says nothing here, and a cookie nothing under /v1.
+
+        Whom a proxy names is signed in with their first page.
+        """
         secret = _cookie(headers, COOKIES[self.secure])
         found = await call(self.service.sessions.find, secret) if secret else None
         state = scope.setdefault("state", {})
+        if (
+            named is not None
+            and not scope["path"].startswith("/static/")
+            and (found is None or found.caller.name != named)
+        ):
+            secret = await call(self.service.sessions.begin_with_proxy, named)
+            found = await call(self.service.sessions.find, secret)
+            state["new_cookie"] = cookie_header(secret, secure=self.secure)
         state["secret"], state["session"], state["secure"] = secret, found, self.secure
         if found is not None:
             state["caller"] = found.caller
+
+
+def cookie_header(secret: str, *, secure: bool) -> bytes:
+    """What makes a browser keep the secret of a session."""
+    flags = f"Max-Age={MOST_SECONDS}; Path=/; HttpOnly; SameSite=strict" + ("; Secure" if secure else "")
+    return f"{COOKIES[secure]}={secret}; {flags}".encode()
 
 
 def is_page(path: str) -> bool:
@@ -121,12 +159,15 @@ class _Sent:
     def __init__(self, send: Send) -> None:
         self._send = send
         self.started = False
+        self.cookie: bytes | None = None
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self.started = True
             known = {name for name, _ in message["headers"]}
             message["headers"] = [*message["headers"], *((n, v) for n, v in HEADERS.items() if n not in known)]
+            if self.cookie is not None and b"set-cookie" not in known:
+                message["headers"].append((b"set-cookie", self.cookie))
         await self._send(message)
 
 

@@ -5,6 +5,7 @@ SIGTERM: no new work (503), running queries get thirty seconds, waiting ones sta
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import uvicorn
 
@@ -21,13 +23,17 @@ from shoal.errors import ShoalError
 from shoal.service.runners import nursery
 from shoal.service.service import Limits, Service
 from shoal.web.app import LOOPBACK, application
+from shoal.web.operation import certificates, process_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from shoal.web.operation.proxy import Proxy
+
 REQUEST_SECONDS = 10
 LAST_REPLIES_SECONDS = 5
 REPLACED_A_MINUTE = 10
+_LOGGER = logging.getLogger("shoal.web")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +49,19 @@ class Place:
     plain_http: bool = False
     workers: int = 1
     flight_port: int | None = None
+    proxy: Proxy | None = None
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
             raise ShoalError("E_USAGE", "--tls-cert and --tls-key belong together.")
-        if self.host not in {"127.0.0.1", "::1", "localhost"} and self.certificate is None and not self.plain_http:
+        protected = self.certificate is not None or self.proxy is not None or self.plain_http
+        if self.proxy is not None and (self.certificate is not None or self.plain_http or self.flight_port is not None):
+            raise ShoalError("E_USAGE", "--behind-proxy goes without TLS of our own, --plain-http and --flight-port.")
+        if self.host not in {"127.0.0.1", "::1", "localhost"} and not protected:
             raise ShoalError(
                 "E_USAGE",
                 "Tokens would cross the network in the clear.",
-                hint="Give --tls-cert and --tls-key, listen on 127.0.0.1, or say --plain-http.",
+                hint="Give --tls-cert and --tls-key or --behind-proxy, listen on 127.0.0.1, or say --plain-http.",
             )
         if self.workers < 1 or not 0 <= self.port < 65_536 or not 0 <= (self.flight_port or 0) < 65_536:
             raise ShoalError("E_USAGE", "--workers is at least 1, ports from 0 to 65535.")
@@ -61,7 +71,8 @@ class Place:
     @property
     def known_hosts(self) -> frozenset[str]:
         """The names under which requests are taken; others may be a rebound name of another site."""
-        return frozenset({*LOOPBACK, self.host, *self.hosts})
+        public = urlsplit(self.public_url).hostname if self.public_url else None
+        return frozenset({*LOOPBACK, self.host, *self.hosts, *([public] if public else [])})
 
     def url(self, port: int) -> str:
         """Where a browser finds it."""
@@ -81,6 +92,7 @@ class Server(uvicorn.Server):
 
 def serve(home: Path | str, limits: Limits, place: Place, ready: Callable[[str, int, str | None], None]) -> int:
     """Serves until a signal; `ready` is told the URL and the process when requests are accepted. The exit status."""
+    process_log.start()
     listening = bound_socket(place)
     if place.workers == 1:
         return _serve_here(home, limits, place, listening, ready)
@@ -114,9 +126,12 @@ def _serve_here(
     flight, door = _open_door(service, place)
     server = Server(configuration(service, place))
     _end_on_signals(service, server)
+    _reload_on_signal(server, place)
     announced = threading.Thread(target=_announce, args=(server, place, listening, flight, ready), daemon=True)
     announced.start()
+    _LOGGER.info("serving")
     server.run(sockets=[listening])
+    _LOGGER.info("ended")
     if door is not None:
         door.shutdown()
     return 0 if service.close(0.0) else 1
@@ -143,7 +158,7 @@ def _open_door(service: Service, place: Place) -> tuple[str | None, Any]:
 def configuration(service: Service, place: Place) -> Any:
     """How uvicorn serves it: h11, no logs of addresses, no name of the program."""
     return uvicorn.Config(
-        application(service, place.known_hosts, secure=place.url(place.port).startswith("https:")),
+        application(service, place.known_hosts, secure=place.url(place.port).startswith("https:"), proxy=place.proxy),
         http="h11",
         loop="asyncio",
         lifespan="off",
@@ -152,6 +167,7 @@ def configuration(service: Service, place: Place) -> Any:
         server_header=False,
         timeout_keep_alive=REQUEST_SECONDS,
         timeout_graceful_shutdown=LAST_REPLIES_SECONDS,
+        proxy_headers=False,
         ssl_certfile=place.certificate,
         ssl_keyfile=place.key,
     )
@@ -185,6 +201,14 @@ def _end_on_signals(service: Service, server: Any) -> None:
         signal.signal(number, ended)
 
 
+def _reload_on_signal(server: Any, place: Place) -> None:
+    """SIGHUP reads the certificate again."""
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(
+            signal.SIGHUP, lambda *_: certificates.reload(server.config.ssl, place.certificate, place.key) and None
+        )
+
+
 def _serve_in_children(
     home: Path | str,
     limits: Limits,
@@ -200,6 +224,7 @@ def _serve_in_children(
     def fork(told: Callable[[str, int, str | None], None]) -> None:
         child = os.fork()
         if child == 0:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)  # until it has handlers of its own: ours would end its siblings
             os._exit(_serve_here(home, limits, place, listening, told))
@@ -211,10 +236,15 @@ def _serve_in_children(
         for child in children:
             os.kill(child, signal_number)
 
+    def reload(*_: object) -> None:
+        for child in children:
+            os.kill(child, signal.SIGHUP)
+
     for number in range(place.workers):
         fork(ready if number == 0 else lambda *_: None)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, forward)
+    signal.signal(signal.SIGHUP, reload)
     return _watch(children, lambda: ending, lambda: fork(lambda *_: None))
 
 
@@ -225,6 +255,8 @@ def _watch(children: set[int], is_ending: Callable[[], bool], replace: Callable[
         child, status = os.wait()
         children.discard(child)
         code = os.waitstatus_to_exitcode(status)
+        if code and not is_ending():
+            _LOGGER.error("process %d died: %d", child, code)
         if code and not is_ending() and time.monotonic() - replaced[0] > 60:
             replaced = [*replaced[1:], time.monotonic()]
             replace()

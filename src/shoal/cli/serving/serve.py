@@ -40,6 +40,15 @@ def serve(
     ] = None,
     tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="The TLS certificate.")] = None,
     tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="The key of the certificate.")] = None,
+    behind_proxy: Annotated[
+        str | None, typer.Option(metavar="CIDR", help="Take requests from a proxy at these addresses alone.")
+    ] = None,
+    user_header: Annotated[
+        str, typer.Option(metavar="NAME", help="Where the proxy names the user.")
+    ] = "X-Forwarded-User",
+    proxy_secret: Annotated[
+        str | None, typer.Option(metavar="FILE", help="What the proxy sends in X-Shoal-Proxy-Secret.")
+    ] = None,
     plain_http: Annotated[
         bool, typer.Option("--plain-http", help="Listen without TLS on other addresses than this machine's.")
     ] = False,
@@ -64,6 +73,7 @@ def serve(
         shoal serve data/ --catalog shoal.toml --budget 3,1e-5
     """
     try:
+        from shoal.web.operation.proxy import Proxy
         from shoal.web.server import Place
         from shoal.web.server import serve as serve_over_http
     except ImportError:
@@ -72,7 +82,11 @@ def serve(
 
     if rates not in {"on", "off"} or (rates == "off" and host not in {"127.0.0.1", "::1", "localhost"}):
         raise ShoalError("E_USAGE", "--rates is on, or off on the loopback address.")
-    place = Place(host, port, tuple(allow_host or ()), public_url, tls_cert, tls_key, plain_http, workers, flight_port)
+    if behind_proxy is None and proxy_secret is not None:
+        raise ShoalError("E_USAGE", "--proxy-secret belongs to --behind-proxy.")
+    proxy = None if behind_proxy is None else Proxy.of(behind_proxy, user_header, proxy_secret)
+    listening = (host, port, tuple(allow_host or ()), public_url, tls_cert, tls_key, plain_http, workers, flight_port)
+    place = Place(*listening, proxy)
     if not 0 < time_limit <= 86_400:
         raise ShoalError("E_USAGE", "--time-limit is a number of seconds, 86400 at most.")
     limits = Limits(slots, seconds(answer_time), rates == "on", time_limit)

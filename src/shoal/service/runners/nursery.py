@@ -22,7 +22,8 @@ from shoal.errors import InternalError
 from shoal.service.runners import wire
 
 PRELOAD = ("shoal.service.runners.runner",)
-_STARTED = 60.0
+_STARTED = 300.0
+"""A machine that is very busy takes its time; until then nothing is charged."""
 _ENDED = 2.0
 _lock = threading.Lock()
 _nursery: tuple[socket.socket, subprocess.Popen[bytes]] | None = None

@@ -1,0 +1,93 @@
+"""Whom a proxy names: believed from its address with its secret; the same header from anywhere else is refused, not ignored.
+
+OIDC, MFA and SCIM are the proxy's business; the people it names must exist here.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shoal.errors import ShoalError
+from shoal.service.people import unknown_caller
+
+if TYPE_CHECKING:
+    from shoal.service.people import Caller, People
+
+SECRET_HEADER = b"x-shoal-proxy-secret"
+USER_HEADER = "X-Forwarded-User"
+LEAST_SECRET = 16
+VIA = "proxy"
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
+_TAKEN = frozenset({"authorization", "cookie", "host", "origin", "content-type", "accept", "idempotency-key"})
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """The addresses of a proxy, the header in which it names people, and what only it knows."""
+
+    networks: tuple[Any, ...]
+    header: bytes
+    secret: bytes
+
+    @classmethod
+    def of(cls, networks: str, header: str, secret_file: str | None) -> Proxy:
+        """As the command line says it; E_USAGE where anything is missing."""
+        if secret_file is None:
+            raise ShoalError("E_USAGE", "A proxy is believed by its secret: give --proxy-secret FILE.")
+        if _HEADER.fullmatch(header) is None or header.lower() in _TAKEN | {SECRET_HEADER.decode()}:
+            raise ShoalError("E_USAGE", "--user-header names a header of its own, such as X-Forwarded-User.")
+        try:
+            known = tuple(ipaddress.ip_network(part.strip()) for part in networks.split(","))
+        except ValueError:
+            raise ShoalError("E_USAGE", "--behind-proxy is an address or a network, such as 10.0.0.0/24.") from None
+        try:
+            secret = Path(secret_file).read_bytes().strip()
+        except OSError:
+            raise ShoalError("E_USAGE", f"The file {secret_file!r} cannot be read.") from None
+        if len(secret) < LEAST_SECRET or not secret.isascii():
+            raise ShoalError(
+                "E_USAGE",
+                f"The secret of a proxy has at least {LEAST_SECRET} ASCII characters.",
+                hint="head -c 32 /dev/urandom | base64 > FILE",
+            )
+        return cls(known, header.lower().encode(), secret)
+
+    def named(self, client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]]) -> str | None:
+        """The person that the proxy names, None where it names nobody; E_AUTH for everybody who is not the proxy."""
+        if not self._is_from(client):
+            raise unknown_caller()
+        names = [value for name, value in headers if name == self.header]
+        secrets = [value for name, value in headers if name == SECRET_HEADER]
+        if not names and not secrets:
+            return None
+        if len(names) != 1 or len(secrets) != 1 or not hmac.compare_digest(secrets[0], self.secret):
+            raise unknown_caller()
+        return names[0].decode("latin-1")
+
+    def _is_from(self, client: tuple[str, int] | None) -> bool:
+        try:
+            address = ipaddress.ip_address(client[0] if client else "")
+        except ValueError:
+            return False
+        mapped = getattr(address, "ipv4_mapped", None)
+        return any((mapped or address) in network for network in self.networks)
+
+
+def refuse_secret(headers: list[tuple[bytes, bytes]]) -> None:
+    """A service that is behind no proxy believes none."""
+    if any(name == SECRET_HEADER for name, _ in headers):
+        raise unknown_caller()
+
+
+def caller_named(people: People, name: str, token: Caller | None) -> Caller:
+    """The person; a token beside the header must be theirs, and may do less."""
+    if token is None:
+        return people.trusted(name, VIA)
+    if token.name != name:
+        raise unknown_caller()
+    return token

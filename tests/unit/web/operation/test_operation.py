@@ -1,0 +1,216 @@
+"""A proxy in front of a service, certificates that change, and what the process says about itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+
+import httpx
+import pytest
+from web_server import Served, write_folder
+
+from shoal.errors import ShoalError
+from shoal.web.app import application
+from shoal.web.operation import certificates
+from shoal.web.operation.process_log import Lines
+from shoal.web.operation.proxy import Proxy
+from shoal.web.server import Place
+
+SECRET = "a-secret-of-the-proxy-0123456789"  # noqa: S105 - of nobody
+ANYWHERE = "0.0.0.0"  # noqa: S104 - nothing listens
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    made = Served(tmp_path_factory.mktemp("proxy"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def secret_file(tmp_path):
+    path = tmp_path / "secret"
+    path.write_text(SECRET + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def behind(served, secret_file):
+    """A client at an address, in front of a service that believes 10.1.0.0/16."""
+    app = application(served.service, proxy=Proxy.of("10.1.0.0/16, ::1", "X-Forwarded-User", secret_file))
+
+    def client(address="10.1.2.3", user="ann", secret=SECRET, **more):
+        headers = {"Host": "127.0.0.1", **more}
+        headers |= {"X-Forwarded-User": user} if user else {}
+        headers |= {"X-Shoal-Proxy-Secret": secret} if secret else {}
+        transport = httpx.ASGITransport(app=app, client=(address, 1))
+        return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers)
+
+    return client
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+async def status(client, path="/v1/me"):
+    async with client:
+        return (await client.get(path)).status_code
+
+
+@pytest.mark.anyio
+async def test_a_proxy_names_people_who_exist(behind):
+    async with behind() as client:
+        assert (await client.get("/v1/me")).json()["user"] == "ann"
+    assert await status(behind(address="::1")) == 200
+    assert await status(behind(address="::ffff:10.1.0.9")) == 200
+    assert await status(behind(user="nobody")) == 401
+    assert await status(behind(user="Ann")) == 401
+
+
+@pytest.mark.anyio
+async def test_the_header_from_elsewhere_or_without_the_secret_is_refused_not_ignored(behind, served):
+    token = {"Authorization": f"Bearer {served.token('ann')}"}
+    assert await status(behind(user="", secret="", **token)) == 200
+    for wrong in (
+        behind(address="10.2.0.1"),
+        behind(address="10.2.0.1", user="", secret="", **token),
+        behind(secret=""),
+        behind(secret=SECRET + "x"),
+        behind(user="", **token),
+        behind(secret="", **token),
+        behind(user="carla", **token),
+    ):
+        assert await status(wrong) == 401
+    assert await status(behind(address="10.2.0.1"), "/v1/health") == 200
+
+
+@pytest.mark.anyio
+async def test_a_header_said_twice_is_refused(behind):
+    async with behind() as client:
+        again = [*client.headers.raw, (b"x-forwarded-user", b"carla")]
+        assert (await client.get("/v1/me", headers=again)).status_code == 401
+
+
+@pytest.mark.anyio
+async def test_the_first_page_signs_in_whom_the_proxy_names_and_another_name_is_another_session(behind):
+    async with behind() as client:
+        first = await client.get("/")
+        assert (first.status_code, "ann" in first.text) == (200, True)
+        cookie = first.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        assert "set-cookie" not in (await client.get("/")).headers
+        other = await client.get("/", headers={"X-Forwarded-User": "carla"})
+        assert "set-cookie" in other.headers
+    assert await status(behind(user="nobody"), "/") == 401
+
+
+@pytest.mark.anyio
+async def test_a_service_behind_no_proxy_refuses_the_secret(served):
+    transport = httpx.ASGITransport(app=application(served.service), client=("127.0.0.1", 1))
+    headers = {"Authorization": f"Bearer {served.token('ann')}", "X-Shoal-Proxy-Secret": SECRET}
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as client:
+        assert (await client.get("/v1/me")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("networks", "header", "secret"),
+    [
+        ("10.0.0.0/33", "X-User", SECRET),
+        ("proxy.example", "X-User", SECRET),
+        ("10.0.0.1", "Authorization", SECRET),
+        ("10.0.0.1", "X User", SECRET),
+        ("10.0.0.1", "X-User", "short"),
+        ("10.0.0.1", "X-User", None),
+    ],
+)
+def test_half_of_a_proxy_is_refused(tmp_path, networks, header, secret):
+    if secret is not None:
+        (tmp_path / "s").write_text(secret)
+    with pytest.raises(ShoalError, match="E_USAGE"):
+        Proxy.of(networks, header, None if secret is None else str(tmp_path / "s"))
+
+
+def test_a_proxy_stands_in_for_tls_and_not_beside_it(secret_file):
+    proxy = Proxy.of("10.0.0.1", "X-User", secret_file)
+    assert Place(ANYWHERE, proxy=proxy, public_url="https://shoal.example").known_hosts >= {"shoal.example"}
+    with pytest.raises(ShoalError, match="E_USAGE"):
+        Place(ANYWHERE)
+    with pytest.raises(ShoalError, match="E_USAGE"):
+        Place(ANYWHERE, proxy=proxy, plain_http=True)
+
+
+# ---- the process log -----------------------------------------------------------------------------------------------
+
+
+def test_an_event_is_one_line_of_json_and_an_exception_its_name():
+    try:
+        int("row 17: 42")
+    except ValueError:
+        record = logging.LogRecord("shoal.web", logging.ERROR, "", 1, "it\n%s", ("broke",), sys.exc_info())
+    (line,) = Lines().format(record).splitlines()
+    found = json.loads(line)
+    assert (found["message"], found["exception"], found["level"]) == ("it\nbroke", "ValueError", "error")
+    assert "42" not in line
+
+
+# ---- certificates --------------------------------------------------------------------------------------------------
+
+
+def new_certificate(folder, name):
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-keyout", folder / "key.pem", "-out", folder / "cert.pem", "-days", "2", "-subj", f"/CN={name}"]
+    subprocess.run([*command, "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+
+
+def shown_certificate(port):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", port)) as plain, context.wrap_socket(plain) as wrapped:
+        return wrapped.getpeercert(binary_form=True)
+
+
+@pytest.mark.slow
+def test_sighup_reads_the_certificate_again_and_a_broken_one_changes_nothing(tmp_path):
+    new_certificate(tmp_path, "first")
+    command = [sys.executable, "-m", "shoal", "serve", str(write_folder(tmp_path / "data"))]
+    command += ["--catalog", str(tmp_path / "shoal.toml"), "--budget", "2,1e-5", "--home", str(tmp_path / "home")]
+    command += [
+        "--port",
+        "0",
+        "--json",
+        "--tls-cert",
+        str(tmp_path / "cert.pem"),
+        "--tls-key",
+        str(tmp_path / "key.pem"),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            ready = json.loads(process.stdout.readline())
+            port = int(ready["url"].rpartition(":")[2])
+            first = shown_certificate(port)
+            assert json.loads(process.stderr.readline())["message"] == "serving"
+            (tmp_path / "cert.pem").write_text("broken")
+            os.kill(process.pid, signal.SIGHUP)
+            assert json.loads(process.stderr.readline())["level"] == "error"
+            assert shown_certificate(port) == first
+            new_certificate(tmp_path, "second")
+            os.kill(process.pid, signal.SIGHUP)
+            assert json.loads(process.stderr.readline())["message"] == "the certificate was read again"
+            assert shown_certificate(port) != first
+            process.terminate()
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+
+def test_without_a_certificate_there_is_nothing_to_read():
+    assert not certificates.reload(None, None, None)
