@@ -6,6 +6,7 @@ Everything here depends on the plan, and on whether the released table has rows:
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 from shoal.accounting.events import QuantileChoice, WeightedSelection
@@ -13,13 +14,16 @@ from shoal.mechanisms import group_selection
 from shoal.mechanisms.quantile_choice import rank_error
 from shoal.params import many, percent
 from shoal.plan import nodes
+from shoal.plan.expressions import Cast, walk
 from shoal.plan.releases import Inferred
 from shoal.plan.traverse import is_owned
+from shoal.plan.types import Kind
 from shoal.release.computed.columns import mixed_columns
 from shoal.release.output_names import output_names
 from shoal.sql.binding.public_groups import has_public_keys
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
     from shoal.params import Bounds
@@ -30,8 +34,32 @@ if TYPE_CHECKING:
 def answer_notes(plan: SelectPlan, groups: int, written: CallsAsWritten) -> tuple[str, ...]:
     """The notes of one private SELECT whose released table has this many groups."""
     limits = [_of_owner(plan), *(_of_column(plan, column, written) for column in plan.columns)]
-    told = [*limits, *plan.select.notes, _of_selection(plan, groups)]
+    told = [*limits, *plan.select.notes, *_of_casts(plan, written), _of_selection(plan, groups, written)]
     return tuple(dict.fromkeys(note for note in told if note))
+
+
+_TEXT_OF = {
+    Kind.TIMESTAMP: ("timestamp written as 2010-12-31 08:26:00", "strptime({}, '%m/%d/%Y %H:%M') reads other forms"),
+    Kind.DATE: ("date written as 2010-12-31", "CAST(strptime({}, '%m/%d/%Y') AS DATE) reads other forms"),
+    Kind.INTEGER: ("whole number", ""),
+    Kind.DOUBLE: ("number", ""),
+    Kind.DECIMAL: ("number", ""),
+}
+_CAST = re.compile(r"(?:TRY_)?CAST\s*\(\s*(.*?)\s+AS\s", re.IGNORECASE)
+
+
+def _of_casts(plan: SelectPlan, written: CallsAsWritten) -> Iterator[str]:
+    """Which texts a cast turns into NULL, for keys and aggregates: a group of NULLs would say nothing about it."""
+    arguments = (call.aggregate.argument for call in plan.select.aggregates)
+    for value in (*(value for _, value in plan.select.keys), *(value for value in arguments if value is not None)):
+        for part in walk(value):
+            if not isinstance(part, Cast) or part.value.type.kind is not Kind.TEXT or part.type.kind not in _TEXT_OF:
+                continue
+            form, way_out = _TEXT_OF[part.type.kind]
+            called = written.at(part.position) or f"A cast to {part.type}"
+            of = _CAST.match(called)
+            more = f". {way_out.format(of.group(1) if of else '…')}" if way_out else ""
+            yield f"{called} is NULL where a text is no {form}{more}."
 
 
 def without_interval(plan: StatementPlan, drawn: AbstractSet[str] = frozenset()) -> tuple[str, ...]:
@@ -93,7 +121,7 @@ def _fixed_bounds(plan: SelectPlan, column: Column) -> Bounds | None:
     return None if any(isinstance(bounds, Inferred) for bounds in used) else column.call.bounds
 
 
-def _of_selection(plan: SelectPlan, groups: int) -> str:
+def _of_selection(plan: SelectPlan, groups: int, written: CallsAsWritten) -> str:
     """How many owners a group needs to appear; where no group does, also what helps."""
     if plan.selection is None:
         return ""
@@ -102,18 +130,18 @@ def _of_selection(plan: SelectPlan, groups: int) -> str:
     owners = f"{needed} with {plan.contribution.groups} groups each" if weighed else needed
     if groups:
         return f"A group of {owners} has an even chance of appearing; smaller ones are mostly left out."
-    return f"No group appears: under these options it takes {owners} for an even chance. What helps: {_ways_out(plan)}."
+    return f"No group appears: under these options it takes {owners} for an even chance. What helps: {_ways_out(plan, written)}."
 
 
-def _ways_out(plan: SelectPlan) -> str:
+def _ways_out(plan: SelectPlan, written: CallsAsWritten) -> str:
     ways = ["a larger epsilon (twice the epsilon needs about half as many owners)"]
     if plan.contribution.groups > 1:
         limit = "max_groups_contributed" if plan.contribution.max_rows is None else "max_rows_contributed"
         ways.append(f"a smaller {limit} than {plan.contribution.groups}")
-    return "; ".join([*ways, "coarser keys, so that groups are larger", _listing(plan)])
+    return "; ".join([*ways, "coarser keys, so that groups are larger", _listing(plan, written)])
 
 
-def _listing(plan: SelectPlan) -> str:
+def _listing(plan: SelectPlan, written: CallsAsWritten) -> str:
     """How to name the groups, so that they need no owners at all."""
     select = plan.select
     if has_public_keys(select.input, select.keys):
@@ -121,13 +149,9 @@ def _listing(plan: SelectPlan) -> str:
         scans = [n for n in nodes.walk(select.input) if isinstance(n, nodes.Scan) and not is_owned(n)]
         tables = [scan.table for scan in scans if symbols & {field.symbol for field in scan.fields}]
         if tables:
-            private = next(
-                (n.table for n in nodes.walk(select.input) if isinstance(n, nodes.Scan) and is_owned(n)), "…"
-            )
-            options = f"OPTIONS(epsilon = {float(select.options.epsilon):g}, group_selection_strategy = PUBLIC_GROUPS)"
-            return (
-                f"SELECT WITH DIFFERENTIAL_PRIVACY {options} … FROM {tables[0]} LEFT JOIN {private} ON …, which shows every "
-                f"group of {tables[0]}"
-            )
+            whole = written.keeping(tables[0], float(select.options.epsilon))
+            if whole is not None:
+                return f"every group of {tables[0]}, by {whole}"
+            return f"every group of {tables[0]}, by group_selection_strategy = PUBLIC_GROUPS and outer joins that keep its rows"
     keys = ", ".join(field.name or "the key" for field, _ in select.keys)
     return f"listing the values of {keys} in the catalog (values = […]), which shows every listed group"

@@ -11,13 +11,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from shoal.accounting.spending.asking import NO_TERMS
-from shoal.accounting.spending.pen import TOO_LARGE
-from shoal.accounting.spending.refusals import too_large_to_keep
 from shoal.engines.base import EngineFailure
 from shoal.engines.deadline import DEFAULT_SECONDS, Deadline
-from shoal.engines.group_keys import as_arrow
 from shoal.errors import InternalError, ShoalError
 from shoal.interrupts import HeldInterrupts
 from shoal.mechanisms.entropy import SYSTEM, Entropy
@@ -33,7 +31,7 @@ from shoal.release.error_bars import error_bars
 from shoal.release.found_limits import found_limits, kept_of_guesses, notes_of_guesses, notes_of_limits
 from shoal.release.noisy import Read, owners_needed, read_bounds, reading, selected, weights_among
 from shoal.release.output_names import with_output_names
-from shoal.release.postprocess import Answer, AnswerTooLargeError, finish, public_rows
+from shoal.release.postprocess import Answer, finish, public_rows
 from shoal.release.prepare import asked_of, placeholders, steps_of
 from shoal.release.resolve_bounds import ResolvedTotals, histogram_query, resolve, selecting_tasks, totals_query
 from shoal.release.stored_rows import StoredRows, answer_table
@@ -163,9 +161,6 @@ def _run_or_none(
             held.let_go()
             answer = kept_answer(plan, _run(plan, engine, entropy, deadline))
         return answer, to_bytes(answer) if keep else None
-    except AnswerTooLargeError:
-        reservation.fail(TOO_LARGE)
-        raise too_large_to_keep() from None
     except Exception:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
         return None
     except BaseException:
@@ -198,12 +193,7 @@ def kept_answer(plan: StatementPlan, finished: Answer) -> KeptAnswer:
 
 def _public(plan: StatementPlan, engine: Engine, deadline: Deadline) -> Answer:
     with suppress(EngineFailure), engine.snapshot(deadline) as taken:
-        try:
-            return finish(plan, {}, public_rows(plan.root, taken), deadline, ordered=True)
-        except AnswerTooLargeError:
-            raise ShoalError(
-                "E_LIMITS", "The answer is too large.", hint="Ask for fewer rows: LIMIT, WHERE, or joins on a key."
-            ) from None
+        return finish(plan, {}, public_rows(plan.root, taken), deadline, ordered=True)
     raise ShoalError("E_EXECUTION", "The query over public tables failed.")
 
 
@@ -312,12 +302,12 @@ def read_histograms(plan: SelectPlan, engine: Engine, key: SamplingKey, entropy:
         return ()
     exact = engine.totals(histogram_query(plan), key).histograms
     return tuple(
-        read_bounds(release, dense_bins(release, counts), entropy)[0]
+        read_bounds(release, _in_bins(release, counts), entropy)[0]
         for release, counts in zip(plan.histograms, exact, strict=True)
     )
 
 
-def dense_bins(release: HistogramRelease, counts: dict[int, int] | LeafCounts) -> NDArray[np.int64]:
+def _in_bins(release: HistogramRelease, counts: dict[int, int] | LeafCounts) -> NDArray[np.int64]:
     """The one histogram of all groups, dense."""
     if isinstance(counts, LeafCounts):
         raise InternalError("bounds of single groups are found by `by_group`")
@@ -335,7 +325,7 @@ def release(plan: SelectPlan, measured: ResolvedTotals, entropy: Entropy = SYSTE
     readings = tuple(
         reading(plan, measured, index, order, noisy_owners, entropy) for index in range(len(plan.releases))
     )
-    keys = measurement.keys.take(as_arrow(order))
+    keys = measurement.keys.take(pa.array(order))
     outside = tuple((share,) * len(order) for share in measured.outside)
     table = answer_table(plan, keys, readings, len(order), measured.found, outside)
     # Trees hold exact counts: they have answered, and go no further.

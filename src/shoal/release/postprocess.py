@@ -16,7 +16,6 @@ import pyarrow as pa
 from shoal.engines.duckdb.engine import failure_of
 from shoal.engines.duckdb.rendering import render
 from shoal.engines.duckdb.settings import LOCKDOWN
-from shoal.engines.group_keys import as_arrow
 from shoal.engines.statements.relations import Compiler
 from shoal.errors import InternalError
 from shoal.mechanisms.entropy import SYSTEM, Entropy
@@ -38,21 +37,8 @@ if TYPE_CHECKING:
     from shoal.plan.releases import StatementPlan
     from shoal.release.computed.columns import Computed
 
-LARGEST_ANSWER = 256 * 1024 * 1024
-"""Bytes of a relation over released rows and public tables: a few joins of a small table with itself would take all memory."""
-BATCH_ROWS = 8192
-SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "threads": "1",
-    "memory_limit": "25%",
-    "temp_directory": "",
-}
-"""One thread, so that nothing depends on how work is split; a quarter of the memory, and nothing in the working folder."""
 PUBLIC = 1_000_000
 """Public tables are numbered from here among the released ones."""
-
-
-class AnswerTooLargeError(Exception):
-    """What comes out is larger than any answer may be. How large it is follows from released and public rows alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +94,7 @@ def finish(
     query, carried = on_its_own_stack(lambda: _compiled(plan, public, tables))
     rows = _run(query, tables, deadline)
     if not (ordered or is_ordered(plan.root)):
-        rows = rows.take(as_arrow(entropy.permutation(rows.num_rows)))
+        rows = rows.take(pa.array(entropy.permutation(rows.num_rows)))
     shown = plan.root.fields
     columns = [rows.column(f.symbol).combine_chunks() for f in shown]
     answer = pa.Table.from_arrays(
@@ -314,28 +300,17 @@ def evaluated(root: Node, tables: dict[str, pa.Table], deadline: Deadline) -> pa
 
 
 def _run(query: str, tables: dict[str, pa.Table], deadline: Deadline) -> pa.Table:
-    """The rows of a public relation, as long as they fit an answer."""
+    """The rows of a public relation; one thread, so that nothing depends on how work is split."""
     deadline.check()
-    connection = duckdb.connect(":memory:", config=SETTINGS)
+    connection = duckdb.connect(":memory:", config={"threads": "1"})
     try:
         with deadline.stops(connection.interrupt):
             for name, table in tables.items():
                 connection.register(name, table)
             for statement in LOCKDOWN:
                 connection.execute(statement)
-            return _read(connection.sql(query).to_arrow_reader(BATCH_ROWS))
+            return connection.sql(query).to_arrow_table()
     except (duckdb.Error, RuntimeError) as error:
         raise failure_of(error) from None
     finally:
         connection.close()
-
-
-def _read(batches: pa.RecordBatchReader) -> pa.Table:
-    """All rows; no more of them are held than an answer may have."""
-    taken, size = [], 0
-    for batch in batches:
-        size += batch.nbytes
-        if size > LARGEST_ANSWER:
-            raise AnswerTooLargeError
-        taken.append(batch)
-    return pa.Table.from_batches(taken, batches.schema)

@@ -77,7 +77,9 @@ def test_an_answer_without_groups_says_how_many_owners_a_group_needs_and_what_he
 def test_keys_of_a_public_table_come_with_the_clause_that_lists_them(session):
     clause = f"{CLAUSE}(epsilon = 0.01, delta = 1e-9, max_groups_contributed = 1)"
     sql = f"{clause} t.land, COUNT(*) FROM orders o JOIN towns t ON o.town = t.town GROUP BY t.land"
-    assert "group_selection_strategy = PUBLIC_GROUPS) … FROM towns LEFT JOIN orders ON …" in notes(session, sql)
+    found = notes(session, sql)
+    assert "OPTIONS(group_selection_strategy = PUBLIC_GROUPS, epsilon = 0.01, delta = 1e-9" in found
+    assert "FROM orders o RIGHT JOIN towns t ON o.town = t.town GROUP BY t.land." in found
 
 
 def test_an_answer_with_groups_says_which_are_mostly_left_out(session):

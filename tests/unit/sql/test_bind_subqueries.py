@@ -10,7 +10,7 @@ NESTED = "SELECT COUNT(*) FROM regions a WHERE a.region IN (SELECT b.region FROM
 
 REFUSED = {
     "a private value for each row": (
-        "c.age > (SELECT COUNT(*) FROM visits v WHERE v.uid = c.uid)",
+        "c.age > (SELECT COUNT(*) FROM visits v WHERE v.uid = c.uid AND v.spend > c.age)",
         "E_EXPR_SUBQUERY",
         "GROUP BY uid",
     ),

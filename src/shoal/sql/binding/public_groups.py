@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     Keys = tuple[tuple[Field, Expression], ...]
 
 MAX_PUBLIC_GROUPS = 1_000_000
-SHORT_LIST = 100
-"""Up to this many groups of public tables appear in plain SQL, wherever the rows are: a person reads them all."""
+SHORT_LIST, LONGEST_LIST = 100, 1_000
+"""Up to this many groups of public tables appear in plain SQL, wherever the rows are: a person reads them all. With more owners
+than groups, by the catalog's population, longer lists do too."""
 
 
 def outer_joined(binder: Binder, node: Node, keys: Keys) -> tuple[Node, Node] | None:
@@ -62,7 +63,9 @@ def listed_in_tables(binder: Binder, node: Node, keys: Keys) -> tuple[Node, tupl
     scans = list(dict.fromkeys(offered[symbol] for symbol in symbols))
     facts = binder.context.facts
     sizes = [facts.size(scan.table) for scan in scans if facts.is_counted(scan.table)]
-    if len(sizes) < len(scans) or reduce(lambda product, size: product * size, sizes, 1) > SHORT_LIST:
+    owners = binder.context.catalog.defaults.population or 0
+    longest = max(SHORT_LIST, min(owners, LONGEST_LIST))
+    if len(sizes) < len(scans) or reduce(lambda product, size: product * size, sizes, 1) > longest:
         return None
     conditions = _conditions(node)
     kept: list[Node] = [filtered(scan, [c for c in conditions if _reads_only(c, scan)]) for scan in scans]

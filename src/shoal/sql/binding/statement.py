@@ -34,6 +34,7 @@ from shoal.sql.binding.after_grouping import (
 from shoal.sql.binding.clauses.conditions import holds_owner, owner_not_in_place
 from shoal.sql.binding.clauses.from_clause import FromBinder
 from shoal.sql.binding.clauses.order_limit import with_tail
+from shoal.sql.binding.clauses.per_owner_values import values_as_joins
 from shoal.sql.binding.clauses.where_clause import WhereBinder
 from shoal.sql.binding.context import CommonTable, Context, Relation, Scope
 from shoal.sql.binding.expressions import ExpressionBinder
@@ -212,7 +213,7 @@ class Binder:
 
     def _select(self, tree: exp.Select, tables: dict[str, CommonTable], parent: Scope | None, *, top: bool) -> Node:
         self.context.count_relations(1, position_of(tree))
-        tree = written_out(tree)
+        tree = values_as_joins(written_out(tree), self.context.catalog)
         groupings = groupings_of(tree)
         if groupings is not None:
             return self._groupings(tree, groupings, tables, parent, top=top)

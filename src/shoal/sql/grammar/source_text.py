@@ -15,6 +15,12 @@ LONGEST = 80
 BEHIND_A_CALL = frozenset({"WITHIN", "FILTER"})
 
 
+STRATEGY = "group_selection_strategy = PUBLIC_GROUPS"
+_KINDS_OF_JOINS = frozenset(
+    {"INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF", "POSITIONAL"}
+)
+
+
 class CallsAsWritten:
     """The calls of one text."""
 
@@ -62,3 +68,38 @@ class CallsAsWritten:
             if depth == 0 and key == ")":
                 return number
         return None
+
+    def keeping(self, table: str, epsilon: float) -> str | None:
+        """The statement that lists every row of a table as a group, by a word before JOIN and one in the clause; else None.
+
+        >>> CallsAsWritten("SELECT r.n, COUNT(*) FROM t JOIN r USING (k) GROUP BY 1").keeping("r", 1.0).partition(" OPTIONS")[2]
+        '(epsilon = 1, group_selection_strategy = PUBLIC_GROUPS) r.n, COUNT(*) FROM t RIGHT JOIN r USING (k) GROUP BY 1'
+        """
+        tokens = self._source.tokens
+        has_clause = [self._key(i) for i in range(5)] == ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY", "OPTIONS", "("]
+        further = [self._key(i) for i in range(5 if has_clause else 1, len(tokens))]
+        if self._key(0) != "SELECT" or any(key in {"WITH", "UNION", "INTERSECT", "EXCEPT"} for key in further):
+            return None
+        joins = [i for i in range(len(tokens)) if self._key(i) == "JOIN"]
+        froms = [i for i in range(len(tokens)) if self._key(i) == "FROM"]
+        if len(froms) != 1 or not joins or any(self._key(i - 1) in _KINDS_OF_JOINS for i in joins):
+            return None
+        if self._names(froms[0] + 1, table):
+            where = [(i, "LEFT ") for i in joins]
+        elif self._names(joins[-1] + 1, table):
+            where = [(joins[-1], "RIGHT ")]
+        else:
+            return None
+        text = self._sql
+        for index, side in reversed(where):
+            start = tokens[index].start
+            text = text[:start] + side + text[start:]
+        end = tokens[4 if has_clause else 0].end
+        clause = (
+            f"{STRATEGY}, " if has_clause else f" WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = {epsilon:g}, {STRATEGY})"
+        )
+        return " ".join(f"{text[:end]}{clause}{text[end:]}".split())
+
+    def _names(self, index: int, table: str) -> bool:
+        token = self._source.tokens[index]
+        return self._sql[token.start : token.end].strip('"`').casefold() == table.casefold()

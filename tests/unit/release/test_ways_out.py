@@ -1,0 +1,80 @@
+"""Notes that tell what to write: followed to the letter, they do what they say."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pytest
+
+import shoal
+
+
+@pytest.fixture(scope="module")
+def session():
+    films = pa.table({"film": range(150), "title": [f"film {n}" for n in range(150)]})
+    seen = pa.table(
+        {"uid": [1, 1, 2], "film": [1, 2, 3], "day": ["12/1/2010", "12/2/2010", None], "n": ["1", "x", "3"]}
+    )
+    catalog = {
+        "tables": {"films": {"public": True}, "seen": {"owner": "uid"}},
+        "defaults": {"epsilon": 1.0, "delta": 1e-6},
+    }
+    return shoal.connect({"films": films, "seen": seen}, catalog=catalog)
+
+
+@pytest.mark.parametrize(
+    "joined",
+    [
+        "seen s JOIN films f ON s.film = f.film",
+        "films f JOIN seen s ON s.film = f.film",
+        'seen JOIN "films" f USING (film)',
+        "seen s JOIN films g ON g.film = s.film JOIN films f ON f.film = g.film",
+    ],
+)
+def test_a_statement_that_lists_the_groups_runs_and_shows_all_of_them(session, joined):
+    result = session.query(
+        f"SELECT f.title, COUNT(DISTINCT s.uid) AS n FROM {joined} GROUP BY f.title".replace("s.uid", "uid")
+    )
+    assert len(result) == 0
+    told = next(note for note in result.notes if note.startswith("No group appears"))
+    whole = re.search(r"every group of films, by (SELECT .*)\.$", told)
+    assert whole is not None
+    assert len(session.query(whole.group(1))) == 150
+
+
+def test_where_one_word_is_not_enough_no_statement_is_shown(session):
+    result = session.query(
+        "SELECT f.title, COUNT(DISTINCT uid) FROM (SELECT * FROM seen) s JOIN films f ON s.film = f.film GROUP BY 1"
+    )
+    told = next(note for note in result.notes if note.startswith("No group appears"))
+    assert "outer joins that keep its rows" in told
+
+
+@pytest.mark.parametrize("key", ["CAST(day AS DATE)", "CAST(day AS TIMESTAMP)"])
+def test_a_cast_of_texts_says_which_of_them_are_null_and_what_reads_them(session, key):
+    notes = session.query(f"SELECT {key} AS d, COUNT(DISTINCT uid) FROM seen GROUP BY d").notes
+    told = next(note for note in notes if note.startswith(f"{key} is NULL where a text is no"))
+    way = re.search(r"\. (.*) reads other forms\.$", told)
+    assert way is not None
+    assert session.query(f"SELECT {way.group(1)} AS d, COUNT(DISTINCT uid) FROM seen GROUP BY d").columns == [
+        "d",
+        "count",
+    ]
+
+
+def test_a_cast_to_numbers_says_so_too(session):
+    notes = session.query("SELECT AVG(CAST(n AS DOUBLE)) FROM seen").notes
+    assert "CAST(n AS DOUBLE) is NULL where a text is no number." in notes
+
+
+def test_long_public_lists_appear_where_there_are_as_many_owners():
+    films = pa.table({"film": range(150), "title": [f"film {n}" for n in range(150)]})
+    seen = pa.table({"uid": [1, 1, 2], "film": [1, 2, 3]})
+    sql = "SELECT title, COUNT(*) AS n FROM seen JOIN films USING (film) GROUP BY title"
+    for population, groups in ((120, 0), (150, 150)):
+        catalog = {
+            "tables": {"films": {"public": True}, "seen": {"owner": "uid"}},
+            "defaults": {"epsilon": 1.0, "delta": 1e-6, "population": population},
+        }
+        assert len(shoal.connect({"films": films, "seen": seen}, catalog=catalog).query(sql)) == groups
