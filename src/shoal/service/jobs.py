@@ -120,8 +120,10 @@ def put(rows: Rows, job: Job) -> None:
 
 
 def require_room(rows: Rows, person: str) -> None:
-    """E_BUSY where too much is waiting."""
-    found = rows.all("SELECT person, count(*) AS number FROM jobs WHERE state = 'waiting' GROUP BY person")
+    """E_BUSY where too much is waiting, for a slot or for a custodian."""
+    found = rows.all(
+        "SELECT person, count(*) AS number FROM jobs WHERE state IN ('waiting', 'approval') GROUP BY person"
+    )
     waiting = {row["person"]: row["number"] for row in found}
     if waiting.get(person, 0) >= WAITING_PER_PERSON or sum(waiting.values()) >= WAITING_IN_ALL:
         raise ShoalError("E_BUSY", "Too many jobs are waiting.", hint="Send it again when some of yours have ended.")

@@ -11,6 +11,7 @@ from service_shop import CATALOG, counting
 
 import shoal
 from shoal.params import budget
+from shoal.service import jobs
 from shoal.service.allowances import Grant
 from shoal.service.datasets import NewDataSet
 from shoal.service.questions import Question
@@ -95,6 +96,16 @@ def test_who_audits_and_analyses_asks_what_is_open_to_them_alone(service):
     service.allow(OPERATOR, Grant("visits", "both", max_epsilon=Fraction(1, 5)))
     with refused("E_POLICY"):
         service.ask(both, "visits", Question(counting(0.3)))
+
+
+def test_nobody_floods_a_custodian_with_questions(service):
+    service.allow(OPERATOR, Grant("visits", "ann", approve_above=Fraction(1, 10)))
+    ann = trusted(service, "ann")
+    for number in range(jobs.WAITING_PER_PERSON):
+        assert service.ask(ann, "visits", Question(counting(0.2, f"n{number}"))).state == "approval"
+    with refused("E_BUSY"):
+        service.ask(ann, "visits", Question(counting(0.2)))
+    assert len(service.approvals(trusted(service, "carla"))) == jobs.WAITING_PER_PERSON
 
 
 # ---- more than the token at hand -------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from shoal.service.acts.pricing import price_of
 from shoal.service.people import random_id
 
 if TYPE_CHECKING:
-    from shoal.service.allowances import Grant
     from shoal.service.datasets import DataSet
     from shoal.service.jobs import Job
     from shoal.service.people import Caller
@@ -75,11 +74,14 @@ class Asking(Core):
             ),
             *("waiting", "", 0, "", "", "", False, None, caller.via),
         )
+        approve = allowances.smallest([grant.approve_above for grant in grants])
+        # Planning may take seconds, in which nobody else could write.
+        explanation = _explanation(dataset, job) if approve is not None and job.epsilon > approve else None
         with self.store.writing() as rows:
             known = jobs.under_request(rows, request.key)
             if known is not None:
                 return _same(known, request)
-            return self._put(rows, caller, dataset, job, grants)
+            return self._put(rows, caller, dataset, job, explanation)
 
     def _put(
         self,
@@ -87,7 +89,7 @@ class Asking(Core):
         caller: Caller,
         dataset: DataSet,
         job: Job,
-        grants: list[Grant],
+        explanation: str | None,
     ) -> Job:
         """The job in its first state: answered before, to be approved, behind another that asks the same, or waiting."""
         fresh = job.question["fresh"]
@@ -98,16 +100,12 @@ class Asking(Core):
             log.write(*(rows, caller.name, caller.via, "query"), dataset=dataset.name, outcome="replayed", sql=job.sql)
             return jobs.get(rows, job.id)
         jobs.require_room(rows, caller.name)
-        approve = allowances.smallest([grant.approve_above for grant in grants])
-        if approve is not None and job.epsilon > approve and not _approved(rows, caller, job):
+        if explanation is not None and not _approved(rows, caller, job):
             jobs.put(rows, replace(job, state="approval"))
-            explanation = dataset.session.explain(
-                job.sql, epsilon=job.epsilon_asked, composition=job.question["composition"]
-            ).to_dict() | {"price": {"epsilon": float(job.epsilon), "delta": float(job.delta)}}
             rows.run(
                 "INSERT INTO approvals VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', '', ?, '')",
                 *(random_id("p_"), job.id, dataset.name, caller.name, job.fingerprint, job.sql),
-                *(job.question["reason"], json.dumps(explanation), rows.now()),
+                *(job.question["reason"], explanation, rows.now()),
             )
             log.write(
                 *(rows, caller.name, caller.via, "approval asked"),
@@ -136,6 +134,12 @@ def _same(known: Job, request: Request) -> Job:
             hint="Use a new key for a new request.",
         )
     return known
+
+
+def _explanation(dataset: DataSet, job: Job) -> str:
+    """What a custodian reads before they decide, with what the ledger would be charged."""
+    asked = dataset.session.explain(job.sql, epsilon=job.epsilon_asked, composition=job.question["composition"])
+    return json.dumps(asked.to_dict() | {"price": {"epsilon": float(job.epsilon), "delta": float(job.delta)}})
 
 
 def _approved(rows: Any, caller: Caller, job: Job) -> bool:

@@ -43,6 +43,7 @@ def _templates() -> Environment:
         "cell": cell,
         "moment": moment,
         "statement": statement,
+        "written_out": written_out,
     }
     made.globals["asset"] = asset
     return made
@@ -124,6 +125,11 @@ def percent(share: float | None) -> str:
 def cell(value: Any) -> str:
     """A value of an answer: control and bidirectional characters are written out, long texts cut."""
     return shown(value, LONGEST_CELL)
+
+
+def written_out(text: str) -> str:
+    """What somebody else wrote, line by line as it was: what would turn or hide a part of a line is written out."""
+    return "\n".join(shown(line.replace("\t", "  "), None) for line in text.split("\n"))
 
 
 def statement(text: str) -> str:

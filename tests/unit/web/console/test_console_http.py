@@ -323,6 +323,17 @@ def test_a_question_that_waits_for_approval_can_be_cancelled_or_decided(served, 
     assert "nothing was charged" in ann.get(ann.send_form(f"{other}/cancel").headers["Location"]).text
 
 
+def test_a_custodian_reads_every_character_of_what_they_approve(served, ann, carla):
+    served.service.allow(OPERATOR, Grant("visits", "ann", "day", approve_above=Fraction(1, 10)))
+    job = ann.ask(f"{new_question(0.2)} -- once\u200b more", reason="for\u2066 the board").headers["Location"]
+    page = carla.get("/approvals").text
+    ann.send_form(f"{job}/cancel")
+    served.service.allow(OPERATOR, Grant("visits", "ann", "day"))
+    assert "once\\u200b more" in page
+    assert "for\\u2066 the board" in page
+    assert not set("\u200b\u2066") & set(page)
+
+
 def test_downloads_are_the_released_rows(ann):
     place = ann.answer(new_question()).url.path
     rows = ann.get(f"{place}/json").json()["rows"]
