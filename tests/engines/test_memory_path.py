@@ -159,6 +159,8 @@ AGGREGATES = [
     "AVG(spend)",
     "AVG(number, contribution_bounds_per_group => (-3, 120))",
     "AVG(price)",
+    "AVG_ROWS(spend, contribution_bounds_per_row => (0, 30), max_contributions_per_group => 2)",
+    "AVG_ROWS(price)",
     "VAR_POP(spend, contribution_bounds_per_row => (0, 30))",
     "VARIANCE(number, contribution_bounds_per_row => (0, 130), max_contributions_per_group => 4)",
     "STDDEV(price)",

@@ -117,7 +117,7 @@ ROW_AGGREGATES = forms(
 PRIVATE_AGGREGATES = forms(
     """
     COUNT(*{group}) ; COUNT({n}{group}) ; COUNT(DISTINCT {o}) ; SUM({n}{group}) ; AVG({n}{group}) ;
-    COUNT(DISTINCT {t}{most}) ; VAR_POP({n}{row}{most}) ; STDDEV({n}{row}) ; VARIANCE({n}{row}) ;
+    COUNT(DISTINCT {t}{most}) ; AVG_ROWS({n}{row}{most}) ; VAR_POP({n}{row}{most}) ; STDDEV({n}{row}) ; VARIANCE({n}{row}) ;
     MEDIAN({n}{row}{most}) ; MIN({n}{row}) ; MAX({n}{row}) ; PERCENTILE_CONT({n}, 0.9{row}) ;
     APPROX_QUANTILES({n}, 4{row}) ; APPROX_COUNT_DISTINCT({n}) ; COUNTIF({f}) ;
     SUM({n}{group}) FILTER (WHERE {f}) ; COUNT(*) FILTER (WHERE {f}) ;

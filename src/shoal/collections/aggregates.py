@@ -97,13 +97,15 @@ def mean(
     max_rows: int | None = None,
     epsilon: Number | None = None,
 ) -> Aggregate:
-    """The mean of owners' means; each of them is clamped to `bounds`. A mean of rows is not supported yet."""
+    """The mean of owners' means, each clamped to `bounds`; or of rows, `max_rows` of an owner, clamped to `bounds_per_row`."""
     if bounds_per_row is not None or max_rows is not None:
-        raise ShoalError(
-            "E_UNSUPPORTED",
-            "A mean of rows is not supported in a collection yet.",
-            hint="mean(x, bounds) is the mean of owners' means; in SQL, AVG with max_rows_contributed is one of rows.",
-        )
+        if bounds is not None:
+            raise ShoalError(
+                "E_USAGE",
+                "A mean is one of owners' means (bounds) or one of rows (bounds_per_row, max_rows), not both.",
+                hint="agg.mean('x', bounds=(0, 100)), or agg.mean('x', bounds_per_row=(0, 100), max_rows=3)",
+            )
+        return _of_rows("AVG_ROWS", x, bounds_per_row, max_rows, epsilon)
     return Aggregate("AVG", field(x), named=_named(epsilon=epsilon), bounds=bounds)
 
 

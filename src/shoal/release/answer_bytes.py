@@ -32,6 +32,7 @@ from shoal.plan.aggregates import (
     NoisyMeasure,
     Quantile,
     Quantiles,
+    RowAverage,
     Sum,
     Variance,
 )
@@ -50,7 +51,7 @@ PROMISE_KEY = "shoal.promise"
 """The key of the schema's metadata under which tables and files carry what was promised."""
 OWNER_LEVEL = "owner-level differential privacy"
 AGGREGATES = (
-    *(CountOwners, CountRows, CountDistinct, Sum, Average, Variance),
+    *(CountOwners, CountRows, CountDistinct, Sum, Average, RowAverage, Variance),
     *(ApproxBounds, Extreme, Quantile, Quantiles),
 )
 """Those that an answer may hold; a new one is added here."""

@@ -58,6 +58,16 @@ def test_filter_and_map_give_what_sql_gives(session):
     assert here.loss == there.loss
 
 
+def test_a_mean_of_rows_is_the_mean_of_the_rows_that_are_kept(session):
+    visits = session.collection("visits")
+    mean = agg.mean("spend", bounds_per_row=(0, 100), max_rows=50)
+    (row,) = visits.release(mean=mean, epsilon=90_000).to_dicts()
+    stored = [v for (v,) in session._engine._connection.sql("SELECT spend FROM visits").fetchall()]
+    assert row["mean"] == pytest.approx(sum(stored) / len(stored), abs=0.1)
+    of_owners = agg.mean("spend", bounds=(0, 100))
+    assert mean.calls("m") != of_owners.calls("m")
+
+
 def test_the_ledger_says_which_functions_ran(session):
     session.collection("visits").filter(lambda v: v.items > 1).release(n=agg.count(upper=5), epsilon=1)
     (entry,) = session.ledger.entries()
@@ -245,7 +255,7 @@ def test_utility_compares_candidates_and_charges_nothing(session):
         (lambda s: s.collection("visits").release(n=agg.count(upper=5), epsilon="1"), "E_OPTION_INVALID"),
         (lambda s: s.collection("visits").release(n=agg.count(upper=5)), "E_OPTION_INVALID"),
         (lambda s: s.collection("visits").group_by("site").utility(n=agg.count(upper=5), epsilon=1), "E_USAGE"),
-        (lambda s: s.collection("visits").release(n=agg.mean("spend", max_rows=2), epsilon=1), "E_UNSUPPORTED"),
+        (lambda s: s.collection("visits").release(n=agg.mean("spend", (0, 9), max_rows=2), epsilon=1), "E_USAGE"),
         (lambda s: s.collection("visits", function_timeout=0), "E_USAGE"),
     ],
 )

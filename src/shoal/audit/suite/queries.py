@@ -94,6 +94,7 @@ QUERIES: tuple[PrivateQuery, ...] = (
     _aggregate("SUM of reals", f"SUM(x, {_IN_GROUP} => (-5, 10))"),
     _aggregate("SUM, bounds [5, 6]", f"SUM(kind, {_IN_GROUP} => (5, 6))"),
     _aggregate("AVG", f"AVG(x, {_IN_GROUP} => (0, 10))"),
+    _aggregate("AVG_ROWS", f"AVG_ROWS(x, {_IN_ROW} => (0, 10), max_contributions_per_group => 2)"),
     _aggregate("VAR_POP", f"VAR_POP(x, {_IN_ROW} => (0, 10), max_contributions_per_group => 2)"),
     _aggregate("STDDEV", f"STDDEV(x, {_IN_ROW} => (0, 10))"),
     _aggregate("MEDIAN", f"MEDIAN(x, {_IN_ROW} => (0, 10))", 2),

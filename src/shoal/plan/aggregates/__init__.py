@@ -8,7 +8,7 @@ from shoal.plan.aggregates.counts import CountDistinct, CountOwners, CountRows
 from shoal.plan.aggregates.defaults import Aggregate
 from shoal.plan.aggregates.noisy_measure import NoisyMeasure
 from shoal.plan.aggregates.quantiles import ApproxBounds, Extreme, Quantile, Quantiles
-from shoal.plan.aggregates.sums import Average, Sum, Variance
+from shoal.plan.aggregates.sums import Average, RowAverage, Sum, Variance
 
 __all__ = [
     "Aggregate",
@@ -21,6 +21,7 @@ __all__ = [
     "NoisyMeasure",
     "Quantile",
     "Quantiles",
+    "RowAverage",
     "Sum",
     "Variance",
 ]

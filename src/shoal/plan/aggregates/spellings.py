@@ -20,6 +20,7 @@ from shoal.plan.aggregates import (
     Extreme,
     Quantile,
     Quantiles,
+    RowAverage,
     Sum,
     Variance,
 )
@@ -124,6 +125,7 @@ SPELLINGS = (
     Spelling("COUNT", _count, Argument.ROWS, PER_GROUP),
     Spelling("SUM", lambda written: Sum(written.value, written.row_limit), Argument.SUMMAND, PER_GROUP),
     Spelling("AVG", lambda written: Average(written.value, written.row_limit), bounds=PER_GROUP, also=("MEAN",)),
+    Spelling("AVG_ROWS", lambda written: RowAverage(written.value, written.rows), takes_rows=True, also=("MEAN_ROWS",)),
     Spelling("VAR_POP", _variance(sample=False, root=False), takes_rows=True, only_anon=("VAR",)),
     Spelling("VAR_SAMP", _variance(sample=True, root=False), takes_rows=True, also=("VARIANCE",)),
     Spelling("STDDEV_POP", _variance(sample=False, root=True), takes_rows=True, only_anon=("STDDEV",)),

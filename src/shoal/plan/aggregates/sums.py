@@ -249,6 +249,41 @@ class Average(Aggregate):
 
 
 @dataclass(frozen=True, slots=True)
+class RowAverage(KeptRows):
+    """AVG_ROWS(x): the average of at most `rows` rows of every owner in a group, m + S / max(1, n), clamped to [L, U]."""
+
+    argument: Expression
+    rows: int
+    name = "AVG_ROWS"
+    type = DOUBLE
+    shares = Average.shares
+    needs_owners = True
+    clamped = Clamped.MEAN
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The centred sum, and how many rows it is over."""
+        return self._average.measures
+
+    @property
+    def _average(self) -> Average:
+        """The same arithmetic, where rows are limited in all groups together."""
+        return Average(self.argument, self.rows)
+
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
+        """M + S / max(1, n), clamped."""
+        return self._average.finish(readings)
+
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
+        """The means that the two noisy numbers allow."""
+        return self._average.interval(readings, level)
+
+    def expected_half_width(self, releases: Sequence[Release], level: float, owners: int) -> float | None:
+        """For owners with one row each: no group has fewer rows than owners."""
+        return self._average.expected_half_width(releases, level, owners)
+
+
+@dataclass(frozen=True, slots=True)
 class Variance(KeptRows):
     """VAR and STDDEV over at most `rows` rows of an owner: E[y²] − E[y]², y = x − m, clamped to [0, (U−L)²/4].
 

@@ -196,6 +196,8 @@ def measures_of(call: AggregateCall, row_limit: int | None) -> tuple[Measure, ..
             if most is None:
                 return OwnerMean(argument), OwnerCount(argument)
             return RowMoment(argument, 1, most), RowMoment(argument, 0, most)
+        case aggregates.RowAverage(argument=argument, rows=most):
+            return RowMoment(argument, 1, most), RowMoment(argument, 0, most)
         case aggregates.Variance(argument=argument, rows=most):
             return RowMoment(argument, 1, most), RowMoment(argument, 2, most), RowMoment(argument, 0, most)
         case aggregates.Quantile() | aggregates.Quantiles():
@@ -214,7 +216,13 @@ def _rows_as_asked(aggregate: aggregates.Aggregate, row_limit: int | None) -> bo
     match aggregate:
         case aggregates.CountRows() | aggregates.Sum() | aggregates.Average():
             return aggregate.rows == row_limit
-        case aggregates.Variance() | aggregates.Quantile() | aggregates.Quantiles() | aggregates.CountDistinct():
+        case (
+            aggregates.RowAverage()
+            | aggregates.Variance()
+            | aggregates.Quantile()
+            | aggregates.Quantiles()
+            | aggregates.CountDistinct()
+        ):
             return aggregate.rows >= 1 and row_limit in {None, aggregate.rows}
         case aggregates.CountOwners() | aggregates.Extreme() | aggregates.ApproxBounds():
             return True
