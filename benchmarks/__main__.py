@@ -25,6 +25,7 @@ BENCHMARKS = {
     "guarantees": "composition of claims, exact and numerical, and the page of definitions",
     "service": "a budget service over HTTP beside a session in the same process",
     "peers": "other libraries on the same jobs, in an environment of their own",
+    "comparison": "groups released and errors beside other libraries, also on files of your own",
 }
 
 

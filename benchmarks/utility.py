@@ -100,7 +100,9 @@ def compared(session: Session, aggregates: int, groups: int) -> Comparison:
     noise = select["columns"][0]["releases"][0]["mechanism"].removeprefix("discrete ")
     rule = select["selection"]["rule"].replace("_", " ").lower()
     (plan,) = session.plan(sql).selects
-    planned = outcome(plan.releases[0].noise, select["selection"]["owners_for_even_chance"])
+    # The last sum: the first may have a larger share of ε, where groups are selected by it.
+    last = plan.releases[plan.columns[-1].releases[0]].noise
+    planned = outcome(last, select["selection"]["owners_for_even_chance"])
     return Comparison(aggregates, groups, f"{noise}, {rule}", even_split(aggregates, groups), planned)
 
 

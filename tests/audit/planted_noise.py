@@ -50,10 +50,11 @@ from shoal.plan.aggregates import Average
 from shoal.plan.measures import MeasureDefaults, OwnerSum, OwnerWeight, RowMoment
 from shoal.release import bounds_per_group, execute, noisy
 from shoal.rewrite import assign_mechanisms
-from shoal.rewrite.assigning import gaussian, laplace, sizing
+from shoal.rewrite.assigning import complements, gaussian, laplace, sizing
 
 LAPLACE = "epsilon=1, delta=0.01, max_groups_contributed=2, noise=LAPLACE"
 THRESHOLD = f"{LAPLACE}, group_selection_strategy=LAPLACE_THRESHOLD"
+OPTIMAL = f"{LAPLACE}, group_selection_strategy=OPTIMAL"
 ONE, NONE = "x", ""
 """A data set is a word, a record is a letter: the tester looks at the pairs that are given, and at no other."""
 
@@ -147,8 +148,8 @@ def a_choice_that_pays_once(patch):
     stops_the_plan(private(MEAN, **WHOLE)),
 )
 def a_mean_that_pays_once(patch):
-    honest = laplace._laplace
-    patch.setattr(laplace, "_laplace", lambda part, _epsilon: honest(part, Fraction(1)))
+    honest = laplace.laplace_noise
+    patch.setattr(laplace, "laplace_noise", lambda part, _epsilon: honest(part, Fraction(1)))
 
 
 @planted(
@@ -185,14 +186,14 @@ def two_sums_that_move_as_one(patch):
     stops_the_plan(private(MEAN, **WHOLE)),
 )
 def a_mean_over_an_exact_count(patch):
-    honest = laplace._laplace
+    honest = laplace.laplace_noise
 
     def exact_count(part, epsilon):
         if part.measure == Average(part.measure.argument).measures[1]:
             return LaplaceNoise(Shift(0), Fraction(0))
         return honest(part, epsilon)
 
-    patch.setattr(laplace, "_laplace", exact_count)
+    patch.setattr(laplace, "laplace_noise", exact_count)
 
 
 @planted(
@@ -276,11 +277,57 @@ def a_whole_that_pays_for_a_third(patch):
     patch.setattr(sizing, "laplace_scale", lambda shift, epsilon: honest(shift, epsilon) / 3)
 
 
+SUM_AND_OWNERS = "SUM(spend, contribution_bounds_per_group => (-20, 50)) AS total, COUNT(DISTINCT uid) AS owners"
+
+
+@planted(
+    "parts that make no whole",
+    "a sum and what is missing to its bound, which forgets the sign of the bound",
+    REPLAY,
+    moves_too_far(private(SUM_AND_OWNERS, **WHOLE)),
+)
+def a_complement_of_the_wrong_sign(patch):
+    honest = execute.from_bound
+
+    def mirrored(task, total, owners):
+        return (
+            -honest(task, -np.asarray(total), owners) if task.measure.origin == "upper" else honest(task, total, owners)
+        )
+
+    patch.setattr(execute, "from_bound", mirrored)
+
+
+@planted(
+    "parts that make no whole",
+    "a sum and its complement get the noise of the larger bound alone",
+    PLAN_CHECK,
+    stops_the_plan(private(SUM_AND_OWNERS)),
+)
+def a_complement_that_pays_for_one_part(patch):
+    honest = complements.sized
+
+    def of_the_upper_bound(part, scale):
+        found = honest(part, scale)
+        return replace(found, shift=replace(found.shift, per_coordinate=found.shift.per_coordinate * 5 // 7))
+
+    patch.setattr(complements, "sized", of_the_upper_bound)
+
+
+@planted(
+    "τ for one group",
+    "the threshold on a whole goes by the tail of one of its two noises",
+    PLAN_CHECK,
+    stops_the_plan(private(SUM_AND_OWNERS)),
+)
+def a_threshold_for_one_noise(patch):
+    patch.setattr(calibrate, "smallest_pair_point", calibrate.smallest_tail_point)
+
+
 @planted(
     "L0 ignored",
     "noise is made for one group of an owner, not for κ",
     PLAN_CHECK,
-    stops_the_plan(private(ROWS)),
+    stops_the_plan(private(ROWS, options=OPTIMAL)),
 )
 def noise_for_one_group(patch):
     patch.setattr(MeasureDefaults, "coordinates", lambda *_: 1)
@@ -290,7 +337,7 @@ def noise_for_one_group(patch):
     "L0 ignored",
     "the same, and the check of the plan believes it",
     REPLAY,
-    moves_too_far(private(ROWS)),
+    moves_too_far(private(ROWS, options=OPTIMAL)),
 )
 def noise_for_one_group_unchecked(patch):
     patch.setattr(MeasureDefaults, "coordinates", lambda *_: 1)

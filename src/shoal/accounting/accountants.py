@@ -28,6 +28,7 @@ from shoal.accounting.events import (
     Selection,
     ThresholdSelection,
     WeightedSelection,
+    WholeSelection,
 )
 from shoal.accounting.neighbours import OWNER
 from shoal.accounting.zcdp import laplace_rho, zcdp_epsilon, zcdp_rho_limit
@@ -106,7 +107,7 @@ def plan_loss(events: Sequence[Event]) -> Loss:
     | joint Gaussian noise (its claim is verified) | ε | δ | Σρ | 0 |
     | m quantiles chosen in each of κ groups, c rows per owner, scale b | 2·m·κ·c/b | 0 | m·κ·c²/2b² | 0 |
     | optimal selection, κ groups | ε | δ | ε²/2κ | δ |
-    | threshold on a count, or on weights (its noise must be charged beside it) | 0 | δ | 0 | δ |
+    | threshold on a count, on weights, or on two parts of a whole (its noise must be charged beside it) | 0 | δ | 0 | δ |
 
     Any claim that does not hold is an `InternalError`: nothing may be released under it. The sum is a loss under the one
     promise that all events are about; events of two promises have no sum.
@@ -130,7 +131,7 @@ def _event_loss(event: Event) -> Loss:
             return _joint_gaussian_loss(event)
         case QuantileChoice():
             return Loss(event.epsilon, Fraction(0), event.rho, Fraction(0))
-        case OptimalSelection() | ThresholdSelection() | WeightedSelection():
+        case OptimalSelection() | ThresholdSelection() | WeightedSelection() | WholeSelection():
             return _selection_loss(event)
     raise InternalError("a plan holds an event that cannot be charged")
 
@@ -171,7 +172,7 @@ def _require_charged_thresholds(events: Iterable[Event]) -> None:
                 charged[event] += 1
             case JointGaussian():
                 charged.update(event.parts)
-            case ThresholdSelection() | WeightedSelection():
+            case ThresholdSelection() | WeightedSelection() | WholeSelection():
                 wanted[event.noise] += 1
     if wanted - charged:
         raise InternalError("a threshold reads noise that was not charged")

@@ -204,6 +204,33 @@ class WeightedSelection:
 
 
 @dataclass(frozen=True, slots=True)
+class WholeSelection:
+    """Each group with n ≥ min_owners owners is kept when (n − min_owners + 1)·K + X₁ + X₂ ≥ threshold.
+
+    K is what every owner of a group adds to two numbers together: how far its value is from either bound. Both numbers are
+    released, with the noises X₁ and X₂ of `noise`, whose shift moves each by at most K and is charged once, by its own event: the
+    two moves make K in each of κ groups. This event charges `delta` only: the chance that any of the at most κ groups that exist
+    through one owner alone appears. Exact-tail requirement: 1 − (1 − P[K + X₁ + X₂ ≥ threshold])^κ ≤ delta.
+    """
+
+    noise: LaplaceNoise
+    threshold: int
+    delta: Fraction
+    max_groups_per_owner: int
+    min_owners: int = 1
+
+    def __post_init__(self) -> None:
+        _require(0 < self.delta < 1, "selection of unknown groups needs 0 < δ < 1")
+        _require(self.noise.shift.per_coordinate > 0, "a whole is larger than nothing")
+        _require(self.max_groups_per_owner >= 1 and self.min_owners >= 1, "counts start at 1")
+
+    @property
+    def whole(self) -> int:
+        """K, in steps."""
+        return self.noise.shift.per_coordinate
+
+
+@dataclass(frozen=True, slots=True)
 class RankTarget:
     """Which rank of n rows is looked for: T = fraction·n, kept margin − ½ rows from either end (n/2 where they meet).
 
@@ -262,6 +289,6 @@ class QuantileChoice:
 Randomised = AdditiveNoise | QuantileChoice
 """How a release is made private: noise on its numbers, or a choice that goes by them."""
 
-Selection = OptimalSelection | ThresholdSelection | WeightedSelection
+Selection = OptimalSelection | ThresholdSelection | WeightedSelection | WholeSelection
 Event = LaplaceNoise | PolicyLaplace | JointGaussian | QuantileChoice | Selection
 """What a plan may be charged with. `GaussianNoise` enters through `JointGaussian` only."""

@@ -38,6 +38,7 @@ from shoal.accounting.events import (
     QuantileChoice,
     ThresholdSelection,
     WeightedSelection,
+    WholeSelection,
 )
 from shoal.accounting.zcdp import zcdp_delta, zcdp_epsilon
 from shoal.errors import InternalError, ShoalError, missing_extra
@@ -153,7 +154,7 @@ class _Composition:
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._parts = _parts(events)
-        rules = OptimalSelection | ThresholdSelection | WeightedSelection
+        rules = OptimalSelection | ThresholdSelection | WeightedSelection | WholeSelection
         selections = (event for event in events if isinstance(event, rules))
         self._chance_of_everything = sum((event.delta for event in selections), Fraction(0))
         if any(part.largest_loss > 2 * LARGEST_EPSILON for part in self._parts):
@@ -216,7 +217,7 @@ def _parts(events: Sequence[Event]) -> Counter[_Part]:
                 _require_not_spread(event.shift)
                 draws = len(event.targets) * event.shift.coordinates
                 parts[_Response(event.epsilon / draws)] += draws
-            case OptimalSelection() | ThresholdSelection() | WeightedSelection():
+            case OptimalSelection() | ThresholdSelection() | WeightedSelection() | WholeSelection():
                 epsilon, copies = rule_of(event).responses(event) or (Fraction(0), 0)
                 if epsilon > 0:
                     parts[_Response(epsilon)] += copies

@@ -32,7 +32,7 @@ from shoal.mechanisms.gaussian_certificate import (
     zcdp_holds,
 )
 from shoal.mechanisms.joint_gaussian import gaussian_sigma, joint_gaussian_sigmas
-from shoal.mechanisms.tails import gaussian_tail, laplace_tail, noise_tail
+from shoal.mechanisms.tails import gaussian_tail, laplace_pair_tail, laplace_tail, noise_tail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,11 +53,14 @@ __all__ = [
     "joint_gaussian_sigmas",
     "laplace_scale",
     "laplace_tail",
+    "mixed_quantile",
     "noise_quantile",
     "noise_standard_deviation",
     "noise_tail",
     "normal_point",
+    "pair_quantile",
     "round_scale_up",
+    "smallest_pair_point",
     "smallest_tail_point",
     "threshold_for",
     "threshold_holds",
@@ -160,6 +163,50 @@ def noise_standard_deviation(noise: AdditiveNoise) -> float:
         return sigma
     weights = [math.exp(-(k**2) / (2 * sigma**2)) if k < 40 * sigma else 0.0 for k in range(1, 121)]
     return math.sqrt(2 * sum(k**2 * w for k, w in enumerate(weights, start=1)) / (1 + 2 * sum(weights)))
+
+
+@lru_cache(maxsize=1024)
+def smallest_pair_point(noise: LaplaceNoise, chance: Fraction) -> int:
+    """The smallest integer k with P[X + Y ≥ k] ≤ chance, for two entries of the noise and 0 < chance < 1."""
+    bound = decimal_below(chance)
+    low, high = 0, max(1, math.ceil(noise.scale))
+    while laplace_pair_tail(noise.scale, high).upper > bound:
+        low, high = high, 2 * high
+    while laplace_pair_tail(noise.scale, low).upper <= bound:
+        low, high = 2 * low - 1, low
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if laplace_pair_tail(noise.scale, middle).upper <= bound else (middle, high)
+    return high
+
+
+def pair_quantile(noise: LaplaceNoise, level: float) -> int:
+    """The smallest q with P[|X + Y| ≤ q] ≥ level, exact for the discrete noise."""
+    return max(0, smallest_pair_point(noise, (1 - as_fraction(level)) / 2) - 1)
+
+
+def mixed_quantile(scale: float, first: float, second: float, level: float) -> float:
+    """The q with P[|first·X + second·Y| ≤ q] = level for continuous Laplace noise; the discrete one strays by a step more at most.
+
+    With a ≥ c the two scales, P[|…| > q] = (a²·e^{−q/a} − c²·e^{−q/c})/(a² − c²), and (1 + q/2a)·e^{−q/a} where they are equal.
+    """
+    large, small = sorted((abs(first) * scale, abs(second) * scale), reverse=True)
+
+    def beyond(point: float) -> float:
+        tail = math.exp(-point / large)
+        if small < large * 1e-6:
+            return tail
+        if small > large * (1 - 1e-6):
+            return (1 + point / (2 * large)) * tail
+        return (large**2 * tail - small**2 * math.exp(-point / small)) / (large**2 - small**2)
+
+    low, high = 0.0, large
+    while beyond(high) > 1 - level:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if beyond(middle) > 1 - level else (low, middle)
+    return high
 
 
 def threshold_for(noise: AdditiveNoise, max_groups_per_owner: int, delta: Fraction) -> int:

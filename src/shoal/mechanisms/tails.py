@@ -2,6 +2,9 @@
 
 **Discrete Laplace**, r = e^{−1/b}: P[X ≥ k] = r^k/(1 + r) for k ≥ 1.
 
+Two of them added, k ≥ 0: P[X + Y ≥ k] = r^k/(1 + r)²·(k·(1 − r) + r + (1 + r²)/(1 + r)), since P[X + Y = k] =
+((1 − r)/(1 + r))²·r^k·(k + (1 + r²)/(1 − r²)).
+
 **Discrete Gaussian**: P[X ≥ k] = T(k)/Z with T(k) = Σ_{j≥k} e^{−j²/2σ²} and Z = Σ_j e^{−j²/2σ²}. For σ ≥ 1 Poisson
 summation gives Z = σ√(2π)·(1 + 2Σ_{j≥1} e^{−2π²σ²j²}). T(k) is summed term by term for σ ≤ 16 and far in the tail;
 otherwise by the Euler–Maclaurin formula around the midpoint a = k − ½, z = a/σ, with Hermite polynomials He and
@@ -61,6 +64,24 @@ def laplace_tail(scale: Fraction, least: int) -> Enclosure:
     power, ratio = exp_of_minus(least / scale), exp_of_minus(1 / scale)
     with arithmetic():
         return Enclosure(around(power.lower / (1 + ratio.upper)).lower, around(power.upper / (1 + ratio.lower)).upper)
+
+
+def laplace_pair_tail(scale: Fraction, least: int) -> Enclosure:
+    """P[X + Y ≥ least] for two independent draws with P[X = k] ∝ exp(−|k|/scale), as bounds.
+
+    >>> float(laplace_pair_tail(Fraction(1), 0).upper)
+    0.6408347412829437
+    """
+    if least < 0:
+        return complement(laplace_pair_tail(scale, 1 - least))
+    power, ratio = exp_of_minus(least / scale), exp_of_minus(1 / scale)
+    with arithmetic():
+        low, high = ratio
+        below = least * (1 - high) + low + (1 + low * low) / (1 + high)
+        above = least * (1 - low) + high + (1 + high * high) / (1 + low)
+        return Enclosure(
+            around(power.lower * below / (1 + high) ** 2).lower, around(power.upper * above / (1 + low) ** 2).upper
+        )
 
 
 @lru_cache(maxsize=4096)

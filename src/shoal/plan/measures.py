@@ -12,6 +12,7 @@ For one group, with bounds [L, U] in steps:
 | OwnerWeight    | w(d), d = groups that the owner is kept in    | w(1); all groups: see its rule   |
 | RowCount       | number of rows, clamped to [0, U]             | U                                |
 | OwnerSum       | sum of x, clamped to [L, U]                   | max(|L|, |U|)                    |
+| both           | the same minus L, and minus U; 0 without rows | U − L for both together          |
 | OwnerMean      | mean of x, clamped, minus the middle m        | max(U − m, m − L)                |
 |                | the same minus L, and minus U                 | U − L for both together          |
 | RowMoment      | Σ (clamp(x) − m)^power over ≤ c rows          | c · max(U − m, m − L)^power      |
@@ -171,15 +172,22 @@ class RowCount(MeasureDefaults):
     """Rows (with a non-NULL argument, where there is one), clamped per owner."""
 
     argument: Expression | None = None
+    origin: str = "middle"
+    """Not from 0 but from the 'lower' or the 'upper' bound: the two distances make U − L for every owner of a group."""
     needs_bounds = True
     is_integer = True
     power = 1
-    words = "rows of each owner"
     never_negative = True
 
+    @property
+    def words(self) -> str:
+        """By what they are counted from."""
+        return "rows of each owner" if self.origin == "middle" else f"rows of each owner, from the {self.origin} bound"
+
     def delta(self, steps: Steps | None) -> int:
-        """U, or the lower bound if an odd catalog makes it larger."""
-        return _known(steps).magnitude
+        """U, or the lower bound if an odd catalog makes it larger; from either bound, the width."""
+        known = _known(steps)
+        return known.magnitude if self.origin == "middle" else known.upper - known.lower
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +196,25 @@ class OwnerSum(MeasureDefaults):
 
     argument: Expression
     is_integer: bool
+    origin: str = "middle"
+    """Not from 0 but from the 'lower' or the 'upper' bound: the two distances make U − L for every owner of a group."""
     needs_bounds = True
     power = 1
-    words = "sum of each owner"
     summed_on_grid = True
 
+    @property
+    def words(self) -> str:
+        """By what it is counted from."""
+        return "sum of each owner" if self.origin == "middle" else f"sum of each owner, from the {self.origin} bound"
+
+    def unit_reach(self, magnitude: Fraction, radius: Fraction) -> Fraction:
+        """The larger bound, or the width."""
+        return magnitude if self.origin == "middle" else 2 * radius
+
     def delta(self, steps: Steps | None) -> int:
-        """max(|L|, |U|): never U − L, since an absent owner adds nothing at all."""
-        return _known(steps).magnitude
+        """max(|L|, |U|): never U − L, since an absent owner adds nothing at all; from either bound, the width."""
+        known = _known(steps)
+        return known.magnitude if self.origin == "middle" else known.upper - known.lower
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,6 +154,12 @@ class SelectPlan:
         """Whether every group that is shown gets bounds of its own."""
         return any(release.histogram.per_group for release in self.histograms)
 
+    def parts_that_select(self) -> tuple[int, ...]:
+        """The two releases, from the lower and from the upper bound, whose sum decides which groups appear."""
+        pairs = [column.releases for column in self.columns if self.shared_count in column.releases]
+        first = next((pair for pair in pairs if pair[0] == self.shared_count), ())
+        return tuple(first)
+
     def share_of_joint_release(self, noise: Randomised) -> float | None:
         """Which part of the squared norm Σ Δ²/σ² a noise has, where it is part of a joint Gaussian release."""
         from shoal.accounting.events import JointGaussian

@@ -60,13 +60,13 @@ class Found:
 def release_by_group(plan: SelectPlan, engine: Engine, key: SamplingKey, entropy: Entropy) -> StoredRows:
     """Select groups, find bounds for those that are kept, measure under these bounds, and draw noise."""
     seen = engine.totals(histogram_query(plan), key)
-    kept, noisy_owners = selected(plan, seen, weights_among(seen, selecting_tasks(plan)), entropy)
+    kept, decided = selected(plan, seen, weights_among(seen, selecting_tasks(plan)), entropy)
     found = find_bounds(plan, seen, kept, entropy)
     tables, readings = [], []
     for number, measured in enumerate(measure_classes(plan, engine, key, seen, found.classes)):
         here = np.flatnonzero(found.class_of == number)
         order = kept[here]
-        own = tuple(reading(plan, measured, i, order, noisy_owners, entropy) for i in range(len(plan.releases)))
+        own = tuple(reading(plan, measured, i, order, decided, entropy) for i in range(len(plan.releases)))
         outside = tuple(tuple(shares[i] for i in here.tolist()) for shares in found.outside)
         keys = seen.keys.take(pa.array(order))
         tables.append(answer_table(plan, keys, own, len(order), measured.found, outside, bounds_class=number))

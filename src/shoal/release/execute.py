@@ -33,7 +33,15 @@ from shoal.release.noisy import Read, owners_needed, read_bounds, reading, selec
 from shoal.release.output_names import with_output_names
 from shoal.release.postprocess import Answer, finish, public_rows
 from shoal.release.prepare import asked_of, placeholders, steps_of
-from shoal.release.resolve_bounds import ResolvedTotals, histogram_query, resolve, selecting_tasks, totals_query
+from shoal.release.resolve_bounds import (
+    ResolvedTotals,
+    as_asked,
+    from_bound,
+    histogram_query,
+    resolve,
+    selecting_tasks,
+    totals_query,
+)
 from shoal.release.stored_rows import StoredRows, answer_table
 from shoal.sql.grammar.source_text import CallsAsWritten
 
@@ -269,12 +277,14 @@ def measure(
         read = read_histograms(plan, engine, key, entropy)
         found = tuple(each.bounds for each in read)
     resolved = [resolve(release, found) for release in plan.releases]
-    live = [task for task, _, _ in resolved if task is not None]
+    asked = tuple(dict.fromkeys(as_asked(task) for task, _, _ in resolved if task is not None))
     selecting = selecting_tasks(plan)
-    measurement = engine.totals(totals_query(plan, (*live, *selecting)), key)
-    totals = iter(measurement.totals)
+    measurement = engine.totals(totals_query(plan, (*asked, *selecting)), key)
+    totals = dict(zip(asked, measurement.totals, strict=False))
+    owners = measurement.owners
     spread = tuple(
-        next(totals) if task is not None else np.zeros(len(measurement.owners), dtype=object) for task, _, _ in resolved
+        from_bound(task, totals[as_asked(task)], owners) if task is not None else np.zeros(len(owners), dtype=object)
+        for task, _, _ in resolved
     )
     return ResolvedTotals(
         replace(measurement, totals=spread),
@@ -320,11 +330,9 @@ def _in_bins(release: HistogramRelease, counts: dict[int, int] | LeafCounts) -> 
 def release(plan: SelectPlan, measured: ResolvedTotals, entropy: Entropy = SYSTEM) -> StoredRows:
     """Select groups, draw noise for those that are kept and for no other, and put them in a random order."""
     measurement = measured.measurement
-    kept, noisy_owners = selected(plan, measurement, measured.weights, entropy)
+    kept, decided = selected(plan, measurement, measured.weights, entropy)
     order = kept[entropy.permutation(len(kept))]
-    readings = tuple(
-        reading(plan, measured, index, order, noisy_owners, entropy) for index in range(len(plan.releases))
-    )
+    readings = tuple(reading(plan, measured, index, order, decided, entropy) for index in range(len(plan.releases)))
     keys = measurement.keys.take(pa.array(order))
     outside = tuple((share,) * len(order) for share in measured.outside)
     table = answer_table(plan, keys, readings, len(order), measured.found, outside)

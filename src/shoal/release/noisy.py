@@ -6,7 +6,7 @@ Noise is added here and nowhere else, for every engine.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,8 @@ from shoal.plan.totals import ExactTotals, LeafCounts
 from shoal.release.cuts.clamped import what_is_clamped
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from shoal.accounting.events import Randomised
@@ -44,14 +46,27 @@ class Read:
     clamped: Clamped | None
 
 
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Noise of released numbers that has been drawn already, since it decided which groups appear: of all groups, by release."""
+
+    counts: Mapping[int, NDArray[Any] | None] = field(default_factory=dict)
+    """Noisy counts."""
+    noises: Mapping[int, NDArray[Any]] = field(default_factory=dict)
+    """Noise to be added."""
+
+
 def selected(
     plan: SelectPlan, measurement: ExactTotals, weights: NDArray[np.int64] | None, entropy: Entropy
-) -> tuple[NDArray[np.int64], NDArray[Any] | None]:
-    """The groups to show; with a threshold on a released count also the noisy counts that decided."""
+) -> tuple[NDArray[np.int64], Decided]:
+    """The groups to show; with a threshold on released numbers also what decided."""
     if plan.selection is None:
-        return np.arange(len(measurement.owners), dtype=np.int64), None
+        return np.arange(len(measurement.owners), dtype=np.int64), Decided()
     draw = group_selection.select(plan.selection, measurement.owners, entropy, weights)
-    return np.flatnonzero(draw.kept).astype(np.int64), draw.noisy_owners
+    kept = np.flatnonzero(draw.kept).astype(np.int64)
+    if draw.noises is not None:
+        return kept, Decided(noises=dict(zip(plan.parts_that_select(), draw.noises, strict=True)))
+    return kept, Decided(counts={} if plan.shared_count is None else {plan.shared_count: draw.noisy_owners})
 
 
 def weights_among(measurement: ExactTotals, selecting: tuple[GridMeasure, ...]) -> NDArray[np.int64] | None:
@@ -93,10 +108,10 @@ def reading(
     measured: ResolvedTotals,
     index: int,
     order: NDArray[np.int64],
-    noisy_owners: NDArray[Any] | None,
+    decided: Decided,
     entropy: Entropy,
 ) -> NoisyMeasure:
-    """One measure of the groups in `order`, with noise; a count that has decided which groups appear has its noise."""
+    """One measure of the groups in `order`, with noise; a number that has decided which groups appear has its noise."""
     release_, task = plan.releases[index], measured.tasks[index]
     noise, bounds = measured.noises[index], measured.bounds[index]
     total = measured.measurement.totals[index]
@@ -112,8 +127,10 @@ def reading(
         return NoisyMeasure(release_.measure, noise, grid, bounds, steps, empty, forest)
     if isinstance(noise, QuantileChoice):
         raise InternalError("only leaves are chosen among")
-    if plan.shared_count == index and noisy_owners is not None:
-        values: NDArray[Any] = np.asarray(noisy_owners)[order]
+    if (count := decided.counts.get(index)) is not None:
+        values: NDArray[Any] = np.asarray(count)[order]
+    elif index in decided.noises:
+        values = np.asarray(total, dtype=object)[order] + decided.noises[index][order]
     else:
         values = add_noise(noise, np.asarray(total)[order], entropy)
     return NoisyMeasure(release_.measure, noise, grid, bounds, steps, values)

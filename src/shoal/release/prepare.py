@@ -15,7 +15,7 @@ from shoal.engines.base import Asked
 from shoal.params import Bounds
 from shoal.plan.totals import grid_measure_of
 from shoal.release.postprocess import public_scans, statement_over_nulls
-from shoal.release.resolve_bounds import histogram_query, resolve, selecting_tasks, totals_query
+from shoal.release.resolve_bounds import as_asked, histogram_query, resolve, selecting_tasks, totals_query
 from shoal.release.stored_rows import StoredRows, arrow_type, components_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def _questions(select: SelectPlan) -> list[TotalsQuery]:
     for found in (nothing, narrowest):
         for release in select.releases:
             resolve(release, found)
-    tasks = tuple(task for task, _, _ in (resolve(release, widest) for release in select.releases) if task is not None)
+    resolved = (resolve(release, widest) for release in select.releases)
+    tasks = tuple(as_asked(task) for task, _, _ in resolved if task is not None)
     wanted = (*tasks, *_on_other_grids(select), *selecting_tasks(select))
     asked = [totals_query(select, tuple(dict.fromkeys(wanted)))]
     return [histogram_query(select), *asked] if select.histograms else asked
@@ -68,7 +69,7 @@ def _on_other_grids(select: SelectPlan) -> Iterator[GridMeasure]:
     """Sums whose bounds are found first may be counted in ones, or in steps of several."""
     for release in select.releases:
         if release.measure.summed_on_grid and not release.measure.centred and isinstance(release.bounds, Bounds):
-            yield from (grid_measure_of(release.measure, release.bounds, Fraction(grid)) for grid in (1, 8))
+            yield from (as_asked(grid_measure_of(release.measure, release.bounds, Fraction(grid))) for grid in (1, 8))
 
 
 def _widest(histogram: Histogram) -> Bounds:

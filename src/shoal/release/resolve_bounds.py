@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, QuantileChoice, Shift, WeightedSelection
 from shoal.errors import InternalError
 from shoal.exact import power_of_two_below
 from shoal.mechanisms.gaussian_certificate import MOST_SHRUNK, SHRINKS_FROM
 from shoal.params import Bounds
-from shoal.plan.measures import OwnerWeight
+from shoal.plan.measures import OwnerSum, OwnerWeight, RowCount
 from shoal.plan.releases import Inferred
 from shoal.plan.totals import ExactTotals, GridMeasure, TotalsQuery, grid_measure_of
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from shoal.accounting.events import AdditiveNoise, Randomised
@@ -53,6 +54,20 @@ def selecting_tasks(plan: SelectPlan) -> tuple[GridMeasure, ...]:
     if not isinstance(plan.selection, WeightedSelection):
         return ()
     return (grid_measure_of(OwnerWeight(plan.selection.weights), None, Fraction(1)),)
+
+
+def as_asked(task: GridMeasure) -> GridMeasure:
+    """What the engine is asked for: distances from a bound are made of the plain total and the number of owners."""
+    if not isinstance(task.measure, OwnerSum | RowCount) or task.measure.origin == "middle":
+        return task
+    return grid_measure_of(replace(task.measure, origin="middle"), task.bounds, task.grid)
+
+
+def from_bound(task: GridMeasure, total: Any, owners: NDArray[np.int64]) -> Any:
+    """Σ(s − L) or Σ(s − U) over the owners of every group, from Σs: whole numbers of any size."""
+    if as_asked(task) is task or task.steps is None:
+        return total
+    return np.asarray(total, dtype=object) - task.steps.middle * owners.astype(object)
 
 
 def totals_query(plan: SelectPlan, tasks: tuple[GridMeasure, ...]) -> TotalsQuery:

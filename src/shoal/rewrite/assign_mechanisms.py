@@ -5,7 +5,8 @@ accurate anywhere than the even split ε/(N + 1) with Laplace noise.
 
 Candidates: Laplace noise with optimal or Laplace-threshold selection; jointly calibrated Gaussian noise with a Gaussian
 threshold on the owner count, or on weights (part of the same joint release), or beside an optimal selection; Laplace noise beside
-a selection by weights that has no more of ε than it needs to show what the even split shows.
+a selection by weights that has no more of ε than it needs to show what the even split shows; Laplace noise on a number and on what
+is missing to its bound, which select groups together.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from shoal.mechanisms.group_selection import RULES
 from shoal.mechanisms.regret import expected_log_error, largest_group
 from shoal.rewrite.assigning.budget import Budget, part_moves
 from shoal.rewrite.assigning.candidate import Candidate, Errors, kind_of_noise, spare_of
+from shoal.rewrite.assigning.complements import with_whole
 from shoal.rewrite.assigning.finish import finished
 from shoal.rewrite.assigning.gaussian import gaussian_beside_choices, least_beside, with_gaussian
 from shoal.rewrite.assigning.laplace import with_laplace
@@ -114,6 +116,7 @@ def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
             if not _surpassed(draft, found, partial(_least_with_gaussian_count, draft, budget, found[0])):
                 found.append(with_laplace(draft, budget, rule))
             found += _with_leaner_selection(draft, budget, rule, found)
+        found += with_whole(draft, budget)
     return found
 
 

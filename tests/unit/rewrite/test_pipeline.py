@@ -17,6 +17,7 @@ from shoal.accounting.events import (
     Shift,
     ThresholdSelection,
     WeightedSelection,
+    WholeSelection,
 )
 from shoal.errors import InternalError
 from shoal.plan.measures import OwnerCount
@@ -32,6 +33,7 @@ CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
 BASE = "epsilon = 1, delta = 1e-6, max_groups_contributed = 2"
 LAPLACE = f"{BASE}, noise = LAPLACE"
 COUNT = "COUNT(*, contribution_bounds_per_group => (0, 4))"
+DIFFERENT = "COUNT(DISTINCT items, max_contributions_per_group => 2)"
 TOTAL = "SUM(spend, contribution_bounds_per_group => (0, 9))"
 MEDIAN = "MEDIAN(spend, contribution_bounds_per_row => (0, 9), max_contributions_per_group => 3)"
 BY_SITE = "FROM visits GROUP BY site"
@@ -39,7 +41,8 @@ QUERIES = {
     "one sum": f"{CLAUSE}(epsilon = 1) {TOTAL} FROM visits",
     "two equal counts": f"{CLAUSE}(epsilon = 1, kappa = 1) COUNT(DISTINCT site), COUNT(DISTINCT items) FROM visits",
     "optimal": f"{CLAUSE}({LAPLACE}, group_selection_strategy = OPTIMAL) site, {COUNT} {BY_SITE}",
-    "threshold of its own": f"{CLAUSE}({LAPLACE}, group_selection_strategy = LAPLACE_THRESHOLD) site, {COUNT} {BY_SITE}",
+    "threshold of its own": f"{CLAUSE}({LAPLACE}, group_selection_strategy = LAPLACE_THRESHOLD) site, {DIFFERENT} {BY_SITE}",
+    "threshold on a whole": f"{CLAUSE}({LAPLACE}) site, {COUNT}, {TOTAL} {BY_SITE}",
     "shared threshold": f"{CLAUSE}({LAPLACE}) site, COUNT(DISTINCT uid) {BY_SITE}",
     "Gaussian": f"{CLAUSE}({BASE}, noise = GAUSSIAN) site, SUM(spend), AVG(items) {BY_SITE}",
     "quantiles": f"{CLAUSE}(epsilon = 1) {MEDIAN} FROM visits",
@@ -124,13 +127,17 @@ def test_two_equal_draws_that_are_charged_once_are_found_out(quiet_shop, monkeyp
     tampered(quiet_shop, monkeypatch, "two equal counts", once)
 
 
-@pytest.mark.parametrize("name", ["optimal", "threshold of its own", "shared threshold", "Gaussian"])
+@pytest.mark.parametrize(
+    "name", ["optimal", "threshold of its own", "threshold on a whole", "shared threshold", "Gaussian"]
+)
 def test_a_selection_that_is_not_charged_is_found_out(quiet_shop, monkeypatch, name):
     def uncharged(plan: SelectPlan) -> SelectPlan:
         return replace(
             plan,
             events=tuple(
-                e for e in plan.events if not isinstance(e, (OptimalSelection, ThresholdSelection, WeightedSelection))
+                e
+                for e in plan.events
+                if not isinstance(e, (OptimalSelection, ThresholdSelection, WeightedSelection, WholeSelection))
             ),
         )
 
@@ -144,7 +151,7 @@ def test_the_noise_of_a_threshold_that_is_not_charged_is_found_out(quiet_shop, m
     tampered(quiet_shop, monkeypatch, "threshold of its own", uncharged)
 
 
-@pytest.mark.parametrize("name", ["threshold of its own", "shared threshold", "Gaussian"])
+@pytest.mark.parametrize("name", ["threshold of its own", "threshold on a whole", "shared threshold", "Gaussian"])
 def test_a_threshold_that_is_too_low_is_found_out(quiet_shop, monkeypatch, name):
     def lower(plan: SelectPlan) -> SelectPlan:
         low = replace(plan.selection, threshold=plan.selection.threshold - 1)

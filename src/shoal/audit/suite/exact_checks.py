@@ -19,6 +19,7 @@ from shoal.exact import as_fraction
 from shoal.mechanisms import calibrate
 from shoal.mechanisms.selection import keep_tables
 from shoal.mechanisms.selection.weighted import WeightedRule
+from shoal.mechanisms.selection.whole import on_released_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 DELTA = 1e-6
 GROUPS_PER_OWNER = 3
+STEPS_OF_A_WHOLE = 7
 _TOLERANCE = 1 + 1e-9
 
 
@@ -86,6 +88,21 @@ def laplace_threshold(epsilon: float) -> Computed:
     noise = LaplaceNoise(shift, calibrate.laplace_scale(shift, as_fraction(epsilon)))
     threshold = calibrate.threshold_for(noise, GROUPS_PER_OWNER, as_fraction(DELTA))
     return _compared(_any_group(laplace_tail(float(noise.scale), threshold - 1)), DELTA)
+
+
+def whole_threshold(epsilon: float) -> Computed:
+    """The chance that any of κ groups of a single owner is shown, by two noises added term by term."""
+    shift = Shift(STEPS_OF_A_WHOLE, GROUPS_PER_OWNER, 2 * GROUPS_PER_OWNER)
+    noise = LaplaceNoise(shift, calibrate.laplace_scale(shift, as_fraction(epsilon)))
+    threshold = on_released_whole(noise, GROUPS_PER_OWNER, 1, as_fraction(DELTA)).threshold
+    reach = math.ceil(60 * float(noise.scale)) + threshold
+    one = np.exp(-np.abs(np.arange(-reach, reach + 1)) / float(noise.scale))
+    one /= one.sum()
+    tail = np.cumsum(one[::-1])[::-1]
+    least = threshold - STEPS_OF_A_WHOLE
+    # P[X + Y ≥ k] = Σ P[X = x]·P[Y ≥ k − x]; beyond what is summed up, nothing is left that matters.
+    places = np.clip(least - np.arange(-reach, reach + 1) + reach, 0, 2 * reach)
+    return _compared(_any_group(float(np.dot(one, tail[places]))), DELTA)
 
 
 def gaussian_threshold(epsilon: float) -> Computed:
@@ -164,6 +181,7 @@ LAWS: tuple[tuple[str, str, Callable[[float], Computed]], ...] = (
     ("Gaussian count", "calibration at δ = 10⁻⁶", gaussian_count),
     ("Gaussian count in 3 groups", "calibration at δ = 10⁻⁶", lambda epsilon: gaussian_count(epsilon, 3)),
     ("Laplace threshold, 3 groups", "calibration at δ = 10⁻⁶", laplace_threshold),
+    ("threshold on a whole, 3 groups", "calibration at δ = 10⁻⁶", whole_threshold),
     ("Gaussian threshold, 3 groups", "calibration at δ = 10⁻⁶", gaussian_threshold),
     ("weights, 3 groups", "calibration at δ = 10⁻⁶", weighted_selection),
     ("chosen quantiles", "all groups of up to 12 rows in 4 leaves", quantile_choice),

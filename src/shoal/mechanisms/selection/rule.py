@@ -23,6 +23,8 @@ class SelectionDraw:
 
     kept: npt.NDArray[np.bool_]
     noisy_owners: npt.NDArray[np.int64] | None
+    noises: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
+    """Where two parts of a whole decide: the noise of each, to be added to what is released."""
 
 
 @dataclass(frozen=True, slots=True)

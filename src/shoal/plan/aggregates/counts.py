@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.params import Bounds, many
+from shoal.plan.aggregates.complements import around_complement, is_complement, whole_numbers
 from shoal.plan.aggregates.defaults import Clamped, OfOwner, OneNumber, with_rows
 from shoal.plan.aggregates.noisy_measure import Interval, around_whole, integers
 from shoal.plan.known_bounds import Known
@@ -53,10 +54,12 @@ class CountOwners(OneNumber):
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The noisy count, negative where the noise makes it so."""
-        return integers(readings[0])
+        return whole_numbers(readings) if is_complement(readings) else integers(readings[0])
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
         """Exact quantiles of the noise."""
+        if is_complement(readings):
+            return around_complement(readings, level, whole_number=True)
         return around_whole(readings[0], level)
 
 
@@ -120,10 +123,12 @@ class CountRows(OneNumber):
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The noisy count."""
-        return integers(readings[0])
+        return whole_numbers(readings) if is_complement(readings) else integers(readings[0])
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
         """Exact quantiles of the noise."""
+        if is_complement(readings):
+            return around_complement(readings, level, whole_number=True)
         return around_whole(readings[0], level)
 
 

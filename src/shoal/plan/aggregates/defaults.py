@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from shoal.params import many
+from shoal.plan.aggregates.complements import expected_width, is_complement
 from shoal.plan.aggregates.noisy_measure import half_width
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ class OneNumber(Aggregate):
 
     def expected_half_width(self, releases: Sequence[Release], level: float, owners: int) -> float | None:  # noqa: ARG002 - one signature
         """The quantile of the noise."""
-        return half_width(releases[0].noise, level)
+        return expected_width(releases, level) if is_complement(releases) else half_width(releases[0].noise, level)
 
 
 class KeptRows(Aggregate):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.params import Bounds
+from shoal.plan.aggregates.complements import around_complement, is_complement, real_numbers, whole_numbers
 from shoal.plan.aggregates.defaults import Aggregate, Clamped, KeptRows, OfOwner, OneNumber, range_in_words
 from shoal.plan.aggregates.noisy_measure import Interval, around, around_whole, half_width, integers, nothing
 from shoal.plan.aggregates.wholes import ends_of_variance, variance_and_rows
@@ -104,12 +105,16 @@ class Sum(OneNumber):
         """The noisy sum."""
         if readings[0].bounds is None:
             return nothing(len(readings[0].values))
+        if is_complement(readings):
+            return whole_numbers(readings) if self.is_integer else real_numbers(readings)
         return integers(readings[0]) if self.is_integer else readings[0].floats
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
         """Exact quantiles of the noise."""
         if readings[0].bounds is None:
             return self.finish(readings), self.finish(readings)
+        if is_complement(readings):
+            return around_complement(readings, level, whole_number=self.is_integer)
         if self.is_integer:
             return around_whole(readings[0], level)
         return around(readings[0].floats, readings[0].half_width(level))

@@ -133,7 +133,7 @@ def _finished(
     aggregate: Aggregate, taken: tuple[NoisyMeasure, ...], moved: list[NDArray[Any]], shape: tuple[int, int]
 ) -> NDArray[Any]:
     """The aggregate of these numbers."""
-    if isinstance(aggregate, _WHOLE):
+    if isinstance(aggregate, _WHOLE) and len(taken) == 1:
         values = moved[0] * float(taken[0].grid)
         return np.rint(values) if aggregate.type.kind is Kind.INTEGER else values
     readings = [replace(each, values=values.ravel()) for each, values in zip(taken, moved, strict=True)]

@@ -12,10 +12,12 @@ from shoal.accounting.events import (
     QuantileChoice,
 )
 from shoal.mechanisms import group_selection
+from shoal.rewrite.assigning.spread import Spread
 from shoal.rewrite.assigning.weights import GAUSSIAN_MEDIAN, LAPLACE_MEDIAN
 
 if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise, Event, Randomised, Selection
+    from shoal.rewrite.assigning.spread import Complement
     from shoal.rewrite.draft import Draft
 
 
@@ -34,22 +36,31 @@ class Candidate:
     shared: bool
     events: tuple[Event, ...]
     why: str
+    complement: Complement | None = None
+    """Where a number is released from both its bounds: what the owners are read off."""
 
     def widths(self) -> tuple[float, ...]:
         """About the 95% half-width of every released number, in the analyst's units."""
-        return tuple(_width(noise) for noise in self.parts if noise.shift.l1)
+        return tuple(spread.width for spread in self.spreads())
 
     def medians(self) -> tuple[float, ...]:
         """About the median error of every released number, in the analyst's units."""
-        return tuple(_width(noise) * _median_in_widths(noise) for noise in self.parts if noise.shift.l1)
+        return tuple(spread.median for spread in self.spreads())
 
     def errors(self) -> tuple[float, ...]:
         """The same in what one owner adds at most."""
-        moved = [noise for noise in self.parts if noise.shift.l1]
-        return tuple(
-            median / float(noise.shift.per_coordinate * noise.grid)
-            for median, noise in zip(self.medians(), moved, strict=True)
-        )
+        return tuple(spread.median / spread.unit for spread in self.spreads())
+
+    def spreads(self) -> list[Spread]:
+        """How far every number strays that one owner can move."""
+        return [self._spread(index, noise) for index, noise in enumerate(self.parts) if noise.shift.l1]
+
+    def _spread(self, index: int, noise: Randomised) -> Spread:
+        found = self.complement
+        if found is not None and index in {found.carrier, found.counter} and isinstance(noise, LaplaceNoise):
+            return found.spread_of(index, noise)
+        width = _width(noise)
+        return Spread(width, width * _median_in_widths(noise), float(noise.shift.per_coordinate * noise.grid))
 
     def half_point(self) -> float:
         """Owners at which a group is as likely kept as not; 1 without selection."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from shoal.accounting.events import (
     ThresholdSelection,
     WeightedSelection,
+    WholeSelection,
 )
 from shoal.plan.releases import Column, HistogramRelease, Release, SelectPlan
+from shoal.rewrite.assigning.complements import with_complement
 from shoal.rewrite.assigning.sizing import partitioned
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ def finished(draft: Draft, chosen: Candidate, composition: str = "basic") -> Sel
     )
     histograms = tuple(HistogramRelease(h, noise) for h, noise in zip(draft.histograms, chosen.histograms, strict=True))
     shared = shared_part(draft) if chosen.shared else None
+    if chosen.complement is not None and chosen.selection is not None:
+        shared = chosen.complement.carrier
     plan = SelectPlan(
         draft.select,
         draft.contribution,
@@ -44,6 +48,8 @@ def finished(draft: Draft, chosen: Candidate, composition: str = "basic") -> Sel
         (*draft.notes, *([chosen.why] if releases else []), *_unused(draft, chosen)),
         composition,
     )
+    if chosen.complement is not None:
+        plan = with_complement(plan, chosen.complement)
     # Numerical composition has no worst case for moves that may spread over two sums.
     return partitioned(plan) if composition == "basic" else plan
 
@@ -65,4 +71,5 @@ def _unused(draft: Draft, chosen: Candidate) -> list[str]:
 
 def epsilon_of(event: Event) -> Fraction:
     """The ε that an event is charged with; a threshold reads noise that is charged by itself."""
-    return Fraction(0) if isinstance(event, ThresholdSelection | WeightedSelection) else event.epsilon
+    free = ThresholdSelection | WeightedSelection | WholeSelection
+    return Fraction(0) if isinstance(event, free) else event.epsilon

@@ -30,25 +30,31 @@ if TYPE_CHECKING:
 def with_laplace(draft: Draft, budget: Budget, rule: Rule | None) -> Candidate:
     """Independent Laplace noise, each aggregate with its share of ε."""
     of_parts, of_histograms = laplace_shares(draft, budget)
-    noises = tuple(_laplace(part, epsilon) for part, epsilon in zip(draft.parts, of_parts, strict=True))
-    bins = [bins_shift(histogram, draft.contribution) for histogram in draft.histograms]
-    binned = tuple(
-        LaplaceNoise(shift, calibrate.laplace_scale(shift, epsilon))
-        for shift, epsilon in zip(bins, of_histograms, strict=True)
-    )
+    noises = tuple(laplace_noise(part, epsilon) for part, epsilon in zip(draft.parts, of_parts, strict=True))
+    binned = laplace_bins(draft, of_histograms)
     charged: tuple[Event, ...] = tuple(n for n in (*binned, *noises) if n.shift.l1)
     selection, extra = _laplace_selection(draft, budget, rule, noises)
     shared = draft.shared_unit is not None and isinstance(selection, ThresholdSelection) and selection.released
     return Candidate(noises, binned, selection, shared, (*charged, *extra), reason_for(draft, budget, "LAPLACE"))
 
 
-def _laplace(part: Part, epsilon: Fraction) -> LaplaceNoise | QuantileChoice:
+def laplace_noise(part: Part, epsilon: Fraction) -> LaplaceNoise | QuantileChoice:
+    """The noise of one part, or the choice among its leaves."""
     if part.targets:
         return choice_of(part, epsilon)
     if not part_moves(part):
         return LaplaceNoise(Shift(0, part.coordinates), Fraction(0))
     on_grid = sized(part, part.coordinates * reach(part) / epsilon)
     return LaplaceNoise(on_grid.shift, calibrate.laplace_scale(on_grid.shift, epsilon), on_grid.grid)
+
+
+def laplace_bins(draft: Draft, epsilons: list[Fraction]) -> tuple[LaplaceNoise, ...]:
+    """The noise of every histogram."""
+    bins = [bins_shift(histogram, draft.contribution) for histogram in draft.histograms]
+    return tuple(
+        LaplaceNoise(shift, calibrate.laplace_scale(shift, epsilon))
+        for shift, epsilon in zip(bins, epsilons, strict=True)
+    )
 
 
 def laplace_shares(draft: Draft, budget: Budget) -> tuple[list[Fraction], list[Fraction]]:

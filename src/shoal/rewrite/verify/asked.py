@@ -12,6 +12,7 @@ from shoal.accounting.events import (
     QuantileChoice,
     ThresholdSelection,
     WeightedSelection,
+    WholeSelection,
 )
 from shoal.errors import InternalError
 from shoal.params import Bounds
@@ -79,7 +80,7 @@ def _check_groups(plan: SelectPlan) -> None:
         return
     require(selection.min_owners == select.options.min_owners, "groups with fewer owners than asked may appear")
     wanted = _KIND_OF_RULE.get(select.options.strategy)
-    rule = selection.noise if isinstance(selection, ThresholdSelection) else selection
+    rule = selection.noise if isinstance(selection, ThresholdSelection | WholeSelection) else selection
     require(wanted is None or isinstance(rule, wanted), "groups are selected by another rule than asked")
     require(select.options.strategy != "PUBLIC_GROUPS", "public groups were asked for, and groups are selected")
 
@@ -93,8 +94,12 @@ def _check_noise(plan: SelectPlan) -> None:
 def _check_column(plan: SelectPlan, column: Column) -> None:
     """A column reads what its aggregate is made of, clamped to the bounds that were given, or to those that will be found."""
     wanted = measures_of(column.call, plan.contribution.max_rows)
-    if any(column.releases == whole for whole in wholes_of(plan)):
+    wholes = wholes_of(plan)
+    if any(column.releases == whole for whole in wholes):
         wanted = _parts_of_whole(column.call.aggregate)
+    elif any(column.releases[::-1] == whole for whole in wholes if len(whole) == 2):
+        _check_owners_of_whole(plan, column, wanted)
+        return
     require(len(column.releases) == len(wanted), "a column reads too few releases, or too many")
     finds = isinstance(column.call.aggregate, aggregates.ApproxBounds)
     for index, measure in zip(column.releases, wanted, strict=True):
@@ -112,6 +117,14 @@ def _check_column(plan: SelectPlan, column: Column) -> None:
         _check_histogram(plan, column, wanted)
 
 
+def _check_owners_of_whole(plan: SelectPlan, column: Column, wanted: tuple[Measure, ...]) -> None:
+    """Whoever counts the owners of a group may read them off a whole that each of them adds to, bounds and all checked there."""
+    require(wanted == (OwnerCount(),), "owners are read off a whole, and other things were asked for")
+    measure = plan.releases[column.releases[0]].measure
+    require(isinstance(measure, OwnerSum | RowCount), "a whole that does not count every owner")
+    require(column.histogram is None, "a histogram that finds nothing, or bounds that nothing finds")
+
+
 def _parts_of_whole(aggregate: aggregates.Aggregate) -> tuple[Measure, ...]:
     """What is read instead of centred sums and a count, where one noise serves all."""
     match aggregate:
@@ -119,7 +132,12 @@ def _parts_of_whole(aggregate: aggregates.Aggregate) -> tuple[Measure, ...]:
             return OwnerMean(argument, "lower"), OwnerMean(argument, "upper")
         case aggregates.Variance(argument=argument, rows=most):
             return tuple(RowMoment(argument, 2, most, origin=origin) for origin in ("lower", "between", "upper"))
-    raise InternalError("sums that make a whole, and neither an average nor a variance")
+        case aggregates.Sum(argument=argument, rows=None):
+            whole = argument.type.kind is Kind.INTEGER
+            return OwnerSum(argument, whole, "lower"), OwnerSum(argument, whole, "upper")
+        case aggregates.CountRows(argument=rows_with, rows=None):
+            return RowCount(rows_with, "lower"), RowCount(rows_with, "upper")
+    raise InternalError("sums that make a whole, and no aggregate that is read off one")
 
 
 def _check_choice(plan: SelectPlan, index: int, choice: QuantileChoice) -> None:

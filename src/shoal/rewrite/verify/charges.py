@@ -14,9 +14,10 @@ from shoal.accounting.events import (
     QuantileChoice,
     ThresholdSelection,
     WeightedSelection,
+    WholeSelection,
 )
 from shoal.mechanisms.gaussian_certificate import SHRINKS_FROM
-from shoal.plan.measures import Leaves, OwnerCount
+from shoal.plan.measures import Leaves, OwnerCount, OwnerSum, RowCount
 from shoal.plan.releases import Inferred
 from shoal.rewrite.verify.moves import (
     check_whole,
@@ -88,14 +89,30 @@ def check_events(plan: SelectPlan) -> None:
 def _check_shared_count(plan: SelectPlan) -> None:
     """A noisy count that is both shown and compared with a threshold is one and the same."""
     selection, shared = plan.selection, plan.shared_count
-    released = isinstance(selection, ThresholdSelection) and selection.released
+    released = isinstance(selection, WholeSelection) or (
+        isinstance(selection, ThresholdSelection) and selection.released
+    )
     require(released == (shared is not None), "a count that selects groups is shown exactly when the selection says so")
-    if shared is None or not isinstance(selection, ThresholdSelection):
+    if shared is None or not isinstance(selection, ThresholdSelection | WholeSelection):
         return
     require(0 <= shared < len(plan.releases), "the count that selects groups is not there")
     release = plan.releases[shared]
+    if isinstance(selection, WholeSelection):
+        _check_selecting_whole(plan, selection, shared)
+        return
     same = release.noise == selection.noise and release.measure == OwnerCount() and release.bounds is None
     require(same, "the count that selects groups is not the one that is shown")
+
+
+def _check_selecting_whole(plan: SelectPlan, selection: WholeSelection, shared: int) -> None:
+    """Groups are selected by two parts that every owner of a group adds one whole to, with the noise that is released."""
+    pairs = [places for places in wholes_of(plan) if places[0] == shared]
+    require(len(pairs) == 1, "what selects groups is no whole")
+    release = plan.releases[shared]
+    require(isinstance(release.measure, OwnerSum | RowCount), "a whole that does not count every owner")
+    require(release.noise == selection.noise, "the whole that selects groups is not the one that is released")
+    # An owner must not add more to the sum of both parts than the threshold was made for.
+    require(moves_of(release, plan.contribution).furthest == selection.whole, "a whole of another size than selects")
 
 
 def _check_found_bounds(plan: SelectPlan) -> None:

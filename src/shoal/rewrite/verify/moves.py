@@ -7,6 +7,7 @@ most R rows in all. Norms are taken of the worst way to spread it. The passes ha
 |----------------|----------------------------------------------|------------------------------------|
 | one number     | κ entries by a                               | κ entries by a (κ = R)             |
 | means, from L and from U | κ entries, U − L in each two together | the same                   |
+| sums and rows, from L and from U | κ entries, U − L in each two together | –                  |
 | rows summed    | κ entries by c·a                             | R·a in one entry, or spread over R |
 | squares, from L, between and from U | κ entries, c·(U − L)² in each three together | R·(U − L)² in three, or spread |
 | distinct       | κ entries by c                               | R in one entry, or spread over R   |
@@ -109,14 +110,25 @@ def moves_of(release: Release, contribution: Contribution) -> Moves:
 
 
 def wholes_of(plan: SelectPlan) -> list[tuple[int, ...]]:
-    """Sums of the same values from both bounds (and between them), side by side in a column: parts of one whole, with one noise."""
-    found = []
+    """Sums of the same values from both bounds (and between them), side by side in a column: parts of one whole, with one noise.
+
+    A column that counts the owners reads the two parts of another column the other way round.
+    """
+    found: list[tuple[int, ...]] = []
     for columns in dict.fromkeys(column.releases for column in plan.columns):
         measures = [plan.releases[i].measure for i in columns if 0 <= i < len(plan.releases)]
         if any(measure.origin != "middle" for measure in measures):
             require(len(columns) == len(measures), "a sum from one bound without the one from the other")
             found.append(tuple(columns))
-    return found
+    own = [places for places in found if not reads_owners(plan, places)]
+    require(all(places[::-1] in own for places in found if places not in own), "owners read off nobody's numbers")
+    require(len({place for places in own for place in places}) == sum(map(len, own)), "a part of two wholes")
+    return own
+
+
+def reads_owners(plan: SelectPlan, places: tuple[int, ...]) -> bool:
+    """Whether a column reads the whole: the part from the upper bound stands first."""
+    return len(places) == 2 and plan.releases[places[0]].measure.origin == "upper"
 
 
 def check_whole(plan: SelectPlan, places: tuple[int, ...]) -> None:
@@ -124,12 +136,16 @@ def check_whole(plan: SelectPlan, places: tuple[int, ...]) -> None:
     parts = [plan.releases[index] for index in places]
     first, measure = parts[0], parts[0].measure
     squares = isinstance(measure, RowMoment)
-    require(squares or isinstance(measure, OwnerMean), "parts of a whole that are neither means nor squares")
+    known = squares or isinstance(measure, OwnerMean | OwnerSum | RowCount)
+    require(known, "parts of a whole that are neither means nor sums nor squares")
     wanted = ["lower", "between", "upper"] if squares else ["lower", "upper"]
     require([part.measure.origin for part in parts] == wanted, "sums that are not from both bounds")
     alike = [replace(cast("Any", part.measure), origin="lower") for part in parts]
     require(all(one == measure for one in alike), "sums of different values")
     require(isinstance(first.bounds, Bounds), "a whole needs bounds that are known")
+    if isinstance(measure, OwnerSum | RowCount) and isinstance(first.bounds, Bounds):
+        # An owner without a value counts as 0, which must lie between the bounds.
+        require(first.bounds.lower <= 0 <= first.bounds.upper, "a whole that an owner without a value would leave")
     require(all((p.bounds, p.noise) == (first.bounds, first.noise) for p in parts), "sums with other bounds or noise")
     require(plan.composition == "basic", "moves that may spread are not composed numerically")
     require(isinstance(first.noise, LaplaceNoise), "one noise for several sums is proven for Laplace noise")
@@ -190,7 +206,11 @@ def _furthest_between(measure: Measure, bounds: Bounds, grid: Fraction) -> int:
         require(measure.power == 2 and measure.centred, "parts of a whole that are not squares")
         require(asked.row_grid**2 == grid, "squares that are rounded make no whole")
         return (steps.upper - steps.lower) ** 2
-    centred = isinstance(measure, OwnerMean) or (isinstance(measure, RowMoment) and measure.centred)
+    centred = (
+        isinstance(measure, OwnerMean)
+        or measure.origin != "middle"
+        or (isinstance(measure, RowMoment) and measure.centred)
+    )
     middle = steps.middle if centred else 0
     require(asked.row_grid**measure.power * asked.shrink == grid * asked.stretch, "two grids that do not fit")
     ends: Iterable[int] = ((end - middle) ** measure.power * asked.stretch for end in (steps.lower, steps.upper))

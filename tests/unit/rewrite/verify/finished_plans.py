@@ -28,13 +28,17 @@ LAPLACE, GAUSSIAN = f"{BASE}, noise = LAPLACE", f"{BASE}, noise = GAUSSIAN"
 COUNT = "COUNT(*, contribution_bounds_per_group => (0, 4))"
 TOTAL = "SUM(spend, contribution_bounds_per_group => (-2, 9))"
 WHOLE = "SUM(items, contribution_bounds_per_group => (0, 9))"
+VALUES = "COUNT(DISTINCT items, max_contributions_per_group => 2)"
 PER_ROW = "contribution_bounds_per_row => (0, 9), max_contributions_per_group => 3"
 BY_SITE = "FROM visits GROUP BY site"
 SQL = {
     "one sum": f"{CLAUSE}(epsilon = 1) {TOTAL} FROM visits",
     "optimal": f"{CLAUSE}({LAPLACE}, group_selection_strategy = OPTIMAL) site, {COUNT}, {WHOLE} {BY_SITE}",
-    "own threshold": f"{CLAUSE}({LAPLACE}, group_selection_strategy = LAPLACE_THRESHOLD) site, {COUNT} {BY_SITE}",
-    "shared threshold": f"{CLAUSE}({LAPLACE}) site, COUNT(DISTINCT uid), {TOTAL} {BY_SITE}",
+    "own threshold": f"{CLAUSE}({LAPLACE}, group_selection_strategy = LAPLACE_THRESHOLD) site, {VALUES} {BY_SITE}",
+    "shared threshold": f"{CLAUSE}({LAPLACE}) site, COUNT(DISTINCT uid), {VALUES} {BY_SITE}",
+    "a whole that selects": f"{CLAUSE}({LAPLACE}) site, COUNT(DISTINCT uid), {TOTAL} {BY_SITE}",
+    "rows that select": f"{CLAUSE}({LAPLACE}, min_privacy_units_per_group = 2) site, {COUNT}, {VALUES} {BY_SITE}",
+    "owners of a whole": f"{CLAUSE}(epsilon = 1) COUNT(DISTINCT uid), {WHOLE} FROM visits",
     "min owners": f"{CLAUSE}({LAPLACE}, min_privacy_units_per_group = 5) site, {TOTAL} {BY_SITE}",
     "joint Gaussian": f"{CLAUSE}({GAUSSIAN}) site, AVG(spend, contribution_bounds_per_group => (0, 9)), {COUNT} {BY_SITE}",
     "shared Gaussian": f"{CLAUSE}({GAUSSIAN}) site, COUNT(DISTINCT uid), {TOTAL} {BY_SITE}",

@@ -18,11 +18,13 @@ from shoal.accounting.events import (
     RankTarget,
     Shift,
     WeightedSelection,
+    WholeSelection,
 )
 from shoal.accounting.neighbours import Neighbours
 from shoal.errors import InternalError, ShoalError
 from shoal.mechanisms.calibrate import threshold_for
 from shoal.mechanisms.selection.weighted import weighted_threshold
+from shoal.mechanisms.selection.whole import on_released_whole
 from shoal.params import Bounds
 from shoal.plan import expressions, nodes
 from shoal.plan.expressions import Column, Literal
@@ -253,6 +255,8 @@ def for_one_group(old: Any, _holder: Any, _plan: Any) -> Any:
         return replace(
             old, weights=old.weights[:1], threshold=weighted_threshold(old.noise, old.weights[:1], old.delta)
         )
+    if isinstance(old, WholeSelection):
+        return on_released_whole(old.noise, 1, old.min_owners, old.delta)
     return replace(old, max_groups_per_owner=1, threshold=threshold_for(old.noise, 1, old.delta))
 
 
@@ -315,6 +319,7 @@ NODE = {"swapped": other_relation}
 OWNER = {"other": other_owner}
 READ = {"unknown column": reads_nothing_known}
 DRAWN = {"other": other_noise_kind}
+ORIGIN = {"other": lambda old, _h, _p: {"middle": "lower", "lower": "upper", "upper": "middle"}[old]}
 
 CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("StatementPlan", "root"): {"private rows": always(PRIVATE)},
@@ -465,12 +470,19 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("WeightedSelection", "threshold"): {"one less": one_less, "0": always(0)},
     ("WeightedSelection", "delta"): {"half": smaller, "more": lambda old, _h, _p: old * 2},
     ("WeightedSelection", "min_owners"): {"more": one_more, "one less": lambda old, _h, _p: old - 1 or SKIP},
+    ("WholeSelection", "noise"): DRAWN,
+    ("WholeSelection", "threshold"): {"one less": one_less, "0": always(0)},
+    ("WholeSelection", "delta"): {"half": smaller, "more": lambda old, _h, _p: old * 2},
+    ("WholeSelection", "max_groups_per_owner"): {"one less": lambda old, _h, _p: old - 1 or SKIP},
+    ("WholeSelection", "min_owners"): {"more": one_more, "one less": lambda old, _h, _p: old - 1 or SKIP},
     ("OwnerCount", "argument"): ARGUMENT,
     ("RowCount", "argument"): ARGUMENT,
+    ("RowCount", "origin"): ORIGIN,
     ("OwnerSum", "argument"): ARGUMENT,
+    ("OwnerSum", "origin"): ORIGIN,
     ("OwnerSum", "is_integer"): {"flipped": flipped},
     ("OwnerMean", "argument"): ARGUMENT,
-    ("OwnerMean", "origin"): {"other": lambda old, _h, _p: {"middle": "lower", "lower": "upper", "upper": "middle"}[old]},
+    ("OwnerMean", "origin"): ORIGIN,
     ("RowMoment", "argument"): ARGUMENT,
     ("RowMoment", "power"): {"more": one_more},
     ("RowMoment", "rows"): {"more": one_more},
@@ -584,6 +596,7 @@ HARMLESS: dict[tuple[str, str], str] = {
 
 EVERYWHERE = {
     "Shift", "Neighbours", "LaplaceNoise", "GaussianNoise", "OptimalSelection", "ThresholdSelection", "JointGaussian", "OwnerCount",
+    "WholeSelection",
     "RowCount", "OwnerSum", "OwnerMean", "RowMoment", "DistinctValues", "Leaves", "Histogram", "Contribution", "CountRows",
     "QuantileChoice", "RankTarget",
     "Sum", "Average", "Variance", "Quantile", "Quantiles", "Extreme", "CountDistinct", "ApproxBounds", "CountOwners",

@@ -11,10 +11,11 @@ import pytest
 
 import shoal
 from shoal.accounting.accountants import Loss, plan_loss
-from shoal.accounting.events import JointGaussian, OptimalSelection, PolicyLaplace, ThresholdSelection
+from shoal.accounting.events import JointGaussian, OptimalSelection, PolicyLaplace, ThresholdSelection, WholeSelection
 from shoal.accounting.neighbours import Neighbours
 from shoal.errors import InternalError
 from shoal.mechanisms.calibrate import joint_gaussian_sigmas, threshold_for
+from shoal.mechanisms.selection.whole import on_released_whole
 from shoal.rewrite.verify.statement import verify
 
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
@@ -68,6 +69,8 @@ def with_selection(plan, selection):
 def for_one_group(plan):
     """An owner is in fifty groups, and is taken to be in one."""
     selection = plan.selects[0].selection
+    if isinstance(selection, WholeSelection):
+        return with_selection(plan, on_released_whole(selection.noise, 1, selection.min_owners, selection.delta))
     if isinstance(selection, ThresholdSelection):
         threshold = threshold_for(selection.noise, 1, selection.delta)
         return with_selection(plan, replace(selection, max_groups_per_owner=1, threshold=threshold))
@@ -76,16 +79,17 @@ def for_one_group(plan):
 
 def without_selection(plan):
     select = plan.selects[0]
-    events = tuple(e for e in select.events if not isinstance(e, (OptimalSelection, ThresholdSelection)))
+    rules = OptimalSelection | ThresholdSelection | WholeSelection
+    events = tuple(e for e in select.events if not isinstance(e, rules))
     return changed(plan, selection=None, shared_count=None, events=events)
 
 
 def under_a_policy(plan):
     """The same scale, for the neighbours of a policy instead of owners."""
-    (release,), noise = plan.selects[0].releases, plan.selects[0].releases[0].noise
+    releases, noise = plan.selects[0].releases, plan.selects[0].releases[0].noise
     weaker = PolicyLaplace(replace(noise.shift, neighbours=Neighbours("policy", "a graph")), noise.scale, noise.grid)
     events = tuple(weaker if event == noise else event for event in plan.selects[0].events)
-    select = replace(plan.selects[0], releases=(replace(release, noise=weaker),), events=events)
+    select = replace(plan.selects[0], releases=tuple(replace(r, noise=weaker) for r in releases), events=events)
     return replace(plan, selects=(select,))
 
 

@@ -1,0 +1,103 @@
+"""A threshold on two numbers that make a whole: how far each owner's value is from the lower bound, and how far from the upper.
+
+The two make K, the width of the bounds, for every owner of a group, whatever the value is; so they add up to n·K for n owners.
+Both are released with Laplace noise for a move of K in each of κ groups, which is charged once. Their sum is a count of owners
+that costs nothing more, and it decides which groups appear. The threshold is the smallest τ with
+1 − (1 − P[K + X₁ + X₂ ≥ τ])^κ ≤ δ, by exact tails. Proof: docs/theory/group-selection.md.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shoal.accounting.events import LaplaceNoise, WholeSelection
+from shoal.errors import InternalError
+from shoal.mechanisms import calibrate
+from shoal.mechanisms.certified import decimal_below
+from shoal.mechanisms.noise import draw_noise
+from shoal.mechanisms.selection.rule import SelectionApart, SelectionDraw, SelectionLoss
+from shoal.mechanisms.tails import laplace_pair_tail
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from shoal.accounting.events import Selection
+    from shoal.mechanisms.entropy import Entropy
+
+
+@lru_cache(maxsize=1024)
+def on_released_whole(noise: LaplaceNoise, max_groups: int, min_owners: int, delta: Fraction) -> WholeSelection:
+    """The lowest threshold that δ allows, on noise that is charged and released elsewhere."""
+    chance = calibrate.delta_per_group(delta, max_groups)
+    threshold = noise.shift.per_coordinate + calibrate.smallest_pair_point(noise, chance)
+    return WholeSelection(noise, threshold, delta, max_groups, min_owners)
+
+
+class WholeRule:
+    """A threshold on the number of owners that two released parts of a whole tell; it cannot be had apart from them."""
+
+    name = "LAPLACE_THRESHOLD"
+    words = "a group appears when its number of owners, read off two Laplace-noised numbers that make a whole, reaches a threshold"
+    reads: str | None = "LAPLACE"
+    joins_gaussian = False
+
+    def made(self, selection: Selection) -> bool:
+        """It has an event of its own."""
+        return isinstance(selection, WholeSelection)
+
+    def apart(self, max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction) -> SelectionApart:  # noqa: ARG002
+        """There is nothing to read."""
+        raise InternalError("parts of a whole select groups only where they are released")
+
+    def draw(
+        self,
+        selection: WholeSelection,
+        owners: npt.NDArray[np.int64],
+        entropy: Entropy,
+        weights: npt.NDArray[np.int64] | None = None,  # noqa: ARG002 - one signature for all rules
+    ) -> SelectionDraw:
+        """Both noises of every group that has enough owners; they are added to what is released of the groups that are kept."""
+        kept = np.zeros(len(owners), dtype=bool)
+        above, below = (np.zeros(len(owners), dtype=object) for _ in range(2))
+        eligible = np.flatnonzero(owners >= selection.min_owners)
+        for noise in (above, below):
+            noise[eligible] = draw_noise(selection.noise, len(eligible), entropy)
+        counted = (owners[eligible] - (selection.min_owners - 1)).astype(object) * selection.whole
+        # What is counted from the upper bound is released with its sign, below 0: its noise counts the other way.
+        sums = counted + above[eligible] - below[eligible]
+        kept[eligible] = np.asarray(sums >= selection.threshold, dtype=bool)
+        return SelectionDraw(kept, None, (above, below))
+
+    def keep_probability(self, selection: WholeSelection, counted: int, weight: float | None = None) -> float:  # noqa: ARG002
+        """P[n·K + X₁ + X₂ ≥ τ]."""
+        return float(laplace_pair_tail(selection.noise.scale, selection.threshold - counted * selection.whole).upper)
+
+    def half_point(self, selection: WholeSelection) -> int:
+        """Owners that reach the threshold: P[X₁ + X₂ ≥ 0] ≥ 1/2 > P[X₁ + X₂ ≥ 1]."""
+        return max(1, -(-selection.threshold // selection.whole))
+
+    def typical_owners(self, selection: WholeSelection) -> float:
+        """The same, in whatever other groups they are; a part of one owner more or less matters where steps are fine."""
+        return max(1.0, selection.threshold / selection.whole) + selection.min_owners - 1
+
+    def threshold(self, selection: WholeSelection) -> int | None:
+        """In owners, the minimum included."""
+        return self.half_point(selection) + selection.min_owners - 1
+
+    def loss(self, selection: WholeSelection) -> SelectionLoss:
+        """δ alone, where the noise covers both parts of one owner in all groups and the threshold is high enough."""
+        shift, groups = selection.noise.shift, selection.max_groups_per_owner
+        if shift.coordinates < groups or shift.touched < 2 * groups:
+            raise InternalError("the noise of a whole does not cover both its parts in all groups of an owner")
+        chance = laplace_pair_tail(selection.noise.scale, selection.threshold - selection.whole).upper
+        if chance > decimal_below(calibrate.delta_per_group(selection.delta, groups)):
+            raise InternalError("a threshold is too low for the delta it claims")
+        return SelectionLoss(Fraction(0), selection.delta, Fraction(0), selection.delta)
+
+    def responses(self, selection: WholeSelection) -> None:  # noqa: ARG002 - one signature for all rules
+        """Its noise is composed by its own event."""
+        return

@@ -1,0 +1,43 @@
+"""How far a released number strays, also where it is read off two that make a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shoal.mechanisms import calibrate
+from shoal.plan.measures import Steps
+
+if TYPE_CHECKING:
+    from shoal.accounting.events import LaplaceNoise
+    from shoal.params import Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A released number's 95% half-width and median error, in the analyst's units; and what one owner adds at most."""
+
+    width: float
+    median: float
+    unit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Complement:
+    """Which part is released from both of its bounds, and which one, if any, counts the owners and is read off the two."""
+
+    carrier: int
+    counter: int | None
+    bounds: Bounds
+
+    def spread_of(self, index: int, noise: LaplaceNoise) -> Spread:
+        """Of the number itself, or of the owners."""
+        steps = Steps.outward(self.bounds, noise.grid)
+        whole, grid = steps.upper - steps.lower, float(noise.grid)
+        if index == self.counter:
+            parts, unit = (1 / whole, 1 / whole), 1.0
+        else:
+            parts = steps.upper / whole * grid, steps.lower / whole * grid
+            unit = max(-steps.lower, steps.upper) * grid
+        width, median = (calibrate.mixed_quantile(float(noise.scale), *parts, level) for level in (0.95, 0.5))
+        return Spread(width, median, unit)
