@@ -13,6 +13,7 @@ from shoal.mechanisms.calibrate import noise_quantile, noise_standard_deviation
 from shoal.mechanisms.quantile_choice import rank_error
 from shoal.params import many
 from shoal.plan import nodes
+from shoal.plan.aggregates.complements import expected_width, is_complement
 from shoal.plan.releases import Inferred
 from shoal.release.found_limits import THINGS
 from shoal.release.output_names import output_names
@@ -217,6 +218,8 @@ def _release(release: Release) -> dict[str, Any]:
 
 def _expected_error(releases: list[Release], level: float) -> float | None:
     """Half-width of the interval for counts and sums; quotients and quantiles depend on the answer."""
+    if is_complement(releases):
+        return expected_width(releases, level)
     if len(releases) != 1 or releases[0].measure.is_tree or isinstance(releases[0].bounds, Inferred):
         return None
     noise = releases[0].noise

@@ -1,20 +1,20 @@
 -- One count
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(*, contribution_bounds_per_group => (0, 3)) FROM customers
---> release 0: RowCount() in [0, 3] + Laplace(scale 3, shift 3 × 1, grid 1)
+--> release 0: RowCount(origin=middle) in [0, 3] + Laplace(scale 3, shift 3 × 1, grid 1)
 --> groups: all
 --> charge: epsilon 1 for Laplace(scale 3, shift 3 × 1, grid 1)
 --> note: Laplace noise: Gaussian noise would need delta > 0
 
 -- A sum of reals has a grid
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(income, contribution_bounds_per_group => (-3, 1000)) FROM customers
---> release 0: OwnerSum(argument=c5, is_integer=False) in [-3, 1000] + Laplace(scale 8388608000, shift 8388608000 × 1, grid 1/2^23)
+--> release 0: OwnerSum(argument=c5, is_integer=False, origin=middle) in [-3, 1000] + Laplace(scale 8388608000, shift 8388608000 × 1, grid 1/2^23)
 --> groups: all
 --> charge: epsilon 1 for Laplace(scale 8388608000, shift 8388608000 × 1, grid 1/2^23)
 --> note: Laplace noise: Gaussian noise would need delta > 0
 
 -- A constant needs no noise
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(income, contribution_bounds_per_group => (0, 0)), COUNT(DISTINCT uid) FROM customers
---> release 0: OwnerSum(argument=c5, is_integer=False) in [0, 0] + Laplace(scale 0, shift 0 × 1, grid 1)
+--> release 0: OwnerSum(argument=c5, is_integer=False, origin=middle) in [0, 0] + Laplace(scale 0, shift 0 × 1, grid 1)
 --> release 1: OwnerCount() in no bounds + Laplace(scale 1, shift 1 × 1, grid 1)
 --> groups: all
 --> charge: epsilon 1 for Laplace(scale 1, shift 1 × 1, grid 1)
@@ -30,17 +30,20 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) AVG(age) FROM customers
 
 -- Few groups: Laplace noise
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(*) FROM visits GROUP BY site
---> release 0: RowCount() in [0, 20] + Laplace(scale 40, shift 20 × 1, grid 1)
---> groups: optimal selection, epsilon 1/2, delta ≈ 1e-06, groups 1, owners from 1
---> charge: epsilon 1/2 for Laplace(scale 40, shift 20 × 1, grid 1)
---> charge: optimal selection, epsilon 1/2, delta ≈ 1e-06, groups 1, owners from 1
+--> release 0: RowCount(origin=lower) in [0, 20] + Laplace(scale 20, shift 20 × 1 over 2, grid 1)
+--> release 1: RowCount(origin=upper) in [0, 20] + Laplace(scale 20, shift 20 × 1 over 2, grid 1)
+--> groups: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 1
+--> release 0 decides which groups appear
+--> charge: epsilon 1 for Laplace(scale 20, shift 20 × 1 over 2, grid 1)
+--> charge: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
 --> note: Laplace noise is the more accurate here
+--> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell
 
 -- Many groups: Gaussian noise
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 50) site, COUNT(*), SUM(spend) FROM visits GROUP BY site
---> release 0: RowCount() in [0, 20] + Gaussian(sigma ≈ 1058.26, shift 20 × 50, grid 1)
---> release 1: OwnerSum(argument=c4, is_integer=False) in [0, 10000] + Gaussian(sigma ≈ 8.66923e+09, shift 163840000 × 50, grid 1/2^14)
+--> release 0: RowCount(origin=middle) in [0, 20] + Gaussian(sigma ≈ 1058.26, shift 20 × 50, grid 1)
+--> release 1: OwnerSum(argument=c4, is_integer=False, origin=middle) in [0, 10000] + Gaussian(sigma ≈ 8.66923e+09, shift 163840000 × 50, grid 1/2^14)
 --> groups: threshold 44571711 on weights, 1048576 steps in one group to 148291 in 50, Gaussian(sigma ≈ 7.84649e+06, shift 1048576 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
 --> charge: epsilon 1, delta ≈ 6.25e-07 for 3 Gaussian parts together
 --> charge: threshold 44571711 on weights, 1048576 steps in one group to 148291 in 50, Gaussian(sigma ≈ 7.84649e+06, shift 1048576 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
@@ -58,7 +61,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(
 
 -- Each rule on request: OPTIMAL
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = OPTIMAL) site, COUNT(*) FROM visits GROUP BY site
---> release 0: RowCount() in [0, 20] + Laplace(scale 40, shift 20 × 1, grid 1)
+--> release 0: RowCount(origin=middle) in [0, 20] + Laplace(scale 40, shift 20 × 1, grid 1)
 --> groups: optimal selection, epsilon 1/2, delta ≈ 1e-06, groups 1, owners from 1
 --> charge: epsilon 1/2 for Laplace(scale 40, shift 20 × 1, grid 1)
 --> charge: optimal selection, epsilon 1/2, delta ≈ 1e-06, groups 1, owners from 1
@@ -67,17 +70,19 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_select
 
 -- Each rule on request: LAPLACE_THRESHOLD
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = LAPLACE_THRESHOLD, noise = LAPLACE) site, COUNT(*) FROM visits GROUP BY site
---> release 0: RowCount() in [0, 20] + Laplace(scale 40, shift 20 × 1, grid 1)
---> groups: threshold 28 on Laplace(scale 2, shift 1 × 1, grid 1), delta ≈ 1e-06, groups 1, owners from 1
---> charge: epsilon 1/2 for Laplace(scale 40, shift 20 × 1, grid 1)
---> charge: epsilon 1/2 for Laplace(scale 2, shift 1 × 1, grid 1)
---> charge: threshold 28 on Laplace(scale 2, shift 1 × 1, grid 1), delta ≈ 1e-06, groups 1, owners from 1
+--> release 0: RowCount(origin=lower) in [0, 20] + Laplace(scale 20, shift 20 × 1 over 2, grid 1)
+--> release 1: RowCount(origin=upper) in [0, 20] + Laplace(scale 20, shift 20 × 1 over 2, grid 1)
+--> groups: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 1
+--> release 0 decides which groups appear
+--> charge: epsilon 1 for Laplace(scale 20, shift 20 × 1 over 2, grid 1)
+--> charge: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
 --> note: Laplace noise, as asked
+--> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell
 
 -- Each rule on request: GAUSSIAN_THRESHOLD
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = GAUSSIAN_THRESHOLD, noise = GAUSSIAN) site, COUNT(*) FROM visits GROUP BY site
---> release 0: RowCount() in [0, 20] + Gaussian(sigma ≈ 102.825, shift 20 × 1, grid 1)
+--> release 0: RowCount(origin=middle) in [0, 20] + Gaussian(sigma ≈ 102.825, shift 20 × 1, grid 1)
 --> groups: threshold 42 on Gaussian(sigma ≈ 8.12905, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
 --> charge: epsilon 1, delta ≈ 5.63e-07 for 2 Gaussian parts together
 --> charge: threshold 42 on Gaussian(sigma ≈ 8.12905, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
@@ -86,17 +91,20 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_select
 
 -- A minimum of owners
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, min_privacy_units_per_group = 10) site, COUNT(*) FROM visits GROUP BY site
---> release 0: RowCount() in [0, 20] + Laplace(scale 40, shift 20 × 1, grid 1)
---> groups: optimal selection, epsilon 1/2, delta ≈ 1e-06, groups 1, owners from 10
---> charge: epsilon 1/2 for Laplace(scale 40, shift 20 × 1, grid 1)
---> charge: optimal selection, epsilon 1/2, delta ≈ 1e-06, groups 1, owners from 10
+--> release 0: RowCount(origin=lower) in [0, 20] + Laplace(scale 20, shift 20 × 1 over 2, grid 1)
+--> release 1: RowCount(origin=upper) in [0, 20] + Laplace(scale 20, shift 20 × 1 over 2, grid 1)
+--> groups: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 10
+--> release 0 decides which groups appear
+--> charge: epsilon 1 for Laplace(scale 20, shift 20 × 1 over 2, grid 1)
+--> charge: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 10
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
 --> note: Laplace noise is the more accurate here
+--> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell
 
 -- Bounds to be found take half
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPLACE) SUM(income) FROM customers
---> release 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0 + Laplace(scale 4294967296, shift 2147483648 × 1, grid 1/2^31)
---> histogram 0: OwnerSum(argument=c5, is_integer=False) + Laplace(scale 2, shift 1 × 1, grid 1)
+--> release 0: OwnerSum(argument=c5, is_integer=False, origin=middle) in the bounds of histogram 0 + Laplace(scale 4294967296, shift 2147483648 × 1, grid 1/2^31)
+--> histogram 0: OwnerSum(argument=c5, is_integer=False, origin=middle) + Laplace(scale 2, shift 1 × 1, grid 1)
 --> groups: all
 --> charge: epsilon 1/2 for Laplace(scale 2, shift 1 × 1, grid 1)
 --> charge: epsilon 1/2 for Laplace(scale 4294967296, shift 2147483648 × 1, grid 1/2^31)
@@ -104,7 +112,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPL
 
 -- An epsilon of one's own
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPLACE) SUM(age, epsilon => 0.75), COUNT(DISTINCT uid) FROM customers
---> release 0: OwnerSum(argument=c4, is_integer=True) in [18, 100] + Laplace(scale 1145324612267/2^33, shift 100 × 1, grid 1)
+--> release 0: OwnerSum(argument=c4, is_integer=True, origin=middle) in [18, 100] + Laplace(scale 1145324612267/2^33, shift 100 × 1, grid 1)
 --> release 1: OwnerCount() in no bounds + Laplace(scale 4, shift 1 × 1, grid 1)
 --> groups: all
 --> charge: epsilon 858993459200/1145324612267 for Laplace(scale 1145324612267/2^33, shift 100 × 1, grid 1)
@@ -141,9 +149,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, noise = GAUSSIAN) COUNT(*)
 
 -- Bounds of each group, on request
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 3, inferred_bounds = PER_GROUP) region, SUM(income), MEDIAN(income) FROM customers GROUP BY region
---> release 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0 + Laplace(scale 6442450944, shift 536870912 × 3, grid 1/2^29)
+--> release 0: OwnerSum(argument=c5, is_integer=False, origin=middle) in the bounds of histogram 0 + Laplace(scale 6442450944, shift 536870912 × 3, grid 1/2^29)
 --> release 1: Leaves(argument=c5, rows=1, branching=16, height=4) in the bounds of histogram 1 + choice of 1/2 (scale 24, shift 1 × 3, grid 1)
---> histogram 0 for each group: OwnerSum(argument=c5, is_integer=False) + Laplace(scale 12, shift 1 × 3, grid 1)
+--> histogram 0 for each group: OwnerSum(argument=c5, is_integer=False, origin=middle) + Laplace(scale 12, shift 1 × 3, grid 1)
 --> histogram 1 for each group: Leaves(argument=c5, rows=1, branching=16, height=4) + Laplace(scale 12, shift 1 × 3, grid 1)
 --> groups: all
 --> charge: epsilon 1/4 for Laplace(scale 12, shift 1 × 3, grid 1)

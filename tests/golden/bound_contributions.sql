@@ -1,8 +1,8 @@
 -- Without GROUP BY there is one group
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 7) COUNT(*), SUM(spend) FROM visits
 --> each owner: one group, everything
---> part 0: RowCount() in [0, 20], coordinates 1
---> part 1: OwnerSum(argument=c4, is_integer=False) in [0, 10000], coordinates 1
+--> part 0: RowCount(origin=middle) in [0, 20], coordinates 1
+--> part 1: OwnerSum(argument=c4, is_integer=False, origin=middle) in [0, 10000], coordinates 1
 --> unit 0: shares 0: 1
 --> unit 1: shares 1: 1
 --> aggregates read units 0, 1
@@ -11,7 +11,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_c
 -- One group of each owner unless more are asked for
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(*) FROM visits GROUP BY site
 --> each owner: 1 groups
---> part 0: RowCount() in [0, 20], coordinates 1
+--> part 0: RowCount(origin=middle) in [0, 20], coordinates 1
 --> unit 0: shares 0: 1
 --> aggregates read units 0
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
@@ -19,9 +19,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(
 -- Three groups of each owner
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 3) site, COUNT(*), COUNT(DISTINCT uid), SUM(spend), AVG(spend) FROM visits GROUP BY site
 --> each owner: 3 groups
---> part 0: RowCount() in [0, 20], coordinates 3
+--> part 0: RowCount(origin=middle) in [0, 20], coordinates 3
 --> part 1: OwnerCount() in no bounds, coordinates 3
---> part 2: OwnerSum(argument=c4, is_integer=False) in [0, 10000], coordinates 3
+--> part 2: OwnerSum(argument=c4, is_integer=False, origin=middle) in [0, 10000], coordinates 3
 --> part 3: OwnerMean(argument=c4, origin=middle) in [0, 500], coordinates 3
 --> part 4: OwnerCount(argument=c4) in no bounds, coordinates 3
 --> unit 0: shares 0: 1
@@ -93,8 +93,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_rows_con
 -- An epsilon of one's own
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(age, epsilon => 0.25), COUNT(*) FROM customers
 --> each owner: one group, everything
---> part 0: OwnerSum(argument=c4, is_integer=True) in [18, 100], coordinates 1
---> part 1: RowCount() in no bounds, coordinates 1
+--> part 0: OwnerSum(argument=c4, is_integer=True, origin=middle) in [18, 100], coordinates 1
+--> part 1: RowCount(origin=middle) in no bounds, coordinates 1
 --> unit 0: shares 0: 1, epsilon 1/4
 --> unit 1: shares 1: 1
 --> aggregates read units 0, 1

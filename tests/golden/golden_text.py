@@ -18,6 +18,7 @@ from shoal.accounting.events import (
     QuantileChoice,
     ThresholdSelection,
     WeightedSelection,
+    WholeSelection,
 )
 from shoal.catalog import Catalog
 from shoal.engines.duckdb.engine import render
@@ -420,6 +421,8 @@ def _event(event: Any) -> str:
         case WeightedSelection():
             last = f"{event.weights[0][1]} steps in one group to {event.weights[-1][1]} in {event.weights[-1][0]}"
             return f"threshold {event.threshold} on weights, {last}, {_noise(event.noise)}, {_delta(event)}, {_owners(event)}"
+        case WholeSelection():
+            return f"threshold {event.threshold} on both parts of a whole, {_noise(event.noise)}, {_delta(event)}, {_owners(event)}"
     raise AssertionError(type(event))
 
 

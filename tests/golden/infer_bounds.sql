@@ -1,8 +1,8 @@
 -- Given bounds need no histogram
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(spend), SUM(income, contribution_bounds_per_group => (0, 9)) FROM customers JOIN visits USING (uid)
 --> each owner: one group, everything
---> part 0: OwnerSum(argument=c9, is_integer=False) in [0, 500], coordinates 1
---> part 1: OwnerSum(argument=c5, is_integer=False) in [0, 9], coordinates 1
+--> part 0: OwnerSum(argument=c9, is_integer=False, origin=middle) in [0, 500], coordinates 1
+--> part 1: OwnerSum(argument=c5, is_integer=False, origin=middle) in [0, 9], coordinates 1
 --> unit 0: shares 0: 1
 --> unit 1: shares 1: 1
 --> aggregates read units 0, 1
@@ -10,25 +10,25 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(spend), 
 -- A histogram of sums, of means and of counts
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(income), AVG(income), COUNT(*), COUNT(income) FROM customers
 --> each owner: one group, everything
---> part 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0, coordinates 1
+--> part 0: OwnerSum(argument=c5, is_integer=False, origin=middle) in the bounds of histogram 0, coordinates 1
 --> part 1: OwnerMean(argument=c5, origin=middle) in the bounds of histogram 1, coordinates 1
 --> part 2: OwnerCount(argument=c5) in no bounds, coordinates 1
---> part 3: RowCount() in the bounds of histogram 2, coordinates 1
---> part 4: RowCount(argument=c5) in the bounds of histogram 3, coordinates 1
+--> part 3: RowCount(origin=middle) in the bounds of histogram 2, coordinates 1
+--> part 4: RowCount(argument=c5, origin=middle) in the bounds of histogram 3, coordinates 1
 --> unit 0: shares 0: 1, histogram 0
 --> unit 1: shares 1: 7/10, 2: 3/10, histogram 1
 --> unit 2: shares 3: 1, histogram 2
 --> unit 3: shares 4: 1, histogram 3
 --> aggregates read units 0, 1, 2, 3
---> histogram 0: OwnerSum(argument=c5, is_integer=False), 181 bins in steps of 1/1073741824
+--> histogram 0: OwnerSum(argument=c5, is_integer=False, origin=middle), 181 bins in steps of 1/1073741824
 --> histogram 1: OwnerMean(argument=c5, origin=middle), 181 bins in steps of 1/1073741824
---> histogram 2: RowCount(), 63 bins in steps of 1
---> histogram 3: RowCount(argument=c5), 63 bins in steps of 1
+--> histogram 2: RowCount(origin=middle), 63 bins in steps of 1
+--> histogram 3: RowCount(argument=c5, origin=middle), 63 bins in steps of 1
 
 -- Whole numbers have fewer bins
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) SUM(age + 1) FROM customers
 --> each owner: one group, everything
---> part 0: OwnerSum(argument=add(c4, 1), is_integer=True) in [19, 101], coordinates 1
+--> part 0: OwnerSum(argument=add(c4, 1), is_integer=True, origin=middle) in [19, 101], coordinates 1
 --> unit 0: shares 0: 1
 --> aggregates read units 0
 
@@ -83,10 +83,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) APPROX_BOUND
 -- Bounds of each group, on request
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 3, inferred_bounds = PER_GROUP) region, SUM(income), MEDIAN(income) FROM customers GROUP BY region
 --> each owner: 3 groups
---> part 0: OwnerSum(argument=c5, is_integer=False) in the bounds of histogram 0, coordinates 3
+--> part 0: OwnerSum(argument=c5, is_integer=False, origin=middle) in the bounds of histogram 0, coordinates 3
 --> part 1: Leaves(argument=c5, rows=1, branching=16, height=4) in the bounds of histogram 1, coordinates 12
 --> unit 0: shares 0: 1, histogram 0
 --> unit 1: shares 1: 1, histogram 1
 --> aggregates read units 0, 1
---> histogram 0: OwnerSum(argument=c5, is_integer=False), 181 bins in steps of 1/1073741824 for each group
+--> histogram 0: OwnerSum(argument=c5, is_integer=False, origin=middle), 181 bins in steps of 1/1073741824 for each group
 --> histogram 1: Leaves(argument=c5, rows=1, branching=16, height=4), 181 bins in steps of 1/1073741824 for each group

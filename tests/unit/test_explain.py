@@ -32,7 +32,8 @@ def test_ownership_contribution_bounds_noise_selection_error_and_cost_are_told(q
     assert (count["bounds"], count["bounds_source"]) == ([0.0, 5.0], "query")
     assert (total["bounds"], total["bounds_source"]) == (None, "inferred")
     assert count["releases"][0]["mechanism"] == "discrete Laplace"
-    assert count["releases"][0]["scale"] == pytest.approx(45, rel=1e-6)
+    assert count["releases"][0]["scale"] == pytest.approx(24, rel=1e-6)
+    assert count["expected_error"] == 72.0
     assert count["releases"][0]["grid"] == 1.0
     assert select["inferred_bounds"][0]["bins"] > 100
     assert (told["epsilon"], told["delta"]) == (1.0, 1e-6)

@@ -62,12 +62,11 @@ def test_an_owner_moves_both_sums_by_the_width_of_the_bounds_together(value):
     ("options", "items"),
     [
         ("epsilon = 1, delta = 1e-6, noise = GAUSSIAN", MEAN),
-        ("epsilon = 1", "AVG(x)"),
         ("epsilon = 1, max_rows_contributed = 3", MEAN),
         ("epsilon = 1", f"{MEAN}, AVG(x)"),
         ("epsilon = 1", "AVG(x, contribution_bounds_per_group => (3, 3))"),
     ],
-    ids=["Gaussian", "bounds to be found", "rows", "a shared count", "no room"],
+    ids=["Gaussian", "rows", "a shared count", "no room"],
 )
 def test_other_averages_keep_their_centred_sum(options, items):
     measures = [release.measure for release in planned(options, items).releases]
@@ -89,6 +88,39 @@ def test_answers_are_the_average_and_intervals_cover_it():
         answers = [session.query(f"{CLAUSE}(epsilon = 1) {MEAN} AS a FROM t") for _ in range(60)]
     covered = [found["a_low"][0] <= -1.9 <= found["a_high"][0] for found in (answer.intervals() for answer in answers)]
     assert sum(covered) >= 46
+
+
+@pytest.mark.parametrize(("items", "parts"), [("AVG(x)", 2), ("VAR_POP(x, max_contributions_per_group => 1)", 3)])
+def test_where_bounds_are_found_the_parts_share_what_is_left_of_epsilon(items, parts):
+    plan = planned("epsilon = 1, kappa = 1", items)
+    noise = plan.releases[0].noise
+    assert len(plan.releases) == parts == noise.shift.touched
+    assert plan.events == (plan.histograms[0].noise, noise)
+    assert 0.499 < noise.epsilon <= Fraction(1, 2)
+
+
+@pytest.mark.parametrize("values", [[3.0] * 900, [-70.0, 3.0] * 450, [0.001] * 900])
+def test_bounds_that_are_found_shrink_the_noise_of_both_sums_with_the_whole(values):
+    """What is drawn loses what is charged: the move of one more owner over the scale, for whatever bounds come out."""
+    with shoal.connect(table(values), catalog=CATALOG) as session:
+        plan = session.plan(f"{CLAUSE}(epsilon = 1, kappa = 1) AVG(x) FROM t").selects[0]
+        found = measure(plan, session._engine, fresh_sampling_key(seeded_entropy(1)), seeded_entropy(1))
+        answers = [release(plan, found, seeded_entropy(seed)).table.column(0)[0].as_py() for seed in range(20)]
+    noise, steps = found.noises[0], found.tasks[0].steps
+    assert noise == found.noises[1]
+    assert noise.shift.per_coordinate == steps.upper - steps.lower <= plan.releases[0].noise.shift.per_coordinate
+    assert noise.epsilon <= plan.releases[0].noise.epsilon
+    assert np.median(answers) == pytest.approx(
+        np.mean(values), abs=0.02 * float(found.bounds[0].upper - found.bounds[0].lower)
+    )
+
+
+def test_bounds_that_are_found_without_room_leave_nothing_to_say():
+    with shoal.connect(table([0.0] * 900), catalog=CATALOG) as session:
+        sql = f"{CLAUSE}(epsilon = 4, kappa = 1) AVG(x) AS a, STDDEV(x, max_contributions_per_group => 1) AS d FROM t"
+        found = session.query(sql)
+        assert (found["a"][0], found["d"][0]) == (0.0, 0.0)
+        assert found.intervals()["d_high"][0] < 1e-6
 
 
 def test_an_empty_table_has_an_average_between_the_bounds():
@@ -141,7 +173,6 @@ def test_the_three_sums_of_a_variance_are_charged_once_for_all_of_epsilon():
     ("options", "items"),
     [
         ("epsilon = 1, kappa = 1, delta = 1e-6, noise = GAUSSIAN", SPREAD),
-        ("epsilon = 1, kappa = 1", "VAR_POP(x, max_contributions_per_group => 1)"),
         (
             "epsilon = 1, max_rows_contributed = 3",
             f"{SPREAD.replace(', max_contributions_per_group => 1', '')}, AVG(x)",
@@ -151,7 +182,7 @@ def test_the_three_sums_of_a_variance_are_charged_once_for_all_of_epsilon():
             "VAR_POP(x, contribution_bounds_per_row => (3, 3), max_contributions_per_group => 1)",
         ),
     ],
-    ids=["Gaussian", "bounds to be found", "sums that are shared", "no room"],
+    ids=["Gaussian", "sums that are shared", "no room"],
 )
 def test_other_variances_keep_their_centred_sums(options, items):
     assert all(release.measure.origin == "middle" for release in planned(options, items).releases)

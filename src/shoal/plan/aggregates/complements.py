@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.errors import InternalError
+from shoal.params import Bounds
+from shoal.plan.measures import OwnerSum, RowCount, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
     from shoal.accounting.events import LaplaceNoise
     from shoal.plan.aggregates.noisy_measure import Interval, NoisyMeasure
-    from shoal.plan.measures import Steps
     from shoal.plan.releases import Release
 
 INT64_MAX = 2**63 - 1
@@ -29,7 +30,8 @@ INT64_MAX = 2**63 - 1
 
 def is_complement(readings: Sequence[NoisyMeasure] | Sequence[Release]) -> bool:
     """Whether two parts of a whole are read instead of one number."""
-    return len(readings) == 2 and readings[0].measure.origin != "middle"
+    measure = readings[0].measure
+    return len(readings) == 2 and isinstance(measure, OwnerSum | RowCount) and measure.origin != "middle"
 
 
 def counts_owners(readings: Sequence[NoisyMeasure] | Sequence[Release]) -> bool:
@@ -114,9 +116,6 @@ def width_of_complement(noise: LaplaceNoise, steps: Steps, level: float, *, owne
 
 def expected_width(releases: Sequence[Release], level: float) -> float:
     """The same before data is read, in the analyst's units."""
-    from shoal.params import Bounds
-    from shoal.plan.measures import Steps
-
     first = releases[0]
     if not isinstance(first.bounds, Bounds):
         raise InternalError("a whole without bounds")

@@ -177,6 +177,8 @@ class Average(Aggregate):
         assert total.bounds is not None  # noqa: S101 - narrowed by both callers
         assert total.steps is not None  # noqa: S101 - same
         low, width = (float(steps * total.grid) for steps in (total.steps.lower, total.steps.upper - total.steps.lower))
+        if not width:  # bounds that were found, and leave no room
+            return np.full(len(above), float(total.bounds.lower))
         means = low + width / 2 + (above - below) / 2 / np.maximum((above + below) / width, 1.0)
         return np.asarray(np.clip(means, float(total.bounds.lower), float(total.bounds.upper)))
 

@@ -36,6 +36,8 @@ def variance_and_rows(readings: Sequence[NoisyMeasure]) -> tuple[NDArray[Any], N
 def _variance(
     above: NDArray[Any], between: NDArray[Any], below: NDArray[Any], whole: float
 ) -> tuple[NDArray[Any], NDArray[Any]]:
+    if not whole:  # bounds that were found, and leave no room
+        return np.zeros(len(above)), np.ones(len(above))
     total = np.maximum(above + between + below, whole)
     variance = whole * (above / total * (below / total) - (between / total) ** 2 / 4)
     return np.clip(variance, 0.0, whole / 4), total / whole
@@ -53,6 +55,9 @@ def ends_of_variance(
     corner, and most at a corner or where A* (or B*) meets an edge. Where less than one row may be left, anything is possible.
     """
     width, whole = readings[0].half_width((2 + level) / 3), whole_of(readings[0])
+    if not whole:
+        nothing, one = np.zeros(len(readings[0].values)), np.ones(len(readings[0].values))
+        return (nothing, nothing), (one, one)
     low, high = ([np.maximum(reading.floats + side * width, 0.0) for reading in readings] for side in (-1, 1))
     few, many = (np.maximum(sum(ends), whole) / whole for ends in (low, high))
     least = [_variance(a, high[1], b, whole)[0] for a in (low[0], high[0]) for b in (low[2], high[2])]

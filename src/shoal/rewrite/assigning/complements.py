@@ -105,7 +105,7 @@ def with_whole(draft: Draft, budget: Budget) -> list[Candidate]:
     if draft.needs_selection:
         selection = on_released_whole(whole, draft.contribution.groups, draft.select.options.min_owners, budget.delta)
         events = (*events, selection)
-    why = f"{reason_for(draft, budget, 'LAPLACE')}: a number and what is missing to its bound share one noise, and tell the owners"
+    why = reason_for(draft, budget, "LAPLACE")
     return [Candidate(noises, binned, selection, draft.needs_selection, events, why, complement)]
 
 
@@ -130,4 +130,13 @@ def with_complement(plan: SelectPlan, found: Complement) -> SelectPlan:
     if found.counter is not None:
         read[found.counter,] = (place, found.carrier)
     columns = tuple(replace(column, releases=read.get(column.releases, column.releases)) for column in plan.columns)
-    return replace(plan, releases=tuple(releases), columns=columns)
+    return replace(plan, releases=tuple(releases), columns=columns, notes=(*plan.notes, _note(plan, found)))
+
+
+def _note(plan: SelectPlan, found: Complement) -> str:
+    """What the two numbers are good for."""
+    call = next(column.call for column in plan.columns if column.releases == (found.carrier,))
+    uses = [] if found.counter is None else ["the owners are read off both"]
+    uses += [] if plan.selection is None else ["groups are selected by the owners that both tell"]
+    name = call.field.name or call.aggregate.name
+    return f"{name} and what is missing to its bound share one noise: {' and '.join(uses)}"

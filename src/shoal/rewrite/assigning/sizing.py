@@ -97,7 +97,8 @@ def partitioned(plan: SelectPlan) -> SelectPlan:
 
     The sums of x − L and of U − x get noise of the same scale (U − L)·κ/ε, and one event charges them: their moves in one group
     add up to U − L. Half their difference is as exact as a centred sum with 70% of ε, and their sum a better count than with 30%.
-    The three sums of VAR likewise: what one row adds to them makes (U − L)².
+    The three sums of VAR likewise: what one row adds to them makes (U − L)². Where bounds are found first, noise is planned for
+    [−1, 1] and shrinks with the whole.
     """
     for index, column in enumerate(plan.columns):
         parts = column.call.aggregate.partition
@@ -112,7 +113,7 @@ def _with_whole(plan: SelectPlan, index: int, parts: tuple[Measure, ...]) -> Sel
     drawn = [plan.releases[place].noise for place in places]
     first = plan.releases[places[0]]
     noises = [noise for noise in drawn if isinstance(noise, LaplaceNoise) and noise.shift.l1]
-    if not isinstance(first.bounds, Bounds) or first.measure.origin != "middle" or len(noises) < len(places):
+    if first.bounds is None or first.measure.origin != "middle" or len(noises) < len(places):
         return plan
     epsilon = sum((noise.epsilon for noise in noises), Fraction(0))
     groups = noises[0].shift.coordinates

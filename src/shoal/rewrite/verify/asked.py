@@ -179,6 +179,8 @@ def _check_histogram(plan: SelectPlan, column: Column, measures: tuple[Measure, 
     served = next((m for m in measures if _is_clamped(m)), None)
     if isinstance(column.call.aggregate, aggregates.ApproxBounds):
         served = RowMoment(column.call.aggregate.argument, 1, 1)
+    if isinstance(served, OwnerMean):
+        served = OwnerMean(served.argument)
     if isinstance(served, RowMoment):
         served = RowMoment(served.argument, 1, served.rows, centred=True, is_integer=served.is_integer)
     require(

@@ -142,10 +142,11 @@ def check_whole(plan: SelectPlan, places: tuple[int, ...]) -> None:
     require([part.measure.origin for part in parts] == wanted, "sums that are not from both bounds")
     alike = [replace(cast("Any", part.measure), origin="lower") for part in parts]
     require(all(one == measure for one in alike), "sums of different values")
-    require(isinstance(first.bounds, Bounds), "a whole needs bounds that are known")
-    if isinstance(measure, OwnerSum | RowCount) and isinstance(first.bounds, Bounds):
+    if isinstance(measure, OwnerSum | RowCount):
         # An owner without a value counts as 0, which must lie between the bounds.
-        require(first.bounds.lower <= 0 <= first.bounds.upper, "a whole that an owner without a value would leave")
+        held = isinstance(first.bounds, Bounds) and first.bounds.lower <= 0 <= first.bounds.upper
+        require(held, "a whole that an owner without a value would leave")
+    require(first.bounds is not None, "a whole without bounds")
     require(all((p.bounds, p.noise) == (first.bounds, first.noise) for p in parts), "sums with other bounds or noise")
     require(plan.composition == "basic", "moves that may spread are not composed numerically")
     require(isinstance(first.noise, LaplaceNoise), "one noise for several sums is proven for Laplace noise")
@@ -225,4 +226,5 @@ def _furthest_of_any(measure: Measure, grid: Fraction) -> int:
     exponent = grid.numerator.bit_length() - grid.denominator.bit_length()
     require(grid == Fraction(2) ** exponent, "a grid that is no power of two cannot be stretched")
     require(exponent % measure.power == 0, "a grid of squares without a root")
-    return int(math.ceil(1 / Fraction(2) ** (exponent // measure.power)) ** measure.power)
+    ends = 1 if measure.origin == "middle" else 2
+    return int((ends * math.ceil(1 / Fraction(2) ** (exponent // measure.power))) ** measure.power)
