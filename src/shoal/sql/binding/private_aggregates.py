@@ -7,6 +7,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+
 from shoal import params
 from shoal.errors import ShoalError
 from shoal.params import Bounds
@@ -20,8 +22,6 @@ from shoal.sql.parse import Constant, constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from sqlglot import exp
 
     from shoal.plan.aggregates import Aggregate
     from shoal.plan.aggregates.spellings import Spelling
@@ -119,7 +119,7 @@ class AggregateBinder:
             raise ShoalError(
                 "E_AGG_NOT_DP",
                 f"{call.name} has no private form.",
-                hint=f"Private aggregates: {_SUPPORTED}.",
+                hint=_instead_of(call) or f"Private aggregates: {_SUPPORTED}.",
                 position=call.position,
             )
         return DISTINCT if found.argument is Argument.ROWS and call.distinct else found
@@ -287,6 +287,28 @@ class AggregateBinder:
         if of_owner.from_catalog and of_one_row and aggregate.catalog_bounds_note is not None:
             self.notes.append(aggregate.catalog_bounds_note)
         return Bounds(of_owner.lower, of_owner.upper), "catalog" if of_owner.from_catalog else "expression"
+
+
+_INSTEAD = {
+    **dict.fromkeys(
+        ("CORR", "PEARSON"), "(AVG({0} * {1}) - AVG({0}) * AVG({1})) / (STDDEV_POP({0}) * STDDEV_POP({1}))"
+    ),
+    **dict.fromkeys(("COVAR_POP", "COVAR_SAMP"), "AVG({0} * {1}) - AVG({0}) * AVG({1})"),
+    "REGR_SLOPE": "(AVG({0} * {1}) - AVG({0}) * AVG({1})) / VAR_POP({1})",
+}
+_SHOWS_VALUES = frozenset({"STRING_AGG", "LISTAGG", "GROUP_CONCAT", "ARRAY_AGG", "LIST", "ANY_VALUE", "FIRST", "LAST"})
+
+
+def _instead_of(call: FunctionCall) -> str | None:
+    """What to write instead of an aggregate that has no private form, about the same columns."""
+    columns = [argument.sql() for argument in call.arguments if isinstance(argument, exp.Column)]
+    if call.name in _INSTEAD and len(columns) == 2:
+        return f"Write {_INSTEAD[call.name].format(*columns)}"
+    if call.name == "MODE" and len(columns) == 1:
+        return f"Write GROUP BY {columns[0]} ORDER BY COUNT(*) DESC LIMIT 1: it shows the value that most rows have."
+    if call.name in _SHOWS_VALUES and len(columns) >= 1:
+        return f"It would show values of single rows. GROUP BY {columns[0]} shows those that enough owners share."
+    return None
 
 
 def _named(call: FunctionCall, spelling: Spelling) -> dict[str, Constant]:

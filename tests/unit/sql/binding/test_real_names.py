@@ -57,6 +57,11 @@ CASES = [
         "SELECT {0}, COUNT(*) FROM clients GROUP BY 1",
     ),
     ("SELECT voter, COUNT(*) FROM votes GROUP BY 1", r"such as (.+)\.$", "SELECT {0}, COUNT(*) FROM votes GROUP BY 1"),
+    (f"SELECT CORR(amount, o.amount) FROM {ORDERS} o", r"Write (.+)$", f"SELECT {{0}} FROM {ORDERS} o"),
+    (f"SELECT COVAR_POP(amount, amount) FROM {ORDERS}", r"Write (.+)$", f"SELECT {{0}} FROM {ORDERS}"),
+    (f"SELECT REGR_SLOPE(amount, amount) FROM {ORDERS}", r"Write (.+)$", f"SELECT {{0}} FROM {ORDERS}"),
+    ("SELECT MODE(party) FROM votes", r"Write (.+?):", "SELECT party, COUNT(*) FROM votes {0}"),
+    ("SELECT STRING_AGG(party, ', ') FROM votes", r"(GROUP BY party)", "SELECT party, COUNT(*) FROM votes {0}"),
     (
         f"SELECT COUNT(*) FROM clients c JOIN {ORDERS} o ON c.born = o.day",
         r"Write (.+?);",
