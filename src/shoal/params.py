@@ -13,6 +13,7 @@ shortest decimal form, so 0.1 is one tenth. Text, booleans, None, NaN and infini
 
 from __future__ import annotations
 
+import math
 import numbers
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -35,6 +36,11 @@ LARGEST_BOUND = Fraction(10**30)
 SMALLEST_POSITIVE_BOUND = Fraction(1, 10**30)
 MOST_BITS = 4096
 """No parameter needs more digits than this; every amount in a ledger stays short."""
+SMALL_CHANCE = 0.01
+ROUNDED_OFF = 1e-9
+LARGE_NUMBERS = ((10**12, " trillion"), (10**9, " billion"), (10**6, " million"))
+LARGEST_WORD = LARGE_NUMBERS[0][0]
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 PROTECTS_UP_TO = Fraction(10)
 """Above this ε an answer may be e^10 times likelier with one owner than without: the promise says next to nothing."""
 
@@ -126,6 +132,22 @@ def percent(level: float) -> str:
     ('95%', '99.99999%')
     """
     return f"{level * 100:.12g}%"
+
+
+def one_in(chance: float) -> str:
+    """A chance as people say it, never smaller than it is.
+
+    >>> one_in(1e-7), one_in(0.0004), one_in(3e-9), one_in(0.05), one_in(1e-20)
+    ('1 in 10 million', '1 in 2,500', '1 in 333 million', '5%', '10⁻²⁰')
+    """
+    if chance >= SMALL_CHANCE:
+        return percent(math.ceil(chance * 1000 - ROUNDED_OFF) / 1000)
+    times = 1 / chance * (1 + ROUNDED_OFF)
+    if times >= LARGEST_WORD * 1000:
+        return "10⁻" + str(int(math.log10(times))).translate(RAISED)
+    size, word = next(((size, word) for size, word in LARGE_NUMBERS if times >= size), (1, ""))
+    digits = 10 ** max(0, int(math.log10(times / size)) - 2)
+    return f"1 in {int(times / size / digits) * digits:,}{word}"
 
 
 def many(number: int, thing: str) -> str:

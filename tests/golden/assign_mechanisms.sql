@@ -3,14 +3,14 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(*, contribution_boun
 --> release 0: RowCount(origin=middle) in [0, 3] + Laplace(scale 3, shift 3 × 1, grid 1)
 --> groups: all
 --> charge: epsilon 1 for Laplace(scale 3, shift 3 × 1, grid 1)
---> note: Laplace noise: Gaussian noise would need delta > 0
+--> note: Laplace noise: Gaussian noise would need delta > 0.
 
 -- A sum of reals has a grid
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(income, contribution_bounds_per_group => (-3, 1000)) FROM customers
 --> release 0: OwnerSum(argument=c5, is_integer=False, origin=middle) in [-3, 1000] + Laplace(scale 8388608000, shift 8388608000 × 1, grid 1/2^23)
 --> groups: all
 --> charge: epsilon 1 for Laplace(scale 8388608000, shift 8388608000 × 1, grid 1/2^23)
---> note: Laplace noise: Gaussian noise would need delta > 0
+--> note: Laplace noise: Gaussian noise would need delta > 0.
 
 -- A constant needs no noise
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(income, contribution_bounds_per_group => (0, 0)), COUNT(DISTINCT uid) FROM customers
@@ -18,7 +18,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) SUM(income, contribution_b
 --> release 1: OwnerCount() in no bounds + Laplace(scale 1, shift 1 × 1, grid 1)
 --> groups: all
 --> charge: epsilon 1 for Laplace(scale 1, shift 1 × 1, grid 1)
---> note: Laplace noise: Gaussian noise would need delta > 0
+--> note: Laplace noise: Gaussian noise would need delta > 0.
 
 -- AVG gives its sum more than its count
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) AVG(age) FROM customers
@@ -26,7 +26,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) AVG(age) FROM customers
 --> release 1: OwnerMean(argument=c4, origin=upper) in [18, 100] + Laplace(scale 704374636545/2^7, shift 5502926848 × 1 over 2, grid 1/2^26)
 --> groups: all
 --> charge: epsilon 704374636544/704374636545 for Laplace(scale 704374636545/2^7, shift 5502926848 × 1 over 2, grid 1/2^26)
---> note: Laplace noise: Gaussian noise would need delta > 0
+--> note: Laplace noise: Gaussian noise would need delta > 0.
 
 -- Few groups: Laplace noise
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(*) FROM visits GROUP BY site
@@ -37,8 +37,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(
 --> charge: epsilon 1 for Laplace(scale 20, shift 20 × 1 over 2, grid 1)
 --> charge: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Laplace noise is the more accurate here
---> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell
+--> note: Laplace noise is the more accurate here.
+--> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell.
 
 -- Many groups: Gaussian noise
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 50) site, COUNT(*), SUM(spend) FROM visits GROUP BY site
@@ -47,7 +47,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_c
 --> groups: threshold 44571711 on weights, 1048576 steps in one group to 148291 in 50, Gaussian(sigma ≈ 7.84649e+06, shift 1048576 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
 --> charge: epsilon 1, delta ≈ 6.25e-07 for 3 Gaussian parts together
 --> charge: threshold 44571711 on weights, 1048576 steps in one group to 148291 in 50, Gaussian(sigma ≈ 7.84649e+06, shift 1048576 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
---> note: Jointly calibrated Gaussian noise is the more accurate here
+--> note: Jointly calibrated Gaussian noise is the more accurate here.
 
 -- The count of owners that is shown decides
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(DISTINCT uid) FROM visits GROUP BY site
@@ -57,7 +57,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(
 --> charge: epsilon 1 for Laplace(scale 1, shift 1 × 1, grid 1)
 --> charge: threshold 15 on Laplace(scale 1, shift 1 × 1, grid 1), delta ≈ 1e-06, groups 1, owners from 1, the noisy count is shown
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Laplace noise is the more accurate here
+--> note: Laplace noise is the more accurate here.
 
 -- Each rule on request: OPTIMAL
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = OPTIMAL) site, COUNT(*) FROM visits GROUP BY site
@@ -66,7 +66,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_select
 --> charge: epsilon 1/2 for Laplace(scale 40, shift 20 × 1, grid 1)
 --> charge: optimal selection, epsilon 1/2, delta ≈ 1e-06, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Laplace noise is the more accurate here
+--> note: Laplace noise is the more accurate here.
 
 -- Each rule on request: LAPLACE_THRESHOLD
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = LAPLACE_THRESHOLD, noise = LAPLACE) site, COUNT(*) FROM visits GROUP BY site
@@ -77,8 +77,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_select
 --> charge: epsilon 1 for Laplace(scale 20, shift 20 × 1 over 2, grid 1)
 --> charge: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Laplace noise, as asked
---> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell
+--> note: Laplace noise, as asked.
+--> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell.
 
 -- Each rule on request: GAUSSIAN_THRESHOLD
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = GAUSSIAN_THRESHOLD, noise = GAUSSIAN) site, COUNT(*) FROM visits GROUP BY site
@@ -87,7 +87,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_select
 --> charge: epsilon 1, delta ≈ 5.63e-07 for 2 Gaussian parts together
 --> charge: threshold 42 on Gaussian(sigma ≈ 8.12905, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Jointly calibrated Gaussian noise, as asked
+--> note: Jointly calibrated Gaussian noise, as asked.
 
 -- A minimum of owners
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, min_privacy_units_per_group = 10) site, COUNT(*) FROM visits GROUP BY site
@@ -98,8 +98,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, min_privacy_
 --> charge: epsilon 1 for Laplace(scale 20, shift 20 × 1 over 2, grid 1)
 --> charge: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 10
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Laplace noise is the more accurate here
---> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell
+--> note: Laplace noise is the more accurate here.
+--> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell.
 
 -- Bounds to be found take half
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPLACE) SUM(income) FROM customers
@@ -108,7 +108,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPL
 --> groups: all
 --> charge: epsilon 1/2 for Laplace(scale 2, shift 1 × 1, grid 1)
 --> charge: epsilon 1/2 for Laplace(scale 4294967296, shift 2147483648 × 1, grid 1/2^31)
---> note: Laplace noise, as asked
+--> note: Laplace noise, as asked.
 
 -- An epsilon of one's own
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPLACE) SUM(age, epsilon => 0.75), COUNT(DISTINCT uid) FROM customers
@@ -117,7 +117,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPL
 --> groups: all
 --> charge: epsilon 858993459200/1145324612267 for Laplace(scale 1145324612267/2^33, shift 100 × 1, grid 1)
 --> charge: epsilon 1/4 for Laplace(scale 4, shift 1 × 1, grid 1)
---> note: Laplace noise, as asked
+--> note: Laplace noise, as asked.
 
 -- Own epsilons that leave nothing
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPLACE) SUM(age, epsilon => 1), COUNT(DISTINCT uid) FROM customers
@@ -130,7 +130,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) MEDIAN(age), MIN(age) FROM
 --> groups: all
 --> charge: epsilon 1/2 for choice of 1/2 (scale 4, shift 1 × 1, grid 1)
 --> charge: epsilon 1/2 for choice of 0 (44 rows inside) (scale 4, shift 1 × 1, grid 1)
---> note: Quantiles are chosen among leaves, which is more accurate here than a noisy tree
+--> note: Quantiles are chosen among leaves, which is more accurate here than a noisy tree.
 
 -- Rows instead of groups
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_rows_contributed = 10, noise = LAPLACE) site, COUNT(*), SUM(spend) FROM visits GROUP BY site
@@ -141,7 +141,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_rows_con
 --> charge: epsilon 1/3 for Laplace(scale 7864320000, shift 2621440000 × 1 over 10, grid 1/2^19)
 --> charge: epsilon 1/3, delta ≈ 6.25e-07 for 1 Gaussian parts together
 --> charge: threshold 68435443 on weights, 1048576 steps in one group to 331588 in 10, Gaussian(sigma ≈ 1.26616e+07, shift 1048576 × 10, grid 1), delta ≈ 3.75e-07, groups 10, owners from 1
---> note: Laplace noise, as asked
+--> note: Laplace noise, as asked.
 
 -- Gaussian noise without delta
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, noise = GAUSSIAN) COUNT(*) FROM customers
@@ -158,4 +158,4 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_c
 --> charge: epsilon 1/4 for Laplace(scale 12, shift 1 × 3, grid 1)
 --> charge: epsilon 1/4 for Laplace(scale 6442450944, shift 536870912 × 3, grid 1/2^29)
 --> charge: epsilon 1/4 for choice of 1/2 (scale 24, shift 1 × 3, grid 1)
---> note: Quantiles are chosen among leaves, which is more accurate here than a noisy tree; Laplace noise for the rest
+--> note: Quantiles are chosen among leaves, which is more accurate here than a noisy tree; Laplace noise for the rest.

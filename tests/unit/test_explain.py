@@ -214,10 +214,10 @@ def test_bounds_that_are_found_are_told_of_their_columns(quiet_shop):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("delta = 1e-6, noise = LAPLACE", "Laplace noise, as asked"),
-        ("delta = 1e-6, noise = GAUSSIAN", "Jointly calibrated Gaussian noise, as asked"),
-        ("delta = 1e-6, max_groups_contributed = 50", "Jointly calibrated Gaussian noise is the more accurate here"),
-        ("delta = 1e-6, kappa = 1", "Laplace noise is the more accurate here"),
+        ("delta = 1e-6, noise = LAPLACE", "Laplace noise, as asked."),
+        ("delta = 1e-6, noise = GAUSSIAN", "Jointly calibrated Gaussian noise, as asked."),
+        ("delta = 1e-6, max_groups_contributed = 50", "Jointly calibrated Gaussian noise is the more accurate here."),
+        ("delta = 1e-6, kappa = 1", "Laplace noise is the more accurate here."),
     ],
 )
 def test_the_reason_for_the_noise_is_the_true_one(quiet_shop, options, words):
@@ -228,16 +228,16 @@ def test_the_reason_for_the_noise_is_the_true_one(quiet_shop, options, words):
 @pytest.mark.parametrize(
     ("options", "item", "words"),
     [
-        ("epsilon = 1", "COUNT(*)", "Laplace noise: Gaussian noise would need delta > 0"),
+        ("epsilon = 1", "COUNT(*)", "Laplace noise: Gaussian noise would need delta > 0."),
         (
             "epsilon = 1, delta = 1e-6",
             "COUNT(*, epsilon => 0.3), COUNT(DISTINCT uid)",
-            "Laplace noise, because a part of epsilon is fixed in the query",
+            "Laplace noise, because a part of epsilon is fixed in the query.",
         ),
         (
             "epsilon = 1",
             "SUM(spend, contribution_bounds_per_group => (0, 0))",
-            "No owner can change these numbers, so they get no noise",
+            "No owner can change these numbers, so they get no noise.",
         ),
     ],
 )

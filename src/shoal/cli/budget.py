@@ -34,56 +34,66 @@ class AccountantName(StrEnum):
     zcdp = "zcdp"
 
 
+LedgerOption = Annotated[
+    str | None,
+    typer.Option("--ledger", metavar="LEDGER", help="The ledger: a file, or postgresql://user@host/database#name."),
+]
+ServiceAddress = Annotated[
+    str | None, typer.Option("--db", metavar="URL", help="Instead: a data set of a service, https://host/d/NAME.")
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", metavar="FILE", help="With --db: your token.", show_default="SHOAL_TOKEN"),
+]
+Create = Annotated[str | None, typer.Option("--create", metavar="EPS,DELTA", help="Create a ledger with this budget.")]
+Accountant = Annotated[
+    AccountantName | None,
+    typer.Option(help="With --create: how losses add up; fixed from then on.", show_default="basic"),
+]
+Policy = Annotated[
+    str | None,
+    typer.Option("--policy", metavar="TABLE.POLICY", help="With --create: a budget about this policy of the catalog."),
+]
+Catalog = Annotated[
+    Path | None,
+    typer.Option("--catalog", metavar="FILE", help="With --policy: the catalog.", show_default="shoal.toml"),
+]
+Lift = Annotated[
+    str | None,
+    typer.Option("--lift", metavar="USER", help="Let a suspended user ask again; shows why they were suspended."),
+]
+RaiseTo = Annotated[
+    str | None, typer.Option("--raise", metavar="EPS,DELTA", help="Raise the budget to this, permanently.")
+]
+Loss = Annotated[
+    str | None, typer.Option("--loss", metavar="EPS,DELTA", help="Record a loss that a restored copy lacks.")
+]
+Because = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="With --lift, --raise and --loss: the reason, which is recorded.")
+]
+AnchorOption = Annotated[
+    str | None, typer.Option(metavar="N:HASH", help="Refuse a ledger without this row; with --loss: accept it.")
+]
+Backup = Annotated[Path | None, typer.Option(metavar="FILE", help="Copy the ledger here, and print the copy's anchor.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the ledger as JSON.")]
+
+
 def budget(
-    ledger: Annotated[
-        str | None,
-        typer.Option("--ledger", metavar="LEDGER", help="The ledger: a file, or postgresql://user@host/database#name."),
-    ] = None,
-    db: Annotated[
-        str | None, typer.Option("--db", metavar="URL", help="Instead: a data set of a service, https://host/d/NAME.")
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option("--token-file", metavar="FILE", help="With --db: your token.", show_default="SHOAL_TOKEN"),
-    ] = None,
-    create: Annotated[
-        str | None, typer.Option("--create", metavar="EPS,DELTA", help="Create a ledger with this budget.")
-    ] = None,
-    accountant: Annotated[
-        AccountantName | None,
-        typer.Option(help="With --create: how losses add up; fixed from then on.", show_default="basic"),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy", metavar="TABLE.POLICY", help="With --create: a budget about this policy of the catalog."
-        ),
-    ] = None,
-    catalog: Annotated[
-        Path | None,
-        typer.Option("--catalog", metavar="FILE", help="With --policy: the catalog.", show_default="shoal.toml"),
-    ] = None,
-    lift: Annotated[
-        str | None,
-        typer.Option("--lift", metavar="USER", help="Let a suspended user ask again; shows why they were suspended."),
-    ] = None,
-    raise_to: Annotated[
-        str | None, typer.Option("--raise", metavar="EPS,DELTA", help="Raise the budget to this, permanently.")
-    ] = None,
-    loss: Annotated[
-        str | None, typer.Option("--loss", metavar="EPS,DELTA", help="Record a loss that a restored copy lacks.")
-    ] = None,
-    because: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="With --lift, --raise and --loss: the reason, which is recorded.")
-    ] = None,
-    anchor: Annotated[
-        str | None, typer.Option(metavar="N:HASH", help="Refuse a ledger without this row; with --loss: accept it.")
-    ] = None,
-    backup: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Copy the ledger here, and print the copy's anchor.")
-    ] = None,
+    ledger: LedgerOption = None,
+    db: ServiceAddress = None,
+    token_file: TokenFile = None,
+    create: Create = None,
+    accountant: Accountant = None,
+    policy: Policy = None,
+    catalog: Catalog = None,
+    lift: Lift = None,
+    raise_to: RaiseTo = None,
+    loss: Loss = None,
+    because: Because = None,
+    anchor: AnchorOption = None,
+    backup: Backup = None,
     *,
-    json: Annotated[bool, typer.Option("--json", help="Print the ledger as JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Create a budget; show what was spent, by whom and on what; lift a suspension; copy, check or correct a ledger.
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
-from shoal.params import LARGEST_EPSILON, PROTECTS_UP_TO, default_delta, percent, whole_number
+from shoal.params import LARGEST_EPSILON, PROTECTS_UP_TO, default_delta, one_in, percent, whole_number
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -165,7 +165,8 @@ class Meaning:
                 f"ε = {self.epsilon:g} protects nobody: above {int(PROTECTS_UP_TO)} the promise says next to nothing."
             )
         if self.people is not None and self.delta > default_delta(self.people):
-            return f"δ = {self.delta:g} is large for {self.people:,} people: at most {self.suggested_delta:g} is usual."
+            usual = one_in(float(default_delta(self.people)))
+            return f"δ = {self.delta:g} is large for {self.people:,} people: at most {usual} is usual."
         return None
 
     @property
@@ -181,13 +182,13 @@ class Meaning:
         """
         bounds = self.posterior(prior)
         sure = f"between {_percent(bounds.low)} and {_percent(bounds.high)} sure after seeing the answer"
-        but = f", except with a chance of at most {bounds.fails_with:.2g}" if bounds.fails_with else ""
+        but = f", except with a chance of at most {one_in(bounds.fails_with)}" if bounds.fails_with else ""
         return f"Somebody who is {percent(prior)} sure that a {unit} is in the data is {sure}{but}."
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
         """What it means, in sentences."""
-        give_or_take = f", give or take a chance of {self.delta:g}" if self.delta else ""
+        give_or_take = f", give or take a chance of {one_in(self.delta)}" if self.delta else ""
         factor, guess, found = _factor(self.odds_factor), _percent(self.best_guess()), _percent(self.power())
         honest, removed = _percent(self.honest_coin), _percent(self.uncertainty_removed)
         common = (
@@ -209,7 +210,8 @@ class Meaning:
                 f"those at ε + {SLACK:g}."
             )
         if self.people is not None:
-            about.append(f"For {self.people:,} people, δ is usually at most {self.suggested_delta:g}.")
+            usual = one_in(float(default_delta(self.people)))
+            about.append(f"For {self.people:,} people, δ is usually at most {usual}.")
         return tuple(about)
 
     @property

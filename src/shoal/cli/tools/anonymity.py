@@ -76,45 +76,56 @@ def measure(
     show(found, json=json)
 
 
+K = Annotated[int | None, typer.Option("--k", help="Every class has at least this many owners.")]
+Diversity = Annotated[
+    int | None, typer.Option("--l", help="Every class has at least this many values of each sensitive column.")
+]
+EntropyL = Annotated[float | None, typer.Option(help="Every class is as uncertain as this many equally likely values.")]
+Recursive = Annotated[str | None, typer.Option(help="C,L: recursive (c, l)-diversity.")]
+Closeness = Annotated[float | None, typer.Option("--t", help="Every class is within t of the whole table.")]
+KMap = Annotated[int | None, typer.Option(help="Every class has at least this many owners in the population.")]
+Presence = Annotated[str | None, typer.Option(help="HIGH, or LOW,HIGH: the share of a class that is here.")]
+Hierarchies = Annotated[
+    Path | None,
+    typer.Option(help="A folder of hierarchies, or a TOML file; without it, they are made from the data."),
+]
+Quality = Annotated[str, typer.Option(help="What to minimise: loss, discernibility or class_size.")]
+Weights = Annotated[
+    list[str] | None, typer.Option(help="COLUMN=WEIGHT: how much the loss of a column matters; can be repeated.")
+]
+Recoding = Annotated[str, typer.Option(help="global: one level for all rows; local: each part its own.")]
+TimeLimit = Annotated[float | None, typer.Option(help="Stop the search after this many seconds.")]
+Save = Annotated[Path | None, typer.Option(help="Save the transformation, to apply it again.")]
+
+
 @app.command()
 def enforce(
     source: Source,
     *,
     quasi: Quasi,
     output: Output,
-    k: Annotated[int | None, typer.Option("--k", help="Every class has at least this many owners.")] = None,
-    l: Annotated[  # noqa: E741 - the letter of the definition
-        int | None, typer.Option("--l", help="Every class has at least this many values of each sensitive column.")
-    ] = None,
-    entropy_l: Annotated[
-        float | None, typer.Option(help="Every class is as uncertain as this many equally likely values.")
-    ] = None,
-    recursive: Annotated[str | None, typer.Option(help="C,L: recursive (c, l)-diversity.")] = None,
-    t: Annotated[float | None, typer.Option("--t", help="Every class is within t of the whole table.")] = None,
-    k_map: Annotated[
-        int | None, typer.Option(help="Every class has at least this many owners in the population.")
-    ] = None,
-    presence: Annotated[str | None, typer.Option(help="HIGH, or LOW,HIGH: the share of a class that is here.")] = None,
+    k: K = None,
+    l: Diversity = None,  # noqa: E741 - the letter of the definition
+    entropy_l: EntropyL = None,
+    recursive: Recursive = None,
+    t: Closeness = None,
+    k_map: KMap = None,
+    presence: Presence = None,
     sensitive: Sensitive = None,
     owner: Owner = None,
     table: Table = None,
     population: Population = None,
     sampling: Sampling = None,
     distance: Distance = None,
-    hierarchies: Annotated[
-        Path | None,
-        typer.Option(help="A folder of hierarchies, or a TOML file; without it, they are made from the data."),
-    ] = None,
+    hierarchies: Hierarchies = None,
     suppress: Suppress = 0.0,
-    quality: Annotated[str, typer.Option(help="What to minimise: loss, discernibility or class_size.")] = "loss",
-    weights: Annotated[
-        list[str] | None, typer.Option(help="COLUMN=WEIGHT: how much the loss of a column matters; can be repeated.")
-    ] = None,
-    recoding: Annotated[str, typer.Option(help="global: one level for all rows; local: each part its own.")] = "global",
+    quality: Quality = "loss",
+    weights: Weights = None,
+    recoding: Recoding = "global",
     keep: Keep = None,
     keep_owner: KeepOwner = False,
-    time_limit: Annotated[float | None, typer.Option(help="Stop the search after this many seconds.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Save the transformation, to apply it again.")] = None,
+    time_limit: TimeLimit = None,
+    save: Save = None,
     html: Html = None,
     show_values: ShowValues = False,
     json: Json = False,

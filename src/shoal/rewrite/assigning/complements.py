@@ -139,4 +139,4 @@ def _note(plan: SelectPlan, found: Complement) -> str:
     uses = [] if found.counter is None else ["the owners are read off both"]
     uses += [] if plan.selection is None else ["groups are selected by the owners that both tell"]
     name = call.field.name or call.aggregate.name
-    return f"{name} and what is missing to its bound share one noise: {' and '.join(uses)}"
+    return f"{name} and what is missing to its bound share one noise: {' and '.join(uses)}."

@@ -45,7 +45,7 @@ def finished(draft: Draft, chosen: Candidate, composition: str = "basic") -> Sel
         chosen.selection,
         shared,
         chosen.events,
-        (*draft.notes, *([chosen.why] if releases else []), *_unused(draft, chosen)),
+        (*draft.notes, *([f"{chosen.why}."] if releases else []), *_unused(draft, chosen)),
         composition,
     )
     if chosen.complement is not None:
@@ -66,7 +66,7 @@ def _unused(draft: Draft, chosen: Candidate) -> list[str]:
     if used >= asked * NEARLY_ALL or not chosen.events:
         return []
     told = f"Only epsilon = {float(used):.3g} of the {float(asked):.3g} that is charged is used"
-    return [f"{told}: the epsilons fixed in the query leave the rest over"]
+    return [f"{told}: the epsilons fixed in the query leave the rest over."]
 
 
 def epsilon_of(event: Event) -> Fraction:
