@@ -18,6 +18,8 @@ from shoal.sql.functions import type_of
 from shoal.sql.functions.coerce import parsed_temporal
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from shoal.engines.base import Engine
 
 Schema = tuple[tuple[str, Type], ...]
@@ -270,3 +272,51 @@ def _guess(values: tuple[Any, ...] | None, *, bounded: bool) -> str:
     if isinstance(first, int):
         return "BIGINT"
     return "DOUBLE" if bounded or isinstance(first, float) else "VARCHAR"
+
+
+# ---- what the catalog says of itself -----------------------------------------------------------------------------
+
+
+def described(catalog: Catalog, schemas: dict[str, Schema]) -> dict[str, dict[str, Any]]:
+    """Every table: columns with their types, owner, bounds and domains."""
+    found: dict[str, dict[str, Any]] = {}
+    for table in catalog.tables.values():
+        columns = {}
+        for name, type_ in schemas[fold(table.name)]:
+            if table.carries_owner and name == CARRIED_OWNER:
+                continue
+            facts = table.facts(name)
+            columns[name] = {
+                "type": str(type_),
+                "bounds": [float(b) for b in facts.bounds] if facts.bounds else None,
+                "values": list(facts.values) if facts.values is not None else None,
+            }
+        found[table.name] = {"public": table.public, "owner": table.owner_in_words, "columns": columns}
+    return found
+
+
+def rows_about(catalog: Catalog, known: dict[str, dict[str, Any]], word: str, name: str | None) -> pa.Table:
+    """What SHOW TABLES and DESCRIBE name answer."""
+    import pyarrow as pa
+
+    if word == "SHOW":
+        owners = ["(public)" if table["public"] else table["owner"] for table in known.values()]
+        columns = [", ".join(table["columns"]) for table in known.values()]
+        return pa.table({"table": list(known), "owner": owners, "columns": columns})
+    table = catalog.table(name or "")
+    if table is None:
+        raise ShoalError(
+            "E_UNKNOWN_TABLE",
+            "There is no such table in the catalog.",
+            hint=f"Tables: {', '.join(sorted(known)[:30])}.",
+        )
+    facts = known[table.name]["columns"].values()
+    listed = [", ".join(map(str, fact["values"][:20])) if fact["values"] is not None else None for fact in facts]
+    return pa.table(
+        {
+            "column": list(known[table.name]["columns"]),
+            "type": [fact["type"] for fact in facts],
+            "bounds": pa.array([str(fact["bounds"]) if fact["bounds"] else None for fact in facts], pa.string()),
+            "values": pa.array(listed, pa.string()),
+        }
+    )

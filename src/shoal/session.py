@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from shoal import params
 from shoal.accounting.spending.asking import NO_TERMS, Request, Terms, kept_user
-from shoal.catalog import CARRIED_OWNER, Catalog, fold
+from shoal.catalog import Catalog
 from shoal.errors import InternalError, ShoalError
 from shoal.explain import Explanation, explain_plan
 from shoal.result import PolicyResult, Result, Rows
 from shoal.rewrite.pipeline import plan_query
-from shoal.schema import frozen_schemas
+from shoal.schema import described, frozen_schemas, rows_about
 from shoal.sql.binding.context import Context
 from shoal.sql.binding.real_names import in_real_names
 from shoal.sql.binding.statement import Binder, Given
@@ -168,7 +168,7 @@ class Session:
         sql = sql if params is None else with_parameters(sql, params)
         question = asked_of_catalog(sql)
         if question is not None:
-            return self._from_catalog(*question)
+            return Rows(rows_about(self._catalog, self.tables(), *question))
         request = None
         if key is not None:
             terms_of_it = composition if epsilon is None else f"{composition} {float(epsilon)!r}"
@@ -192,39 +192,6 @@ class Session:
         if explain:
             return self._explained(plan)
         return self.run(plan, terms)
-
-    def _from_catalog(self, word: str, name: str | None) -> Rows:
-        """SHOW TABLES, DESCRIBE name."""
-        import pyarrow as pa
-
-        known = self.tables()
-        if word == "SHOW":
-            owners = ["(public)" if table["public"] else table["owner"] for table in known.values()]
-            columns = [", ".join(table["columns"]) for table in known.values()]
-            return Rows(pa.table({"table": list(known), "owner": owners, "columns": columns}))
-        table = self._catalog.table(name or "")
-        if table is None:
-            raise ShoalError(
-                "E_UNKNOWN_TABLE",
-                "There is no such table in the catalog.",
-                hint=f"Tables: {', '.join(sorted(known)[:30])}.",
-            )
-        facts = known[table.name]["columns"]
-        listed = [
-            ", ".join(map(str, fact["values"][:20])) if fact["values"] is not None else None for fact in facts.values()
-        ]
-        return Rows(
-            pa.table(
-                {
-                    "column": list(facts),
-                    "type": [fact["type"] for fact in facts.values()],
-                    "bounds": pa.array(
-                        [str(f["bounds"]) if f["bounds"] else None for f in facts.values()], pa.string()
-                    ),
-                    "values": pa.array(listed, pa.string()),
-                }
-            )
-        )
 
     def _explained(self, plan: StatementPlan) -> Rows:
         import pyarrow as pa
@@ -520,17 +487,4 @@ class Session:
 
     def tables(self) -> dict[str, dict[str, Any]]:
         """What the catalog knows: columns with their types, owner, bounds and domains."""
-        found: dict[str, dict[str, Any]] = {}
-        for table in self._catalog.tables.values():
-            columns = {}
-            for name, type_ in self._schemas[fold(table.name)]:
-                if table.carries_owner and name == CARRIED_OWNER:
-                    continue
-                facts = table.facts(name)
-                columns[name] = {
-                    "type": str(type_),
-                    "bounds": [float(b) for b in facts.bounds] if facts.bounds else None,
-                    "values": list(facts.values) if facts.values is not None else None,
-                }
-            found[table.name] = {"public": table.public, "owner": table.owner_in_words, "columns": columns}
-        return found
+        return described(self._catalog, self._schemas)
