@@ -112,7 +112,7 @@ DOORS = {
     "fastapi": ("web",),
     "starlette": ("web",),
     "pydantic": ("web.bodies",),
-    "uvicorn": ("web.server",),
+    "uvicorn": ("web.server", "web.operation.arrivals"),
     "jinja2": ("web",),
     "markupsafe": ("web.console.charts",),
     "httpx": ("remote",),

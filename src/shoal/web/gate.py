@@ -5,6 +5,7 @@ A plain ASGI application around the other one: a request that stops here costs n
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
     Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+REQUEST_SECONDS = 10
+"""How long a request may take to arrive."""
 LARGEST_BODY = 1024 * 1024
 MOST_HEADERS = 100
 LARGEST_HEADERS = 16 * 1024
@@ -94,7 +97,11 @@ class Gate:
             await self._sign_in(scope, headers, self._named(scope, headers))
         elif scope["path"] not in OPEN:
             scope.setdefault("state", {})["caller"] = self._caller(headers, self._named(scope, headers))
-        body = await _body(receive)
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                body = await _body(receive)
+        except TimeoutError:
+            raise ShoalError("E_USAGE", TOO_SLOW) from None
         if body and not is_page(scope["path"]):
             check_json(headers, body)
         return body
@@ -147,9 +154,10 @@ def is_page(path: str) -> bool:
 
 WRONG_HOST = "This service is not known under that name."
 TOO_MANY_HEADERS = "The request has too many headers."
+TOO_SLOW = "The request took too long to arrive."
 TOO_LARGE = "The body of a request has at most 1 MiB."
 NOT_JSON = "The body is not JSON: send it as application/json."
-_STATUS_AT_THE_GATE = {WRONG_HOST: 421, TOO_MANY_HEADERS: 431, TOO_LARGE: 413, NOT_JSON: 415}
+_STATUS_AT_THE_GATE = {WRONG_HOST: 421, TOO_MANY_HEADERS: 431, TOO_LARGE: 413, NOT_JSON: 415, TOO_SLOW: 408}
 _INTERNAL = ShoalError("E_INTERNAL", "Something went wrong in the service, which is a bug in shoal.", hint="Report it.")
 
 

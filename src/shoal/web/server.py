@@ -23,14 +23,15 @@ from shoal.errors import ShoalError
 from shoal.service.runners import nursery
 from shoal.service.service import Limits, Service
 from shoal.web.app import LOOPBACK, application
+from shoal.web.gate import REQUEST_SECONDS
 from shoal.web.operation import certificates, process_log
+from shoal.web.operation.arrivals import PromptProtocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from shoal.web.operation.proxy import Proxy
 
-REQUEST_SECONDS = 10
 LAST_REPLIES_SECONDS = 5
 REPLACED_A_MINUTE = 10
 _LOGGER = logging.getLogger("shoal.web")
@@ -159,7 +160,7 @@ def configuration(service: Service, place: Place) -> Any:
     """How uvicorn serves it: h11, no logs of addresses, no name of the program."""
     return uvicorn.Config(
         application(service, place.known_hosts, secure=place.url(place.port).startswith("https:"), proxy=place.proxy),
-        http="h11",
+        http=PromptProtocol,
         loop="asyncio",
         lifespan="off",
         log_config=None,

@@ -10,6 +10,8 @@ import pytest
 from service_shop import CATALOG, counting
 
 import shoal
+from shoal.accounting.accountants import Loss
+from shoal.accounting.spending.asking import Request
 from shoal.params import budget
 from shoal.service import jobs
 from shoal.service.allowances import Grant
@@ -153,6 +155,31 @@ def test_a_token_sees_and_ends_jobs_within_its_limits_alone(opened, folder):
         service.answer_of(token(service, "ann", "explain"), done)
     with refused("E_NOT_FOUND"):
         service.answer_of(token(service, "ann", datasets=["others"]), done)
+
+
+# ---- what a budget says ----------------------------------------------------------------------------------------------
+
+
+def test_nobody_sees_that_a_run_was_taken_up_again(opened):
+    """A process may die of one person's rows and not of the rest: that it did, and the answer came all the same, is not told."""
+    faces = []
+    for number, dies in enumerate((False, True)):
+        service = opened((8.0, 1e-5))
+        ledger = service.datasets.get("visits").ledger
+        for what in ("a", "b"):
+            request = Request(f"{number}{what}", "0" * 64)
+            asked = {"user": "ann", "description": counting(0.1, what), "request": request}
+            charge = ledger.reserve(Loss(Fraction(1, 10), Fraction(0)), **asked)
+            if dies:
+                charge = ledger.reserve(Loss(Fraction(1, 10), Fraction(0)), **asked, resume=True)
+            charge.commit(b"an answer")
+        told = service.budget(trusted(service, "ann"), "visits")
+        faces.append((sorted(told), [(each["sequence"], each["state"]) for each in told["entries"]][-2:]))
+        service.close(5.0)
+    assert faces[1][0] == faces[0][0]
+    assert "anchor" not in faces[0][0]
+    assert faces[0][1] == [(1, "answered"), (2, "answered")]
+    assert faces[1][1] == [(3, "answered"), (4, "answered")]
 
 
 # ---- what a source says ----------------------------------------------------------------------------------------------

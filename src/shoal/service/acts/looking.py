@@ -70,8 +70,9 @@ class Looking(Core):
         entries = dataset.ledger.entries()
         if not caller.scope & {"admin", "audit"}:
             own = [entry for entry in entries if entry.user == caller.name]
-            data["entries"] = [entry_data(entry) for entry in own]
-            for hidden in ("by_user", "accounts", "suspensions", "failing", "asked"):
+            # Numbered by themselves: how many rows a ledger has tells when a run was taken up again, which data may decide.
+            data["entries"] = [entry_data(entry) | {"sequence": place} for place, entry in enumerate(own, start=1)]
+            for hidden in ("by_user", "accounts", "suspensions", "failing", "asked", "anchor"):
                 data.pop(hidden)
         data["unit"] = dataset.unit
         total = [Fraction(0), Fraction(0)]

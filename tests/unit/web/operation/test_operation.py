@@ -10,12 +10,14 @@ import socket
 import ssl
 import subprocess
 import sys
+from contextlib import suppress
 
 import httpx
 import pytest
 from web_server import Served, write_folder
 
 from shoal.errors import ShoalError
+from shoal.web import gate, server
 from shoal.web.app import application
 from shoal.web.operation import certificates
 from shoal.web.operation.process_log import Lines
@@ -214,3 +216,41 @@ def test_sighup_reads_the_certificate_again_and_a_broken_one_changes_nothing(tmp
 
 def test_without_a_certificate_there_is_nothing_to_read():
     assert not certificates.reload(None, None, None)
+
+
+# ---- requests that never end -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def impatient(tmp_path, monkeypatch):
+    """A service that gives requests half a second."""
+    monkeypatch.setattr(server, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(gate, "REQUEST_SECONDS", 0.5)
+    made = Served(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-",
+        b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\nGET",
+    ],
+)
+def test_a_request_whose_headers_do_not_come_is_hung_up_on(impatient, sent):
+    with socket.create_connection(("127.0.0.1", int(impatient.url.rpartition(":")[2])), timeout=60) as raw:
+        raw.sendall(sent)
+        reply = b""
+        with suppress(ConnectionResetError):
+            while piece := raw.recv(65_536):
+                reply += piece
+    assert (b"200" in reply) == (b"\r\n\r\n" in sent)
+
+
+def test_a_request_whose_body_does_not_come_is_told_so(impatient):
+    head = f"POST /v1/tokens HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {impatient.token('ann')}\r\n"
+    with socket.create_connection(("127.0.0.1", int(impatient.url.rpartition(":")[2])), timeout=60) as raw:
+        raw.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{{".encode())
+        assert raw.recv(65_536).split()[1] == b"408"
