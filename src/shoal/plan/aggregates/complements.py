@@ -30,8 +30,10 @@ INT64_MAX = 2**63 - 1
 
 def is_complement(readings: Sequence[NoisyMeasure] | Sequence[Release]) -> bool:
     """Whether two parts of a whole are read instead of one number."""
+    if len(readings) != 2:
+        return False
     measure = readings[0].measure
-    return len(readings) == 2 and isinstance(measure, OwnerSum | RowCount) and measure.origin != "middle"
+    return isinstance(measure, OwnerSum | RowCount) and measure.origin != "middle"
 
 
 def counts_owners(readings: Sequence[NoisyMeasure] | Sequence[Release]) -> bool:
