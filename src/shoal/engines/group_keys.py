@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def as_arrow(numbers: NDArray[np.int64] | NDArray[np.float64]) -> pa.Array:
+    """The numbers for Arrow, without a copy. Asked itself, Arrow loads all of NumPy's masked arrays first: 0.04 s at a start.
+
+    >>> as_arrow(np.array([2, 0])).to_pylist()
+    [2, 0]
+    """
+    whole = np.ascontiguousarray(numbers)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(whole.dtype), len(whole), [None, pa.py_buffer(whole)])
+
+
 def match_groups(groups: pa.Table, table: pa.Table) -> NDArray[np.int64]:
     """For each row of `table`, the row number of the same keys in `groups`.
 

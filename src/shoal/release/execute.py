@@ -11,11 +11,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from shoal.accounting.spending.asking import NO_TERMS
 from shoal.engines.base import EngineFailure
 from shoal.engines.deadline import DEFAULT_SECONDS, Deadline
+from shoal.engines.group_keys import as_arrow
 from shoal.errors import InternalError, ShoalError
 from shoal.interrupts import HeldInterrupts
 from shoal.mechanisms.entropy import SYSTEM, Entropy
@@ -333,7 +333,7 @@ def release(plan: SelectPlan, measured: ResolvedTotals, entropy: Entropy = SYSTE
     kept, decided = selected(plan, measurement, measured.weights, entropy)
     order = kept[entropy.permutation(len(kept))]
     readings = tuple(reading(plan, measured, index, order, decided, entropy) for index in range(len(plan.releases)))
-    keys = measurement.keys.take(pa.array(order))
+    keys = measurement.keys.take(as_arrow(order))
     outside = tuple((share,) * len(order) for share in measured.outside)
     table = answer_table(plan, keys, readings, len(order), measured.found, outside)
     # Trees hold exact counts: they have answered, and go no further.

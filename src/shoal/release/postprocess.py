@@ -16,6 +16,7 @@ import pyarrow as pa
 from shoal.engines.duckdb.engine import failure_of
 from shoal.engines.duckdb.rendering import render
 from shoal.engines.duckdb.settings import LOCKDOWN
+from shoal.engines.group_keys import as_arrow
 from shoal.engines.statements.relations import Compiler
 from shoal.errors import InternalError
 from shoal.mechanisms.entropy import SYSTEM, Entropy
@@ -94,7 +95,7 @@ def finish(
     query, carried = on_its_own_stack(lambda: _compiled(plan, public, tables))
     rows = _run(query, tables, deadline)
     if not (ordered or is_ordered(plan.root)):
-        rows = rows.take(pa.array(entropy.permutation(rows.num_rows)))
+        rows = rows.take(as_arrow(entropy.permutation(rows.num_rows)))
     shown = plan.root.fields
     columns = [rows.column(f.symbol).combine_chunks() for f in shown]
     answer = pa.Table.from_arrays(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from shoal.engines.group_keys import as_arrow
 from shoal.plan.types import Kind
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def answer_table(
         numbers = [np.array(reading.values, dtype=np.float64) for reading in own]
         numbers += [np.full(groups, bounds_class, dtype=np.float64)] * int(plan.finds_bounds_per_group)
         names = components_of(plan, column_plan, symbol)
-        columns |= {name: pa.array(each, pa.float64()) for name, each in zip(names, numbers, strict=True)}
+        columns |= {name: as_arrow(each) for name, each in zip(names, numbers, strict=True)}
     return pa.table(columns) if columns else pa.table({"nothing": pa.nulls(groups)})
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shoal.engines.group_keys import roomy
+from shoal.engines.group_keys import as_arrow, roomy
 from shoal.plan.types import Kind, Type
 from shoal.sql import functions
 
@@ -47,9 +47,11 @@ class Coded:
     def values(self, codes: NDArray[np.int64]) -> pa.Array:
         """The values behind some codes."""
         if self.dictionary is not None:
-            return roomy(pa.table({"k": self.dictionary})).column("k").take(pa.array(codes)).combine_chunks()
+            return roomy(pa.table({"k": self.dictionary})).column("k").take(as_arrow(codes)).combine_chunks()
         distances = codes.astype(np.uint64) + np.uint64(self.lowest % _WORD)
-        numbers = pa.array(distances.view(np.int64), mask=codes == 0 if self.nulls else None)
+        numbers = as_arrow(distances.view(np.int64))
+        if self.nulls:
+            numbers = pc.if_else(pc.equal(as_arrow(codes), 0), None, numbers)
         return (numbers.cast(pa.int32()) if self.type == pa.date32() else numbers).cast(self.type)
 
 

@@ -56,7 +56,8 @@ class Ordered:
         # two runs that are alike as far as words are sorted may lie mixed up
         alike = np.flatnonzero((heads[1:] ^ heads[:-1]) < np.uint64(1 << layout.unordered_bits))
         theirs = np.searchsorted(starts, alike, side="right") - 1
-        return np.union1d(doubtful, theirs[alike - starts[theirs] < most])
+        early = theirs[alike - starts[theirs] < most]
+        return np.union1d(doubtful, early) if len(early) else doubtful
 
     def first_runs(self, most: int, without: NDArray[np.int64]) -> Runs:
         """The first runs of every owner, and none of some owners."""

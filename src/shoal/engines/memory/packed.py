@@ -179,7 +179,7 @@ def _with_two_groups(groups: Codes, segments: Segments) -> NDArray[np.int64]:
 def _cut_at_owners(words: NDArray[np.uint64], below_owner: int) -> Iterator[NDArray[np.uint64]]:
     """Runs of sorted words that hold all rows of their owners."""
     shift = np.uint64(below_owner)
-    cuts = np.unique(np.searchsorted(words, words[SLICE_ROWS::SLICE_ROWS] >> shift << shift))
+    cuts = sorted(set(np.searchsorted(words, words[SLICE_ROWS::SLICE_ROWS] >> shift << shift).tolist()))
     for start, stop in zip([0, *cuts], [*cuts, len(words)], strict=True):
         if start < stop:
             yield words[start:stop]
