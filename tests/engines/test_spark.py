@@ -113,6 +113,58 @@ def visits(spark, tmp_path_factory):
     return place
 
 
+ADDED = {
+    "lines": (
+        {"orders": {"owner": "uid"}, "lines": {"owner": {"through": "order_id", "to": "orders"}}},
+        PRIVATE + "what, COUNT(*), SUM(x, contribution_bounds_per_group => (0, 9)) FROM lines GROUP BY what",
+    ),
+    "lines of orders": (
+        {"orders": {"owner": "uid"}, "lines": {"owner": {"through": "order_id", "to": "orders"}}},
+        PRIVATE + "o.place, COUNT(*) FROM lines AS l JOIN orders AS o ON l.order_id = o.order_id GROUP BY o.place",
+    ),
+    "each row": (
+        {"lines": {"owner": "each row"}},
+        PRIVATE + "what, COUNT(*), AVG(x, contribution_bounds_per_group => (0, 9)) FROM lines GROUP BY what",
+    ),
+}
+LINES = {
+    "orders": pa.table({"order_id": list(range(40)), "uid": [i % 7 for i in range(40)], "place": ["a", "b"] * 20}),
+    "lines": pa.table(
+        {
+            "order_id": pa.array([i % 50 if i % 11 else None for i in range(300)], pa.int32()),
+            "what": [f"w{i % 4}" for i in range(300)],
+            "x": [-0.0 if i % 3 else 0.0 if i % 2 else float(i % 5) for i in range(300)],
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_owners_that_are_carried_over_and_rows_that_own_themselves_get_the_same_integers(name, spark, tmp_path):
+    tables, asked = ADDED[name]
+    for table, rows in LINES.items():
+        pq.write_table(rows, tmp_path / f"{table}.parquet")
+        spark.read.parquet(str(tmp_path / f"{table}.parquet")).createOrReplaceTempView(table)
+    with (
+        shoal.connect({table: LINES[table] for table in tables}, {"tables": tables}) as here,
+        shoal.connect(spark, {"tables": tables}, buckets=3) as there,
+        there._engine.snapshot(Deadline(600)) as taken,
+    ):
+        both = Both(here._engine, taken)
+        (plan,) = there.plan(asked).selects
+        measure(plan, both, fresh_sampling_key())
+    assert both.asked
+
+
+def test_an_owner_is_not_carried_over_by_numbers_that_spark_compares_in_its_own_way(spark):
+    for table in ("orders", "lines"):
+        spark.createDataFrame([(1, 0.5)], "uid int, weight double").createOrReplaceTempView(table)
+    tables = {"orders": {"owner": "uid"}, "lines": {"owner": {"through": "weight", "to": "orders"}}}
+    with pytest.raises(shoal.ShoalError, match="cannot be carried over on Spark") as refused:
+        shoal.connect(spark, {"tables": tables})
+    assert refused.value.code == "E_CATALOG"
+
+
 def test_a_session_asks_and_leaves_everything_as_it_was(spark, visits):
     before = dict(spark.sparkContext.getConf().getAll())
     with shoal.connect(spark, CATALOG, budget=(2 * 10**6, 1e-5)) as session:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from shoal.catalog import LONGEST_QUERY_SECONDS, fold
+from shoal.catalog import CARRIED_OWNER, LONGEST_QUERY_SECONDS, fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.buckets import LIMBS, VALUES, total_of
 from shoal.engines.duckdb.checking.prepare import Reading
@@ -31,12 +31,13 @@ from shoal.engines.python_rows.tables import LEAST_MEMORY
 from shoal.engines.reading import Need, narrowed, needs_of, needs_of_scans
 from shoal.engines.spark.plans import computes_nothing
 from shoal.engines.spark.task import Columns, Job, in_utc, job_function, loading_function
-from shoal.engines.spark.types import is_collated, is_read, named
+from shoal.engines.spark.types import compared, is_collated, is_read, named
 from shoal.engines.spark.versions import check, detached
 from shoal.errors import ShoalError, missing_extra
 from shoal.mechanisms.entropy import SYSTEM
 from shoal.plan import nodes
 from shoal.plan.traverse import all_nodes
+from shoal.plan.types import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 MOST_PUBLIC_BYTES = 256 << 20
 LABELS = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+KEY = "(key)"
 LONGEST_SECONDS = 6 * 3600.0
 """On the clock, where the catalog does not say how long a query may take."""
 
@@ -79,6 +81,7 @@ class SparkEngine:
         self._bases: dict[str, bool] = {}
         self._public: dict[Need, pa.Table] = {}
         self._loaded: set[Work] = set()
+        self._named_rows: dict[str, tuple[tuple[str, Type], ...]] = {}
         self._group = ""
         self._reading = Reading(LOCKDOWN)
         self._check_executors()
@@ -156,7 +159,10 @@ class SparkEngine:
 
     def tables(self) -> dict[str, list[tuple[str, str]]]:
         """The catalog's tables."""
-        return {key: [(f.name, named(f.dataType)) for f in frame.schema.fields] for key, frame in self._frames.items()}
+        found = {key: [(f.name, named(f.dataType)) for f in frame.schema.fields] for key, frame in self._frames.items()}
+        for table in self._named_rows:
+            found[table].append((CARRIED_OWNER, "VARCHAR"))
+        return found
 
     def add_view(self, view: str, sql: str, *, trusted: bool = True) -> list[tuple[str, str]]:
         """The custodian's Spark SQL."""
@@ -180,21 +186,26 @@ class SparkEngine:
             hint="Store what it computes, or keep it to columns of tables. If no row can fail, say trusted_view = true.",
         )
 
-    def carry_owner(self, table: str, *_: object) -> None:
-        """Not built: rows would have to meet those of another table before owners are known."""
-        raise self._no_added_owner(table)
-
-    def name_rows(self, table: str, *_: object) -> None:
-        """Not built: equal rows would have to be numbered across buckets."""
-        raise self._no_added_owner(table)
-
-    @staticmethod
-    def _no_added_owner(table: str) -> ShoalError:
-        return ShoalError(
-            "E_CATALOG",
-            f"The owner of {table!r} must be a column of its own on Spark.",
-            hint="Join the owner in by the table's view, or write the table with it.",
+    def carry_owner(self, table: str, through: tuple[str, Type], to: str, key: tuple[str, Type], owner: str) -> None:
+        """Spark joins the owner in, where values are sure to be compared as queries compare them."""
+        frames = self._frames[fold(table)], self._frames[fold(to)]
+        pairs = zip(frames, (through, key), strict=True)
+        mine, other = (
+            compared(self._f, frame.schema[name].dataType, _tick(name), type_) for frame, (name, type_) in pairs
         )
+        if mine is None or other is None or through[1].kind is not key[1].kind or fold(to) in self._named_rows:
+            raise ShoalError(
+                "E_CATALOG",
+                f"The owner of {table!r} cannot be carried over on Spark: it goes by whole numbers, days and plain texts there.",
+                hint="Join the owner in by the table's view, or write the table with it.",
+            )
+        known = frames[1].select(other.alias(KEY), self._f.col(_tick(owner)).alias(CARRIED_OWNER))
+        self._frames[fold(table)] = frames[0].join(known, mine == self._f.col(_tick(KEY)), "inner").drop(KEY)
+        self._bases[fold(table)] = self._bases[fold(table)] and self._bases[fold(to)]
+
+    def name_rows(self, table: str, columns: Iterable[tuple[str, Type]]) -> None:
+        """Rows are named where they are measured; equal ones come there together."""
+        self._named_rows[fold(table)] = tuple(each for each in columns if each[1].kind is not Kind.UNSUPPORTED)
 
     def row_counts(self, names: list[str]) -> dict[str, int]:
         """Sizes of public tables."""
@@ -289,7 +300,8 @@ class SparkEngine:
         owned = [need for need in needs if need.owner is not None]
         public = self._public_tables(needs)
         described = tuple(self._columns(need) for need in owned)
-        job = Job(small, key, described, {name: _stream(table) for name, table in public.items()})
+        rows_named = {need.table: self._named_rows[need.table] for need in owned if need.table in self._named_rows}
+        job = Job(small, key, described, {name: _stream(table) for name, table in public.items()}, rows_named)
         nobody = job.measured(())
         fields = [f"k{i} binary" for i in range(len(query.keys))]
         schema = ", ".join([*fields, "slot int", "leaf bigint", "value binary", *(f"{limb} bigint" for limb in LIMBS)])
@@ -311,7 +323,9 @@ class SparkEngine:
         f, count = self._f, self._bucket_count()
         scans = [self._scanned(need) for need in owned]
         named = [[f.col(_tick(c)).alias(f"c{i}") for i, c in enumerate(self._read(need))] for need in owned]
-        owners = [f.xxhash64(self._owner(query, need)) for need in owned]
+        owners = [f.xxhash64(*self._owner(query, need)) for need in owned]
+        if len(owned) > 1 and any(need.table in self._named_rows for need in owned):
+            owners = [f.lit(0)] * len(owned)  # rows of two tables may have one name, and no columns in common
         if len(owned) == 1:  # plain columns: structs would cost as much again as the rows
             return scans[0].repartition(count, owners[0]).select(*named[0])
         structs = [f.struct(*columns) for columns in named]
@@ -335,8 +349,10 @@ class SparkEngine:
         shuffled = self._quietly(lambda: int(self._spark.conf.get("spark.sql.shuffle.partitions"))) or 1
         return max(shuffled, 2 * self._parallelism())
 
-    def _owner(self, query: TotalsQuery, need: Need) -> Any:
+    def _owner(self, query: TotalsQuery, need: Need) -> list[Any]:
         """The owner in a form that is the same in all tables; whole numbers that are stored as reals are read as such."""
+        if need.table in self._named_rows:
+            return self._content(need.table)
         scan = next(
             n
             for n in all_nodes(query.input)
@@ -347,11 +363,21 @@ class SparkEngine:
         forms = {"integer": "bigint", "date": "date", "boolean": "boolean"}
         target = str(type_) if type_.kind.value == "decimal" else forms.get(type_.kind.value)
         if type_.kind.value == "timestamp":
-            return self._f.lit(0)  # instants with and without a zone have no common text
-        return column.try_cast(target) if target else column.cast("string")
+            return [self._f.lit(0)]  # instants with and without a zone have no common text
+        return [column.try_cast(target) if target else column.cast("string")]
+
+    def _content(self, table: str) -> list[Any]:
+        """Something that is equal for rows that queries cannot tell apart."""
+        schema = self._frames[table].schema
+        forms = [
+            compared(self._f, schema[name].dataType, _tick(name), type_) for name, type_ in self._named_rows[table]
+        ]
+        return [form for form in forms if form is not None] or [self._f.lit(0)]
 
     def _read(self, need: Need) -> list[str]:
         """The needed columns; of a view all of them, so that no query decides what is computed."""
+        if need.table in self._named_rows:
+            return [name for name, _ in self._named_rows[need.table]]
         if self._bases[need.table]:
             return list(need.columns)
         return [name for name, type_ in self.tables()[need.table] if is_read(type_)]
@@ -362,7 +388,7 @@ class SparkEngine:
 
     def _scanned(self, need: Need) -> Any:
         frame = self._frames[need.table]
-        if need.owner is not None:
+        if need.owner is not None and need.table not in self._named_rows:
             frame = frame.where(self._f.col(_tick(need.owner)).isNotNull())
         if self._bases[need.table]:
             for conjunct in need.conjuncts:

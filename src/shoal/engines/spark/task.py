@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from shoal.engines.python_rows.worker import Work
     from shoal.plan.totals import SamplingKey, TotalsQuery
+    from shoal.plan.types import Type
 
 BATCH_BYTES = 64 << 20
 """Rows are written into a table, which spills, whenever this many bytes of them have come."""
@@ -49,6 +50,7 @@ class Job:
     key: SamplingKey
     owned: tuple[Columns, ...]
     public: dict[str, bytes]
+    named_rows: dict[str, tuple[tuple[str, Type], ...]] = field(default_factory=dict)
 
     def measured(self, batches: Iterable[pa.RecordBatch]) -> Partials:
         """The answer for the owners whose rows come: plain columns, or (number of the table, a struct for each table)."""
@@ -66,6 +68,8 @@ class Job:
             self._write(database, batches)
             engine = DuckDBEngine(database, ours=True, python=PythonTables(processes=1))
             opened.callback(engine.close)
+            for name, columns in self.named_rows.items():
+                engine.name_rows(name, columns)
             return partials_of(self.question, self.key, engine)
 
     def _write(self, database: duckdb.DuckDBPyConnection, batches: Iterable[pa.RecordBatch]) -> None:
@@ -106,7 +110,7 @@ def rows_of(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
     struct = batch.column(f"t{number}")
     chosen = pa.compute.equal(batch.column("table_"), number)
     kept = struct.filter(chosen)
-    return pa.RecordBatch.from_arrays(kept.flatten(), names=[field.name for field in kept.type])
+    return pa.RecordBatch.from_arrays(kept.flatten(), names=[part.name for part in kept.type])
 
 
 def _insert(database: duckdb.DuckDBPyConnection, table: Columns, rows: pa.Table) -> None:
@@ -124,9 +128,9 @@ def _keep(database: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> Non
 
 def in_utc(rows: pa.Table) -> pa.Table:
     """The table with instants as timestamps in UTC: the number of microseconds stays, the zone goes."""
-    for place, field in enumerate(rows.schema):
-        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
-            rows = rows.set_column(place, field.name, rows.column(place).cast(pa.timestamp("us")))
+    for place, each in enumerate(rows.schema):
+        if pa.types.is_timestamp(each.type) and each.type.tz is not None:
+            rows = rows.set_column(place, each.name, rows.column(place).cast(pa.timestamp("us")))
     return rows
 
 
