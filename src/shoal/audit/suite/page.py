@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from shoal.audit.suite.run import Report, Row
+    from shoal.audit.suite.rows import Report, Row
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2733; --soft: #5b6b7c; --line: #dde3ea; --back: #fff; --good: #176b45; --bad: #b3261e }

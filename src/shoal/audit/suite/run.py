@@ -11,11 +11,12 @@ import math
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shoal.audit.suite import exact_checks, policies, queries, surveys
 from shoal.audit.suite.replay import replay
+from shoal.audit.suite.rows import FALSE_ALARMS, Report, Row
 from shoal.audit.suite.sampled_query import SampledQuery
 from shoal.audit.suite.samplers import SAMPLERS
 from shoal.audit.tester.check import check
@@ -23,8 +24,10 @@ from shoal.audit.tester.check import check
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from shoal.audit.suite.kept import KeptRows
     from shoal.audit.suite.policies import PolicyRelease
     from shoal.audit.suite.queries import PrivateQuery
+    from shoal.audit.suite.rows import Key
     from shoal.audit.suite.samplers import Sampler
     from shoal.audit.suite.surveys import Randomiser
     from shoal.audit.tester.verdicts import Verdict
@@ -33,49 +36,6 @@ EPSILONS = (0.1, math.log(3), 4.0)
 DEFAULT_SAMPLES = 100_000
 DEEP_SAMPLES = 1_000_000
 FEWEST_SAMPLES = 100
-FALSE_ALARMS = 1e-6
-"""Of a whole run, shared evenly between its checks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the table. `epsilon_lower` and `power` are None where nothing was sampled."""
-
-    family: str
-    name: str
-    method: str
-    epsilon: float
-    delta: float
-    passed: bool
-    epsilon_lower: float | None
-    power: float | None
-    samples: int
-    note: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The table of a run."""
-
-    rows: tuple[Row, ...]
-    samples: int
-    seconds: float
-
-    @property
-    def passed(self) -> bool:
-        """Whether every check passed."""
-        return all(row.passed for row in self.rows)
-
-    def to_dict(self) -> dict[str, object]:
-        """Print the table as JSON."""
-        return {
-            "passed": self.passed,
-            "samples": self.samples,
-            "false_alarms": FALSE_ALARMS,
-            "seconds": round(self.seconds, 1),
-            "checks": [asdict(row) for row in self.rows],
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +59,11 @@ class Check:
     method: str
     epsilon: float
     run: Callable[[float, int, float], _Found]
+
+    @property
+    def key(self) -> Key:
+        """What tells it from all others."""
+        return self.family, self.name, self.method, self.epsilon
 
 
 def checks(families: Sequence[str] = ()) -> list[Check]:
@@ -138,29 +103,35 @@ def run(
     families: Sequence[str] = (),
     processes: int = 1,
     progress: Callable[[int, int, Row], None] | None = None,
+    kept: KeptRows | None = None,
 ) -> Report:
     """Run the checks, several at once where `processes` allows; rows come in the order of the table.
 
-    `progress` is told how many of how many are done, and the newest row.
+    `progress` is told how many of how many are done, and the newest row. What is `kept` is not run again, and what is run is kept.
     """
     started = time.monotonic()
     wanted = checks(families)
-    rows: dict[int, Row] = {}
-    for number, row in _rows(len(wanted), samples, tuple(families), processes):
+    rows = (
+        {} if kept is None else {i: row for i, each in enumerate(wanted) if (row := kept.row_of(each.key)) is not None}
+    )
+    missing = [number for number in range(len(wanted)) if number not in rows]
+    for number, row in _rows(missing, samples, tuple(families), processes):
         rows[number] = row
+        if kept is not None:
+            kept.add(row)
         if progress is not None:
             progress(len(rows), len(wanted), row)
     return Report(tuple(rows[number] for number in sorted(rows)), samples, time.monotonic() - started)
 
 
-def _rows(count: int, samples: int, families: tuple[str, ...], processes: int) -> Iterator[tuple[int, Row]]:
+def _rows(numbers: Sequence[int], samples: int, families: tuple[str, ...], processes: int) -> Iterator[tuple[int, Row]]:
     if processes == 1:
-        yield from ((number, run_one(number, samples, families)) for number in range(count))
+        yield from ((number, run_one(number, samples, families)) for number in numbers)
         return
     # Started afresh: a fork would copy engines with threads in them.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        waiting = {pool.submit(run_one, number, samples, families): number for number in range(count)}
+        waiting = {pool.submit(run_one, number, samples, families): number for number in numbers}
         for done in as_completed(waiting):
             yield waiting[done], done.result()
 
@@ -169,7 +140,7 @@ def run_one(number: int, samples: int, families: tuple[str, ...] = ()) -> Row:
     """The row of one check."""
     wanted = checks(families)
     each = wanted[number]
-    started = time.monotonic()
+    started, worked = time.monotonic(), time.process_time()
     found = each.run(each.epsilon, samples, 1 - FALSE_ALARMS / len(wanted))
     return Row(
         family=each.family,
@@ -183,6 +154,7 @@ def run_one(number: int, samples: int, families: tuple[str, ...] = ()) -> Row:
         samples=found.samples,
         note=found.note,
         seconds=round(time.monotonic() - started, 2),
+        processor_seconds=round(time.process_time() - worked, 2),
     )
 
 

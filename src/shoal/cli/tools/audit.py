@@ -12,9 +12,7 @@ from shoal.cli.output import check_writable, console, write_json, write_text
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from shoal.audit.suite.run import Report, Row
+    from shoal.audit.suite.rows import Report, Row
 
 
 def audit(
@@ -32,11 +30,19 @@ def audit(
         int | None, typer.Option(min=1000, max=10_000_000, help="Samples per database, instead of the default.")
     ] = None,
     processes: Annotated[int, typer.Option(min=1, max=64, help="How many checks to run in parallel.")] = 2,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep every verdict in this file as it is reached, and skip those that it has: a run that was stopped goes on.",
+        ),
+    ] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as a web page.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Check every sampler, aggregate, selection rule and kind of query of this installation.
 
+    Each verdict is told on stderr as it is reached, the whole table at the end.
     Exit status 1 when a check fails. False alarms: at most one run in a million.
 
     [bold]Example[/bold]
@@ -44,9 +50,11 @@ def audit(
         shoal audit --only selection --html audit.html
     """
     from shoal.audit.suite import run as suite
+    from shoal.audit.suite.kept import KeptRows
     from shoal.audit.suite.page import page
 
     check_writable(html)
+    check_writable(resume)
     unknown = sorted(set(only or ()) - set(suite.families()))
     if unknown:
         raise ShoalError(
@@ -55,7 +63,8 @@ def audit(
     if deep and samples is not None:
         raise ShoalError("E_USAGE", "--deep and --samples cannot be combined.", hint="Give one of them.")
     depth = samples or (suite.DEEP_SAMPLES if deep else suite.DEFAULT_SAMPLES)
-    report = suite.run(depth, tuple(only or ()), processes, _progress())
+    kept = None if resume is None else KeptRows(resume, depth, tuple(only or ()))
+    report = suite.run(depth, tuple(only or ()), processes, tell, kept)
     if html is not None:
         write_text(page(report), html)
     if json:
@@ -66,16 +75,17 @@ def audit(
         raise typer.Exit(1)
 
 
-def _progress() -> Callable[[int, int, Row], None] | None:
-    """One line on stderr that is written over, on a terminal only."""
-    if not sys.stderr.isatty():
-        return None
+def tell(done: int, of: int, row: Row) -> None:
+    """A verdict as it is reached, in one line on stderr."""
+    from shoal.audit.suite.page import cells
 
-    def tell(done: int, of: int, row: Row) -> None:
-        sys.stderr.write(f"\r\x1b[K{done} of {of}: {row.name}" if done < of else "\r\x1b[K")
-        sys.stderr.flush()
-
-    return tell
+    _, method, epsilon, _, verdict, lower, seen_from, samples, note = cells(row)
+    found = f"true ε ≥ {lower}, seen from {seen_from}, {samples} samples" if row.samples else note
+    words = (
+        f"{done:>3} of {of}  {verdict}  {row.family}: {row.name}, ε = {epsilon}, {method}; {found}; {row.seconds:.1f} s"
+    )
+    sys.stderr.write(words + "\n")
+    sys.stderr.flush()
 
 
 def show(report: Report) -> None:
