@@ -11,12 +11,15 @@ import nasty_data
 import pyarrow as pa
 import pytest
 from corpus import PRIVATE
+from sqlglot import exp
 
 import shoal
 from shoal.engines.duckdb.checking import prepare as preparing
 from shoal.engines.duckdb.checking.reading import Reader
 from shoal.engines.duckdb.engine import DuckDBEngine
+from shoal.engines.duckdb.rendering import render
 from shoal.plan.expressions import InRelation
+from shoal.release.execute import prepare
 from shoal.sql.functions import forms
 
 GROUPED = PRIVATE + "site, SUM(spend) AS s FROM visits GROUP BY site"
@@ -29,7 +32,7 @@ RELEASED_TWICE = (
 @pytest.fixture
 def sessions(monkeypatch):
     """With and without the victim; nothing of what was read before is remembered."""
-    monkeypatch.setattr(preparing, "SHAPES", preparing.Remembered(10))
+    monkeypatch.setattr(preparing, "PARTS", preparing.Remembered(200))
     tables = nasty_data.built(*nasty_data.ordinary())
     return [shoal.connect(data, catalog=nasty_data.CATALOG) for data in (tables, nasty_data.without(tables))]
 
@@ -154,6 +157,40 @@ def test_what_bounds_and_sums_is_read_once_for_all_queries_that_are_alike(sessio
         + "region, SUM(income, contribution_bounds_per_group => (0, 9e5)) FROM customers WHERE age < 40 GROUP BY region"
     )
     assert len(read) - first == 2  # the rows, and the statement over released rows
+
+
+def test_measures_and_keys_that_were_read_apart_are_not_read_again_together(sessions, monkeypatch):
+    for sql in (
+        "site, SUM(spend, contribution_bounds_per_group => (0, 50)) FROM visits GROUP BY site",
+        "day, MEDIAN(spend, contribution_bounds_per_row => (0, 50)) FROM visits GROUP BY day",
+        "site, COUNT(*, contribution_bounds_per_group => (0, 3)) FROM visits GROUP BY site",
+    ):
+        sessions[0].query(PRIVATE + sql)
+    read = []
+    original = Reader.check
+    monkeypatch.setattr(Reader, "check", lambda self, statement: (read.append(statement), original(self, statement))[1])
+    sessions[0].query(
+        PRIVATE + "day, site, COUNT(*, contribution_bounds_per_group => (0, 9)), "
+        "SUM(spend, contribution_bounds_per_group => (1, 5)), "
+        "MEDIAN(spend, contribution_bounds_per_row => (0, 7)) FROM visits GROUP BY day, site"
+    )
+    assert len(read) == 2  # the rows, and the statement over released rows
+
+
+@pytest.mark.parametrize("sql", ANSWERED.values(), ids=ANSWERED.keys())
+def test_the_whole_is_no_surprise_where_its_parts_are_none(sessions, sql):
+    """What sums over owners by SQL, as it would be run: all measures, all keys, the query's own rows and numbers."""
+    session = sessions[0]
+    session.query(sql)
+    reader = session._engine._reading._reader
+    tables = {name: exp.to_table(f'temp.main."{name}"') for name in nasty_data.CATALOG["tables"]}
+    plan = session.plan(sql)
+    asked = []
+    session._engine._reading.check = lambda plan, asked_of, *_: asked.append(asked_of(plan))
+    prepare(plan, session._engine)
+    for query in asked[0].totals:
+        statements = preparing.Summing(query, preparing.PLACEHOLDER_KEY, tables).statements().all()
+        assert reader.check(render(preparing.together(statements)))
 
 
 def test_names_of_tables_and_columns_are_only_names():

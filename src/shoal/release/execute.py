@@ -312,12 +312,12 @@ def read_histograms(plan: SelectPlan, engine: Engine, key: SamplingKey, entropy:
         return ()
     exact = engine.totals(histogram_query(plan), key).histograms
     return tuple(
-        read_bounds(release, _in_bins(release, counts), entropy)[0]
+        read_bounds(release, dense_bins(release, counts), entropy)[0]
         for release, counts in zip(plan.histograms, exact, strict=True)
     )
 
 
-def _in_bins(release: HistogramRelease, counts: dict[int, int] | LeafCounts) -> NDArray[np.int64]:
+def dense_bins(release: HistogramRelease, counts: dict[int, int] | LeafCounts) -> NDArray[np.int64]:
     """The one histogram of all groups, dense."""
     if isinstance(counts, LeafCounts):
         raise InternalError("bounds of single groups are found by `by_group`")

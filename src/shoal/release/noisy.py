@@ -80,9 +80,26 @@ def read_bounds(release: HistogramRelease, counts: NDArray[np.int64], entropy: E
     Bounds are the outer edges of the outermost filled bins, None where no bin stands out. Everything after the noise is
     post-processing.
     """
-    noisy = add_noise(release.noise, counts.reshape(-1), entropy).reshape(counts.shape)
-    outer = quantiles.bounds_from_histograms(noisy, release.noise)
+    noisy, outer = noisy_bins(release, counts, entropy)
     return [_bounds_of(release, row, *ends) for row, ends in zip(noisy, outer.tolist(), strict=True)]
+
+
+def noisy_bins(
+    release: HistogramRelease, counts: NDArray[np.int64], entropy: Entropy
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The noisy histograms, and the numbers of the first and the last filled bin of each, −1 where no bin stands out."""
+    noisy = add_noise(release.noise, counts.reshape(-1), entropy).reshape(counts.shape)
+    return noisy, quantiles.bounds_from_histograms(noisy, release.noise)
+
+
+def bounds_between(release: HistogramRelease, first: int, last: int) -> Bounds | None:
+    """The outer edges of two bins, None where there are none."""
+    if first < 0:
+        return None
+    histogram, bins = release.histogram, release.histogram.bins
+    low, high = histogram.edges(bins[first]), histogram.edges(bins[last])
+    lower = Fraction(0) if histogram.serves.never_negative else low[0]
+    return Bounds(lower, max(high[1], lower))
 
 
 def owners_needed(release: HistogramRelease) -> str:
@@ -92,15 +109,12 @@ def owners_needed(release: HistogramRelease) -> str:
 
 
 def _bounds_of(release: HistogramRelease, noisy: NDArray[Any], first: int, last: int) -> Read:
-    if first < 0:
+    bounds = bounds_between(release, first, last)
+    if bounds is None:
         return Read(None, None, None)
-    histogram, bins = release.histogram, release.histogram.bins
-    low, high = histogram.edges(bins[first]), histogram.edges(bins[last])
-    lower = Fraction(0) if histogram.serves.never_negative else low[0]
     inside, everything = float(sum(noisy[first : last + 1])), float(sum(noisy))
     share = min(1.0, max(0.0, 1 - inside / everything)) if everything > 0 else None
-    bounds = Bounds(lower, max(high[1], lower))
-    return Read(bounds, share, what_is_clamped(histogram, release.noise, noisy, (first, last), bounds))
+    return Read(bounds, share, what_is_clamped(release.histogram, release.noise, noisy, (first, last), bounds))
 
 
 def reading(

@@ -126,12 +126,19 @@ def answer_table(
                 shares = outside[column_plan.histogram or 0] if known else (None,) * groups
                 columns[symbol] = pa.array(reports(column_plan, own, values, plan, shares), pa.string())
             else:
-                columns[symbol] = pa.array(plain(values), arrow_type(type_))
+                columns[symbol] = _column(values, arrow_type(type_))
         numbers = [np.array(reading.values, dtype=np.float64) for reading in own]
         numbers += [np.full(groups, bounds_class, dtype=np.float64)] * int(plan.finds_bounds_per_group)
         names = components_of(plan, column_plan, symbol)
         columns |= {name: as_arrow(each) for name, each in zip(names, numbers, strict=True)}
     return pa.table(columns) if columns else pa.table({"nothing": pa.nulls(groups)})
+
+
+def _column(values: NDArray[Any], type_: pa.DataType) -> pa.Array:
+    """Values as a column, missing ones for NaN."""
+    if values.dtype == np.float64:
+        return pa.array(values, from_pandas=True).cast(type_)
+    return pa.array(values if values.dtype.kind in "iub" else plain(values), type_)
 
 
 def plain(values: NDArray[Any]) -> list[Any]:

@@ -21,7 +21,8 @@ def test_the_table_names_checks_verdicts_and_what_was_computed(shoal):
 def test_each_verdict_is_told_as_it_is_reached(shoal):
     told = shoal("audit", *EXACT).err.splitlines()
     assert [line.split("  ")[-2] for line in told] == ["passed"] * 18
-    assert told[0].startswith("  1 of 18") and "Gaussian count, ε = 0.1, exact; δ = " in told[0]
+    assert told[0].startswith("  1 of 18")
+    assert "Gaussian count, ε = 0.1, exact; δ = " in told[0]
     assert told[-1].startswith(" 18 of 18")
 
 

@@ -29,7 +29,8 @@ from shoal.plan.nodes import Field
 from shoal.plan.totals import LeafCounts
 from shoal.plan.types import INTEGER
 from shoal.release.bounds_per_group import release_by_group
-from shoal.release.execute import fresh_sampling_key, infer, measure, release
+from shoal.release.execute import dense_bins, fresh_sampling_key, measure, release
+from shoal.release.noisy import bounds_between, noisy_bins
 from shoal.release.resolve_bounds import histogram_query
 from shoal.session import Session
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shoal.params import Bounds
-    from shoal.plan.releases import SelectPlan
+    from shoal.plan.releases import HistogramRelease, SelectPlan
     from shoal.plan.totals import ExactTotals, SamplingKey, TotalsQuery
     from shoal.release.resolve_bounds import ResolvedTotals
 
@@ -47,40 +48,24 @@ if TYPE_CHECKING:
     Group = tuple[Any, ...]
 
 MOST_COPIES = 50_000
+MOST_BINS = 1_000_000
 _COPY = Field("", "copy_", INTEGER)
 
 
 class _ForManyDraws(SystemEntropy):
-    """Bits of the operating system, for the vectorised sampler only: small batches of vetted draws take long."""
+    """Bits of the operating system, for the vectorised sampler only: small batches of vetted draws take long.
+
+    Copies stay in their order: it is drawn apart from everything else, and answers are lined up by their numbers anyway.
+    """
 
     safe = False
 
+    def permutation(self, count: int) -> NDArray[np.int64]:
+        """As they stand."""
+        return np.arange(count, dtype=np.int64)
+
 
 _MANY = _ForManyDraws()
-
-
-@dataclass(frozen=True)
-class _Remembered:
-    """An engine that has been asked: it answers the same again."""
-
-    answer: ExactTotals
-
-    def totals(self, _query: TotalsQuery, _key: SamplingKey) -> ExactTotals:
-        """What was answered."""
-        return self.answer
-
-
-@dataclass
-class _Recorder:
-    """An engine whose last answer is kept."""
-
-    engine: Any
-    answer: ExactTotals | None = None
-
-    def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
-        """Ask, and remember."""
-        self.answer = self.engine.totals(query, key)
-        return self.answer
 
 
 @dataclass
@@ -114,9 +99,14 @@ class _DataSet:
         if self.plan.finds_bounds_per_group:
             self.histograms = _Copies(self.plan, self.engine)
         elif self.plan.histograms:
-            recorder: Any = _Recorder(self.engine)
-            infer(self.plan, recorder, self.key, SYSTEM)
-            self.histograms = _Remembered(recorder.answer)
+            self.histograms = [
+                dense_bins(each, counts)
+                for each, counts in zip(
+                    self.plan.histograms,
+                    self.engine.totals(histogram_query(self.plan), self.key).histograms,
+                    strict=True,
+                )
+            ]
         else:
             self.integers(())
 
@@ -125,11 +115,14 @@ class _DataSet:
         """The names of its groups."""
         if self.plan.finds_bounds_per_group:
             return group_names(self.engine.totals(histogram_query(self.plan), self.key))
-        return group_names(self.integers(self.found()).measurement)
+        return group_names(self.integers(self.found(1)[0]).measurement)
 
-    def found(self) -> Found:
-        """Bounds, found anew."""
-        return infer(self.plan, self.histograms, self.key, _MANY)[0] if self.plan.histograms else ()
+    def found(self, times: int) -> list[Found]:
+        """Bounds, found anew this many times."""
+        if not self.plan.histograms:
+            return [()] * times
+        each = zip(self.plan.histograms, self.histograms, strict=True)
+        return list(zip(*(_bounds_found(release_, counts, times) for release_, counts in each), strict=True))
 
     def integers(self, found: Found) -> ResolvedTotals:
         """What enters the mechanisms under these bounds."""
@@ -179,7 +172,7 @@ class SampledQuery:
             return self._in_parts(lambda copies: self._released_by_group(data, copies), samples)
         if not self._plan.histograms:
             return self._answers(data.integers(()), samples)
-        found = [data.found() for _ in range(samples)]
+        found = data.found(samples)
         distinct = list(dict.fromkeys(found))
         which = np.array([distinct.index(each) for each in found])
         rows: NDArray[np.float64] | None = None
@@ -205,7 +198,7 @@ class SampledQuery:
         return np.concatenate(parts) if parts else drawn(0)
 
     def _released(self, measured: ResolvedTotals, copies: int) -> NDArray[np.float64]:
-        table = release(self._copied_plan, copied(measured, copies)).table
+        table = release(self._copied_plan, copied(measured, copies), _MANY).table
         return self._rows(table, group_names(measured.measurement), copies)
 
     def _released_by_group(self, data: _DataSet, copies: int) -> NDArray[np.float64]:
@@ -231,6 +224,18 @@ class SampledQuery:
         if plan.selection is None:
             answers = answers[:, :, 1:]
         return answers.reshape(copies, -1)
+
+
+def _bounds_found(release_: HistogramRelease, counts: NDArray[np.int64], times: int) -> list[Bounds | None]:
+    """Bounds read off this many copies of a histogram, each with noise of its own."""
+    at_once = max(1, MOST_BINS // counts.size)
+    parts = [
+        noisy_bins(release_, np.repeat(counts, min(at_once, times - start), axis=0), _MANY)[1]
+        for start in range(0, times, at_once)
+    ]
+    ends, which = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
+    bounds = [bounds_between(release_, *pair) for pair in ends.tolist()]
+    return [bounds[number] for number in which.reshape(-1).tolist()]
 
 
 def _numbers(column: pa.ChunkedArray) -> list[NDArray[np.float64]]:

@@ -83,7 +83,7 @@ def rows_statement(query: TotalsQuery, tables: Mapping[str, exp.Expr]) -> exp.Se
         if argument.type.kind is Kind.DECIMAL:
             items.append(aliased(functions.cast_form(value.copy(), argument.type, DOUBLE), f"r{number}"))
     rows = select(items, compiler.subquery(compiler.relation(read_input(query))))
-    return rows.where(not_null(column(owner)))
+    return rows.where(not_null(column(owner)), copy=False)
 
 
 @dataclass(frozen=True, slots=True)

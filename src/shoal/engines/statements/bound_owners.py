@@ -112,7 +112,7 @@ class BoundOwners:
             aliased(functions.key_form(self.compiler.expression(a), a.type), symbol) for a, symbol, _ in self._arguments
         ]
         rows = select([aliased(column(query.input.owner), OWNER), *keys, *values], source)
-        return self._in_steps(rows.where(not_null(column(query.input.owner))))
+        return self._in_steps(rows.where(not_null(column(query.input.owner)), copy=False))
 
     def _in_steps(self, rows: exp.Select) -> exp.Select:
         """The rows with numbers that will be summed counted in steps of their grids."""
@@ -156,18 +156,18 @@ class BoundOwners:
             aliased(functions.key_form(functions.cast_form(column(f.symbol), f.type, field.type), field.type), symbol)
             for f, (field, _), symbol in zip(node.fields, self.query.keys, self.keys, strict=True)
         ]
-        return select(items, self.compiler.subquery(self.compiler.relation(node))).distinct()
+        return select(items, self.compiler.subquery(self.compiler.relation(node))).distinct(copy=False)
 
     def _listed(self) -> exp.Query:
         """Rows of listed groups only: the others are dropped before sampling."""
-        match = exp.and_(*[same(column(k, "g"), column(k, "r")) for k in self.keys])
+        match = exp.and_(*[same(column(k, "g"), column(k, "r")) for k in self.keys], copy=False)
         listed = select(
             [exp.Literal.number(1)],
             exp.Table(this=exp.to_identifier("groups_"), alias=exp.TableAlias(this=exp.to_identifier("g"))),
-        ).where(match)
+        ).where(match, copy=False)
         names = [OWNER, *self.keys, *(a[1] for a in self._arguments)]
         source = exp.Table(this=exp.to_identifier("rows_"), alias=exp.TableAlias(this=exp.to_identifier("r")))
-        return select([aliased(column(n, "r"), n) for n in names], source).where(exp.Exists(this=listed))
+        return select([aliased(column(n, "r"), n) for n in names], source).where(exp.Exists(this=listed), copy=False)
 
     def _cut_to_rows(self, source: str) -> list[tuple[str, exp.Query]]:
         """At most R rows per owner: duplicates numbered, then the smallest keyed picks of the whole row."""
@@ -195,7 +195,9 @@ class BoundOwners:
             exp.Table(this=exp.to_identifier("picked_")),
         )
         limit = exp.LTE(this=column(RANK), expression=exp.Literal.number(self.query.contribution.max_rows))
-        cut = select([column(OWNER), *map(column, names)], exp.Table(this=exp.to_identifier("ranked_"))).where(limit)
+        cut = select([column(OWNER), *map(column, names)], exp.Table(this=exp.to_identifier("ranked_"))).where(
+            limit, copy=False
+        )
         return [("numbered_", numbered), ("picked_", picked), ("ranked_", ranked), ("cut_", cut)]
 
     @staticmethod
@@ -243,7 +245,7 @@ class BoundOwners:
         if contribution.max_rows is not None:
             return select([exp.Star(), *self._degree()], self.compiler.subquery(ranked)) if self._degree() else ranked
         limit = exp.LTE(this=column(RANK), expression=exp.Literal.number(contribution.max_groups))
-        return select([exp.Star(), *self._degree()], self.compiler.subquery(ranked)).where(limit)
+        return select([exp.Star(), *self._degree()], self.compiler.subquery(ranked)).where(limit, copy=False)
 
     def _degree(self) -> list[exp.Expr]:
         """How many groups of its owner are kept, where weights go by it; rows that WHERE leaves out are not in a window."""
@@ -266,7 +268,7 @@ class BoundOwners:
 
     def sampled_values(self, symbol: str, values: int) -> exp.Select:
         """At most this many different values of an owner in a group, from the groups that were kept."""
-        different = self.compiler.subquery(self._kept_rows(symbol).distinct())
+        different = self.compiler.subquery(self._kept_rows(symbol).distinct(copy=False))
         return self._first_picks(
             symbol, select([exp.Star(), aliased(exp.Literal.number(1), "dup_")], different), values
         )
@@ -288,8 +290,8 @@ class BoundOwners:
             ],
             source,
         )
-        joined.append("joins", exp.Join(this=kept, on=exp.and_(*match), kind="INNER"))
-        return joined.where(not_null(column(symbol, "r")))
+        joined.append("joins", exp.Join(this=kept, on=exp.and_(*match, copy=False), kind="INNER"))
+        return joined.where(not_null(column(symbol, "r")), copy=False)
 
     def _first_rows(self, symbol: str, rows: exp.Select, limit: int) -> exp.Select:
         """This many rows of every owner and group, equal ones told apart by numbers."""
@@ -304,4 +306,4 @@ class BoundOwners:
         rank = self._numbered([OWNER, *self.keys], ["row_pick_", symbol, "dup_"])
         ranked = select([exp.Star(), aliased(rank, "row_rank_")], self.compiler.subquery(picked))
         within = exp.LTE(this=column("row_rank_"), expression=exp.Literal.number(limit))
-        return select([exp.Star()], self.compiler.subquery(ranked)).where(within)
+        return select([exp.Star()], self.compiler.subquery(ranked)).where(within, copy=False)

@@ -175,7 +175,7 @@ class Summing:
             value = column(symbol)
         real = functions.cast_form(value.copy(), measure.argument.type, DOUBLE)
         leaf = aliased(self._leaf(measure, task, real), LEAF)
-        located = select([*map(column, self._bounding.keys), leaf], source).where(not_null(value.copy()))
+        located = select([*map(column, self._bounding.keys), leaf], source).where(not_null(value.copy()), copy=False)
         counted = [aliased(call("count", exp.Star()), N)]
         return self._bounding.with_rows(self._grouped(counted, self._bounding.compiler.subquery(located), LEAF))
 
@@ -191,7 +191,7 @@ class Summing:
         symbol = self._bounding.argument(measure, task.row_grid)
         assert symbol is not None  # noqa: S101 - it has an argument
         kept = self._bounding.compiler.subquery(self._bounding.sampled_values(symbol, measure.values))
-        return select([*map(column, self._bounding.keys), column(symbol)], kept).distinct(), symbol
+        return select([*map(column, self._bounding.keys), column(symbol)], kept).distinct(copy=False), symbol
 
     def kept_values(self, task: GridMeasure) -> exp.Query:
         """The same as rows of (keys, value): where owners are measured apart, values of different owners may be equal."""
@@ -207,7 +207,7 @@ class Summing:
         located = select(
             [*self._bin_keys(histogram), aliased(log_bin(value, histogram.top_bin), BIN)],
             self._bounding.compiler.subquery(self._binned_values(histogram)),
-        ).where(not_null(column(N)))
+        ).where(not_null(column(N)), copy=False)
         columns = [*self._bin_keys(histogram), column(BIN)]
         counted = select([*columns, aliased(call("count", exp.Star()), N)], self._bounding.compiler.subquery(located))
         counted.set("group", exp.Group(expressions=[c.copy() for c in columns]))
@@ -233,8 +233,8 @@ class Summing:
                 [*keys, aliased(on_grid(column(raw), self._bounding.type_of(raw), histogram.grid), N)], sample
             )
         value = BINNED_PER_OWNER[type(measure)](histogram, symbol)
-        chosen = select([*keys, aliased(value, N)], bounded).where(first)
-        return chosen.where(_present(symbol)) if measure.centred else chosen
+        chosen = select([*keys, aliased(value, N)], bounded).where(first, copy=False)
+        return chosen.where(_present(symbol), copy=False) if measure.centred else chosen
 
 
 # ---- what one owner adds to one group, by the class of the measure ----------------------------------------------------

@@ -77,12 +77,18 @@ def nothing(size: int) -> NDArray[Any]:
 
 def integers(reading: NoisyMeasure) -> NDArray[Any]:
     """Whole numbers, rounded from a finer grid if need be, saturated to 64 bits after the noise."""
-    return np.array([max(-INT64_MAX - 1, min(INT64_MAX, v)) for v in _whole(reading)], dtype=np.int64)
+    whole = _whole(reading)
+    if isinstance(whole, np.ndarray):
+        return whole
+    return np.array([max(-INT64_MAX - 1, min(INT64_MAX, v)) for v in whole], dtype=np.int64)
 
 
-def _whole(reading: NoisyMeasure) -> list[int]:
-    """Whole numbers of any size."""
+def _whole(reading: NoisyMeasure) -> NDArray[np.int64] | list[int]:
+    """Whole numbers of any size; all at once where 64 bits surely hold everything on the way."""
     top, bottom = reading.grid.numerator, reading.grid.denominator
+    largest = max(map(abs, reading.values), default=1)
+    if 2 * max(int(largest), 1) * top + 2 * bottom <= INT64_MAX:
+        return (2 * reading.values.astype(np.int64) * top + bottom) // (2 * bottom)
     return [(2 * int(v) * top + bottom) // (2 * bottom) for v in reading.values]
 
 

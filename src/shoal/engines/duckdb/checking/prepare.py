@@ -1,7 +1,7 @@
 """Everything that a query will run, written with placeholders and read by the engine before it is charged.
 
 What the analyst wrote stands in the rows that a question reads: they are read once, over an empty copy of the schema, and
-hand over columns of the plan's own types. What bounds and sums these columns is ours and depends on types alone. Its shape is
+hand over columns of the plan's own types. What bounds and sums these columns is ours and depends on types alone. Its parts are
 read once for all queries; its numbers are checked one by one.
 """
 
@@ -32,10 +32,10 @@ from shoal.engines.statements.sum_owners import Summing
 from shoal.params import Bounds
 from shoal.plan import nodes
 from shoal.plan.expressions import Column
-from shoal.plan.measures import Steps
+from shoal.plan.measures import OwnerWeight, RowMoment, Steps
 from shoal.plan.nodes import Field
 from shoal.plan.totals import GridMeasure, SamplingKey, TotalsQuery
-from shoal.plan.types import DOUBLE, Kind, Type
+from shoal.plan.types import DOUBLE, INTEGER, Kind, Type
 from shoal.sql.functions import engine_type
 from shoal.stack import on_its_own_stack
 
@@ -55,8 +55,18 @@ if TYPE_CHECKING:
 PLACEHOLDER_KEY = SamplingKey(tuple((1 << 60) + i for i in range(160)))
 """Numbers as wide as those of a real key, and no two the same."""
 
-SHAPES: Remembered[TotalsQuery, None] = Remembered(2048)
+PARTS: Remembered[TotalsQuery, None] = Remembered(2048)
 """Questions without the analyst's part and without numbers: they depend on no schema, so all sessions share them."""
+PLAIN_KEYS = 2
+"""Two keys stand for any number of them: what is written for one is repeated for each."""
+PLAIN_TASK = GridMeasure(
+    RowMoment(Column("a0", INTEGER), power=1, rows=2),
+    Fraction(1),
+    Fraction(1),
+    Steps(-1, 1, 0),
+    Bounds(Fraction(-1), Fraction(1)),
+)
+"""Rows of an owner that are sampled and summed: it has every common table, and every comparison of keys."""
 
 
 class Reading:
@@ -89,7 +99,8 @@ class Reading:
                 _check_types(reader.check(render(read)), types)
         for query in asked.totals:
             _check_numbers(query)
-            self._check_shape(shape_of(query), reader, render)
+            for part in parts_of(query):
+                self._check_part(part, reader, render)
         for rows, types in rows_of(asked, tables):
             _check_types(reader.check(render(rows)), types)
         reader.check(asked.finishing)
@@ -102,10 +113,10 @@ class Reading:
             return self._reader
 
     @staticmethod
-    def _check_shape(shape: TotalsQuery, reader: Reader, render: Render) -> None:
-        if shape not in SHAPES:
-            reader.check(render(together(statements_of(shape))))
-            SHAPES.add(shape, None)
+    def _check_part(part: TotalsQuery, reader: Reader, render: Render) -> None:
+        if part not in PARTS:
+            reader.check(render(together(statements_of(part))))
+            PARTS.add(part, None)
 
 
 # ---- the analyst's part --------------------------------------------------------------------------------------------
@@ -173,21 +184,42 @@ def _named(type_: Type) -> Named:
 # ---- ours ----------------------------------------------------------------------------------------------------------
 
 
-def shape_of(query: TotalsQuery) -> TotalsQuery:
-    """The question over columns of the same types, with numbers that are placeholders: equal for queries that are alike."""
-    arguments = {argument: _column(f"a{i}", argument.type) for i, argument in enumerate(arguments_of(query))}
-    keys = [_column(f"k{i}", field.type) for i, (field, _) in enumerate(query.keys)]
-    owner = _column("o", _owner_of(query).type)
-    source = _rows_like([owner, *keys, *arguments.values()], owner=owner.symbol)
+def parts_of(query: TotalsQuery) -> list[TotalsQuery]:
+    """The question in parts: each measure with plain keys, and each key with a plain measure.
+
+    A statement for several measures has one item for each, which reads that measure's own column; a statement for several keys
+    has one column and one comparison for each, with itself. So nothing that the engine reads is in the whole and in no part.
+    """
     limits = query.contribution
-    return TotalsQuery(
-        source,
-        tuple((Field("", key.symbol, key.type), key) for key in keys),
-        tuple(_task_like(task, arguments) for task in query.tasks),
-        tuple(replace(h, serves=_measure_like(h.serves, arguments)) for h in query.histograms),
-        replace(limits, max_groups=2, max_rows=None if limits.max_rows is None else 2),
-        _rows_like(keys, owner=None) if query.public_groups is not None else None,
-    )
+    limits = replace(limits, max_groups=2, max_rows=None if limits.max_rows is None else 2)
+    owner = _column("o", _owner_of(query).type)
+    plain = [_column(f"k{i}", INTEGER) for i in range(PLAIN_KEYS if query.keys else 0)]
+    parts = []
+    for task in query.tasks or (PLAIN_TASK,):
+        columns = _own_column(task.measure)
+        parts.append(((*plain,), columns, (_task_like(task, columns),), ()))
+    for histogram in query.histograms:
+        columns = _own_column(histogram.serves)
+        parts.append(((*plain,), columns, (), (replace(histogram, serves=_measure_like(histogram.serves, columns)),)))
+    for type_ in dict.fromkeys(field.type.plain() for field, _ in query.keys):
+        columns = _own_column(PLAIN_TASK.measure)
+        parts.append(((_column("k0", type_),), columns, (_task_like(PLAIN_TASK, columns),), ()))
+    listed = query.public_groups is not None
+    return [
+        TotalsQuery(
+            _rows_like([owner, *keys, *columns.values()], owner=owner.symbol),
+            tuple((Field("", key.symbol, key.type), key) for key in keys),
+            tasks,
+            histograms,
+            limits,
+            _rows_like(list(keys), owner=None) if listed else None,
+        )
+        for keys, columns, tasks, histograms in parts
+    ]
+
+
+def _own_column(measure: Measure) -> dict[Expression, Column]:
+    return {} if measure.argument is None else {measure.argument: _column("a0", measure.argument.type)}
 
 
 def _column(symbol: str, type_: Type) -> Column:
@@ -207,6 +239,8 @@ def _rows_like(columns: list[Column], owner: str | None) -> Node:
 def _measure_like(measure: Measure, columns: Mapping[Expression, Column]) -> Measure:
     if measure.argument is not None:
         measure = replace(measure, argument=columns[measure.argument])
+    if isinstance(measure, OwnerWeight) and len(measure.weights) > 1:
+        measure = replace(measure, weights=((1, 1 << 40), (2, 1)))
     return measure.with_rows(2)
 
 
@@ -224,7 +258,8 @@ def _check_numbers(query: TotalsQuery) -> None:
     """Every number that will be written can be."""
     for task in query.tasks:
         steps = () if task.steps is None else (task.steps.lower, task.steps.upper, task.steps.middle)
-        for number in (*steps, task.stretch, 2 * task.shrink):
+        weights = [weight for _, weight in task.measure.weights] if isinstance(task.measure, OwnerWeight) else []
+        for number in (*steps, *weights, task.stretch, 2 * task.shrink):
             integer(number)
         float(1 / task.row_grid)
         if task.measure.is_tree:
