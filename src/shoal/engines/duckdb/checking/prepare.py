@@ -32,7 +32,7 @@ from shoal.engines.statements.sum_owners import Summing
 from shoal.params import Bounds
 from shoal.plan import nodes
 from shoal.plan.expressions import Column
-from shoal.plan.measures import OwnerWeight, RowMoment, Steps
+from shoal.plan.measures import Histogram, OwnerWeight, RowMoment, Steps
 from shoal.plan.nodes import Field
 from shoal.plan.totals import GridMeasure, SamplingKey, TotalsQuery
 from shoal.plan.types import DOUBLE, INTEGER, Kind, Type
@@ -190,36 +190,29 @@ def parts_of(query: TotalsQuery) -> list[TotalsQuery]:
     A statement for several measures has one item for each, which reads that measure's own column; a statement for several keys
     has one column and one comparison for each, with itself. So nothing that the engine reads is in the whole and in no part.
     """
-    limits = query.contribution
-    limits = replace(limits, max_groups=2, max_rows=None if limits.max_rows is None else 2)
-    owner = _column("o", _owner_of(query).type)
-    plain = [_column(f"k{i}", INTEGER) for i in range(PLAIN_KEYS if query.keys else 0)]
-    parts = []
-    for task in query.tasks or (PLAIN_TASK,):
-        columns = _own_column(task.measure)
-        parts.append(((*plain,), columns, (_task_like(task, columns),), ()))
-    for histogram in query.histograms:
-        columns = _own_column(histogram.serves)
-        parts.append(((*plain,), columns, (), (replace(histogram, serves=_measure_like(histogram.serves, columns)),)))
-    for type_ in dict.fromkeys(field.type.plain() for field, _ in query.keys):
-        columns = _own_column(PLAIN_TASK.measure)
-        parts.append(((_column("k0", type_),), columns, (_task_like(PLAIN_TASK, columns),), ()))
-    listed = query.public_groups is not None
+    plain = [INTEGER] * (PLAIN_KEYS if query.keys else 0)
+    own = list(dict.fromkeys(field.type.plain() for field, _ in query.keys))
     return [
-        TotalsQuery(
-            _rows_like([owner, *keys, *columns.values()], owner=owner.symbol),
-            tuple((Field("", key.symbol, key.type), key) for key in keys),
-            tasks,
-            histograms,
-            limits,
-            _rows_like(list(keys), owner=None) if listed else None,
-        )
-        for keys, columns, tasks, histograms in parts
+        *(_part(query, plain, task) for task in query.tasks or (PLAIN_TASK,)),
+        *(_part(query, plain, histogram) for histogram in query.histograms),
+        *(_part(query, [type_], PLAIN_TASK) for type_ in own),
     ]
 
 
-def _own_column(measure: Measure) -> dict[Expression, Column]:
-    return {} if measure.argument is None else {measure.argument: _column("a0", measure.argument.type)}
+def _part(query: TotalsQuery, types: list[Type], asked: GridMeasure | Histogram) -> TotalsQuery:
+    """One measure, or the histogram of one, by keys of these types."""
+    measure = asked.serves if isinstance(asked, Histogram) else asked.measure
+    columns = {} if measure.argument is None else {measure.argument: _column("a0", measure.argument.type)}
+    owner, keys = _column("o", _owner_of(query).type), [_column(f"k{i}", type_) for i, type_ in enumerate(types)]
+    limits = query.contribution
+    return TotalsQuery(
+        _rows_like([owner, *keys, *columns.values()], owner=owner.symbol),
+        tuple((Field("", key.symbol, key.type), key) for key in keys),
+        (_task_like(asked, columns),) if isinstance(asked, GridMeasure) else (),
+        (replace(asked, serves=_measure_like(measure, columns)),) if isinstance(asked, Histogram) else (),
+        replace(limits, max_groups=2, max_rows=None if limits.max_rows is None else 2),
+        _rows_like(keys, owner=None) if query.public_groups is not None else None,
+    )
 
 
 def _column(symbol: str, type_: Type) -> Column:
