@@ -26,7 +26,7 @@ from shoal.accounting.promises import Promise
 from shoal.accounting.spending.asking import LONGEST_DESCRIPTION, Ask, checked_key, escaped, kept_user
 from shoal.accounting.spending.opening import exists, new_header, open_store, start_in_memory, start_store
 from shoal.accounting.spending.pen import CANCELLED, TOO_LARGE, Pen, budget_of, promise_of
-from shoal.accounting.spending.refusals import ended_without_an_answer
+from shoal.accounting.spending.refusals import ended_without_an_answer, too_large_to_keep
 from shoal.accounting.spending.reports import Entry, entries_of, sums_by, suspensions_of
 from shoal.accounting.spending.turns import Turns
 from shoal.accounting.stores.check import check_everything, checked_head
@@ -70,11 +70,7 @@ class Reservation:
         pieces = [answer] if isinstance(answer, bytes) else None if answer is None else list(answer)
         settled = self._settle("answer", pieces)
         if settled.why == TOO_LARGE:
-            raise ShoalError(
-                "E_LIMITS",
-                "The answer is too large to keep. It stays charged.",
-                hint="Ask for fewer groups or columns.",
-            )
+            raise too_large_to_keep()
         if settled.kind == "failure":
             raise ended_without_an_answer()
         return settled.answer

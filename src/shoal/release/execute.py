@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shoal.accounting.spending.asking import NO_TERMS
+from shoal.accounting.spending.pen import TOO_LARGE
+from shoal.accounting.spending.refusals import too_large_to_keep
 from shoal.engines.base import EngineFailure
 from shoal.engines.deadline import DEFAULT_SECONDS, Deadline
 from shoal.engines.group_keys import as_arrow
@@ -31,7 +33,7 @@ from shoal.release.error_bars import error_bars
 from shoal.release.found_limits import found_limits, kept_of_guesses, notes_of_guesses, notes_of_limits
 from shoal.release.noisy import Read, owners_needed, read_bounds, reading, selected, weights_among
 from shoal.release.output_names import with_output_names
-from shoal.release.postprocess import Answer, finish, public_rows
+from shoal.release.postprocess import Answer, AnswerTooLargeError, finish, public_rows
 from shoal.release.prepare import asked_of, placeholders, steps_of
 from shoal.release.resolve_bounds import (
     ResolvedTotals,
@@ -169,6 +171,9 @@ def _run_or_none(
             held.let_go()
             answer = kept_answer(plan, _run(plan, engine, entropy, deadline))
         return answer, to_bytes(answer) if keep else None
+    except AnswerTooLargeError:
+        reservation.fail(TOO_LARGE)
+        raise too_large_to_keep() from None
     except Exception:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
         return None
     except BaseException:
@@ -201,7 +206,12 @@ def kept_answer(plan: StatementPlan, finished: Answer) -> KeptAnswer:
 
 def _public(plan: StatementPlan, engine: Engine, deadline: Deadline) -> Answer:
     with suppress(EngineFailure), engine.snapshot(deadline) as taken:
-        return finish(plan, {}, public_rows(plan.root, taken), deadline, ordered=True)
+        try:
+            return finish(plan, {}, public_rows(plan.root, taken), deadline, ordered=True)
+        except AnswerTooLargeError:
+            raise ShoalError(
+                "E_LIMITS", "The answer is too large.", hint="Ask for fewer rows: LIMIT, WHERE, or joins on a key."
+            ) from None
     raise ShoalError("E_EXECUTION", "The query over public tables failed.")
 
 

@@ -38,8 +38,21 @@ if TYPE_CHECKING:
     from shoal.plan.releases import StatementPlan
     from shoal.release.computed.columns import Computed
 
+LARGEST_ANSWER = 256 * 1024 * 1024
+"""Bytes of a relation over released rows and public tables: a few joins of a small table with itself would take all memory."""
+BATCH_ROWS = 8192
+SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "threads": "1",
+    "memory_limit": "25%",
+    "temp_directory": "",
+}
+"""One thread, so that nothing depends on how work is split; a quarter of the memory, and nothing in the working folder."""
 PUBLIC = 1_000_000
 """Public tables are numbered from here among the released ones."""
+
+
+class AnswerTooLargeError(Exception):
+    """What comes out is larger than any answer may be. How large it is follows from released and public rows alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,17 +314,28 @@ def evaluated(root: Node, tables: dict[str, pa.Table], deadline: Deadline) -> pa
 
 
 def _run(query: str, tables: dict[str, pa.Table], deadline: Deadline) -> pa.Table:
-    """The rows of a public relation; one thread, so that nothing depends on how work is split."""
+    """The rows of a public relation, as long as they fit an answer."""
     deadline.check()
-    connection = duckdb.connect(":memory:", config={"threads": "1"})
+    connection = duckdb.connect(":memory:", config=SETTINGS)
     try:
         with deadline.stops(connection.interrupt):
             for name, table in tables.items():
                 connection.register(name, table)
             for statement in LOCKDOWN:
                 connection.execute(statement)
-            return connection.sql(query).to_arrow_table()
+            return _read(connection.sql(query).to_arrow_reader(BATCH_ROWS))
     except (duckdb.Error, RuntimeError) as error:
         raise failure_of(error) from None
     finally:
         connection.close()
+
+
+def _read(batches: pa.RecordBatchReader) -> pa.Table:
+    """All rows; no more of them are held than an answer may have."""
+    taken, size = [], 0
+    for batch in batches:
+        size += batch.nbytes
+        if size > LARGEST_ANSWER:
+            raise AnswerTooLargeError
+        taken.append(batch)
+    return pa.Table.from_batches(taken, batches.schema)

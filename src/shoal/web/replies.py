@@ -8,6 +8,7 @@ import pyarrow as pa
 from starlette.responses import Response
 
 from shoal.cli.output import csv_bytes, for_spreadsheets, parquet_bytes, plain, rows_of
+from shoal.errors import ShoalError
 from shoal.release.answer_bytes import MEDIA_TYPE
 from shoal.web.errors import error_reply, json_reply
 
@@ -23,6 +24,8 @@ JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
 CSV = "text/csv"
+MOST_CELLS = 1_000_000
+"""Of an answer that is written out cell by cell: each takes a hundred times the memory that it has as Arrow."""
 FORMATS = (JSON, ARROW, PARQUET, CSV, MEDIA_TYPE)
 
 
@@ -62,6 +65,12 @@ def answer_reply(
 ) -> Response:
     """A released answer."""
     cost = charged or (0.0, 0.0)
+    if kind in {JSON, CSV} and len(result) * max(1, len(result.columns)) > MOST_CELLS:
+        raise ShoalError(
+            "E_LIMITS",
+            f"The answer has more than {MOST_CELLS:,} cells, too many for JSON or CSV.",
+            hint=f"Read it as Arrow or parquet: GET /v1/answers/{identifier} with Accept: {ARROW}",
+        )
     if kind == JSON:
         left = None if remaining is None else {"epsilon": float(remaining[0]), "delta": float(remaining[1])}
         return json_reply(

@@ -382,3 +382,14 @@ def test_a_query_string_of_other_bytes_is_refused_like_any_other(served):
     with socket.create_connection(served.url.removeprefix("http://").split(":")) as raw:
         raw.sendall(b"GET /v1/health?\xff=1 HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
         assert raw.recv(100).startswith(b"HTTP/1.1 400")
+
+
+def test_an_answer_of_too_many_cells_comes_as_arrow_alone(ann, monkeypatch):
+    from shoal.web import replies
+
+    answer = ann.post("/v1/datasets/visits/query", json={"sql": "SELECT town, site FROM sites"}).json()["answer"]
+    monkeypatch.setattr(replies, "MOST_CELLS", 3)
+    for kind in ("application/json", "text/csv"):
+        refused = ann.get(f"/v1/answers/{answer}", headers={"Accept": kind})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "E_LIMITS")
+    assert ann.get(f"/v1/answers/{answer}", headers={"Accept": replies.ARROW}).status_code == 200

@@ -50,6 +50,15 @@ def ended_without_an_answer() -> ShoalError:
     )
 
 
+def too_large_to_keep() -> ShoalError:
+    """An answer that nobody could be handed; its size follows from what was released."""
+    return ShoalError(
+        "E_LIMITS",
+        "The answer is too large to keep. It stays charged.",
+        hint="Ask for fewer groups or columns.",
+    )
+
+
 def no_longer_kept() -> ShoalError:
     """An answer whose bytes were dropped, or never kept."""
     return ShoalError(

@@ -32,6 +32,7 @@ routes = APIRouter(include_in_schema=False)
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 MOST_ROWS = 200
 MOST_POINTS = 30
+MOST_CHARTED = 20_000
 FORMATS = {"csv": CSV, "arrow": ARROW, "parquet": PARQUET, "json": JSON, "shoal": MEDIA_TYPE}
 
 
@@ -129,7 +130,7 @@ def _shown(row: dict[str, Any], name: str, *, is_number: bool) -> tuple[str, str
 
 def _chart(result: Result, level: float, column: str | None, numbers: list[str]) -> dict[str, Any] | None:
     """Bars for categories, a line for time and numbers, dots where there is one row."""
-    if column is None or not len(result):
+    if column is None or not 0 < len(result) <= MOST_CHARTED:
         return None
     rows = rows_of(result.intervals(level).to_arrow())
     keys = [name for name in result.columns if name not in numbers]
