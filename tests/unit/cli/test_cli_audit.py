@@ -15,7 +15,7 @@ def test_the_table_names_checks_verdicts_and_what_was_computed(shoal):
     assert done.status == 0, done.err
     assert "Gaussian threshold, 3 groups" in done.out
     assert "computed, at most 1e-06 claimed" in done.out
-    assert "All 18 checks passed." in done.out
+    assert "All 21 checks passed." in done.out
 
 
 def test_each_verdict_is_told_as_it_is_reached(shoal):
@@ -23,7 +23,7 @@ def test_each_verdict_is_told_as_it_is_reached(shoal):
     assert [line.split("  ")[-2] for line in told] == ["passed"] * 18
     assert told[0].startswith("  1 of 18")
     assert "Gaussian count, ε = 0.1, exact; δ = " in told[0]
-    assert told[-1].startswith(" 18 of 18")
+    assert told[-1].startswith(" 21 of 21")
 
 
 def test_a_run_that_was_stopped_goes_on_from_its_file(shoal, tmp_path):
