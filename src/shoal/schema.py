@@ -62,7 +62,7 @@ def frozen_schemas(engine: Engine, catalog: Catalog) -> tuple[dict[str, Schema],
     raise ShoalError(
         "E_SOURCE",
         "A public table or view cannot be read to its end.",
-        hint="Read it outside of shoal to see why. A value that is no number, or text that is not UTF-8, may be in it.",
+        hint="Read it outside of shoal to see why. It may contain a value that is not a number, or text that is not UTF-8.",
     )
 
 

@@ -37,7 +37,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(
 --> charge: epsilon 1 for Laplace(scale 20, shift 20 × 1 over 2, grid 1)
 --> charge: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Laplace noise is the more accurate here.
+--> note: Laplace noise is more accurate here.
 --> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell.
 
 -- Many groups: Gaussian noise
@@ -47,7 +47,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_c
 --> groups: threshold 44571711 on weights, 1048576 steps in one group to 148291 in 50, Gaussian(sigma ≈ 7.84649e+06, shift 1048576 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
 --> charge: epsilon 1, delta ≈ 6.25e-07 for 3 Gaussian parts together
 --> charge: threshold 44571711 on weights, 1048576 steps in one group to 148291 in 50, Gaussian(sigma ≈ 7.84649e+06, shift 1048576 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
---> note: Jointly calibrated Gaussian noise is the more accurate here.
+--> note: Jointly calibrated Gaussian noise is more accurate here.
 
 -- The count of owners that is shown decides
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(DISTINCT uid) FROM visits GROUP BY site
@@ -57,7 +57,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(
 --> charge: epsilon 1 for Laplace(scale 1, shift 1 × 1, grid 1)
 --> charge: threshold 15 on Laplace(scale 1, shift 1 × 1, grid 1), delta ≈ 1e-06, groups 1, owners from 1, the noisy count is shown
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Laplace noise is the more accurate here.
+--> note: Laplace noise is more accurate here.
 
 -- Each rule on request: OPTIMAL
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = OPTIMAL) site, COUNT(*) FROM visits GROUP BY site
@@ -66,7 +66,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_select
 --> charge: epsilon 1/2 for Laplace(scale 40, shift 20 × 1, grid 1)
 --> charge: optimal selection, epsilon 1/2, delta ≈ 1e-06, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Laplace noise is the more accurate here.
+--> note: Laplace noise is more accurate here.
 
 -- Each rule on request: LAPLACE_THRESHOLD
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = LAPLACE_THRESHOLD, noise = LAPLACE) site, COUNT(*) FROM visits GROUP BY site
@@ -98,7 +98,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, min_privacy_
 --> charge: epsilon 1 for Laplace(scale 20, shift 20 × 1 over 2, grid 1)
 --> charge: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 10
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Laplace noise is the more accurate here.
+--> note: Laplace noise is more accurate here.
 --> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell.
 
 -- Bounds to be found take half

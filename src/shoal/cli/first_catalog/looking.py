@@ -125,7 +125,7 @@ def listed(engine: Engine, table: str, column: str) -> list[object]:
         raise ShoalError(
             "E_USAGE",
             f"{table}.{column} has more than {MOST_LISTED:,} values, which is no list that everybody knows.",
-            hint="Keep the list in a table of its own, make that table public, and join it.",
+            hint="Keep the list in a separate public table, and join it.",
         )
     if not all(isinstance(value, (str, bool, int)) for value in values):
         raise ShoalError(

@@ -131,7 +131,7 @@ def plan_policy(select: PolicySelect, deadline: Deadline, *, public_n: bool = Tr
         raise ShoalError(
             "E_UNSUPPORTED",
             "No value of the policy's domain passes WHERE, so the answer has no group.",
-            hint="The domain of the policy stands in the catalog.",
+            hint="The policy's domain is defined in the catalog.",
             position=select.position,
         )
     drafts = [_draft(select, values, a) for a in select.aggregates if not a.attribute]

@@ -41,4 +41,4 @@ def reason_for(draft: Draft, budget: Budget, noise: str) -> str:
         return f"{name}: Gaussian noise would need delta > 0"
     if noise == "LAPLACE" and not budget.is_even:
         return f"{name}, because a part of epsilon is fixed in the query"
-    return f"{name} is the more accurate here"
+    return f"{name} is more accurate here"

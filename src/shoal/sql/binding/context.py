@@ -203,7 +203,7 @@ class Context:
         if self.shares == 1:
             return ()
         return (
-            f"This is one of {self.shares} groupings, each a release of its own; they share the query's ε and δ evenly.",
+            f"This is one of {self.shares} groupings, each a separate release; they share the query's ε and δ evenly.",
         )
 
     def share(self, options: Options) -> Options:

@@ -91,7 +91,7 @@ def _not_on_owner(_: str, private: list[Named]) -> str | None:
     if alone is not None and len(private) > 1:
         name = quoted(alone.table.name)
         return (
-            f"Each row of {name} is an owner of its own, so it can be joined with public tables only. If {name} is nobody's data, "
+            f"Each row of {name} is its own owner, so it can be joined with public tables only. If {name} is nobody's data, "
             "its custodian writes public = true in the catalog."
         )
     for a, b in pairwise(private):

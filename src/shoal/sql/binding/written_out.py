@@ -66,7 +66,7 @@ def groupings_of(tree: exp.Select) -> list[exp.Select] | None:
         if len(sets) > MAX_GROUPINGS:
             raise ShoalError(
                 "E_LIMITS",
-                f"GROUP BY stands for more than {MAX_GROUPINGS} groupings, and each is a release of its own.",
+                f"GROUP BY makes more than {MAX_GROUPINGS} groupings, and each is a separate release.",
                 hint="List the groupings you need: GROUPING SETS ((a, b), (a), ()).",
                 position=position_of(clause),
             )

@@ -109,9 +109,7 @@ class QueryGrammar(RelationGrammar):
             body = body.this
         shown = body.expressions
         if any(item.is_star for item in shown):
-            self.fail(
-                "E_UNSUPPORTED", "ORDER BY ALL does not know what a star stands for.", "Name the columns.", at=start
-            )
+            self.fail("E_UNSUPPORTED", "ORDER BY ALL cannot be combined with a star.", "Name the columns.", at=start)
         descending = self.accept("DESC")
         if not descending:
             self.accept("ASC")

@@ -134,5 +134,5 @@ def test_no_hint_speaks_of_tables_that_are_not_there(session, sql):
 
 def test_a_table_whose_rows_are_owners_is_explained_where_it_is_joined(session):
     hint = hint_of(session, "SELECT COUNT(*) FROM clients c JOIN survey s ON c.town = s.answer")
-    assert "Each row of survey is an owner of its own" in hint
+    assert "Each row of survey is its own owner" in hint
     assert "public = true" in hint
