@@ -217,6 +217,7 @@ def _public(plan: StatementPlan, engine: Engine, deadline: Deadline) -> Answer:
 
 def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadline) -> Answer:
     released: dict[int, StoredRows] = {}
+    as_run: list[SelectPlan] = []
     written = CallsAsWritten(plan.sql)
 
     def run(select: SelectPlan) -> StoredRows:
@@ -234,7 +235,10 @@ def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadli
         notes = (*limits, *answer_notes(chosen, stored.table.num_rows, written), *stored.notes)
         kept = kept_of_guesses(chosen) if found is None else found.kept
         released[number] = replace(stored, notes=notes, columns=chosen.columns, kept=kept)
-    answer = finish(plan, released, public_rows(plan.root, engine), deadline, entropy=entropy)
+        as_run.append(chosen)
+    # Step two may release other numbers behind a column than the plan that explained it.
+    taken = replace(plan, selects=tuple(as_run))
+    answer = finish(taken, released, public_rows(plan.root, engine), deadline, entropy=entropy)
     drawn = {column.field.name for column in answer.computed.values()} if draws_for(answer.table.num_rows) else set()
     return replace(answer, notes=(*answer.notes, *without_interval(plan, drawn)))
 

@@ -251,3 +251,12 @@ def test_limits_that_were_not_planned_for_cost_no_more_than_was_charged():
     session = connected({"population": 90, "epsilon": 1.0}, data=tables(owners=2))
     result = session.query("SELECT COUNT(*) AS n FROM visits")
     assert "COUNT(*) counts at most 10 rows of each owner." in result.notes
+
+
+def test_a_step_that_releases_other_numbers_than_it_was_explained_by_is_answered():
+    # each owner has one row in each of three groups: a count of owners is one number, of rows it may be two
+    session = connected(data=tables(rows=1))
+    result = session.query("SELECT place, COUNT(*) AS n, SUM(spend) AS s FROM visits GROUP BY place ORDER BY 2 DESC")
+    again = session.query("SELECT place, COUNT(*) + 1 AS n FROM visits GROUP BY place ORDER BY 2 DESC")
+    assert len(result) == len(again) == GROUPS
+    assert len(result.intervals()) == GROUPS
