@@ -301,3 +301,47 @@ def test_random_bits_come_from_one_module():
         )
     ]
     assert offenders == []
+
+
+CLASS_IS_ASKED = {
+    # What measures and aggregates are is asked of them (plan/measures.py, plan/aggregates/); these few look at the class itself.
+    "audit.suite.replay": 1,
+    "engines.duckdb.checking.prepare": 2,
+    "engines.memory.totals": 1,
+    "engines.statements.sum_owners": 1,
+    "release.noisy": 1,
+    "release.resolve_bounds": 1,
+    "rewrite.assigning.complements": 3,
+    "rewrite.assigning.sizing": 1,
+}
+
+
+def test_nobody_looks_at_the_class_of_a_measure_or_an_aggregate():
+    """`verify` does, on purpose: it shares no code with the passes. Assertions that narrow a type ask nothing."""
+    known = modules()
+    rooms = [name for name in known if name == "plan.measures" or name.startswith("plan.aggregates.")]
+    defined = {
+        node.name
+        for name in rooms
+        for node in ast.parse(known[name].read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    } - {"Steps", "Histogram", "Aggregate", "Clamped"}
+    found = {
+        name: number
+        for name, path in known.items()
+        if name.split(".")[0] not in {"plan", "policies", "policy"} and not name.startswith("rewrite.verify")
+        if (number := classes_asked(path, defined)) > 0
+    }
+    more = {name: number for name, number in found.items() if number > CLASS_IS_ASKED.get(name, 0)}
+    assert more == {}
+
+
+def classes_asked(path: Path, classes: set[str]) -> int:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    asserted = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Assert) for part in ast.walk(node)}
+    calls = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance" and id(node) not in asserted
+    ]
+    return sum(bool(classes & set(re.findall(r"\w+", ast.unparse(call.args[1])))) for call in calls)

@@ -22,20 +22,8 @@ import pyarrow as pa
 from shoal.accounting.events import Randomised, RankTarget, Shift
 from shoal.errors import InternalError, ShoalError
 from shoal.params import Bounds
-from shoal.plan.aggregates import (
-    ApproxBounds,
-    Average,
-    CountDistinct,
-    CountOwners,
-    CountRows,
-    Extreme,
-    NoisyMeasure,
-    Quantile,
-    Quantiles,
-    RowAverage,
-    Sum,
-    Variance,
-)
+from shoal.plan import aggregates
+from shoal.plan.aggregates import Aggregate, NoisyMeasure
 from shoal.plan.expressions import Literal
 from shoal.plan.measures import Measure, Steps
 from shoal.plan.types import Kind, Type
@@ -50,11 +38,12 @@ if TYPE_CHECKING:
 PROMISE_KEY = "shoal.promise"
 """The key of the schema's metadata under which tables and files carry what was promised."""
 OWNER_LEVEL = "owner-level differential privacy"
-AGGREGATES = (
-    *(CountOwners, CountRows, CountDistinct, Sum, Average, RowAverage, Variance),
-    *(ApproxBounds, Extreme, Quantile, Quantiles),
+AGGREGATES = tuple(
+    one
+    for one in map(vars(aggregates).get, aggregates.__all__)
+    if isinstance(one, type) and issubclass(one, Aggregate) and one is not Aggregate
 )
-"""Those that an answer may hold; a new one is added here."""
+"""Those that an answer may hold: the classes that the room of aggregates lists."""
 MAGIC = b"shoal answer 1\n"
 MEDIA_TYPE = "application/vnd.shoal.answer"
 _FIELDS = frozenset({"promise", "epsilon", "delta", "level", "private", "notes", "columns", "drawn", "spreads"})

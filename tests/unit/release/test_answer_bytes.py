@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shoal
-from shoal.release.answer_bytes import MAGIC
+from shoal.plan.aggregates.spellings import SPELLINGS, Extra, Written
+from shoal.plan.expressions import Column
+from shoal.plan.types import DOUBLE
+from shoal.release.answer_bytes import AGGREGATES, MAGIC
 from shoal.result import PolicyResult
 
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
@@ -199,3 +203,9 @@ def test_another_query_under_the_same_key_is_refused_and_free(open_shop, tmp_pat
     with pytest.raises(shoal.ShoalError, match="E_IDEMPOTENCY"):
         session.query(sql.replace("0.25", "0.5"), key="k1")
     assert session.spent == (0.25, 0.0)
+
+
+@pytest.mark.parametrize("row", SPELLINGS, ids=lambda row: row.name)
+def test_an_answer_may_hold_every_aggregate_that_can_be_written(row):
+    extra = {None: None, Extra.FRACTION: Fraction(1, 2), Extra.PARTS: 4}[row.extra]
+    assert type(row.make(Written(Column("x", DOUBLE), extra, 1, None))) in AGGREGATES
