@@ -422,7 +422,7 @@ def prepare_runners(folder: Path) -> None:
     """One nursery for all services, whose runners know the points of theirs."""
     os.environ[PLAN] = str(folder / "plans" / "plan")
     (folder / "plans").mkdir(exist_ok=True)
-    found = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    found = [str(Path(__file__).resolve().parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(found)
     nursery.PRELOAD = (*nursery.PRELOAD, "planted_kills")
     nursery.new_runner(2**30)[0].close()  # from here on runners are forked at once

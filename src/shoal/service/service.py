@@ -20,6 +20,7 @@ from shoal.service.acts.core import OPERATOR
 from shoal.service.acts.explaining import Explaining
 from shoal.service.acts.following import Following
 from shoal.service.acts.keeping import Keeping
+from shoal.service.acts.reporting import Reporting
 from shoal.service.limits import Limits
 from shoal.service.people import random_id
 from shoal.service.stores.opening import confirm, open_store
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 END_SECONDS = 30.0
 
 
-class Service(Explaining, Asking, Following, Approving, Keeping, Admitting, AccountingFor, Copying):
+class Service(Explaining, Asking, Following, Approving, Keeping, Admitting, AccountingFor, Copying, Reporting):
     """One budget service over one store; any number of processes may open the same."""
 
     @classmethod

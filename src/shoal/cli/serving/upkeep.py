@@ -111,3 +111,33 @@ def restore(
     booked = None if loss is None else parse_budget(loss, "--loss")
     lines = put_back(folder, home, anchor, booked, because)
     said({"lines": lines}, f"{lines} lines of the log are back in {home}.", json=json)
+
+
+@app.command()
+def risk(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET")],
+    combine: Annotated[int, typer.Option(help="2: also all pairs of the most unique columns. 3: triples too.")] = 2,
+    home: Home = HOME,
+    *,
+    json: Json = False,
+) -> None:
+    """Report how identifying each column is, for custodians: linked on the console's page Tune. Not private.
+
+    [bold]Example[/bold]
+
+        shoal service risk visits
+    """
+    from shoal import risk as risk_tools
+    from shoal.service.service import OPERATOR
+
+    with opened(home) as service:
+        found = service.datasets.get(dataset)
+        tables = [table for table in found.catalog.tables.values() if table.owner is not None]
+        report = risk_tools.scan(
+            found.source,
+            owner={table.name: str(table.owner) for table in tables},
+            combine=combine,
+            tables=[table.name for table in tables],
+        )
+        place = service.keep_risk_report(OPERATOR, dataset, report.to_html())
+    said({"report": str(place)}, f"The report is in {place}; the console links it on the page Tune.", json=json)

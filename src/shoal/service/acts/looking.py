@@ -51,6 +51,7 @@ class Looking(Core):
                 "spent": amounts(ledger.spent),
                 "remaining": amounts(ledger.remaining),
             },
+            "suspended": ledger.is_suspended(caller.name),
             "allowances": allowances.shown(grants, self._left_of(caller, dataset, grants)),
         }
 

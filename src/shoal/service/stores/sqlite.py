@@ -91,6 +91,11 @@ class SqliteStore:
         with self.reading() as rows:
             return str(rows.all("SELECT value FROM identity")[0]["value"])
 
+    @property
+    def folder(self) -> Path:
+        """Where the file is: a place for what is kept beside it."""
+        return self._path.parent
+
     @contextmanager
     def writing(self) -> Iterator[SqliteRows]:
         """See `store.Store`."""

@@ -8,11 +8,11 @@ from starlette.responses import Response
 
 from shoal.service.people import not_found
 from shoal.web.console import answers, asking, budget, datasets, meaning, signing_in
-from shoal.web.console.custodian import approvals, log, people, tuning
+from shoal.web.console.custodian import approvals, keeping, log, people, tuning
 from shoal.web.console.rendering import static_file
 
 routes = APIRouter(include_in_schema=False)
-NOUNS = (signing_in, datasets, asking, answers, budget, tuning, approvals, people, log, meaning)
+NOUNS = (signing_in, datasets, asking, answers, budget, tuning, keeping, approvals, people, log, meaning)
 """One module per page."""
 FILES = {
     "shoal.css": "text/css; charset=utf-8",

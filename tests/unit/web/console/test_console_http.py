@@ -160,6 +160,8 @@ def test_an_auditor_reads_totals_and_the_log_and_no_rows(served, ann):
         ("/approvals/p_x", {"decision": "approve"}),
         ("/d/visits/lift", {"user": "ann", "because": "please"}),
         ("/d/visits/tune", {"sql": counting()}),
+        ("/d/visits/raise", {"epsilon": "100", "delta": "0.5", "because": "please"}),
+        ("/d/visits/refresh", {}),
         ("/tokens", {"user": "carla"}),
         ("/log/verify", {}),
         ("/log/export", {}),
@@ -402,6 +404,46 @@ def test_a_suspension_is_shown_with_its_statement_and_lifted_with_a_reason(serve
         assert 'id="suspended"' not in carla.get("/d/visits/budget").text
         assert "looked at it" in carla.get("/d/visits/budget").text
         bob.answer(new_question())
+
+
+def test_whoever_is_suspended_is_told_where_they_ask(served, ann):
+    assert "You are suspended" not in ann.get("/d/visits/ask").text
+    ledger = served.service.datasets.get("visits").ledger
+    ledger.suspend("ann", 1, "a test")
+    try:
+        assert "You are suspended" in ann.get("/d/visits/ask").text
+        assert "You are suspended" in ann.get("/d/visits").text
+    finally:
+        ledger.lift("ann", because="a test")
+
+
+def test_a_budget_is_raised_with_a_reason_and_never_lowered(served, carla):
+    before = served.service.datasets.get("visits").ledger.budget
+    raised = {"epsilon": str(float(before.epsilon) + 1), "delta": str(float(before.delta)), "because": "the board"}
+    assert carla.send_form("/d/visits/raise", **raised | {"because": " "}).status_code == 400
+    assert carla.send_form("/d/visits/raise", **raised | {"epsilon": "0.1"}).status_code == 400
+    assert carla.send_form("/d/visits/raise", **raised | {"epsilon": "much"}).status_code == 400
+    assert carla.send_form("/d/visits/raise", **raised).status_code == 303
+    assert served.service.datasets.get("visits").ledger.budget.epsilon == before.epsilon + 1
+
+
+def test_a_refresh_begins_a_new_version(served, carla):
+    before = served.service.datasets.get("visits").version
+    assert f"begin version {before + 1}" in carla.get("/d/visits").text
+    assert carla.send_form("/d/visits/refresh").status_code == 303
+    assert served.service.datasets.get("visits").version == before + 1
+
+
+def test_a_risk_report_is_the_custodians_and_runs_nothing(served, carla, ann):
+    assert "shoal service risk visits" in carla.get("/d/visits/tune").text
+    assert carla.get("/d/visits/risk").status_code == 404
+    served.service.keep_risk_report(OPERATOR, "visits", "<script>alert(1)</script>")
+    assert 'href="/d/visits/risk"' in carla.get("/d/visits/tune").text
+    reply = carla.get("/d/visits/risk")
+    assert "sandbox" in reply.headers["content-security-policy"]
+    assert "script" not in reply.headers["content-security-policy"]
+    assert ann.get("/d/visits/risk").status_code == 403
+    assert [line for line in log.lines(served.service.store, 0, 10_000) if line["action"] == "risk report"]
 
 
 def test_the_log_is_verified_anchored_and_exported(served, carla):

@@ -106,7 +106,8 @@ async def _page(
     error: dict[str, Any] | None,
     status: int = 200,
 ) -> Response:
-    described = await call(service_of(request).describe, session_of(request).caller, dataset)
+    service, caller = service_of(request), session_of(request).caller
+    described = await call(service.describe, caller, dataset)
     return await framed(
         request,
         "tune.html",
@@ -118,6 +119,7 @@ async def _page(
         view=view,
         error=error,
         warning=NOT_PRIVATE,
+        has_report=await call(service.has_risk_report, caller, dataset),
         examples=examples(described["tables"]),
     )
 
