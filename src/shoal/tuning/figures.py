@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -88,7 +89,7 @@ def keep_chances(pairs: Pairs, kappa: int, selection: Selection | None) -> NDArr
     groups = len(pairs.keys)
     if selection is None:
         return np.ones(groups)
-    members = _members(pairs, groups)
+    members = pairs.members
     if isinstance(selection, WeightedSelection):
         return np.array([_keep_by_weight(profile, kappa, selection) for profile in members])
     pi = _keep_by_owners(selection)
@@ -108,23 +109,20 @@ def _keep_by_owners(selection: Selection) -> NDArray[np.float64]:
     return np.array(found)
 
 
-def _members(pairs: Pairs, groups: int) -> list[tuple[tuple[int, int], ...]]:
-    """Of each group: (m, how many owners with m groups)."""
-    largest = int(pairs.groups_of_owner.max(initial=0)) + 1
-    packed, counts = np.unique(pairs.group * largest + pairs.groups_of_owner, return_counts=True)
-    found: list[list[tuple[int, int]]] = [[] for _ in range(groups)]
-    for code, count in zip(packed.tolist(), counts.tolist(), strict=True):
-        found[code // largest].append((code % largest, count))
-    return [tuple(each) for each in found]
-
-
 def _keep(profile: tuple[tuple[int, int], ...], kappa: int, pi: NDArray[np.float64]) -> float:
     """Σ_j P[j]·π(j); beyond the last j of `pi` the group is certain."""
+    if _surely_above(len(pi), sum(owners * min(1.0, kappa / m) for m, owners in profile)):
+        return 1.0
     left = np.array([1.0])
     for m, owners in profile:
         left = np.convolve(left, _binomial(owners, min(1.0, kappa / m), len(pi)))[: len(pi)]
     known = float(left @ pi[: len(left)])
     return min(1.0, known + max(0.0, 1.0 - float(left.sum())))
+
+
+def _surely_above(most: int, mean: float) -> bool:
+    """Whether a sum of independent chances with this mean is below `most` with a chance below 10⁻¹² (Chernoff)."""
+    return mean > most and (mean - most) ** 2 > -2 * mean * math.log(CERTAIN)
 
 
 def _keep_by_weight(profile: tuple[tuple[int, int], ...], kappa: int, selection: WeightedSelection) -> float:
@@ -138,8 +136,15 @@ def _keep_by_weight(profile: tuple[tuple[int, int], ...], kappa: int, selection:
         if m > kappa:
             left = np.convolve(left, _binomial(owners, kappa / m, owners + 1))
     least = selection.weights[-1][1]
-    kept = [group_selection.keep_probability(selection, here + j, weight + j * least) for j in range(len(left))]
-    return min(1.0, float(left @ np.array(kept)))
+
+    def kept(j: int) -> float:
+        return group_selection.keep_probability(selection, here + j, weight + j * least)
+
+    likely = np.flatnonzero(left > CERTAIN / len(left))
+    first, last = int(likely[0]), int(likely[-1])
+    if kept(first) >= 1 - CERTAIN:
+        return 1.0
+    return min(1.0, float(left[first : last + 1] @ np.array([kept(j) for j in range(first, last + 1)])))
 
 
 def _binomial(n: int, chance: float, most: int) -> NDArray[np.float64]:
@@ -151,5 +156,13 @@ def _binomial(n: int, chance: float, most: int) -> NDArray[np.float64]:
             found[n] = 1.0
         return found
     k = np.arange(size)
-    logs = math.lgamma(n + 1) - np.array([math.lgamma(i + 1) + math.lgamma(n - i + 1) for i in k.tolist()])
+    factorials = _log_factorials(1 << n.bit_length())
+    logs = factorials[n] - factorials[:size] - factorials[n - k]
     return np.asarray(np.exp(logs + k * math.log(chance) + (n - k) * math.log1p(-chance)))
+
+
+@lru_cache(maxsize=4)
+def _log_factorials(most: int) -> NDArray[np.float64]:
+    """The logarithms of 0!, 1!, 2! and so on."""
+    found: NDArray[np.float64] = np.array([math.lgamma(i + 1) for i in range(most + 1)])
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from shoal.plan.releases import PrivateSelect
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pairs:
     """One entry for each owner in each group: parallel arrays of owner, group and number of rows; a value per aggregate."""
 
@@ -33,11 +34,31 @@ class Pairs:
     """None for aggregates of which only groups are told."""
     keys: list[tuple[Any, ...]]
 
-    @property
+    @cached_property
     def groups_of_owner(self) -> NDArray[np.int64]:
         """m: in how many groups the owner of each pair is."""
         found: NDArray[np.int64] = np.bincount(self.owner)[self.owner] if len(self.owner) else self.owner
         return found
+
+    @cached_property
+    def members(self) -> list[tuple[tuple[int, int], ...]]:
+        """Of each group: (m, how many owners with m groups). The same wherever the sliders are."""
+        largest = int(self.groups_of_owner.max(initial=0)) + 1
+        packed, counts = _counted(self.group * largest + self.groups_of_owner, len(self.keys) * largest)
+        found: list[list[tuple[int, int]]] = [[] for _ in self.keys]
+        for code, count in zip(packed.tolist(), counts.tolist(), strict=True):
+            found[code // largest].append((code % largest, count))
+        return [tuple(each) for each in found]
+
+
+def _counted(codes: NDArray[np.int64], most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which codes there are, and how often; without sorting where a table of all codes is small."""
+    if most > 4 * len(codes) + 1_000_000:
+        found, counts = np.unique(codes, return_counts=True)
+        return found, counts
+    table = np.bincount(codes, minlength=most)
+    there = np.flatnonzero(table)
+    return there, table[there]
 
 
 def read_pairs(engine: Engine, select: PrivateSelect) -> Pairs:
