@@ -12,7 +12,7 @@ import pyarrow as pa
 from benchmarks.tpch.closed_forms import Group, is_one_count, median_relative_error, share_withheld
 from benchmarks.tpch.repeat import answers, exact_answers
 from benchmarks.tpch.tables import delta_at
-from shoal.accounting.events import LaplaceNoise, OptimalSelection, QuantileChoice, WeightedSelection
+from shoal.accounting.events import LaplaceNoise, OptimalSelection, QuantileChoice, WeightedSelection, WholeSelection
 from shoal.release.execute import fresh_sampling_key, measure
 
 if TYPE_CHECKING:
@@ -114,4 +114,6 @@ def _selection(selection: Selection) -> str:
         return "optimal selection"
     if isinstance(selection, WeightedSelection):
         return f"threshold {selection.threshold / 2**20:.1f} on weights"
+    if isinstance(selection, WholeSelection):
+        return f"threshold {selection.threshold / selection.whole:.1f} on the owners that both tell"
     return f"threshold {selection.threshold}" + (" on the released count" if selection.released else "")

@@ -167,7 +167,7 @@ ROWS: tuple[Row, ...] = (
     replace(Q1_MEDIAN, way="1 row per customer", aggregate=median(1)),
     replace(Q1_MEDIAN, way="1 row per supplier", owners="supplier", aggregate=median(1)),
     Q4,
-    replace(Q4, way="as published: Laplace, half of ε for the groups", options=AS_PUBLISHED),
+    replace(Q4, way="as published: Laplace, half of ε for the groups", options=EVEN_SPLIT),
     Q13,
     replace(Q13, way="as published: Laplace, half of ε for the groups", options=EVEN_SPLIT),
     replace(Q13, way="optimal selection with half of ε", options=", group_selection_strategy = OPTIMAL"),

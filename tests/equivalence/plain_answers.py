@@ -48,7 +48,11 @@ class Plain:
         """The same shape as the measurement."""
         found = {"owners": self._grouped(f"COUNT(DISTINCT {self._query.source.owner})")}
         arguments = {
-            i: a for column, a in zip(plan.columns, self._query.aggregates, strict=True) for i in column.releases
+            i: a
+            for column, a in zip(plan.columns, self._query.aggregates, strict=True)
+            for i in column.releases
+            # A column that counts owners reads the numbers of another one, the part from the upper bound first.
+            if plan.releases[column.releases[0]].measure.origin != "upper"
         }
         for index, task in enumerate(measured.tasks):
             assert task is not None
@@ -56,6 +60,16 @@ class Plain:
         return found
 
     def _task(self, task: GridMeasure, argument: str) -> Groups:
+        """A sum, or rows, from one of the bounds: less that bound for every owner of the group, with a value or without."""
+        found = self._number(task, argument)
+        if not isinstance(task.measure, OwnerSum | RowCount) or task.measure.origin == "middle":
+            return found
+        assert task.steps is not None
+        owners = self._grouped(f"COUNT(DISTINCT {self._query.source.owner})")
+        bound = task.steps.lower if task.measure.origin == "lower" else task.steps.upper
+        return {key: number - bound * owners[key] for key, number in found.items()}
+
+    def _number(self, task: GridMeasure, argument: str) -> Groups:
         match task.measure:
             case OwnerCount():
                 present = (

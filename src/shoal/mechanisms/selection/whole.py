@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 
     from shoal.accounting.events import Selection
     from shoal.mechanisms.entropy import Entropy
+
+
+SMALL = 2**61
+"""Three numbers below it add up within 64 bits."""
+
+
+def _is_small(noise: npt.NDArray[Any]) -> bool:
+    return bool(noise.dtype == np.int64 and np.all(noise < SMALL) and np.all(noise > -SMALL))
 
 
 @lru_cache(maxsize=1024)
@@ -62,12 +70,14 @@ class WholeRule:
     ) -> SelectionDraw:
         """Both noises of every group that has enough owners; they are added to what is released of the groups that are kept."""
         kept = np.zeros(len(owners), dtype=bool)
-        above, below = (np.zeros(len(owners), dtype=object) for _ in range(2))
         eligible = np.flatnonzero(owners >= selection.min_owners)
-        for noise in (above, below):
-            noise[eligible] = draw_noise(selection.noise, len(eligible), entropy)
-        counted = (owners[eligible] - (selection.min_owners - 1)).astype(object) * selection.whole
+        drawn = [draw_noise(selection.noise, len(eligible), entropy) for _ in range(2)]
+        counted: npt.NDArray[Any] = owners[eligible] - (selection.min_owners - 1)
+        small = int(counted.max(initial=0)) * selection.whole < SMALL and all(map(_is_small, drawn))
+        above, below = (np.zeros(len(owners), dtype=np.int64 if small else object) for _ in range(2))
+        above[eligible], below[eligible] = drawn
         # What is counted from the upper bound is released with its sign, below 0: its noise counts the other way.
+        counted = counted.astype(above.dtype) * selection.whole
         sums = counted + above[eligible] - below[eligible]
         kept[eligible] = np.asarray(sums >= selection.threshold, dtype=bool)
         return SelectionDraw(kept, None, (above, below))

@@ -135,9 +135,10 @@ def test_no_group_is_shown_whose_noisy_whole_is_below_the_threshold():
     assert 200 < shown < 1900
 
 
-def test_groups_are_shown_as_often_as_the_tail_of_two_noises_says():
+@pytest.mark.parametrize("whole", [11, 2**60], ids=["within 64 bits", "beyond"])
+def test_groups_are_shown_as_often_as_the_tail_of_two_noises_says(whole):
     """4,000 decisions at 17 owners: further than 5 standard deviations happens once in 10⁶ runs."""
-    noise = LaplaceNoise(Shift(11, 2, 4), Fraction(22))
+    noise = LaplaceNoise(Shift(whole, 2, 4), Fraction(2 * whole))
     selection = on_released_whole(noise, 2, 3, Fraction(1, 1000))
     owners = np.full(4000, 17)
     kept = group_selection.select(selection, owners, seeded_entropy(3)).kept
