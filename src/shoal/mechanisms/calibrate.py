@@ -35,7 +35,7 @@ from shoal.mechanisms.joint_gaussian import gaussian_sigma, joint_gaussian_sigma
 from shoal.mechanisms.tails import gaussian_tail, laplace_pair_tail, laplace_tail, noise_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = [
     "Enclosure",
@@ -100,15 +100,28 @@ def _round_down(value: Fraction) -> Fraction:
     return math.floor(value * unit) / unit
 
 
+FINE_SCALE_BITS = 40
+"""Noise up to 2⁴⁰ steps wide has thresholds of single steps."""
+
+
 @lru_cache(maxsize=4096)
 def smallest_tail_point(noise: AdditiveNoise, chance: Fraction) -> int:
-    """The smallest integer k with P[X ≥ k] ≤ chance, for one entry of the noise and 0 < chance < 1."""
-    bound = decimal_below(chance)
+    """The smallest integer k with P[X ≥ k] ≤ chance, for one entry of the noise and 0 < chance < 1.
+
+    Where the noise is wider than 2⁴⁰ steps, the smallest multiple of a unit that is about 2⁻⁴⁰ of its scale: rounded up, by less
+    than anybody can see, and found near the first guess, which knows a dozen digits.
+    """
+    bound, unit = decimal_below(chance), _unit_of_points(noise)
 
     def holds(point: int) -> bool:
-        return noise_tail(noise, point).upper <= bound
+        return noise_tail(noise, unit * point).upper <= bound
 
-    high, step = _approximate_tail_point(noise, chance), 1
+    return unit * first_point(holds, -(-_approximate_tail_point(noise, chance) // unit))
+
+
+def first_point(holds: Callable[[int], bool], guess: int) -> int:
+    """The first integer from which on something holds, near a guess: it takes twice the logarithm of how far off that is."""
+    high, step = guess, 1
     while not holds(high):
         high, step = high + step, 2 * step
     low, step = high - 1, 1
@@ -120,15 +133,40 @@ def smallest_tail_point(noise: AdditiveNoise, chance: Fraction) -> int:
     return high
 
 
+def _unit_of_points(noise: AdditiveNoise) -> int:
+    scale = noise.scale if isinstance(noise, LaplaceNoise) else noise.sigma
+    return 1 << max(0, int(scale).bit_length() - FINE_SCALE_BITS)
+
+
 def _approximate_tail_point(noise: AdditiveNoise, chance: Fraction) -> int:
     """About where the tail falls to this chance; a place to start from."""
     if noise.shift.l1 == 0:
         return 0
     log_chance = float(decimal_below(chance).ln(ARITHMETIC))
     if isinstance(noise, LaplaceNoise):
+        if 2 * chance > 1:
+            return 1 - _approximate_tail_point(noise, 1 - chance)
         log_mass = math.log1p(math.exp(-min(700.0, float(1 / noise.scale))))
         return math.ceil(noise.scale * Fraction(-log_chance - log_mass))
-    return math.ceil(noise.sigma * Fraction(normal_point(log_chance)) + Fraction(1, 2))
+    return math.ceil(noise.sigma * Fraction(_sharp_normal_point(log_chance)) + Fraction(1, 2))
+
+
+def _sharp_normal_point(log_chance: float) -> float:
+    """The same as `normal_point`, to a dozen digits."""
+    point = normal_point(log_chance)
+    for _ in range(3 if log_chance < -1 else 0):
+        point = max(point, 0.1)
+        point += (_log_normal_tail(point) - log_chance) / (point + 1 / point)
+    return point
+
+
+def _log_normal_tail(point: float) -> float:
+    """About ln P[N ≥ z], z > 0."""
+    if point < 37:
+        return math.log(math.erfc(point / math.sqrt(2)) / 2)
+    shrink = -1 / point**2
+    series = shrink * (1 + 3 * shrink * (1 + 5 * shrink * (1 + 7 * shrink)))
+    return -(point**2) / 2 - math.log(point * math.sqrt(2 * math.pi)) + math.log1p(series)
 
 
 def normal_point(log_chance: float) -> float:

@@ -27,7 +27,7 @@ from shoal.engines.duckdb.sound_files import refuse_changed
 from shoal.engines.duckdb.views import Stored, definitions, refuse_fragile
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.held import held
-from shoal.engines.memory.rows import makes_long_texts, rows_statement
+from shoal.engines.memory.rows import has_texts, rows_statement
 from shoal.engines.python_rows.stages import has_python, staged, stages_of, statement
 from shoal.engines.python_rows.tables import PythonTables
 from shoal.engines.statements.bound_owners import BoundOwners, N
@@ -68,7 +68,7 @@ CTRL_C = re.compile(
 """What the engine makes of Ctrl+C, in its own work and while it asks Python for a frame; the whole text, which has no value of
 a row in it. A deadline's interrupt is another kind of error."""
 BATCH_ROWS = 1 << 17
-BATCH_ROWS_OF_LONG_TEXTS = 1 << 11
+BATCH_ROWS_OF_TEXTS = 1 << 11
 UNITS = {"KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
 NO_KEY = SamplingKey((0,))
 """For instruments that look at all rows."""
@@ -425,7 +425,7 @@ class DuckDBEngine:
         if query.public_groups is not None:
             listed = self._table(on_its_own_stack(lambda: BoundOwners(query, key, self._sources).groups()))
         statement = on_its_own_stack(lambda: rows_statement(query, self._sources))
-        batch = BATCH_ROWS_OF_LONG_TEXTS if makes_long_texts(query) else BATCH_ROWS
+        batch = BATCH_ROWS_OF_TEXTS if has_texts(query) else BATCH_ROWS
         with self._lock:
             expected = rows_at_most(query, self._sources, self._frames, self._connection)
         return memory.measure_in_memory(query, key, self._rows(statement, batch, expected), listed)

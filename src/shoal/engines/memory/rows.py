@@ -54,8 +54,15 @@ def arguments_of(query: TotalsQuery) -> tuple[Expression, ...]:
     return tuple(dict.fromkeys(m.argument for m in measures if m.argument is not None))
 
 
-def makes_long_texts(query: TotalsQuery) -> bool:
-    """Whether some function of the query makes texts longer than the stored ones: then fewer rows are read at once."""
+def has_texts(query: TotalsQuery) -> bool:
+    """Whether rows have texts, or functions make some on the way: then fewer rows are read at once.
+
+    A stored text is as long as whoever wrote it liked.
+    """
+    owner = nodes.field_of(query.input, query.input.owner or "").type
+    types = [owner, *(field.type for field, _ in query.keys), *(argument.type for argument in arguments_of(query))]
+    if any(type_.kind is Kind.TEXT for type_ in types):
+        return True
     inside = (value for node in all_nodes(query.input) for value in expressions_of(node))
     written = (*(key for _, key in query.keys), *arguments_of(query), *inside)
     return any(isinstance(part, Call) and part.function in GROWING for value in written for part in walk(value))

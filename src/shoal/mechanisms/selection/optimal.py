@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shoal.accounting.events import OptimalSelection
+from shoal.mechanisms import calibrate
 from shoal.mechanisms.sampling.samplers import bernoulli
 from shoal.mechanisms.selection import keep_tables
 from shoal.mechanisms.selection.rule import MOST_OWNERS, SelectionApart, SelectionDraw, SelectionLoss
@@ -60,7 +61,11 @@ class OptimalRule:
         """The first n with π(n) ≥ 1/2."""
         table = keep_tables.keep_probabilities(selection)
         half = 1 << (table.bits - 1)
-        return bisect_left(range(min(table.sure_from, MOST_OWNERS)), half, key=table.numerator)
+        last = min(table.sure_from, MOST_OWNERS)
+        if not isinstance(table, keep_tables.ClosedFormTable):
+            return bisect_left(range(last), half, key=table.numerator)
+        # A value takes a millisecond; chances pass one half about where the two branches of the closed form meet.
+        return calibrate.first_point(lambda n: n >= last or table.numerator(n) >= half, min(table.crossing, last))
 
     def typical_owners(self, selection: OptimalSelection) -> float:
         """The same, in whatever other groups they are."""
