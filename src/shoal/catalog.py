@@ -23,6 +23,7 @@ from shoal.exact import as_fraction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
     from shoal.policies.policy import Policy
 
@@ -218,7 +219,7 @@ class Catalog:
         return self.tables.get(fold(name))
 
 
-def _known_keys(what: str, data: Any, known: set[str]) -> None:
+def _known_keys(what: str, data: Any, known: AbstractSet[str]) -> None:
     """`what` begins a sentence."""
     if not isinstance(data, dict):
         raise _wrong(f"{what} must be a section with keys.")
@@ -227,9 +228,8 @@ def _known_keys(what: str, data: Any, known: set[str]) -> None:
             raise _wrong(f"{what} has the unknown key {key!r}.", f"Known keys: {', '.join(sorted(known))}.")
 
 
-def _read_table(name: str, raw: Any) -> Table:
-    where = f"table {name!r}"
-    known = {
+_OF_TABLES = frozenset(
+    {
         "owner",
         "owner_kind",
         "public",
@@ -241,40 +241,20 @@ def _read_table(name: str, raw: Any) -> Table:
         "max_rows_per_owner_and_group",
         "one_row_per_owner",
         "csv",
+        "policies",
     }
-    _known_keys(f"In the catalog, {where}", raw, known | {"policies"})
-    owner, public, trusted = raw.get("owner"), raw.get("public", False), raw.get("trusted_view", False)
-    through, each_row = None, owner == EACH_ROW
-    if isinstance(owner, dict):
-        through = _read_reference(f"{where}: owner", owner.get("through"), owner, {"through", "to", "key"})
-    if through is not None or each_row:
-        owner = CARRIED_OWNER
-    if not isinstance(trusted, bool):
-        raise _wrong(f"In the catalog, {where}: trusted_view must be true or false.")
-    if not isinstance(public, bool) or (owner is not None and not (isinstance(owner, str) and owner)):
-        raise _wrong(
-            f"In the catalog, {where}: owner must be the name of a column, and public true or false.",
-            f'Or owner = "{EACH_ROW}", or owner = {{ through = "order_id", to = "orders" }}.',
-        )
-    if (owner is None) != public:
-        raise _wrong(
-            f'In the catalog, {where} must say either owner = "column" or public = true.',
-            "No table is public unless the catalog says so.",
-        )
-    view, kind, rows = raw.get("view"), raw.get("owner_kind"), raw.get("max_rows_per_owner_and_group")
-    if (view is not None and not isinstance(view, str)) or (kind is not None and not isinstance(kind, str)):
-        raise _wrong(f"In the catalog, {where}: view and owner_kind must be strings.")
-    source = raw.get("source")
-    if source is not None and (not isinstance(source, str) or not source or view is not None):
-        raise _wrong(f'In the catalog, {where}: source must be "schema.table", and cannot be combined with view.')
-    if rows is not None and (not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows <= 2**40):
-        raise _wrong(f"In the catalog, {where}: max_rows_per_owner_and_group must be a whole number of at least 1.")
-    columns = {}
+)
+
+
+def _read_table(name: str, raw: Any) -> Table:
+    where = f"table {name!r}"
+    _known_keys(f"In the catalog, {where}", raw, _OF_TABLES)
+    owner, through, each_row = _read_owner(where, raw)
+    view, kind, rows, source = _read_place(where, raw)
     described = raw.get("columns", {})
     if not isinstance(described, dict):
         raise _wrong(f"In the catalog, the columns of {where} must be a section with keys.")
-    for column, facts in described.items():
-        columns[fold(column)] = _read_column(f"column {column!r} of {where}", facts)
+    columns = {fold(one): _read_column(f"column {one!r} of {where}", facts) for one, facts in described.items()}
     policies = _read_policies(where, raw.get("policies", {}), owner)
     if each_row:
         if kind is not None or rows not in {None, 1}:
@@ -286,10 +266,46 @@ def _read_table(name: str, raw: Any) -> Table:
     references = _read_references(where, raw.get("references", {}), through)
     kind = kind or (fold(owner) if owner and through is None else None)
     rows = 1 if single else rows
-    csv = _read_csv(where, raw.get("csv"))
+    trusted, csv = raw.get("trusted_view", False), _read_csv(where, raw.get("csv"))
     return Table(
         name, owner, kind, view, rows, columns, policies, trusted, through, each_row, references, source, single, csv
     )
+
+
+def _read_owner(where: str, raw: Any) -> tuple[str | None, Reference | None, bool]:
+    """The column of the owner (None in a public table), the reference it is carried through, and whether each row is one."""
+    owner, public = raw.get("owner"), raw.get("public", False)
+    through, each_row = None, owner == EACH_ROW
+    if isinstance(owner, dict):
+        through = _read_reference(f"{where}: owner", owner.get("through"), owner, {"through", "to", "key"})
+    if through is not None or each_row:
+        owner = CARRIED_OWNER
+    if not isinstance(raw.get("trusted_view", False), bool):
+        raise _wrong(f"In the catalog, {where}: trusted_view must be true or false.")
+    if not isinstance(public, bool) or (owner is not None and not (isinstance(owner, str) and owner)):
+        raise _wrong(
+            f"In the catalog, {where}: owner must be the name of a column, and public true or false.",
+            f'Or owner = "{EACH_ROW}", or owner = {{ through = "order_id", to = "orders" }}.',
+        )
+    if (owner is None) != public:
+        raise _wrong(
+            f'In the catalog, {where} must say either owner = "column" or public = true.',
+            "No table is public unless the catalog says so.",
+        )
+    return owner, through, each_row
+
+
+def _read_place(where: str, raw: Any) -> tuple[str | None, str | None, int | None, str | None]:
+    """View, kind of owner, rows of an owner in a group, and the table of the source."""
+    view, kind, rows = raw.get("view"), raw.get("owner_kind"), raw.get("max_rows_per_owner_and_group")
+    if (view is not None and not isinstance(view, str)) or (kind is not None and not isinstance(kind, str)):
+        raise _wrong(f"In the catalog, {where}: view and owner_kind must be strings.")
+    source = raw.get("source")
+    if source is not None and (not isinstance(source, str) or not source or view is not None):
+        raise _wrong(f'In the catalog, {where}: source must be "schema.table", and cannot be combined with view.')
+    if rows is not None and (not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows <= 2**40):
+        raise _wrong(f"In the catalog, {where}: max_rows_per_owner_and_group must be a whole number of at least 1.")
+    return view, kind, rows, source
 
 
 _SPELLINGS = re.compile(r"([^%]|%[dmYyHMSfIpbBj-])*")

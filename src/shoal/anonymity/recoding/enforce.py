@@ -77,16 +77,9 @@ def enforce(
     made = {name: value for name, value in asked.items() if value is not None}
     if not made:
         raise usage("No demand was made.", hint="Ask for one, such as k=5 (--k 5).")
-    if recoding not in RECODINGS:
-        raise usage(f"recoding is one of {', '.join(RECODINGS)}.")
-    if quality not in QUALITIES:
-        raise usage(f"quality is one of {', '.join(QUALITIES)}.")
-    if recoding == "local" and (quality != "loss" or time_limit is not None):
-        raise usage("Local recoding has no search: quality and time_limit do nothing there.", hint="Leave them out.")
+    _check_choices(recoding, quality, time_limit)
     if keep_owner and owner is None:
         raise usage("keep_owner needs an owner.", hint="Give owner= (--owner).")
-    if time_limit is not None:
-        exact_number("time_limit", time_limit, 0)
     roles = Roles(names(quasi), names(sensitive), names(keep), owner)
     weighed = checked_weights(roles.quasi, weights)
     task = read_task(
@@ -98,6 +91,17 @@ def enforce(
     if recoding == "local":
         return _local(task, problem, keep_owner=keep_owner)
     return _global(task, problem, quality, keep_owner=keep_owner, time_limit=time_limit, progress=progress)
+
+
+def _check_choices(recoding: str, quality: str, time_limit: float | None) -> None:
+    if recoding not in RECODINGS:
+        raise usage(f"recoding is one of {', '.join(RECODINGS)}.")
+    if quality not in QUALITIES:
+        raise usage(f"quality is one of {', '.join(QUALITIES)}.")
+    if recoding == "local" and (quality != "loss" or time_limit is not None):
+        raise usage("Local recoding has no search: quality and time_limit do nothing there.", hint="Leave them out.")
+    if time_limit is not None:
+        exact_number("time_limit", time_limit, 0)
 
 
 def checked_weights(quasi: Sequence[str], weights: Mapping[str, Any] | None) -> tuple[Fraction, ...]:
