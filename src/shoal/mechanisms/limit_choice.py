@@ -34,7 +34,8 @@ NEIGHBOURS = (2, 3, 4, 5)
 NEAR = 2
 """Bins so few places further than the last one that stands out need no more than any bin."""
 UNSEEN = 2.0
-"""Scales of noise: beyond the last bin that stands out, only what is above them is believed."""
+"""Scales of noise: beyond the last bin that stands out, only what is above them is believed of groups per owner. There a limit that
+is one too large costs as much as half of ε; rows and sums that are left out cost more than a limit that is too large."""
 SIZES = 10
 ROW_WEIGHT = 0.1
 """What of a quantile's rank, or of a variance, is taken to be wrong where all rows beyond the limit are heavy owners'."""
@@ -48,6 +49,8 @@ class Reading:
     owners: NDArray[np.float64]
     pessimistic: NDArray[np.float64]
     found: bool
+    with_tail: NDArray[np.float64] | None = None
+    """Believed, and beyond the last bin that stands out whatever is not negative: a choice takes no notice of it, intervals do."""
 
     @property
     def total(self) -> float:
@@ -59,9 +62,11 @@ class Reading:
         """What an owner has on average."""
         return float(self.owners @ self.middles) / max(self.total, 1e-9)
 
-    def kept(self, limit: float, *, pessimistic: bool = False) -> float:
+    def kept(self, limit: float, *, pessimistic: bool = False, with_tail: bool = False) -> float:
         """Which share of everything lies within a limit."""
         owners = self.pessimistic if pessimistic else self.owners
+        if with_tail and self.with_tail is not None:
+            owners = self.with_tail
         whole = float(owners @ self.middles)
         return float(owners @ np.minimum(self.middles, limit)) / whole if whole > 0 else 1.0
 
@@ -75,18 +80,21 @@ def middles_of(edges: Sequence[float], *, whole: bool) -> NDArray[np.float64]:
     return np.concatenate([(lower[:-1] + 1 + upper[:-1]) / 2, upper[-1:]])
 
 
-def read_histogram(counts: Sequence[float], scale: float, middles: NDArray[np.float64], *, slow: float) -> Reading:
-    """The two readings of noisy counts; `slow` is how fast the tail falls in the pessimistic one."""
+def read_histogram(
+    counts: Sequence[float], scale: float, middles: NDArray[np.float64], *, slow: float, unseen: float = UNSEEN
+) -> Reading:
+    """The two readings of noisy counts; `slow` is how fast the tail falls in the pessimistic one, `unseen` what of it is noise."""
     noisy = np.array(counts, dtype=np.float64)
     high = _standing_out(noisy, scale, middles)
     if not len(high):
         return Reading(middles, np.zeros(len(noisy)), np.zeros(len(noisy)), found=False)
-    believed, pessimistic = np.maximum(noisy, 0.0), np.maximum(noisy, 0.0)
+    believed, pessimistic, tail = (np.maximum(noisy, 0.0) for _ in range(3))
     for place in range(int(high[-1]) + 1, len(noisy)):
-        believed[place] = min(max(believed[place] - UNSEEN * scale, 0.0), FALL * believed[place - 1])
+        tail[place] = min(tail[place], FALL * tail[place - 1])
+        believed[place] = min(max(believed[place] - unseen * scale, 0.0), FALL * believed[place - 1])
         feared = min(pessimistic[place] + scale, slow * pessimistic[place - 1])
         pessimistic[place] = feared if feared >= HALF_AN_OWNER else 0.0
-    return Reading(middles, believed, pessimistic, found=True)
+    return Reading(middles, believed, pessimistic, found=True, with_tail=tail)
 
 
 def _standing_out(noisy: NDArray[np.float64], scale: float, middles: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -94,7 +94,8 @@ def scale_of(histogram: SelectPlan) -> float:
 def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float]) -> Reading:
     middles = limit_choice.middles_of([float(edge) for edge in sought.edges], whole=sought.kind != "sum")
     slow = SLOW.get(sought.kind, SLOW_OCTAVES)
-    return limit_choice.read_histogram(counts, scale_of(histogram), middles, slow=slow)
+    unseen = limit_choice.UNSEEN if sought.kind == "groups" else 0.0
+    return limit_choice.read_histogram(counts, scale_of(histogram), middles, slow=slow, unseen=unseen)
 
 
 # ---- the choice --------------------------------------------------------------------------------------------------
@@ -226,7 +227,7 @@ def _kept(search: Search, readings: Sequence[Reading], limits: Limits, place: in
             continue
         seen = True
         measured &= reading.found and reading.total * float(histogram.select.options.epsilon) >= FEWEST_TO_BELIEVE
-        share *= reading.kept(float(limit))
+        share *= reading.kept(float(limit), with_tail=True)
         pessimistic *= reading.kept(float(limit), pessimistic=True)
     return Kept(share, min(share, pessimistic), measured) if seen else None
 
