@@ -130,9 +130,15 @@ def test_a_custodians_token_for_one_data_set_does_not_reach_beyond_it(service, f
         lambda: service.log(narrow),
         lambda: service.export_log(narrow),
         lambda: service.metrics(narrow),
+        lambda: service.raise_budget(narrow, "others", budget((9, 0)), "more"),
+        lambda: service.add_dataset(narrow, NewDataSet("third", str(folder), catalog, budget((1, 0)), new_people=True)),
     ):
         with refused("E_FORBIDDEN"):
             act()
+    for act in (service.refresh, service.retire_dataset):
+        with refused("E_NOT_FOUND"):
+            act(narrow, "visits")
+    service.refresh(narrow, "others")
     with refused("E_NOT_FOUND"):
         service.revoke_token(narrow, token(service, "ann").token)
     assert {each["user"] for each in service.tokens(narrow)} == {"carla"}

@@ -21,7 +21,7 @@ class Keeping(Core):
 
     def add_dataset(self, caller: Caller, new: NewDataSet) -> None:
         """A new data set, and a ledger for its people where they have none."""
-        caller.require("admin")
+        caller.require_everywhere("admin")
         added = self.datasets.add(new)
         with self.store.writing() as rows:
             detail = f"ledger {added.ledger_name}" + (", other people than any before" if new.new_people else "")
@@ -29,21 +29,28 @@ class Keeping(Core):
 
     def refresh(self, caller: Caller, name: str) -> None:
         """The data changed: its answers are new from now on."""
-        caller.require("admin")
+        self._keeps(caller, name)
         with self.store.writing() as rows:
             self.datasets.refresh(rows, name)
             log.write(rows, caller.name, caller.via, "dataset refreshed", dataset=name)
 
+    @staticmethod
+    def _keeps(caller: Caller, name: str) -> None:
+        """Not through `_dataset`: a data set that cannot be opened can be refreshed and retired."""
+        caller.require("admin")
+        if not caller.reaches(name):
+            raise not_found("data set")
+
     def retire_dataset(self, caller: Caller, name: str) -> None:
         """Nobody can ask it any more."""
-        caller.require("admin")
+        self._keeps(caller, name)
         with self.store.writing() as rows:
             self.datasets.retire(rows, name)
             log.write(rows, caller.name, caller.via, "dataset retired", dataset=name)
 
     def raise_budget(self, caller: Caller, name: str, budget: params.Budget, because: str) -> None:
-        """A larger budget for life, with a reason."""
-        caller.require("admin")
+        """A larger budget for life, with a reason; other data sets may share it."""
+        caller.require_everywhere("admin")
         dataset = self._dataset(caller, name)
         dataset.ledger.raise_budget(budget, because=because)
         with self.store.writing() as rows:
