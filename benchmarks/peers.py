@@ -52,9 +52,7 @@ class Peer:
 
 
 PEERS = (
-    Peer(
-        "OpenDP, Polars API", ("opendp[polars]",), "opendp_polars.py", "first five sites of an owner, not a random five"
-    ),
+    Peer("OpenDP, Polars API", ("opendp[polars]",), "opendp_polars.py", "the first sites of an owner, not random ones"),
     Peer("PipelineDP, local", ("pipeline-dp", "polars"), "pipelinedp_local.py", "Gaussian noise"),
     Peer(
         "diffprivlib",
