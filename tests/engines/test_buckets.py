@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from questions import QUESTIONS, by_keys, measured_with, nasty_tables, session_for
 
-from shoal.engines.buckets import add, limbs_of, measure_bucket, numbers_of
+from shoal.engines.buckets import measure_bucket
 from shoal.engines.canonical_bytes import from_bytes, to_bytes
+from shoal.engines.partials import add, limbs_of, numbers_of
 
 
 class Buckets:

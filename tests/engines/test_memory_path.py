@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from shoal.engines.duckdb.engine import DuckDBEngine
+from shoal.engines.duckdb.owners_in_turn import can_take_turns
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.packed import Packed
 from shoal.mechanisms.entropy import SeededEntropy
@@ -367,31 +369,61 @@ def test_picks_that_share_their_leading_bits_are_decided_by_all_bits():
 
 
 @pytest.mark.slow
-def test_data_larger_than_memory_is_left_to_sql_with_the_same_answer(tmp_path):
-    path = str(tmp_path / "big.duckdb")
+@pytest.mark.parametrize(
+    ("owner", "select", "by_sql"),
+    [
+        (
+            "uid",
+            "site, COUNT(*), SUM(spend, contribution_bounds_per_group => (0, 9)), MEDIAN(spend) FROM t GROUP BY site",
+            0,
+        ),
+        ("name", "site, COUNT(*), SUM(spend) FROM t GROUP BY site", 0),
+        ("uid", "COUNT(*), SUM(spend, contribution_bounds_per_group => (0, 9)) FROM t", 0),
+        ("one", "site, COUNT(*) FROM t GROUP BY site", 1),
+    ],
+)
+def test_data_larger_than_memory_take_turns_or_are_left_to_sql_with_the_same_answer(
+    owner, select, by_sql, tmp_path, monkeypatch
+):
+    path, asked, turns = str(tmp_path / "big.duckdb"), [], []
+    by_statements = DuckDBEngine.measure_by_sql
+    monkeypatch.setattr(DuckDBEngine, "measure_by_sql", lambda *all_: asked.append(1) or by_statements(*all_))
+    in_turns = DuckDBEngine.measure_in_turns
+    monkeypatch.setattr(DuckDBEngine, "measure_in_turns", lambda *all_: turns.append(1) or in_turns(*all_))
     with duckdb.connect(path) as making:
         making.execute(
-            "CREATE TABLE t AS SELECT range % 50000 AS uid, range % 997 AS site, (range % 1000) / 8 AS spend FROM range(1500000)"
+            "CREATE TABLE t AS SELECT range % 50000 AS uid, 'owner ' || range % 50000 AS name, 1 AS one, "
+            "range % 997 AS site, (range % 1000) / 8 AS spend FROM range(1500000)"
         )
-    select = "site, COUNT(*), SUM(spend, contribution_bounds_per_group => (0, 9)) FROM t GROUP BY site"
     answers = []
-    for limit in ("50MB", "8GB"):
+    for limit in ("60MB", "8GB"):
         with duckdb.connect(path, read_only=True, config={"memory_limit": limit, "threads": 2}) as connection:
-            session = connect(connection, {"tables": {"t": {"owner": "uid"}}})
+            session = connect(connection, {"tables": {"t": {"owner": owner}}})
             plan = session.plan(CLAUSE.format(limit="max_groups_contributed = 3") + select)
             engine = session._engine
             key = SamplingKey(tuple(range(1, 161)))
             answers.append(by_keys(measure(plan.selects[0], engine, key, SeededEntropy(1)).measurement))
-            if limit == "50MB":
-                with pytest.raises(MemoryError):
-                    engine._rows(_row_statement(engine, plan))
+            if limit == "60MB":
+                assert bool(asked) == bool(by_sql)
+                assert turns
     assert answers[0] == answers[1]
 
 
-def _row_statement(engine, plan):
-    from shoal.engines.memory.rows import rows_statement
-    from shoal.plan.totals import TotalsQuery
+def test_values_that_owners_share_and_joins_take_no_turns():
+    tables = {"t": nasty_table(), "u": pa.table({"uid": [1, 2], "w": [1, 2]})}
+    with connect(tables, {"tables": {"t": {"owner": "uid"}, "u": {"owner": "uid"}}}) as session:
+        for select, takes in (
+            ("COUNT(*) FROM t", True),
+            ("COUNT(DISTINCT number) FROM t", False),
+            ("COUNT(*) FROM t JOIN u USING (uid)", False),
+        ):
+            seen = []
+            plan = session.plan(CLAUSE.format(limit="max_groups_contributed = 1") + select).selects[0]
 
-    select = plan.selects[0]
-    query = TotalsQuery(select.select.input, select.select.keys, (), (), select.contribution, None)
-    return rows_statement(query, engine._sources)
+            class Watched:
+                def totals(self, query, key, seen=seen):
+                    seen.append(can_take_turns(query))
+                    return session._engine.totals(query, key)
+
+            measure(plan, Watched(), fresh_sampling_key())
+            assert set(seen) == {takes}

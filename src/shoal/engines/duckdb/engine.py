@@ -20,6 +20,7 @@ from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.checking.prepare import Reading
 from shoal.engines.duckdb.line_up import lined_up
+from shoal.engines.duckdb.owners_in_turn import can_take_turns, of_turn, turns_for
 from shoal.engines.duckdb.rendering import render
 from shoal.engines.duckdb.room import rows_at_most
 from shoal.engines.duckdb.settings import LOCKDOWN, is_locked, limits, refuse_collation, refuse_other_meanings
@@ -28,6 +29,7 @@ from shoal.engines.duckdb.views import Stored, definitions, refuse_fragile
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.held import held
 from shoal.engines.memory.rows import has_texts, rows_statement
+from shoal.engines.partials import add, partials_from
 from shoal.engines.python_rows.stages import has_python, staged, stages_of, statement
 from shoal.engines.python_rows.tables import PythonTables
 from shoal.engines.statements.bound_owners import BoundOwners, N
@@ -353,9 +355,17 @@ class DuckDBEngine:
             engine, (relation,) = self._with_python([query.input], key)
             return engine.totals(replace(query, input=relation), key)
         query = self._without_crowded_owners(query)
-        with suppress(*memory.NEEDS_SQL):
+        outgrown = False
+        try:
             return self.measure_in_memory(query, key)
-        return self.measure_by_sql(query, key)  # out here nothing holds the rows that were read
+        except MemoryError:
+            outgrown = True
+        except memory.NEEDS_SQL:
+            pass
+        if outgrown and can_take_turns(query):  # out here nothing holds the rows that were read
+            with suppress(*memory.NEEDS_SQL):
+                return self.measure_in_turns(query, key)
+        return self.measure_by_sql(query, key)
 
     def _without_crowded_owners(self, query: TotalsQuery) -> TotalsQuery:
         """The query without owners whose rows would become too many in joins of private tables; usually there are none."""
@@ -429,6 +439,25 @@ class DuckDBEngine:
         with self._lock:
             expected = rows_at_most(query, self._sources, self._frames, self._connection)
         return memory.measure_in_memory(query, key, self._rows(statement, batch, expected), listed)
+
+    def measure_in_turns(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
+        """Reads the rows several times, those of other owners each time, and adds up; the same integers as by SQL."""
+        listed = None
+        if query.public_groups is not None:
+            listed = self._table(on_its_own_stack(lambda: BoundOwners(query, key, self._sources).groups()))
+        statement = on_its_own_stack(lambda: rows_statement(query, self._sources))
+        batch_rows = BATCH_ROWS_OF_TEXTS if has_texts(query) else BATCH_ROWS
+        room = self._memory_limit() // ROOM_SHARE
+        with closing(self._batches(statement, batch_rows)) as batches:
+            turns = turns_for(batches, room)
+
+        def measured(turn: int) -> ExactTotals:
+            with closing(self._batches(statement, batch_rows)) as batches:
+                schema = next(batches).schema
+                rows = held(schema, _within(room, of_turn(batches, turn, turns)))
+            return memory.measure_in_memory(query, key, rows, listed)
+
+        return add([partials_from(query, measured(turn), {}) for turn in range(turns)])
 
     def _rows(self, tree: exp.Expr, batch_rows: int = BATCH_ROWS, expected: int = 0) -> pa.Table:
         """Rows as Arrow columns; MemoryError when they pass their share of the engine's memory limit."""

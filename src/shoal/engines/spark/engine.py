@@ -3,7 +3,7 @@
     scan      the needed columns of every private table, of rows that have an owner
     shuffle   the columns of the one table, or (number of the table, one struct for each table), repartitioned by owner
     task      rows stream into a DuckDB of the task, which answers the question (`task`)
-    add       partial rows are summed by Spark, limb by limb; the driver puts integers together (`buckets`)
+    add       answers of buckets, as bytes, are brought together by group and added up by further tasks (`partials`)
 
 The session that was handed in is never reconfigured and never stopped. No text of an analyst reaches Spark.
 """
@@ -20,17 +20,17 @@ import pyarrow as pa
 
 from shoal.catalog import CARRIED_OWNER, LONGEST_QUERY_SECONDS, fold
 from shoal.engines.base import EngineFailure
-from shoal.engines.buckets import LIMBS, VALUES, total_of
 from shoal.engines.duckdb.checking.prepare import Reading
 from shoal.engines.duckdb.filled import filled
 from shoal.engines.duckdb.rendering import render
 from shoal.engines.duckdb.settings import LOCKDOWN
+from shoal.engines.partials import added, total_of
 from shoal.engines.python_rows.pool import not_loaded
 from shoal.engines.python_rows.stages import stages_of
 from shoal.engines.python_rows.tables import LEAST_MEMORY
 from shoal.engines.reading import Need, narrowed, needs_of, needs_of_scans
 from shoal.engines.spark.plans import computes_nothing
-from shoal.engines.spark.task import Columns, Job, in_utc, job_function, loading_function
+from shoal.engines.spark.task import Columns, Job, adding_function, as_stream, in_utc, job_function, loading_function
 from shoal.engines.spark.types import compared, is_collated, is_read, named
 from shoal.engines.spark.versions import check, detached
 from shoal.errors import ShoalError, missing_extra
@@ -57,6 +57,9 @@ if TYPE_CHECKING:
 MOST_PUBLIC_BYTES = 256 << 20
 LABELS = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 KEY = "(key)"
+PACKED = "part int, rows binary"
+MOST_PARTS = 256
+"""Into so many parts the groups are cut at most, where answers of buckets are added up."""
 LONGEST_SECONDS = 6 * 3600.0
 """On the clock, where the catalog does not say how long a query may take."""
 
@@ -301,22 +304,14 @@ class SparkEngine:
         public = self._public_tables(needs)
         described = tuple(self._columns(need) for need in owned)
         rows_named = {need.table: self._named_rows[need.table] for need in owned if need.table in self._named_rows}
-        job = Job(small, key, described, {name: _stream(table) for name, table in public.items()}, rows_named)
+        job = Job(small, key, described, {name: as_stream(table) for name, table in public.items()}, rows_named)
         nobody = job.measured(())
-        fields = [f"k{i} binary" for i in range(len(query.keys))]
-        schema = ", ".join([*fields, "slot int", "leaf bigint", "value binary", *(f"{limb} bigint" for limb in LIMBS)])
-        rows = self._shuffled(small, owned).mapInArrow(job_function(job), schema)
-        added = self._ask(lambda: self._added(rows, nobody.keys.names, VALUES in nobody.slots).toArrow())
-        return total_of(_with_nobody(added, nobody.rows), nobody)
-
-    def _added(self, rows: Any, keys: list[str], has_values: bool) -> Any:
-        """Limbs summed for each slot of a group; of values that several buckets have one is counted."""
-        f, names = self._f, [*keys, "slot", "leaf"]
-        if has_values:
-            once = rows.groupBy(*names, "value").agg(*(f.sum(limb).alias(limb) for limb in LIMBS))
-            first = f.when(f.col("value").isNull(), f.col(LIMBS[0])).otherwise(f.lit(1))
-            rows = once.withColumn(LIMBS[0], first)
-        return rows.groupBy(*names).agg(*(f.sum(limb).alias(limb) for limb in LIMBS))
+        parts = min(self._bucket_count(), 2 * self._parallelism(), MOST_PARTS)
+        answers = self._shuffled(small, owned).mapInArrow(job_function(job, parts), PACKED)
+        totals = answers.repartition(parts, "part").mapInArrow(adding_function(), PACKED)
+        packed = self._ask(totals.toArrow)
+        rows = [pa.ipc.open_stream(stored).read_all() for stored in packed.column("rows").to_pylist()]
+        return total_of(pa.concat_tables([added(nobody.rows), *rows]), nobody)
 
     def _shuffled(self, query: TotalsQuery, owned: list[Need]) -> Any:
         """One frame with the rows of all tables, those of an owner in one partition."""
@@ -470,16 +465,3 @@ def _is_plain(name: str) -> bool:
 
 def _tick(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def _stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def _with_nobody(added: pa.Table, nothing: pa.Table) -> pa.Table:
-    """What Spark has added up, in the types of a bucket's answer."""
-    wanted = pa.schema([field for field in nothing.schema if field.name != "value"])
-    return added.select(wanted.names).cast(wanted)

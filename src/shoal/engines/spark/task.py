@@ -12,13 +12,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
-from shoal.engines.buckets import Partials, partials_of
+from shoal.engines.buckets import partials_of
+from shoal.engines.canonical_bytes import parts_of
 from shoal.engines.duckdb.arrow_columns import readable
 from shoal.engines.duckdb.csv_files import quoted
 from shoal.engines.duckdb.engine import DuckDBEngine
 from shoal.engines.duckdb.filled import settings
+from shoal.engines.group_keys import as_arrow
+from shoal.engines.partials import Partials, added, merged
 from shoal.engines.python_rows.pool import Pool
 from shoal.engines.python_rows.tables import PythonTables
 from shoal.errors import ShoalError
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 64 << 20
 """Rows are written into a table, which spills, whenever this many bytes of them have come."""
+WAITING_ROWS = 1 << 22
+"""Answers of buckets are added up whenever this many rows of them have come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +96,16 @@ class Job:
                 _insert(database, table, pa.Table.from_batches(arrived))
             arrived.clear()
 
-    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of the answer; none where no owner came."""
+    def packed(self, batches: Iterable[pa.RecordBatch], parts: int) -> Iterator[pa.RecordBatch]:
+        """The rows of the answer, those of a group in one part, each part as bytes; none where no owner came."""
         arriving = iter(batches)
         first = next((batch for batch in arriving if batch.num_rows), None)
-        if first is not None:
-            yield from self.measured(_chained(first, arriving)).rows.combine_chunks().to_batches()
+        if first is None:
+            return
+        answer = self.measured(_chained(first, arriving))
+        numbers = parts_of(answer.rows.select(answer.keys.names), parts)
+        for part in sorted(set(numbers.tolist())):
+            yield _bytes_of(answer.rows.take(as_arrow(np.flatnonzero(numbers == part))), part)
 
 
 def _chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -146,11 +156,43 @@ def memory_share() -> str:
     return f"{max(256, total // 2 // max(1, os.cpu_count() or 1) >> 20)}MB"
 
 
-def job_function(job: Job) -> Any:
+def _bytes_of(rows: pa.Table, part: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32()), "rows": [as_stream(rows)]})
+
+
+def as_stream(rows: pa.Table) -> bytes:
+    """A table as bytes that Spark moves around and never looks into."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue())
+
+
+def added_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The answers of many buckets for some groups, added up."""
+    waiting: list[pa.Table] = []
+    for batch in batches:
+        waiting += [pa.ipc.open_stream(stored).read_all() for stored in batch.column("rows").to_pylist()]
+        if sum(table.num_rows for table in waiting) > WAITING_ROWS:
+            waiting = [merged(pa.concat_tables(waiting))]
+    if waiting:
+        yield _bytes_of(added(merged(pa.concat_tables(waiting))), 0)
+
+
+def job_function(job: Job, parts: int) -> Any:
     """The function that is sent to executors: it carries data alone, and finds this module there."""
 
     def run(batches: Any) -> Any:
-        yield from job.rows(batches)
+        yield from job.packed(batches, parts)
+
+    return run
+
+
+def adding_function() -> Any:
+    """The function that adds up what tasks of `job_function` answered."""
+
+    def run(batches: Any) -> Any:
+        yield from added_up(batches)
 
     return run
 
