@@ -100,7 +100,7 @@ def test_an_error_bar_larger_than_the_number_warns(session):
     assert ("n: the noise is larger" in " ".join(weak.notes)) == (
         abs(weak["n"][0]) < weak.intervals()["n_high"][0] - weak["n"][0]
     )
-    assert "the ± is larger" not in " ".join(strong.notes)
+    assert "the noise is larger" not in " ".join(strong.notes)
 
 
 def test_a_number_without_an_interval_has_a_reason(session):
