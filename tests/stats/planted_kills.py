@@ -61,6 +61,7 @@ def kill_at(owner: object, name: str, point: str, when: str, within: str = "") -
     setattr(owner, name, wrapped)
 
 
-for _when in ("before", "after"):
-    kill_at(execute, "_run", "run", _when)
-    kill_at(execute, "release", "noise", _when)
+if PLAN in os.environ:  # not where a test merely collects this file
+    for _when in ("before", "after"):
+        kill_at(execute, "_run", "run", _when)
+        kill_at(execute, "release", "noise", _when)
