@@ -9,31 +9,37 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 LIMIT_MB = 200
 ROWS, LENGTH = 16_000, 60_000
 """960 MB of texts."""
-ALLOWED_MB = 3 * LIMIT_MB
-"""What the engine holds, our share beside it, one batch of 2,048 such texts (120 MB) and its copy."""
+ALLOWED_MB = 4 * LIMIT_MB
+"""What the engine holds, our share beside it, and for each of two threads a batch of 2,048 such texts (120 MB) and its copy."""
 
 CHILD = """
-import json, resource, sys
+import json, re, sys
+from pathlib import Path
 import duckdb, shoal
+
+def peak_mb():
+    # Not ru_maxrss: that of a new program begins with the peak of the process that started it.
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
 
 path, expression, limit = sys.argv[1:]
 connection = duckdb.connect(path, config={"memory_limit": limit, "temp_directory": "", "threads": "2"})
 session = shoal.connect(connection, catalog={"tables": {"notes": {"owner": "uid"}}})
 session.query("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(DISTINCT uid) AS n FROM notes")
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_mb()
 sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, kappa=1) COUNT(DISTINCT %s) AS n FROM notes" % expression
 try:
     session.query(sql)
     said = "answered"
 except shoal.ShoalError as error:
     said = error.code
-print(json.dumps({"said": said, "grew": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024}))
+print(json.dumps({"said": said, "grew": peak_mb() - before}))
 """
 MAKE = f"""
 import sys, duckdb
@@ -48,6 +54,7 @@ with duckdb.connect(sys.argv[1]) as connection:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read off Linux's /proc")
 @pytest.mark.parametrize(
     ("kind", "expression"), [("stored", "body"), ("made", "REPEAT(REPEAT('abcdefg' || word, 50), 100)")]
 )

@@ -85,7 +85,9 @@ def drawn_ends(
         results = _evaluated(columns, table, evaluate).select([f"c{place}" for place in columns])
         for place in columns:
             drawn = np.array(results.column(f"c{place}").to_numpy(zero_copy_only=False), dtype=np.float64)
-            shown = np.array(answer.column(place).cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+            shown = np.array(
+                answer.column(place).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64
+            )
             found |= _ends(place, part, drawn.reshape(draws, rows), shown)
     return found
 

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 ROUNDING = Fraction(65, 64)
 """What ρ is charged more than the choices cost: limits that are found round the noise by a trifle."""
-_LIMITED = (aggregates.CountDistinct, aggregates.Variance, aggregates.Quantile, aggregates.Quantiles)
+_LIMITED = (
+    aggregates.CountDistinct,
+    aggregates.RowAverage,
+    aggregates.Variance,
+    aggregates.Quantile,
+    aggregates.Quantiles,
+)
 
 
 def check_search(plan: SelectPlan) -> None:
