@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from shoal.engines.deadline import Deadline
 from shoal.engines.duckdb.engine import DuckDBEngine
 from shoal.engines.duckdb.owners_in_turn import can_take_turns
 from shoal.engines.memory import path as memory
@@ -132,13 +133,14 @@ def compare(select, *, kappa=3, limit=None, options=None, owner="uid", table=Non
 def compare_in(session, select, kappa, limit, options, seed):
     chosen = options or f"epsilon = 1, delta = 1e-6, {limit or f'max_groups_contributed = {kappa}'}"
     plan = session.plan(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({chosen}) {select}")
-    both = BothPaths(session._engine)
     entropy = SeededEntropy(seed)
-    for part in plan.selects:
-        if part.finds_bounds_per_group:
-            release_by_group(part, both, fresh_sampling_key(entropy), entropy)
-        else:
-            measure(part, both, fresh_sampling_key(entropy), entropy)
+    with session._engine.snapshot(Deadline(600)) as engine:
+        both = BothPaths(engine)
+        for part in plan.selects:
+            if part.finds_bounds_per_group:
+                release_by_group(part, both, fresh_sampling_key(entropy), entropy)
+            else:
+                measure(part, both, fresh_sampling_key(entropy), entropy)
     assert both.in_memory
     return all(both.in_memory)
 
@@ -355,6 +357,34 @@ def test_words_with_room_for_picks_but_not_for_groups_are_the_same(free_bits, mo
 def test_words_that_hold_groups_instead_of_picks_are_the_same(monkeypatch):
     monkeypatch.setattr("shoal.engines.memory.layout.FEWEST_PICK_BITS", 65)
     assert compare("site, COUNT(*), AVG(spend), COUNT(DISTINCT number) FROM t GROUP BY site")
+
+
+@pytest.mark.parametrize("bounds", ["GLOBAL", "PER_GROUP"])
+def test_rows_are_read_once_where_bounds_are_found_first(bounds, monkeypatch):
+    read, rows = [], DuckDBEngine._rows
+    monkeypatch.setattr(DuckDBEngine, "_rows", lambda *all_: read.append(1) or rows(*all_))
+    options = f"epsilon = 3, delta = 1e-6, max_groups_contributed = 3, inferred_bounds = {bounds}"
+    answered = (
+        "site, SUM(number), AVG(spend, contribution_bounds_per_group => (0, 20)), MEDIAN(price) FROM t GROUP BY site"
+    )
+    assert compare(answered, options=options)
+    assert len(read) == 1
+
+
+def test_other_rows_are_not_taken_for_those_that_were_read():
+    assert compare("site, SUM(number) FROM t WHERE tiny > 0 GROUP BY site")
+    with connect({"t": nasty_table()}, {"tables": {"t": {"owner": "uid"}}}) as session:
+        clause = CLAUSE.format(limit="max_groups_contributed = 3")
+        several = (
+            "("
+            + ") UNION ALL (".join(f"{clause} site, SUM({x}) FROM t GROUP BY site" for x in ("tiny", "number"))
+            + ")"
+        )
+        plan, entropy = session.plan(several), SeededEntropy(1)
+        with session._engine.snapshot(Deadline(600)) as engine:
+            key = fresh_sampling_key(entropy)
+            for part in plan.selects:
+                measure(part, BothPaths(engine), key, entropy)
 
 
 def test_picks_that_share_their_leading_bits_are_decided_by_all_bits():

@@ -108,8 +108,7 @@ def owner_column(scan: Scan) -> str | None:
 
 
 def _outer(query: TotalsQuery) -> list[Expression]:
-    measures = [task.measure for task in query.tasks] + [histogram.serves for histogram in query.histograms]
-    return [*(key for _, key in query.keys), *(m.argument for m in measures if m.argument is not None)]
+    return [*(key for _, key in query.keys), *query.arguments]
 
 
 def _used(query: TotalsQuery) -> frozenset[str]:

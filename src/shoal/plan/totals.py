@@ -103,6 +103,15 @@ class TotalsQuery:
     histograms: tuple[Histogram, ...]
     contribution: Contribution
     public_groups: Node | None = None
+    shared: tuple[Expression, ...] | None = None
+    """Where several questions are about the same rows: what any of them reads, so that the rows are read once."""
+
+    @property
+    def arguments(self) -> tuple[Expression, ...]:
+        """What the measures read, each expression once; the same for all questions about the same rows."""
+        measures = [task.measure for task in self.tasks] + [histogram.serves for histogram in self.histograms]
+        own = (measure.argument for measure in measures if measure.argument is not None)
+        return tuple(dict.fromkeys((*(self.shared or ()), *own)))
 
 
 @dataclass(frozen=True, slots=True)

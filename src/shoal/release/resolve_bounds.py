@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shoal.accounting.events import AdditiveNoise, Randomised
-    from shoal.plan.measures import Measure
+    from shoal.plan.expressions import Expression
+    from shoal.plan.measures import Histogram, Measure
     from shoal.plan.releases import Release, SelectPlan
     from shoal.release.cuts.clamped import Clamped
 
@@ -46,7 +47,7 @@ def histogram_query(plan: SelectPlan) -> TotalsQuery:
     """The question from whose noisy answer bounds are read; groups that have bounds of their own are selected by it too."""
     asked = tuple(release.histogram for release in plan.histograms)
     tasks = selecting_tasks(plan) if plan.finds_bounds_per_group else ()
-    return TotalsQuery(plan.select.input, plan.select.keys, tasks, asked, plan.contribution, plan.select.public_groups)
+    return _question(plan, tasks, asked)
 
 
 def selecting_tasks(plan: SelectPlan) -> tuple[GridMeasure, ...]:
@@ -72,7 +73,19 @@ def from_bound(task: GridMeasure, total: Any, owners: NDArray[np.int64]) -> Any:
 
 def totals_query(plan: SelectPlan, tasks: tuple[GridMeasure, ...]) -> TotalsQuery:
     """The question whose noisy answers are released."""
-    return TotalsQuery(plan.select.input, plan.select.keys, tasks, (), plan.contribution, plan.select.public_groups)
+    return _question(plan, tasks, ())
+
+
+def _question(plan: SelectPlan, tasks: tuple[GridMeasure, ...], histograms: tuple[Histogram, ...]) -> TotalsQuery:
+    """Where bounds are found first, both questions read the same columns, so that the engine reads rows once."""
+    asked = plan.select
+    shared = _arguments(plan) if plan.histograms else None
+    return TotalsQuery(asked.input, asked.keys, tasks, histograms, plan.contribution, asked.public_groups, shared)
+
+
+def _arguments(plan: SelectPlan) -> tuple[Expression, ...]:
+    measures = [r.measure for r in plan.releases] + [r.histogram.serves for r in plan.histograms]
+    return tuple(dict.fromkeys(measure.argument for measure in measures if measure.argument is not None))
 
 
 def resolve(release: Release, found: tuple[Bounds | None, ...]) -> tuple[GridMeasure | None, Randomised, Bounds | None]:

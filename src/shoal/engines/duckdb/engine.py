@@ -96,6 +96,7 @@ class DuckDBEngine:
         frames: Mapping[str, pa.Table] | None = None,
         files: Mapping[Path, Stamp] | None = None,
         python: PythonTables | None = None,
+        for_one_query: bool = False,
     ) -> None:
         self._python = python or PythonTables()
         self._handed = connection
@@ -111,6 +112,7 @@ class DuckDBEngine:
         self._schemas: dict[str, list[tuple[str, str]]] = {}
         self._places: dict[str, tuple[str, str]] = {}
         self._reading = Reading(LOCKDOWN)
+        self._rows_kept = memory.KeptRows() if for_one_query else None
         if ours and not is_locked(self._connection):
             with suppress(duckdb.Error):  # off already in a notebook that has no ipywidgets, where it cannot be set
                 self._connection.execute("SET enable_progress_bar = false")
@@ -146,6 +148,7 @@ class DuckDBEngine:
         taken = copy(self)
         taken._deadline = deadline  # noqa: SLF001 - a copy of ourselves
         taken._python = PythonTables(deadline=deadline)  # noqa: SLF001 - same
+        taken._rows_kept = memory.KeptRows()  # noqa: SLF001 - same
         with closing(taken._python), self._snapshot(taken, deadline):  # noqa: SLF001 - same
             yield taken
 
@@ -360,6 +363,8 @@ class DuckDBEngine:
             return self.measure_in_memory(query, key)
         except MemoryError:
             outgrown = True
+            if self._rows_kept is not None:
+                self._rows_kept.drop()
         except memory.NEEDS_SQL:
             pass
         if outgrown and can_take_turns(query):  # out here nothing holds the rows that were read
@@ -430,7 +435,15 @@ class DuckDBEngine:
         return lined_up(query, statements, self._table)
 
     def measure_in_memory(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
-        """Reads the rows as Arrow columns and bounds them here; the same integers as by SQL."""
+        """Reads the rows as Arrow columns and bounds them here; the same integers as by SQL.
+
+        What one question of a query has read, the next one about the same rows uses.
+        """
+        if self._rows_kept is None:
+            return memory.measure_coded(query, self._coded(query, key))
+        return memory.measure_coded(query, self._rows_kept.of(query, key, lambda: self._coded(query, key)))
+
+    def _coded(self, query: TotalsQuery, key: SamplingKey) -> memory.CodedRows:
         listed = None
         if query.public_groups is not None:
             listed = self._table(on_its_own_stack(lambda: BoundOwners(query, key, self._sources).groups()))
@@ -438,7 +451,7 @@ class DuckDBEngine:
         batch = BATCH_ROWS_OF_TEXTS if has_texts(query) else BATCH_ROWS
         with self._lock:
             expected = rows_at_most(query, self._sources, self._frames, self._connection)
-        return memory.measure_in_memory(query, key, self._rows(statement, batch, expected), listed)
+        return memory.CodedRows.of(query, key, self._rows(statement, batch, expected), listed)
 
     def measure_in_turns(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """Reads the rows several times, those of other owners each time, and adds up; the same integers as by SQL."""

@@ -10,7 +10,7 @@ Parts are small enough for the processor's caches, and no owner is in two of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,9 @@ class Packed:
     layout: Layout
     words: NDArray[np.uint64]
     parts: list[list[NDArray[np.uint64]]]
+    again: bool = False
+    """Whether parts are asked for again: then sorted words stay."""
+    ordered: dict[int, NDArray[np.uint64]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -57,13 +60,15 @@ class Packed:
         listed: NDArray[np.bool_] | None,
         most: int | None,
         pool: Executor,
+        *,
+        again: bool = False,
     ) -> Packed:
         """Rows of all groups, or of those that are `listed`."""
         layout, rows = Layout.of(owners, groups, most), len(groups.codes)
         # one array for all blocks: many smaller ones would be new to the operating system each time
         words = np.empty(rows, dtype=np.uint64)
         parts: list[list[NDArray[np.uint64]]] = [[] for _ in range(1 << layout.part_bits)]
-        packed = cls(owners, groups, picks, listed, most, layout, words, parts)
+        packed = cls(owners, groups, picks, listed, most, layout, words, parts, again)
         for pieces in pool.map(packed._block, range(0, rows, BLOCK_ROWS)):
             for part, piece in zip(packed.parts, pieces, strict=True):
                 part.append(piece)
@@ -103,10 +108,18 @@ class Packed:
 
     def slices(self, part: int) -> Iterator[Pairs]:
         """What is kept of the owners of one part."""
+        for piece in _cut_at_owners(self._sorted(part), self.layout.below_owner):
+            yield self._by_pick(part, piece) if self.layout.pick_bits else self._by_group(part, piece)
+
+    def _sorted(self, part: int) -> NDArray[np.uint64]:
+        if part in self.ordered:
+            return self.ordered[part]
         words = np.concatenate(self.parts[part]) if self.parts[part] else np.empty(0, dtype=np.uint64)
         self.parts[part].clear()
-        for piece in _cut_at_owners(self.layout.sorted(words), self.layout.below_owner):
-            yield self._by_pick(part, piece) if self.layout.pick_bits else self._by_group(part, piece)
+        words = self.layout.sorted(words)
+        if self.again:
+            self.ordered[part] = words
+        return words
 
     # ---- pairs in the order of groups ----------------------------------------------------------------------------
 

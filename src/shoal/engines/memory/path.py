@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from shoal.engines.memory.codes import Groups, Owners
 from shoal.engines.memory.packed import Packed
 from shoal.engines.memory.picks import Picks
 from shoal.engines.memory.row_limit import contents_of, cut_to_rows
-from shoal.engines.memory.rows import Argument, TooWide, arguments_of
+from shoal.engines.memory.rows import Argument, TooWide
 from shoal.engines.memory.segments import EqualPicks
 from shoal.engines.memory.totals import GroupTally, HistogramTally, LeafTally, tally_of
 from shoal.engines.statements.bound_owners import ONE, OWNER
@@ -44,38 +45,96 @@ MOST_THREADS = 8
 
 def measure_in_memory(query: TotalsQuery, key: SamplingKey, rows: pa.Table, listed: pa.Table | None) -> ExactTotals:
     """The answer from the rows of `owned_rows.rows_statement`; `listed` are the public groups, if there are any."""
-    with ThreadPoolExecutor(min(MOST_THREADS, _processors())) as pool:
-        return _measured(query, key, rows, listed, pool)
+    return measure_coded(query, CodedRows.of(query, key, rows, listed))
 
 
-def _measured(
-    query: TotalsQuery, key: SamplingKey, rows: pa.Table, listed: pa.Table | None, pool: ThreadPoolExecutor
-) -> ExactTotals:
-    arguments = arguments_of(query)
-    coding = pool.submit(Groups.of, rows, tuple(field.type for field, _ in query.keys))
-    owners = Owners.of(rows.column(OWNER), field_of(query.input, query.input.owner or "").type)
-    groups = coding.result()
-    values = tuple(Argument.of(rows, number, argument.type) for number, argument in enumerate(arguments))
+def measure_coded(query: TotalsQuery, coded: CodedRows) -> ExactTotals:
+    """The answer from rows that are coded, by this question or by another one about the same rows."""
+    groups, rows, place, listed = coded.groups, coded.rows, coded.place, coded.listed
     tallies = [
-        GroupTally(GridMeasure(OwnerCount(), ONE, ONE, None), (), groups.size, rows.num_rows),
-        *(tally_of(task, arguments, groups.size, rows.num_rows) for task in query.tasks),
+        GroupTally(GridMeasure(OwnerCount(), ONE, ONE, None), (), groups.size, rows),
+        *(tally_of(task, query.arguments, groups.size, rows) for task in query.tasks),
     ]
-    histograms = [HistogramTally(histogram, arguments) for histogram in query.histograms]
-    place = _places(groups, listed) if listed is not None else None
-    most = query.contribution.max_groups if query.keys and query.contribution.max_rows is None else None
-    picks = Picks.of(key, owners, groups)
-    packed = Packed.of(owners, groups, picks, _listed(groups, place), most, pool)
-    _run(packed, _bounder(query, picks, values), [*tallies, *histograms], pool)
+    histograms = [HistogramTally(histogram, query.arguments) for histogram in query.histograms]
+    with _pool() as pool:
+        _run(coded.packed(pool), _bounder(query, coded), [*tallies, *histograms], pool)
     if place is None or listed is None:
         place, listed = _found(query, groups, tallies[0])
     owner_count, *totals = (_spread(tally, place, listed.num_rows if query.keys else 1) for tally in tallies)
     return ExactTotals(listed, owner_count, tuple(totals), tuple(histogram.counts(place) for histogram in histograms))
 
 
-def _bounder(query: TotalsQuery, picks: Picks, arguments: tuple[Argument, ...]) -> Callable[[Pairs], Bounded]:
+class CodedRows:
+    """Rows as codes and numbers, parted and sorted by owner: the work that all questions about the same rows have in common."""
+
+    def __init__(
+        self,
+        owners: Owners,
+        groups: Groups,
+        values: tuple[Argument, ...],
+        picks: Picks,
+        listed: pa.Table | None,
+        most: int | None,
+        *,
+        again: bool,
+    ) -> None:
+        self.groups, self.values, self.picks, self.listed = groups, values, picks, listed
+        self.rows = len(owners.codes)
+        self.place = _places(groups, listed) if listed is not None else None
+        self._owners, self._most, self._again = owners, most, again
+        self._packed: Packed | None = None
+
+    @classmethod
+    def of(cls, query: TotalsQuery, key: SamplingKey, rows: pa.Table, listed: pa.Table | None) -> CodedRows:
+        """The rows that a question reads."""
+        with _pool() as pool:
+            coding = pool.submit(Groups.of, rows, tuple(field.type for field, _ in query.keys))
+            owners = Owners.of(rows.column(OWNER), field_of(query.input, query.input.owner or "").type)
+            groups = coding.result()
+        values = tuple(Argument.of(rows, number, argument.type) for number, argument in enumerate(query.arguments))
+        most = query.contribution.max_groups if query.keys and query.contribution.max_rows is None else None
+        picks = Picks.of(key, owners, groups)
+        return cls(owners, groups, values, picks, listed, most, again=query.shared is not None)
+
+    def packed(self, pool: ThreadPoolExecutor) -> Packed:
+        """The rows as words; sorted ones stay where there are more questions about them."""
+        if self._packed is None:
+            chosen = _listed(self.groups, self.place)
+            self._packed = Packed.of(self._owners, self.groups, self.picks, chosen, self._most, pool, again=self._again)
+        return self._packed
+
+
+class KeptRows:
+    """The coded rows of the last question that shares them, and what they are. One query has one of these."""
+
+    def __init__(self) -> None:
+        self._about: tuple[TotalsQuery, SamplingKey] | None = None
+        self._coded: CodedRows | None = None
+
+    def of(self, query: TotalsQuery, key: SamplingKey, read: Callable[[], CodedRows]) -> CodedRows:
+        """The rows of a question: those that are here, or what `read` reads. Others go first, so that memory holds one."""
+        about = replace(query, tasks=(), histograms=()), key
+        if self._coded is not None and self._about == about:
+            return self._coded
+        self.drop()
+        coded = read()
+        if query.shared is not None:
+            self._about, self._coded = about, coded
+        return coded
+
+    def drop(self) -> None:
+        """Makes room: the next question reads its rows again."""
+        self._about = self._coded = None
+
+
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(MOST_THREADS, _processors()))
+
+
+def _bounder(query: TotalsQuery, coded: CodedRows) -> Callable[[Pairs], Bounded]:
     """What becomes of one slice of owners, whose groups are cut to κ already: where R rows are kept, its rows are cut."""
-    most_rows = query.contribution.max_rows
-    contents = contents_of(query, arguments_of(query))
+    most_rows, picks, arguments = query.contribution.max_rows, coded.picks, coded.values
+    contents = contents_of(query, query.arguments)
 
     def bounded(pairs: Pairs) -> Bounded:
         if most_rows is None:

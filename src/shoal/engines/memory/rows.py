@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlglot import exp
 
-    from shoal.plan.expressions import Expression
     from shoal.plan.measures import Steps
     from shoal.plan.totals import TotalsQuery
 
@@ -48,23 +47,17 @@ class TooWide(Exception):  # noqa: N818 - not a failure: 64 bits do not do
     """A number, or a sum of them, may need more than 64 bits."""
 
 
-def arguments_of(query: TotalsQuery) -> tuple[Expression, ...]:
-    """What the measures read, each expression once."""
-    measures = [task.measure for task in query.tasks] + [histogram.serves for histogram in query.histograms]
-    return tuple(dict.fromkeys(m.argument for m in measures if m.argument is not None))
-
-
 def has_texts(query: TotalsQuery) -> bool:
     """Whether rows have texts, or functions make some on the way: then fewer rows are read at once.
 
     A stored text is as long as whoever wrote it liked.
     """
     owner = nodes.field_of(query.input, query.input.owner or "").type
-    types = [owner, *(field.type for field, _ in query.keys), *(argument.type for argument in arguments_of(query))]
+    types = [owner, *(field.type for field, _ in query.keys), *(argument.type for argument in query.arguments)]
     if any(type_.kind is Kind.TEXT for type_ in types):
         return True
     inside = (value for node in all_nodes(query.input) for value in expressions_of(node))
-    written = (*(key for _, key in query.keys), *arguments_of(query), *inside)
+    written = (*(key for _, key in query.keys), *query.arguments, *inside)
     return any(isinstance(part, Call) and part.function in GROWING for value in written for part in walk(value))
 
 
@@ -84,7 +77,7 @@ def rows_statement(query: TotalsQuery, tables: Mapping[str, exp.Expr]) -> exp.Se
     items = [aliased(column(owner), OWNER)]
     for number, (field, key) in enumerate(query.keys):
         items.append(aliased(functions.key_form(compiler.expression(key), field.type), f"k{number}"))
-    for number, argument in enumerate(arguments_of(query)):
+    for number, argument in enumerate(query.arguments):
         value = compiler.expression(argument)
         items.append(aliased(functions.key_form(value, argument.type), f"v{number}"))
         if argument.type.kind is Kind.DECIMAL:

@@ -294,7 +294,7 @@ class PostgreSQLEngine:
         stored = with_added(needs, self._added)
         for need in stored:
             self._copy(database, need)
-        engine = DuckDBEngine(database, ours=True, python=self._python)
+        engine = DuckDBEngine(database, ours=True, python=self._python, for_one_query=True)
         self._opened.callback(engine.close)
         for added in self._added:
             if added.reads.keys() <= {need.table for need in stored}:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 def read_input(query: TotalsQuery) -> Node:
     """The rows of a question, with the columns that its keys and measures read."""
-    measures = [task.measure for task in query.tasks] + [histogram.serves for histogram in query.histograms]
-    values = [key for _, key in query.keys] + [m.argument for m in measures if m.argument is not None]
+    values = (*(key for _, key in query.keys), *query.arguments)
     return pruned(query.input, frozenset[str]().union(*map(columns_read, values)))
 
 

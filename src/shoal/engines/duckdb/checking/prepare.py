@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from shoal.engines.duckdb.checking.reading import Named, Reader, surprise
 from shoal.engines.duckdb.checking.remembered import Remembered
-from shoal.engines.memory.rows import arguments_of, rows_statement
+from shoal.engines.memory.rows import rows_statement
 from shoal.engines.python_rows.stages import rows_seen, staged_queries, statement
 from shoal.engines.statements.bound_owners import BoundOwners
 from shoal.engines.statements.crowded_owners import (
@@ -127,10 +127,10 @@ def rows_of(asked: Asked, tables: Mapping[str, exp.Expr]) -> list[tuple[exp.Quer
     found: dict[object, tuple[exp.Query, list[Type] | None]] = {}
     for query in asked.totals:
         types = [_owner_of(query).type, *(field.type for field, _ in query.keys)]
-        for argument in arguments_of(query):
+        for argument in query.arguments:
             types += [argument.type, DOUBLE] if argument.type.kind is Kind.DECIMAL else [argument.type]
         for read in (query, *_without_crowded(query)):
-            found[read.input, read.keys, arguments_of(read)] = rows_statement(read, tables), types
+            found[read.input, read.keys, read.arguments] = rows_statement(read, tables), types
         found |= {asked: (counting, None) for asked, counting in _counting(query.input, tables)}
         if query.public_groups is not None:
             groups = BoundOwners(query, PLACEHOLDER_KEY, tables).groups()
