@@ -5,6 +5,10 @@ the last that does needs more, as its error would be larger, and up to five neig
 that does, counts are believed, negative ones as 0; above it what exceeds 2b, at most 0.3 of the one before. A second, pessimistic
 reading lets the tail fall more slowly; intervals use it.
 
+**Tails.** Where each octave has half as many owners as the one before (a tail like 1/x), each holds as many rows, and what lies
+beyond the last bin that stands out may be as much as what is seen. How slowly the last bins that stand out fall says how much
+weight the pessimistic reading has; it goes on beyond the last edge, octave by octave, down to half an owner.
+
 **Choice.** How large groups are nobody knows, so the limits with the least largest regret over sizes m are taken. For groups of
 m owners with r̄ rows each, R the share that limits keep, σ the noise of step two per unit of U, p the chance to be shown:
 L² = p·[(m·r̄·(1 − R))² + (U·σ)²] + (1 − p)·(m·r̄)².
@@ -36,6 +40,12 @@ NEAR = 2
 UNSEEN = 2.0
 """Scales of noise: beyond the last bin that stands out, only what is above them is believed of groups per owner. There a limit that
 is one too large costs as much as half of ε; rows and sums that are left out cost more than a limit that is too large."""
+HIDDEN = 2.0
+"""Scales of noise more than one that may hide in a bin, where counts do not fall off."""
+OCTAVES_BEYOND = 8
+"""Beyond the last edge, in the pessimistic reading: each has as many times fewer owners as bins before it."""
+SURELY = 1000
+"""A bin that noise fills once in a thousand histograms is there for certain."""
 SIZES = 10
 ROW_WEIGHT = 0.1
 """What of a quantile's rank, or of a variance, is taken to be wrong where all rows beyond the limit are heavy owners'."""
@@ -51,6 +61,10 @@ class Reading:
     found: bool
     with_tail: NDArray[np.float64] | None = None
     """Believed, and beyond the last bin that stands out whatever is not negative: a choice takes no notice of it, intervals do."""
+    heaviness: float = 0.0
+    """How far counts fail to fall off where they can be seen: 0 where they do, 1 where nothing says that they ever will."""
+    certain: float = 0.0
+    """What the highest bin stands for that is filled for certain."""
 
     @property
     def total(self) -> float:
@@ -81,20 +95,70 @@ def middles_of(edges: Sequence[float], *, whole: bool) -> NDArray[np.float64]:
 
 
 def read_histogram(
-    counts: Sequence[float], scale: float, middles: NDArray[np.float64], *, slow: float, unseen: float = UNSEEN
+    counts: Sequence[float],
+    scale: float,
+    middles: NDArray[np.float64],
+    *,
+    slow: float,
+    unseen: float = UNSEEN,
+    beyond: int = 0,
 ) -> Reading:
-    """The two readings of noisy counts; `slow` is how fast the tail falls in the pessimistic one, `unseen` what of it is noise."""
+    """The two readings of noisy counts; `slow` is how fast the tail falls in the pessimistic one, `unseen` what of it is noise.
+
+    `beyond`: so many octaves may be filled beyond the last edge.
+    """
     noisy = np.array(counts, dtype=np.float64)
+    middles = np.concatenate([middles, middles[-1] * 2.0 ** np.arange(1, beyond + 1)])
     high = _standing_out(noisy, scale, middles)
     if not len(high):
-        return Reading(middles, np.zeros(len(noisy)), np.zeros(len(noisy)), found=False)
-    believed, pessimistic, tail = (np.maximum(noisy, 0.0) for _ in range(3))
-    for place in range(int(high[-1]) + 1, len(noisy)):
+        return Reading(middles, np.zeros(len(middles)), np.zeros(len(middles)), found=False)
+    top = int(high[-1])
+    believed, tail = (np.concatenate([np.maximum(noisy, 0.0), np.zeros(beyond)]) for _ in range(2))
+    for place in range(top + 1, len(noisy)):
         tail[place] = min(tail[place], FALL * tail[place - 1])
         believed[place] = min(max(believed[place] - unseen * scale, 0.0), FALL * believed[place - 1])
-        feared = min(pessimistic[place] + scale, slow * pessimistic[place - 1])
-        pessimistic[place] = feared if feared >= HALF_AN_OWNER else 0.0
-    return Reading(middles, believed, pessimistic, found=True, with_tail=tail)
+    heaviness = 1.0 if beyond and top == len(noisy) - 1 else heaviness_of(noisy, top, slow)
+    sure = np.flatnonzero(noisy >= scale * math.log(SURELY * len(noisy)))
+    return Reading(
+        middles,
+        believed,
+        _feared(np.maximum(noisy, 0.0), top, scale, slow, heaviness, beyond),
+        found=True,
+        with_tail=tail,
+        heaviness=heaviness,
+        certain=float(middles[sure[-1]]) if len(sure) else 0.0,
+    )
+
+
+def heaviness_of(noisy: NDArray[np.float64], top: int, slow: float) -> float:
+    """How slowly the last bins that stand out fall, beside a tail like 1/x (`slow`); a tail begins two bins after the largest."""
+    largest = int(np.argmax(noisy))
+    bins = min(2, top - largest)
+    if bins < 2:
+        return 0.0
+    seen = np.maximum(noisy, 0.0)
+    fall = float(seen[top - bins + 1 : top + 1].sum()) / max(float(seen[top - bins : top].sum()), 1e-9)
+    slowly = min(max((fall / slow - 0.6) / 0.5, 0.0), 1.0)
+    return slowly * min((top - largest - 1) / 2, 1.0)
+
+
+def _feared(
+    counts: NDArray[np.float64], top: int, scale: float, slow: float, heaviness: float, beyond: int
+) -> NDArray[np.float64]:
+    """Owners per bin, in the worst of the ways that the counts do not exclude and that falls off at all."""
+    feared = np.concatenate([counts, np.zeros(beyond)])
+    last = len(counts) - 1
+    if top == last and beyond:
+        falling = slow ** np.arange(beyond + 1)
+        feared[last:] = counts[last] * falling / falling.sum()
+    alone = scale * math.log(10 * len(counts))
+    for place in range(top + 1, len(feared)):
+        falls = slow * feared[place - 1]
+        if place <= last:
+            seen = counts[place] + (1 + HIDDEN * heaviness) * scale
+            falls = seen if counts[place] >= alone else min(seen, falls)
+        feared[place] = falls if falls >= HALF_AN_OWNER else 0.0
+    return feared
 
 
 def _standing_out(noisy: NDArray[np.float64], scale: float, middles: NDArray[np.float64]) -> NDArray[np.int64]:

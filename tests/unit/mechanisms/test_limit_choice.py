@@ -84,3 +84,30 @@ def test_more_noise_means_a_smaller_limit():
         return choose([GroupOption(1, lambda _: 1.0, 0.0)], None, [target], reading.total).limits[0]
 
     assert limit(1.0) > limit(100.0)
+
+
+def test_a_tail_that_does_not_fall_off_weighs_and_goes_on_beyond_the_last_edge():
+    heavy = read_histogram([4000, 2000, 1000, 500, 250, 125, 60], 10, MIDDLES, slow=0.5, beyond=8)
+    light = read_histogram([1000, 3000, 4000, 900, 20, 5, 0], 10, MIDDLES, slow=0.5, beyond=8)
+    assert heavy.heaviness == 1
+    assert light.heaviness < 0.5
+    assert heavy.kept(32, pessimistic=True) < heavy.kept(32) - 0.1
+    assert heavy.middles[-1] == 48 * 2**8
+    assert heavy.pessimistic.sum() == pytest.approx(heavy.owners.sum(), abs=1)
+    assert heavy.certain == 24.5
+    assert light.certain == 6.5
+
+
+def test_heavy_owners_are_within_what_is_feared_of_them():
+    # Pareto owners with exponent 0.9, 4,000 of them and a histogram at ε = 0.1: what is kept is below what is believed, and not far
+    # below what is feared. The seed is fixed, so this cannot fail by chance.
+    rng = np.random.default_rng(9)
+    edges = [2.0**power for power in range(11)]
+    middles = middles_of(edges, whole=True)
+    for _ in range(20):
+        rows = np.minimum(1 + rng.pareto(0.9, 4000) * 3, 2000).astype(int)
+        counts = np.bincount(np.searchsorted(edges, rows), minlength=12) + rng.laplace(0, 10, 12)
+        reading = read_histogram(counts, 10, middles, slow=0.5, unseen=0.0, beyond=8)
+        kept = np.minimum(rows, 256).sum() / rows.sum()
+        assert reading.heaviness > 0.5
+        assert reading.kept(256, pessimistic=True) ** 1.25 < kept < reading.kept(256, with_tail=True) + 0.02

@@ -2,17 +2,21 @@
 
 For a noisy number y and noise X with a public distribution, y − X′ with X′ drawn alike is spread around the truth as far as y is.
 The generator is seeded by a hash of the released numbers, so that an answer shows the same interval every time; it draws nothing
-that protects anybody. The whole interval also lets every aggregate be anywhere between its number and its far end.
+that protects anybody. The whole interval also lets every aggregate be anywhere between its number and its far end, in half of the
+draws all of them equally far, in the others each by itself: what one limit cuts from two numbers leaves their ratio as it is,
+what two limits cut does not.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from shoal.accounting.events import GaussianNoise, LaplaceNoise
 from shoal.plan import nodes
@@ -89,7 +93,19 @@ def drawn_ends(
                 answer.column(place).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64
             )
             found |= _ends(place, part, drawn.reshape(draws, rows), shown)
-    return found
+    return found | _around(columns, found)
+
+
+def _around(columns: Mapping[int, Computed], ends: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    """The whole intervals, none of them inside that of its noise: what is cut moves all draws to one side."""
+    wide = {}
+    for place, level, side in product(columns, LEVELS, ("low", "high")):
+        name = end_name(place, "whole", side, level)
+        further = pc.min_element_wise if side == "low" else pc.max_element_wise
+        of_noise = ends[end_name(place, "noise", side, level)]
+        known = pc.and_(pc.is_valid(ends[name]), pc.is_valid(of_noise))
+        wide[name] = pc.if_else(known, further(ends[name], of_noise), ends[name])
+    return wide
 
 
 def end_name(place: int, part: str, side: str, level: float) -> str:
@@ -104,6 +120,7 @@ def _drawn(inputs: list[Input], rows: int, draws: int, seed: int) -> tuple[Draws
     of_noise: Draws = {}
     whole: Draws = {}
     up, down = generator.random((draws, 1)), generator.random((draws, 1))
+    together = np.arange(draws)[:, None] < draws / 2
     for each in inputs:
         moved = []
         for taken, numbers in zip(each.taken, each.numbers, strict=True):
@@ -115,7 +132,8 @@ def _drawn(inputs: list[Input], rows: int, draws: int, seed: int) -> tuple[Draws
         of_noise[each.symbol] = values
         low, high = each.widening.of(values.ravel(), values.ravel())
         low, high = (np.asarray(end, dtype=np.float64).reshape(draws, rows) for end in (low, high))
-        whole[each.symbol] = values + up * (high - values) - down * (values - low)
+        far = [np.where(together, one, generator.random((draws, 1))) for one in (up, down)]
+        whole[each.symbol] = values + far[0] * (high - values) - far[1] * (values - low)
     return of_noise, whole
 
 

@@ -1,19 +1,23 @@
 """What lies beyond bounds that were found: read off the noisy histogram that found them, so it costs nothing more.
 
-A bin of an octave stands for three quarters of its outer edge, one of whole numbers for its middle. Beyond the outermost filled
-bins the counts are mostly noise. *Believed* is at most 0.3 of the bin before; *feared* is what the bin next to the bounds may hold
-at one-sided confidence of 95%, at most half of the bin before, and 0.3 of that in the next. Towards zero octaves are half as wide
-each, so values that lie evenly halve from bin to bin: there feared is half of the bin before throughout.
+A bin of an octave stands for three quarters of its outer edge, one of whole numbers for its middle. Bounds end where bins hold
+less than a hundredth of all values, so that bins next to them may stand out from the noise, alone or with up to three neighbours:
+these are believed as they are, and feared with a standard deviation more. Further out counts are mostly noise. *Believed* is at
+most 0.3 of the bin before; *feared* is what the next bin may hold at one-sided confidence of 95%, at most half of the bin
+before, and 0.3 of that in the next, or half where the tail that is seen falls no faster than 1/x. Towards zero octaves are half as
+wide each, so values that lie evenly halve from bin to bin: there feared is half of the bin before throughout.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.mechanisms.calibrate import noise_quantile
+from shoal.mechanisms.calibrate import noise_quantile, noise_standard_deviation
+from shoal.mechanisms.limit_choice import heaviness_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +30,10 @@ if TYPE_CHECKING:
 
 BELIEVED, FEARED_FIRST = 0.3, 0.5
 SQUARED = 2
-"""This many bins count in the mean square: further out it would grow with every bin that is merely feared."""
+"""This many bins beyond those that stand out count in the mean square, up to three times as many where the tail does not fall off:
+further out it would grow with every bin that is merely feared."""
+STANDS_OUT, NEIGHBOURS = 4.5, (1, 2, 3, 4)
+"""Standard deviations of the noise of so many neighbouring bins together."""
 TWO_SIDED = 0.9
 """The level whose quantile the noise exceeds, to one side, once in twenty."""
 
@@ -52,6 +59,8 @@ class Clamped:
     both_signs: bool
     outside: float
     feared_outside: float
+    heaviness: float = 0.0
+    """How far values beyond the upper bound fail to fall off, from 0 to 1."""
 
     @property
     def shares(self) -> tuple[float, float]:
@@ -70,12 +79,12 @@ def what_is_clamped(
     first, last = ends
     inside = np.maximum(counts[first : last + 1], 0.0)
     owners = max(float(inside.sum()), 1.0)
-    spread = float(noise_quantile(noise, TWO_SIDED)) if noise.shift.l1 else 0.0
+    noised = _Noised.of(noise)
     sizes = np.abs(middles)
     up, down = slice(last + 1, None), slice(first - 1, None, -1) if first else slice(0, 0)
     grows = sizes[up] > sizes[last:-1], sizes[down] > sizes[first:0:-1]
-    above = _side(counts[up], (middles - high)[up], grows[0], float(inside[-1]), spread)
-    below = _side(counts[down], (low - middles)[down], grows[1], float(inside[0]), spread)
+    above = _side(counts[up], (middles - high)[up], grows[0], inside, noised)
+    below = _side(counts[down], (low - middles)[down], grows[1], inside[::-1], noised)
     size = float(inside @ np.abs(np.clip(middles[first : last + 1], low, high))) / owners
     believed, feared = above.owners + below.owners, above.feared_owners + below.feared_owners
     return Clamped(
@@ -86,6 +95,7 @@ def what_is_clamped(
         both_signs=low < 0,
         outside=believed / (owners + believed),
         feared_outside=feared / (owners + feared),
+        heaviness=above.heaviness,
     )
 
 
@@ -105,34 +115,67 @@ class _Side:
     square: float
     owners: float
     feared_owners: float
+    heaviness: float
 
     def per_owner(self, owners: float) -> Beyond:
         return Beyond(self.lost / owners, self.feared / owners, self.square / owners)
+
+
+@dataclass(frozen=True, slots=True)
+class _Noised:
+    """The noise of one bin: what it exceeds once in twenty, and its standard deviation."""
+
+    spread: float
+    deviation: float
+
+    @staticmethod
+    def of(noise: AdditiveNoise) -> _Noised:
+        if not noise.shift.l1:
+            return _Noised(0.0, 0.0)
+        return _Noised(float(noise_quantile(noise, TWO_SIDED)), noise_standard_deviation(noise))
+
+    def standing_out(self, counts: NDArray[np.float64]) -> int:
+        """How many bins, from the bounds outwards and without a gap, stand out, alone or with neighbours."""
+        last = 0
+        while width := next((w for w in NEIGHBOURS if self._stands_out(counts[last : last + w], w)), 0):
+            last += width
+        return last
+
+    def _stands_out(self, run: NDArray[np.float64], width: int) -> bool:
+        least = max(STANDS_OUT * self.deviation * math.sqrt(width), 1.0)
+        return len(run) == width and bool(run[-1] > 0) and float(run.sum()) >= least
 
 
 def _side(
     counts: NDArray[np.float64],
     excess: NDArray[np.float64],
     grows: NDArray[np.bool_],
-    at_the_bound: float,
-    spread: float,
+    inside: NDArray[np.float64],
+    noised: _Noised,
 ) -> _Side:
-    """Bins from the bounds outwards; `grows` where the next octave is wider than the one before."""
-    believed, feared = np.zeros(len(counts)), np.zeros(len(counts))
-    before = feared_before = at_the_bound
-    for place, count in enumerate(np.maximum(counts, 0.0)):
-        before = believed[place] = min(count, BELIEVED * before)
-        fall = BELIEVED if place and grows[place] else FEARED_FIRST
-        feared_before = feared[place] = min(count + spread, fall * feared_before)
+    """Bins from the bounds outwards, after those `inside`; `grows` where the next octave is wider than the one before."""
+    believed, feared = np.maximum(counts, 0.0), np.zeros(len(counts))
+    seen = noised.standing_out(counts)
+    feared[:seen] = believed[:seen] + noised.deviation
+    heaviness = heaviness_of(np.concatenate([inside, counts[:seen]]), len(inside) + seen - 1, FEARED_FIRST)
+    fall = BELIEVED + (FEARED_FIRST - BELIEVED) * heaviness
+    before = believed[seen - 1] if seen else float(inside[-1])
+    feared_before = feared[seen - 1] if seen else float(inside[-1])
+    for place in range(seen, len(counts)):
+        before = believed[place] = min(believed[place], BELIEVED * before)
+        most = (fall if place > seen and grows[place] else FEARED_FIRST) * feared_before
+        feared_before = feared[place] = min(max(counts[place], 0.0) + (1 + heaviness) * noised.spread, most)
         if feared_before < 1 / 2:
+            believed[place + 1 :] = 0.0
             break
-    far = np.maximum(excess, 0.0)
+    far, squared = np.maximum(excess, 0.0), seen + SQUARED + math.ceil(2 * SQUARED * heaviness)
     return _Side(
         float(believed @ far),
         float(feared @ far),
-        float(feared[:SQUARED] @ far[:SQUARED] ** 2),
+        float(feared[:squared] @ far[:squared] ** 2),
         float(believed.sum()),
         float(feared.sum()),
+        heaviness,
     )
 
 

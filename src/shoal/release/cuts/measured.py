@@ -82,4 +82,5 @@ def both(first: Kept | None, second: Kept | None) -> Kept | None:
         measured=True,
         exponent=max(first.exponent, second.exponent),
         binds=first.binds or second.binds,
+        heaviness=max(first.heaviness, second.heaviness),
     )

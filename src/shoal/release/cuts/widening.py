@@ -110,12 +110,14 @@ def of_limits(aggregate: Aggregate, kept: Kept | None, *, never_negative: bool) 
 def factor_of(kept: Kept) -> Fraction:
     """1/R^γ for the share R that limits kept: between what is believed and what is feared, or a half where nobody knows."""
     known = kept if kept.measured else HALF
-    return _factor(_between(known.share, known.pessimistic) ** -known.exponent)
+    return _factor(_between(known.share, known.pessimistic, known.heaviness) ** -known.exponent)
 
 
-def _between(share: float, feared: float) -> float:
+def _between(share: float, feared: float, heaviness: float = 0.0) -> float:
+    """Nearer to what is feared where that is close, or where the tail that is seen does not fall off."""
     share, feared = max(share, 1e-6), max(feared, 1e-6)
-    return float(share ** (1 - feared) * feared**feared)
+    weight = max(feared, heaviness)
+    return float(share ** (1 - weight) * feared**weight)
 
 
 def _factor(number: float) -> Fraction:
@@ -138,7 +140,7 @@ def of_bounds(aggregate: Aggregate, clamped: Clamped | None, *, grouped: bool) -
 
 def _of_sums(clamped: Clamped, *, grouped: bool) -> Widening:
     """Owners' sums that lie beyond their bounds; alone, one total is moved by the sum of all that lies beyond."""
-    up = _between(*clamped.shares) ** -MEASURED
+    up = _between(*clamped.shares, clamped.heaviness) ** -MEASURED
     down = 1 + MEASURED * clamped.below.feared / max(clamped.size, 1e-300)
     if grouped:
         return Widening(low_factor=_factor(down), high_factor=_factor(up), both_signs=clamped.both_signs)

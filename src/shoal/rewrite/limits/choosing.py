@@ -15,7 +15,7 @@ from shoal.accounting.events import GaussianNoise, LaplaceNoise
 from shoal.errors import InternalError, ShoalError
 from shoal.mechanisms import group_selection, limit_choice
 from shoal.mechanisms.calibrate import noise_standard_deviation
-from shoal.plan.limits.sought import Limits
+from shoal.plan.limits.sought import GROUP_EDGES, ROW_EDGES, Limits
 from shoal.rewrite.limits.open_limits import PRIOR_ROWS_OF_ALL, prior_groups, prior_of, with_limits
 from shoal.rewrite.limits.search import STAND_IN, is_count_of_all
 from shoal.rewrite.verify.searches import verify_found
@@ -45,6 +45,8 @@ class Kept:
     """Groups differ from the whole: the share to this power."""
     binds: bool = False
     """Whether something is cut for certain."""
+    heaviness: float = 0.0
+    """How much the pessimistic share weighs at least: 1 where a few owners have most, and nothing says how much."""
 
 
 HALF = Kept(0.5, 0.5, measured=False, exponent=1.5)
@@ -95,7 +97,14 @@ def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float]) -> 
     middles = limit_choice.middles_of([float(edge) for edge in sought.edges], whole=sought.kind != "sum")
     slow = SLOW.get(sought.kind, SLOW_OCTAVES)
     unseen = limit_choice.UNSEEN if sought.kind == "groups" else 0.0
-    return limit_choice.read_histogram(counts, scale_of(histogram), middles, slow=slow, unseen=unseen)
+    beyond = limit_choice.OCTAVES_BEYOND if _is_open_ended(sought) else 0
+    return limit_choice.read_histogram(counts, scale_of(histogram), middles, slow=slow, unseen=unseen, beyond=beyond)
+
+
+def _is_open_ended(sought: Sought) -> bool:
+    """Whether owners may lie beyond the last edge: edges end at what is possible, where that is public."""
+    last = {"groups": GROUP_EDGES[-1], "all": GROUP_EDGES[-1], "sum": sought.edges[-1]}.get(sought.kind, ROW_EDGES[-1])
+    return bool(sought.edges[-1] == last)
 
 
 # ---- the choice --------------------------------------------------------------------------------------------------
@@ -218,7 +227,8 @@ def _limits(
 
 def _kept(search: Search, readings: Sequence[Reading], limits: Limits, place: int) -> Kept | None:
     """The share that κ and the aggregate's own limit keep; about half where too few owners say anything."""
-    share, pessimistic, seen, measured = 1.0, 1.0, False, True
+    share, pessimistic, heaviness = 1.0, 1.0, 0.0
+    seen, binds, measured = False, False, True
     for (sought, histogram), reading in zip(_searched(search), readings, strict=True):
         limit = Fraction(limits.groups) if sought.kind == "groups" else limits.of_call[place]
         if sought.kind == "all" and limits.rows is not None:
@@ -229,7 +239,9 @@ def _kept(search: Search, readings: Sequence[Reading], limits: Limits, place: in
         measured &= reading.found and reading.total * float(histogram.select.options.epsilon) >= FEWEST_TO_BELIEVE
         share *= reading.kept(float(limit), with_tail=True)
         pessimistic *= reading.kept(float(limit), pessimistic=True)
-    return Kept(share, min(share, pessimistic), measured) if seen else None
+        heaviness = max(heaviness, reading.heaviness)
+        binds |= reading.certain > limit
+    return Kept(share, min(share, pessimistic), measured, binds=binds, heaviness=heaviness) if seen else None
 
 
 def _planned(plan: SelectPlan, limits: Limits, replan: Callable[[PrivateSelect], SelectPlan]) -> SelectPlan:

@@ -112,3 +112,10 @@ def test_a_chosen_quantile_tells_how_many_rows_it_may_be_off(session):
     chosen = CLAUSE.replace(", noise = LAPLACE", "")
     said = " ".join(session.query(f"{chosen} MEDIAN(x, contribution_bounds_per_row => (0, 9)) AS v FROM t").notes)
     assert "rows of the rank that was looked for, 95% of the time" in said
+
+
+def test_the_whole_interval_is_never_inside_that_of_the_noise():
+    rows = pa.table({"uid": np.repeat(np.arange(400), 1 + np.arange(400) % 40), "x": np.ones(8200)})
+    session = shoal.connect({"t": rows}, catalog={"tables": {"t": {"owner": "uid"}}, "defaults": {"epsilon": 1.0}})
+    answer = session.query("SELECT COUNT(*) / COUNT(DISTINCT uid) AS each FROM t").intervals().to_dicts()[0]
+    assert answer["each_low"] <= answer["each_noise_low"] <= answer["each_noise_high"] <= answer["each_high"]

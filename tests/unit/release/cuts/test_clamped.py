@@ -115,3 +115,16 @@ def test_bounds_of_each_group_move_the_ends_of_their_groups(made_up):
 def test_bytes_keep_what_was_clamped(made_up):
     result = made_up[0].query("SELECT AVG(x) AS a FROM t")
     assert shoal.Result.from_bytes(result.to_bytes()).intervals(0.8).to_dicts() == result.intervals(0.8).to_dicts()
+
+
+def test_bins_next_to_the_bounds_that_stand_out_are_believed_as_they_are():
+    falling = cut({64: 5000, 128: 40, 256: 30, 512: 28}, 32, 64)
+    assert falling.above.believed == pytest.approx((40 * 32 + 30 * 128 + 28 * 320) / 5000)
+    assert falling.above.feared > 1.5 * falling.above.believed
+    assert falling.heaviness == 1
+    assert cut({64: 5000, 128: 40}, 32, 64).heaviness == 0
+
+
+def test_noise_far_out_does_not_stand_out():
+    gap = cut({64: 5000, 2.0**12: 60}, 32, 64)
+    assert gap.above.believed == 0
