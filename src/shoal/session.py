@@ -127,6 +127,7 @@ class Session:
         self._user = user
         self._schemas, self._facts = frozen_schemas(engine, catalog)
         self._spent_by_promise: dict[str, Fraction] = {}
+        self._seconds = float(catalog.defaults.max_seconds_per_query)
 
     def __repr__(self) -> str:
         names = list(self.tables())
@@ -202,10 +203,11 @@ class Session:
         """The engine itself, for instruments that look at raw data; see `Engine.snapshot`."""
         return self._engine.snapshot(deadline)
 
-    def for_user(self, user: str, ledger: Ledger) -> Session:
-        """The same data and catalog, asked by somebody else and charged to another ledger."""
+    def for_user(self, user: str, ledger: Ledger, seconds: float = float("inf")) -> Session:
+        """The same data, asked by somebody else, charged to another ledger, in no more time than this for a query."""
         other = copy(self)
         other._user, other._ledger, other._spent_by_promise = user, ledger, {}  # noqa: SLF001 - a copy of ourselves
+        other._seconds = min(self._seconds, seconds)  # noqa: SLF001 - same
         return other
 
     def asked(
@@ -326,8 +328,7 @@ class Session:
 
         self._require_ceiling(plan)
         self._require_floor(plan)
-        seconds = float(self._catalog.defaults.max_seconds_per_query)
-        return Result(execute(plan, self._engine, self._ledger, self._user, seconds=seconds, terms=terms))
+        return Result(execute(plan, self._engine, self._ledger, self._user, seconds=self._seconds, terms=terms))
 
     def explained(self, plan: StatementPlan) -> Explanation:
         """A plan in words and numbers."""
@@ -402,7 +403,7 @@ class Session:
     def _deadline(self) -> Deadline:
         from shoal.engines.deadline import Deadline
 
-        return Deadline(float(self._catalog.defaults.max_seconds_per_query))
+        return Deadline(self._seconds)
 
     def _too_cheap(self, position: tuple[int, int] | None) -> ShoalError:
         return ShoalError(

@@ -161,8 +161,8 @@ def sessions_of(generator: str, *, stated: bool = False) -> list[shoal.Session]:
     catalog = second_data.CATALOG if generator == "second" else referring_data.PLAIN_CATALOG
     catalog = with_limits(catalog) if stated else catalog
     if generator == "second":
-        folder = Path(tempfile.mkdtemp())
-        paths = [second_data.database(folder / f"{v}.duckdb", with_victim=v) for v in (True, False)]
+        # Files of one name: what is written for one of them reads the other.
+        paths = [second_data.database(Path(tempfile.mkdtemp()) / "t.duckdb", with_victim=v) for v in (True, False)]
         return [shoal.connect(path, catalog=catalog) for path in paths]
     both = referring_data.tables(), referring_data.neighbour()
     return [shoal.connect(tables, catalog=catalog) for tables in both]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import hunt
+import packed_hunt
 import pytest
 
 from shoal.plan.expressions import InRelation
 from shoal.stack import on_its_own_stack
 
 WITHIN = 100
+WITHIN_TOGETHER = 4
 
 
 def found_by(look, seeds):
@@ -39,3 +43,44 @@ def test_a_planted_oracle_is_found_and_nothing_else(planted):
 @pytest.mark.slow
 def test_without_a_plant_the_same_statements_find_nothing():
     assert found_by(hunt.prepared, range(WITHIN - 10, WITHIN)) == {}
+
+
+def found_together(seeds):
+    """The finds of statements with many expressions each."""
+
+    def hunted():
+        pair = packed_hunt.Neighbours(hunt.sessions_of("second", stated=True))
+        found = packed_hunt.PackedHunt(Path("nowhere"), 0)
+        for seed in seeds:
+            found.next_seed = seed
+            packed_hunt.one(found, pair, packed_hunt.of_the_second(seed), ask=False)
+        return found
+
+    return on_its_own_stack(hunted, shared=True)
+
+
+@pytest.mark.slow
+def test_a_planted_oracle_is_found_among_many_expressions_and_cut_down_to_one(planted):
+    found = found_together(range(WITHIN_TOGETHER, 2 * WITHIN_TOGETHER))
+    assert found.finds
+    for find in found.finds.values():
+        assert "a cast from" in find
+        assert find.count("CASE WHEN") < packed_hunt.EXPRESSIONS
+
+
+@pytest.mark.slow
+def test_without_a_plant_the_same_expressions_are_computed_on_both_neighbours():
+    found = found_together(range(WITHIN_TOGETHER))
+    assert found.finds == {}
+    assert found.told["expressions computed on both"] > found.told["expressions written"] // 2
+
+
+def test_a_refusal_is_blamed_on_what_stands_in_its_line():
+    branch = packed_hunt.Branch("uid", "people", "", ("n", "n < n < n", "r"))
+    packed = packed_hunt.Packed((), (branch, branch))
+    lines = packed.sql().split("\n")
+    for number, line in enumerate(lines, start=1):
+        blamed = packed.blamed(number)
+        assert (blamed is not None and blamed[1] is not None) == line.startswith("+ CASE"), line
+    assert packed.without(1, 1).branches == (branch, packed_hunt.Branch("uid", "people", "", ("n", "r")))
+    assert packed.without(0, None).branches == (branch,)

@@ -55,6 +55,11 @@ class Job:
         return self.state in ENDED
 
     @property
+    def is_free(self) -> bool:
+        """Whether it asks public tables alone."""
+        return self.epsilon == 0
+
+    @property
     def sql(self) -> str:
         """The statement."""
         return str(self.question["sql"])
@@ -147,11 +152,20 @@ def position(rows: Rows, job: Job) -> int | None:
     return int(found[0]["number"])
 
 
-def take_next(rows: Rows) -> Job | None:
-    """The next job to run: of whoever has the fewest running, the oldest."""
+def take_next(rows: Rows, free_slots: int = 1) -> Job | None:
+    """The next job to run: of whoever has the fewest running, the oldest.
+
+    Questions over public tables cost nothing, so nothing but this keeps them from holding every slot: one of each person runs at a
+    time, and no more than `free_slots` in one process.
+    """
+    here = rows.all(
+        "SELECT count(*) AS number FROM jobs WHERE state = 'running' AND epsilon = '0' AND process = ?", this_process()
+    )
     found = rows.one(
-        "SELECT w.* FROM jobs w WHERE w.state = 'waiting' AND w.leader = ''"
-        " ORDER BY (SELECT count(*) FROM jobs r WHERE r.state = 'running' AND r.person = w.person), w.number LIMIT 1"
+        "SELECT w.* FROM jobs w WHERE w.state = 'waiting' AND w.leader = '' AND (w.epsilon <> '0' OR (? AND NOT EXISTS"
+        " (SELECT 1 FROM jobs f WHERE f.state = 'running' AND f.epsilon = '0' AND f.person = w.person)))"
+        " ORDER BY (SELECT count(*) FROM jobs r WHERE r.state = 'running' AND r.person = w.person), w.number LIMIT 1",
+        here[0]["number"] < free_slots,
     )
     if found is None:
         return None

@@ -22,3 +22,8 @@ class Limits:
     def number_of_slots(self) -> int:
         """Twice the cores, unless said otherwise."""
         return self.slots or 2 * (os.cpu_count() or 1)
+
+    @property
+    def free_slots(self) -> int:
+        """How many of them questions over public tables may hold at a time."""
+        return max(1, self.number_of_slots // 2)

@@ -38,6 +38,8 @@ HEARTBEAT_SECONDS = 5.0
 IDLE_SECONDS = 1.0
 LATE_REPLIES = 3
 LATE_DAYS = 30
+FREE_SECONDS = 30.0
+"""Of processor time for a question over public tables, which costs nobody anything but this."""
 _LOGGER = logging.getLogger("shoal.service")
 
 
@@ -106,7 +108,7 @@ class Slots:
                     waiting = rows.one("SELECT id FROM jobs WHERE state = 'waiting' AND leader = '' LIMIT 1")
                 if waiting is not None:
                     with self._store.writing() as rows:
-                        job = jobs.take_next(rows)
+                        job = jobs.take_next(rows, self._limits.free_slots)
             except ShoalError:
                 _LOGGER.exception("the store cannot be read")
                 time.sleep(IDLE_SECONDS)
@@ -187,6 +189,8 @@ class Slots:
     def _errand(self, job: Job, dataset: DataSet) -> Errand:
         limit = self._limits.time_limit
         seconds = min(float(dataset.catalog.defaults.max_seconds_per_query), limit)
+        if job.is_free:
+            seconds = min(seconds, FREE_SECONDS)
         return Errand(
             dataset.place(limit),
             job.person,

@@ -16,6 +16,7 @@ from shoal.params import budget
 from shoal.service import jobs
 from shoal.service.allowances import Grant
 from shoal.service.datasets import NewDataSet
+from shoal.service.limits import Limits
 from shoal.service.questions import Question
 from shoal.service.service import OPERATOR
 
@@ -205,3 +206,33 @@ def test_a_source_that_cannot_be_read_tells_an_analyst_nothing_of_itself(service
     assert changed == unreadable.value.to_dict()
     assert str(folder) not in str(changed)
     assert ledger.spent[0] == Fraction(1, 10)
+
+
+# ---- what is free ------------------------------------------------------------------------------------------------------
+
+
+def test_questions_over_public_tables_leave_slots_to_others(opened):
+    service = opened(start=False, slots=4)
+    for name, number in (("ann", 1), ("ann", 2), ("bob", 3), ("carla", 4)):
+        service.ask(trusted(service, name), "visits", Question(f"SELECT site, {number} AS k FROM sites"))
+    service.ask(trusted(service, "ann"), "visits", Question(counting()))
+    with service.store.writing() as rows:
+        taken = [jobs.take_next(rows, Limits(slots=4).free_slots) for _ in range(4)]
+    assert [(job.person, job.is_free) if job else None for job in taken] == [
+        ("ann", True),
+        ("bob", True),
+        ("ann", False),
+        None,
+    ]
+
+
+def test_a_question_over_public_tables_has_little_time(opened, monkeypatch):
+    monkeypatch.setattr("shoal.service.running.FREE_SECONDS", 0.5)
+    service = opened()
+    many = ", ".join(f"sites AS s{number}" for number in range(24))
+    sql = f"SELECT COUNT(*) AS n FROM {many} WHERE s0.site || s1.town > s23.town || s22.site"
+    job = service.ask(trusted(service, "ann"), "visits", Question(sql))
+    ended = service.wait(job.id, 60)
+    assert (ended.state, ended.error["code"], ended.charged) == ("failed", "E_EXECUTION", False)
+    answered = service.ask(trusted(service, "ann"), "visits", Question(counting()))
+    assert service.wait(answered.id, 30).state == "answered"

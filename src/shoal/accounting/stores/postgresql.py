@@ -16,6 +16,7 @@ from shoal.accounting.stores.postgresql_server import (
     connect,
     plain_words,
     require_keeping,
+    require_one_owner,
     timeline_of,
     with_safe_transport,
 )
@@ -354,6 +355,7 @@ def make_tables(connection: Connection) -> None:
             for statement in statements:
                 connection.execute(statement)
             connection.execute("INSERT INTO shoal.migrations VALUES (%s)", (number,))
+    require_one_owner(connection)
 
 
 # --- checking the server ----------------------------------------------------------------------------------------------
@@ -365,6 +367,7 @@ def _require_tables(connection: Connection) -> None:
         raise _missing()
     if newest != len(MIGRATIONS):
         raise too_new()
+    require_one_owner(connection)
 
 
 def _newest(connection: Connection) -> int:

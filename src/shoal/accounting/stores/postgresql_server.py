@@ -53,6 +53,12 @@ def plain_words() -> Iterator[None]:
         raise ShoalError(
             "E_LEDGER", "The ledger is locked by another process.", hint="Try again in a minute."
         ) from None
+    except psycopg.errors.InsufficientPrivilege:
+        raise ShoalError(
+            "E_LEDGER",
+            "This role may not do in the database what a ledger needs, so nothing can be spent.",
+            hint="Its owner gives it what is needed: shoal service migrate --store URL --grant ROLE",
+        ) from None
     except psycopg.OperationalError:
         raise ShoalError(
             "E_LEDGER",
@@ -76,6 +82,26 @@ def require_keeping(connection: Connection) -> None:
         )
     if standby:
         raise ShoalError("E_LEDGER", "The database server is a standby.", hint="Name the primary server.")
+
+
+def require_one_owner(connection: Connection) -> None:
+    """Whoever owns the schema can drop what is in it, and whoever owns a table can change its rows: one role, or superusers.
+
+    A schema that somebody else made first would be theirs with everything in it.
+    """
+    found = connection.execute(
+        """SELECT count(DISTINCT o.role) FROM (
+        SELECT nspowner AS role FROM pg_namespace WHERE nspname = 'shoal'
+        UNION SELECT c.relowner FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'shoal'
+        UNION SELECT p.proowner FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'shoal'
+        ) o JOIN pg_roles r ON r.oid = o.role WHERE NOT r.rolsuper"""
+    ).fetchall()
+    if found[0][0] > 1:
+        raise ShoalError(
+            "E_LEDGER",
+            "The schema shoal, or a table in it, belongs to another role, which could change what was spent.",
+            hint="Give all of it to one role: ALTER SCHEMA shoal OWNER TO ROLE, and ALTER TABLE for each table.",
+        )
 
 
 def timeline_of(connection: Connection) -> int:

@@ -120,7 +120,8 @@ class Runner:
         """Ends with one message: answered, refused, or broken."""
         counter = Counter(self._channel, errand)
         try:
-            session = self._opened(errand.place).for_user(errand.person, cast("Ledger", counter))
+            opened = self._opened(errand.place)
+            session = opened.for_user(errand.person, cast("Ledger", counter), errand.seconds)
             found = session.query_under(errand.sql, KEPT, composition=errand.composition, epsilon=errand.epsilon)
             body = b"" if counter.kept else _bytes_of(found)
         except wire.Gone:

@@ -250,7 +250,7 @@ def migrate(connection: Connection, identity: str = "") -> int:
         connection.execute("INSERT INTO identity (value, clock) VALUES (%s, '')", (identity,))
     # 0 is a timeline that was never noted: a store from before there was a place for it.
     connection.execute("UPDATE identity SET timeline = %s WHERE timeline = 0", (timeline_of(connection),))
-    connection.execute("SET LOCAL search_path = DEFAULT")
+    connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
     return FORMAT - done
 
 

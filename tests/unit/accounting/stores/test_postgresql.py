@@ -13,6 +13,7 @@ import pytest
 
 import shoal
 from shoal.accounting.accountants import Loss
+from shoal.accounting.allowances import Allowance
 from shoal.accounting.ledger import Ledger
 from shoal.accounting.stores.postgresql_server import with_safe_transport
 from shoal.accounting.stores.postgresql_tables import grants
@@ -259,3 +260,67 @@ def test_operators_that_somebody_put_before_the_servers_own_change_nothing(url):
         with server_of(url) as connection:
             connection.execute(f'ALTER ROLE "{role}" RESET search_path')
             connection.execute("DROP SCHEMA evil CASCADE")
+
+
+@pytest.fixture
+def second_role(url):
+    """A role that can read the ledgers' tables and add to them, and nothing more."""
+    with server_of(url) as connection:
+        connection.execute("CREATE ROLE second LOGIN")
+        connection.execute("GRANT USAGE ON SCHEMA shoal TO second")
+        connection.execute("GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA shoal TO second")
+    user = url.partition("://")[2].partition("@")[0]
+    yield url.replace(f"//{user}@", "//second@")
+    with server_of(url) as connection:
+        connection.execute("DROP OWNED BY second; DROP ROLE second")
+
+
+def test_a_role_that_may_not_spend_is_told_so_and_not_that_the_ledger_is_damaged(url, second_role):
+    ledger = Ledger.open(second_role)
+    error = refusal(ledger.reserve, TENTH, user="ann")
+    assert "role may not" in error.message
+    assert "damaged" not in str(error)
+    assert Ledger.open(url).spent[0] == Fraction(3, 10)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "accounts VALUES ('{0}', 'ever user:ann', '-100/1', '0/1', '0/1', '0/1')",
+        "suspensions VALUES ('{0}', 'ann', 1)",
+        (
+            "entries SELECT ledger, sequence + 1000, reservation + 1000, kind, epsilon, delta, rho, rho_delta, "
+            '"user", description, key, noted_at, answer_sha256, about, request, details, hash '
+            "FROM shoal.entries WHERE ledger = '{0}' LIMIT 1"
+        ),
+    ],
+    ids=["credit", "suspension", "row"],
+)
+def test_what_a_role_slips_in_gives_nobody_anything(url, second_role, forged):
+    open_before = Ledger.open(url)
+    with server_of(second_role) as connection:
+        connection.execute(f"INSERT INTO shoal.{forged.format(name_of(url))}")
+    allowance = Allowance("user:ann", "ever", Budget(Fraction(1, 10), Fraction(1, 10**6)))
+    with pytest.raises(ShoalError, match="E_LEDGER"):
+        open_before.reserve(Loss(Fraction(1, 2), Fraction(0)), user="ann", accounts=(allowance,))
+    refusal(Ledger.open, url)
+
+
+def test_a_schema_that_another_role_made_first_is_not_trusted(postgres_server):
+    server = postgres_server[0]
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("CREATE ROLE custodian LOGIN; CREATE ROLE early LOGIN")
+        connection.execute("CREATE DATABASE taken OWNER custodian")
+        connection.execute("GRANT CREATE ON DATABASE taken TO early; GRANT pg_read_all_settings TO custodian")
+    place = server.replace("/postgres?", "/taken?")
+    user = server.partition("://")[2].partition("@")[0]
+    with psycopg.connect(place.replace(f"//{user}@", "//early@"), autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA shoal; GRANT ALL ON SCHEMA shoal TO custodian")
+    ours = f"{place.replace(f'//{user}@', '//custodian@')}#a"
+    assert "belongs to another role" in refusal(Ledger.create, ours, ONE).message
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute("ALTER SCHEMA shoal OWNER TO custodian")
+    Ledger.create(ours, ONE).reserve(TENTH, user="ann").commit()
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute("ALTER TABLE shoal.accounts OWNER TO early")
+    assert "belongs to another role" in refusal(Ledger.open, ours).message
