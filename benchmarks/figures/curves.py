@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, OptimalSelection, Shift, ThresholdSelection
 from shoal.exact import as_fraction
-from shoal.mechanisms.calibrate import gaussian_threshold_split, laplace_scale, threshold_for
+from shoal.mechanisms.calibrate import joint_scales, laplace_scale, threshold_for
 from shoal.mechanisms.group_selection import half_point, keep_probability
 
 if TYPE_CHECKING:
@@ -35,11 +35,12 @@ def laplace(epsilon: float, delta: float, groups_per_owner: int = 1) -> Threshol
 
 
 def gaussian(epsilon: float, delta: float, groups_per_owner: int = 1) -> ThresholdSelection:
-    """The threshold on a count with Gaussian noise, δ split between noise and threshold."""
+    """The threshold on a count with Gaussian noise: one δ for both."""
     shift = Shift(1, groups_per_owner)
-    split = gaussian_threshold_split([shift], [Fraction(1)], 0, groups_per_owner, _exact(epsilon), _exact(delta))
-    noise = GaussianNoise(shift, split.sigmas[0])
-    return ThresholdSelection(noise, split.threshold, split.delta_threshold, groups_per_owner)
+    scales = joint_scales([shift], [Fraction(1)], groups_per_owner, _exact(epsilon), _exact(delta))
+    noise = GaussianNoise(shift, scales.sigmas[0])
+    threshold = threshold_for(noise, groups_per_owner, scales.delta_threshold)
+    return ThresholdSelection(noise, threshold, scales.delta_threshold, groups_per_owner)
 
 
 def _exact(number: float) -> Fraction:

@@ -530,6 +530,21 @@ def a_threshold_for_one_degree(patch):
     patch.setattr(weighted, "weighted_threshold", lambda event, weights, delta: honest(event, weights[:1], delta))
 
 
+@planted(
+    "δ charged once for two chances",
+    "noise and threshold share a δ although a histogram of all groups is part of the noise",
+    PLAN_CHECK,
+    stops_the_plan(private("SUM(spend)", options=WEIGHED)),
+)
+def one_delta_beside_a_histogram(patch):
+    honest = calibrate.joint_scales
+
+    def forgetful(*facts, by_groups=True):
+        return honest(*facts, by_groups=True)
+
+    patch.setattr(calibrate, "joint_scales", forgetful)
+
+
 def _shown_of_weighed_groups():
     """How many of four groups are shown; every letter is an owner in all four, and twenty owners are the least."""
     selection = WeightedRule().apart(4, 20, Fraction(1), Fraction(1, 100)).selection

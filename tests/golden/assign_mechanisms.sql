@@ -42,11 +42,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(
 
 -- Many groups: Gaussian noise
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 50) site, COUNT(*), SUM(spend) FROM visits GROUP BY site
---> release 0: RowCount(origin=middle) in [0, 20] + Gaussian(sigma ≈ 1058.26, shift 20 × 50, grid 1)
---> release 1: OwnerSum(argument=c4, is_integer=False, origin=middle) in [0, 10000] + Gaussian(sigma ≈ 8.66923e+09, shift 163840000 × 50, grid 1/2^14)
---> groups: threshold 44571711 on weights, 1048576 steps in one group to 148291 in 50, Gaussian(sigma ≈ 7.84649e+06, shift 1048576 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
---> charge: epsilon 1, delta ≈ 6.25e-07 for 3 Gaussian parts together
---> charge: threshold 44571711 on weights, 1048576 steps in one group to 148291 in 50, Gaussian(sigma ≈ 7.84649e+06, shift 1048576 × 50, grid 1), delta ≈ 3.75e-07, groups 50, owners from 1
+--> release 0: RowCount(origin=middle) in [0, 20] + Gaussian(sigma ≈ 1034.83, shift 20 × 50, grid 1)
+--> release 1: OwnerSum(argument=c4, is_integer=False, origin=middle) in [0, 10000] + Gaussian(sigma ≈ 8.47733e+09, shift 163840000 × 50, grid 1/2^14)
+--> groups: threshold 42278539 on weights, 1048576 steps in one group to 148291 in 50, Gaussian(sigma ≈ 7.67281e+06, shift 1048576 × 50, grid 1), delta ≈ 1e-06, groups 50, owners from 1
+--> charge: epsilon 1, delta ≈ 1e-06 for 3 Gaussian parts and the threshold on one of them: threshold 42278539 on weights, 1048576 steps in one group to 148291 in 50, Gaussian(sigma ≈ 7.67281e+06, shift 1048576 × 50, grid 1), delta ≈ 1e-06, groups 50, owners from 1
 --> note: Jointly calibrated Gaussian noise is more accurate here.
 
 -- The count of owners that is shown decides
@@ -82,10 +81,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_select
 
 -- Each rule on request: GAUSSIAN_THRESHOLD
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = GAUSSIAN_THRESHOLD, noise = GAUSSIAN) site, COUNT(*) FROM visits GROUP BY site
---> release 0: RowCount(origin=middle) in [0, 20] + Gaussian(sigma ≈ 102.825, shift 20 × 1, grid 1)
---> groups: threshold 42 on Gaussian(sigma ≈ 8.12905, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
---> charge: epsilon 1, delta ≈ 5.63e-07 for 2 Gaussian parts together
---> charge: threshold 42 on Gaussian(sigma ≈ 8.12905, shift 1 × 1, grid 1), delta ≈ 4.37e-07, groups 1, owners from 1
+--> release 0: RowCount(origin=middle) in [0, 20] + Gaussian(sigma ≈ 100.062, shift 20 × 1, grid 1)
+--> groups: threshold 40 on Gaussian(sigma ≈ 7.91063, shift 1 × 1, grid 1), delta ≈ 1e-06, groups 1, owners from 1
+--> charge: epsilon 1, delta ≈ 1e-06 for 2 Gaussian parts and the threshold on one of them: threshold 40 on Gaussian(sigma ≈ 7.91063, shift 1 × 1, grid 1), delta ≈ 1e-06, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
 --> note: Jointly calibrated Gaussian noise, as asked.
 
@@ -136,11 +134,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) MEDIAN(age), MIN(age) FROM
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_rows_contributed = 10, noise = LAPLACE) site, COUNT(*), SUM(spend) FROM visits GROUP BY site
 --> release 0: RowMoment(power=0, rows=10, centred=True, is_integer=False, origin=middle) in no bounds + Laplace(scale 30, shift 10 × 1 over 10, grid 1)
 --> release 1: RowMoment(argument=c4, power=1, rows=10, centred=False, is_integer=False, origin=middle) in [0, 500] + Laplace(scale 7864320000, shift 2621440000 × 1 over 10, grid 1/2^19)
---> groups: threshold 68435443 on weights, 1048576 steps in one group to 331588 in 10, Gaussian(sigma ≈ 1.26616e+07, shift 1048576 × 10, grid 1), delta ≈ 3.75e-07, groups 10, owners from 1
+--> groups: threshold 64514181 on weights, 1048576 steps in one group to 331588 in 10, Gaussian(sigma ≈ 1.23444e+07, shift 1048576 × 10, grid 1), delta ≈ 1e-06, groups 10, owners from 1
 --> charge: epsilon 1/3 for Laplace(scale 30, shift 10 × 1 over 10, grid 1)
 --> charge: epsilon 1/3 for Laplace(scale 7864320000, shift 2621440000 × 1 over 10, grid 1/2^19)
---> charge: epsilon 1/3, delta ≈ 6.25e-07 for 1 Gaussian parts together
---> charge: threshold 68435443 on weights, 1048576 steps in one group to 331588 in 10, Gaussian(sigma ≈ 1.26616e+07, shift 1048576 × 10, grid 1), delta ≈ 3.75e-07, groups 10, owners from 1
+--> charge: epsilon 1/3, delta ≈ 1e-06 for 1 Gaussian parts and the threshold on one of them: threshold 64514181 on weights, 1048576 steps in one group to 331588 in 10, Gaussian(sigma ≈ 1.23444e+07, shift 1048576 × 10, grid 1), delta ≈ 1e-06, groups 10, owners from 1
 --> note: Laplace noise, as asked.
 
 -- Gaussian noise without delta

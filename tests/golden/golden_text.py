@@ -16,6 +16,7 @@ from shoal.accounting.events import (
     LaplaceNoise,
     OptimalSelection,
     QuantileChoice,
+    SelectedGaussian,
     ThresholdSelection,
     WeightedSelection,
     WholeSelection,
@@ -413,6 +414,9 @@ def _event(event: Any) -> str:
             return _noise(event)
         case JointGaussian():
             return f"epsilon {_plain(event.epsilon)}, {_delta(event)} for {len(event.parts)} Gaussian parts together"
+        case SelectedGaussian():
+            both = f"{len(event.parts)} Gaussian parts and the threshold on one of them"
+            return f"epsilon {_plain(event.epsilon)}, {_delta(event)} for {both}: {_event(event.selection)}"
         case OptimalSelection():
             return f"optimal selection, epsilon {_plain(event.epsilon)}, {_delta(event)}, {_owners(event)}"
         case ThresholdSelection():

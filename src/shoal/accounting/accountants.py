@@ -25,6 +25,7 @@ from shoal.accounting.events import (
     OptimalSelection,
     PolicyLaplace,
     QuantileChoice,
+    SelectedGaussian,
     Selection,
     ThresholdSelection,
     WeightedSelection,
@@ -105,6 +106,7 @@ def plan_loss(events: Sequence[Event]) -> Loss:
     | Laplace noise, c coordinates moved by ≤ s steps, scale b | c·s/b | 0 | c·`laplace_rho`(s, b) ≤ c·(s/b)²/2 | 0 |
     | Laplace noise of a policy, moved by ≤ s steps in all, scale b | s/b | 0 | `laplace_rho`(s, b) | 0 |
     | joint Gaussian noise (its claim is verified) | ε | δ | Σρ | 0 |
+    | the same by groups, with the threshold on one of its parts | ε | δ | Σρ | δ of the threshold |
     | m quantiles chosen in each of κ groups, c rows per owner, scale b | 2·m·κ·c/b | 0 | m·κ·c²/2b² | 0 |
     | optimal selection, κ groups | ε | δ | ε²/2κ | δ |
     | threshold on a count, on weights, or on two parts of a whole (its noise must be charged beside it) | 0 | δ | 0 | δ |
@@ -129,6 +131,8 @@ def _event_loss(event: Event) -> Loss:
             return Loss(event.epsilon, Fraction(0), _laplace_rho(event), Fraction(0))
         case JointGaussian():
             return _joint_gaussian_loss(event)
+        case SelectedGaussian():
+            return _selected_gaussian_loss(event)
         case QuantileChoice():
             return Loss(event.epsilon, Fraction(0), event.rho, Fraction(0))
         case OptimalSelection() | ThresholdSelection() | WeightedSelection() | WholeSelection():
@@ -148,6 +152,16 @@ def _joint_gaussian_loss(event: JointGaussian) -> Loss:
     if not joint_gaussian_holds(event.parts, event.epsilon, event.delta):
         raise InternalError("joint Gaussian noise is too small for the loss it claims")
     return Loss(event.epsilon, event.delta, sum((part.rho for part in event.parts), Fraction(0)), Fraction(0))
+
+
+def _selected_gaussian_loss(event: SelectedGaussian) -> Loss:
+    """The larger of two chances, not their sum: no group of an owner takes both."""
+    from shoal.mechanisms.gaussian_certificate import grouped_gaussian_holds
+
+    if not grouped_gaussian_holds(event.parts, event.epsilon, event.delta, event.selection.max_groups_per_owner):
+        raise InternalError("joint Gaussian noise is too small for the loss it claims")
+    rho = sum((part.rho for part in event.parts), Fraction(0))
+    return Loss(event.epsilon, event.delta, rho, _selection_loss(event.selection).delta)
 
 
 def _selection_loss(event: Selection) -> Loss:
@@ -172,6 +186,9 @@ def _require_charged_thresholds(events: Iterable[Event]) -> None:
                 charged[event] += 1
             case JointGaussian():
                 charged.update(event.parts)
+            case SelectedGaussian():
+                charged.update(event.parts)
+                wanted[event.selection.noise] += 1
             case ThresholdSelection() | WeightedSelection() | WholeSelection():
                 wanted[event.noise] += 1
     if wanted - charged:

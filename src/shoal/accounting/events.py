@@ -26,7 +26,7 @@ class Shift:
     per_coordinate: int
     coordinates: int = 1
     entries: int | None = None
-    """Set when the same norms may be spread over more entries (c rows in c different cells): how many at most."""
+    """Set when a coordinate's move may be spread over several entries, with the same sum (c rows in c cells): how many in all."""
     neighbours: Neighbours = OWNER
     length: int | None = None
     """Set when the L2 norm stays below that of all coordinates moved at once (weights): the largest it can be."""
@@ -231,6 +231,29 @@ class WholeSelection:
 
 
 @dataclass(frozen=True, slots=True)
+class SelectedGaussian:
+    """Several Gaussian releases that one owner moves group by group, and the threshold on one of them that selects the groups.
+
+    One δ pays for both. A group of an owner is either there without the owner, and the noise hides who is in it, or it is not, and
+    the threshold hides that it is: no group takes both chances. Precondition: what an owner moves of all parts outside h of its
+    d groups is at most 1 − h/d of the squared norm (every part is made of numbers of groups). Then the release of the parts and of
+    the selected groups is (epsilon, delta)-private where the parts alone are and the threshold keeps its `selection.delta` ≤ delta;
+    above one group per owner the proof needs the continuous certificate below its point of inflection
+    (docs/theory/group-selection.md).
+    """
+
+    parts: tuple[GaussianNoise, ...]
+    epsilon: Fraction
+    delta: Fraction
+    selection: ThresholdSelection | WeightedSelection
+
+    def __post_init__(self) -> None:
+        _require(self.epsilon > 0 and 0 < self.delta < 1, "a joint Gaussian release needs ε > 0 and 0 < δ < 1")
+        _require(self.selection.noise in self.parts, "a threshold reads one of the parts that it is charged with")
+        _require(self.selection.delta <= self.delta, "a threshold costs no more than what it is part of")
+
+
+@dataclass(frozen=True, slots=True)
 class RankTarget:
     """Which rank of n rows is looked for: T = fraction·n, kept margin − ½ rows from either end (n/2 where they meet).
 
@@ -290,5 +313,5 @@ Randomised = AdditiveNoise | QuantileChoice
 """How a release is made private: noise on its numbers, or a choice that goes by them."""
 
 Selection = OptimalSelection | ThresholdSelection | WeightedSelection | WholeSelection
-Event = LaplaceNoise | PolicyLaplace | JointGaussian | QuantileChoice | Selection
-"""What a plan may be charged with. `GaussianNoise` enters through `JointGaussian` only."""
+Event = LaplaceNoise | PolicyLaplace | JointGaussian | SelectedGaussian | QuantileChoice | Selection
+"""What a plan may be charged with. `GaussianNoise` enters through `JointGaussian` and `SelectedGaussian` only."""

@@ -4,8 +4,9 @@ A plan's events are fixed before data is read, so their losses may be composed n
 (ε, δ) up. It is *not* a valid rule for a session, where each query depends on earlier answers: use an accountant there.
 
 Proof note. Precondition: neighbours move each coordinate of an additive release by at most its integer shift s, and no more
-coordinates than the shift says. Moves that may spread over more entries, with the same norms, have no proven worst case, and a
-plan with such a release is refused.
+coordinates than the shift says. Where a coordinate's move may spread over several entries (two sums that make a whole, rows in
+different leaves), it adds up to s at most; Laplace noise loses most where it does not spread (docs/theory/accounting.md). For
+Gaussian noise and for choices nothing of the kind is proven here, and a plan with such a release is refused.
 1. Discrete Laplace and Gaussian noise are log-concave, so for a move v the best event against X + v is a tail, and
    P[X + v ≥ k] − e^ε·P[X ≥ k] grows with v: the pair (X, X + s) dominates every smaller move, in both directions by
    symmetry, and the product over coordinates dominates the release.
@@ -36,6 +37,7 @@ from shoal.accounting.events import (
     LaplaceNoise,
     OptimalSelection,
     QuantileChoice,
+    SelectedGaussian,
     ThresholdSelection,
     WeightedSelection,
     WholeSelection,
@@ -155,7 +157,8 @@ class _Composition:
     def __init__(self, events: Sequence[Event]) -> None:
         self._parts = _parts(events)
         rules = OptimalSelection | ThresholdSelection | WeightedSelection | WholeSelection
-        selections = (event for event in events if isinstance(event, rules))
+        told = (event.selection if isinstance(event, SelectedGaussian) else event for event in events)
+        selections = (event for event in told if isinstance(event, rules))
         self._chance_of_everything = sum((event.delta for event in selections), Fraction(0))
         if any(part.largest_loss > 2 * LARGEST_EPSILON for part in self._parts):
             raise _too_large()
@@ -210,7 +213,7 @@ def _parts(events: Sequence[Event]) -> Counter[_Part]:
         match event:
             case LaplaceNoise():
                 _add_noise(parts, event)
-            case JointGaussian():
+            case JointGaussian() | SelectedGaussian():
                 for noise in event.parts:
                     _add_noise(parts, noise)
             case QuantileChoice():
@@ -227,7 +230,8 @@ def _parts(events: Sequence[Event]) -> Counter[_Part]:
 def _add_noise(parts: Counter[_Part], noise: AdditiveNoise) -> None:
     if noise.shift.per_coordinate == 0:
         return
-    _require_not_spread(noise.shift)
+    if isinstance(noise, GaussianNoise):
+        _require_not_spread(noise.shift)
     scale = noise.sigma if isinstance(noise, GaussianNoise) else noise.scale
     parts[_Noise(isinstance(noise, GaussianNoise), noise.shift.per_coordinate, scale)] += noise.shift.coordinates
 

@@ -21,7 +21,16 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from shoal.accounting.events import AdditiveNoise, GaussianNoise, LaplaceNoise, Shift, ThresholdSelection
+from shoal.accounting.events import (
+    AdditiveNoise,
+    GaussianNoise,
+    JointGaussian,
+    LaplaceNoise,
+    SelectedGaussian,
+    Shift,
+    ThresholdSelection,
+    WeightedSelection,
+)
 from shoal.errors import InternalError
 from shoal.exact import as_fraction
 from shoal.mechanisms.certified import ARITHMETIC, Enclosure, decimal_below, round_scale_up
@@ -31,15 +40,19 @@ from shoal.mechanisms.gaussian_certificate import (
     joint_gaussian_holds,
     zcdp_holds,
 )
-from shoal.mechanisms.joint_gaussian import gaussian_sigma, joint_gaussian_sigmas
+from shoal.mechanisms.joint_gaussian import gaussian_sigma, grouped_gaussian_sigmas, joint_gaussian_sigmas
 from shoal.mechanisms.tails import gaussian_tail, laplace_pair_tail, laplace_tail, noise_tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from shoal.accounting.events import Event
+
+Selected = ThresholdSelection | WeightedSelection
+
 __all__ = [
     "Enclosure",
-    "GaussianThreshold",
+    "JointScales",
     "approx_bounds_threshold",
     "approximate_gaussian_threshold",
     "approximate_norm",
@@ -47,10 +60,10 @@ __all__ = [
     "delta_per_group",
     "gaussian_sigma",
     "gaussian_tail",
-    "gaussian_threshold_split",
     "joint_gaussian_certificate",
     "joint_gaussian_holds",
     "joint_gaussian_sigmas",
+    "joint_scales",
     "laplace_scale",
     "laplace_tail",
     "mixed_quantile",
@@ -262,32 +275,42 @@ def threshold_holds(selection: ThresholdSelection) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianThreshold:
-    """Scales of jointly charged Gaussian releases, of which one is an owner count that is thresholded."""
+class JointScales:
+    """Scales of jointly charged Gaussian releases, of which one is compared with a threshold, and the δ of noise and threshold."""
 
     sigmas: tuple[Fraction, ...]
-    threshold: int
     delta_noise: Fraction
     delta_threshold: Fraction
+    one_delta: bool
+    """Whether the two are one and the same δ, and not parts of it."""
+
+    def events(self, parts: tuple[GaussianNoise, ...], epsilon: Fraction, selection: Selected) -> tuple[Event, ...]:
+        """What is charged for parts of these scales, and for the selection that reads one of them."""
+        if self.one_delta:
+            return (SelectedGaussian(parts, epsilon, self.delta_noise, selection),)
+        return JointGaussian(parts, epsilon, self.delta_noise), selection
 
 
-def gaussian_threshold_split(
+def joint_scales(
     shifts: Sequence[Shift],
     weights: Sequence[Fraction | float],
-    owner_count: int,
     max_groups_per_owner: int,
     epsilon: Fraction,
     delta: Fraction,
-) -> GaussianThreshold:
-    """δ = δ_noise + δ_τ, split so that the threshold on the noisy count `shifts[owner_count]` is smallest.
+    *,
+    by_groups: bool = True,
+) -> JointScales:
+    """All of δ for the noise and all of it for the threshold, where both can be proven to share it; else its best split.
 
-    Floats choose the split; scales and threshold are then certified for it.
+    `by_groups`: whether an owner moves nothing but numbers of its groups. Floats choose the split; scales are certified for it.
     """
+    if by_groups:
+        sigmas = grouped_gaussian_sigmas(shifts, weights, epsilon, delta, max_groups_per_owner)
+        if sigmas is not None:
+            return JointScales(sigmas, delta, delta, one_delta=True)
     delta_noise = delta * best_delta_split(max_groups_per_owner, epsilon, delta)
-    sigmas = joint_gaussian_sigmas(shifts, weights, epsilon, delta_noise)
-    noise = GaussianNoise(shifts[owner_count], sigmas[owner_count])
-    threshold = threshold_for(noise, max_groups_per_owner, delta - delta_noise)
-    return GaussianThreshold(sigmas, threshold, delta_noise, delta - delta_noise)
+    apart = joint_gaussian_sigmas(shifts, weights, epsilon, delta_noise)
+    return JointScales(apart, delta_noise, delta - delta_noise, one_delta=False)
 
 
 @lru_cache(maxsize=1024)
@@ -301,14 +324,17 @@ def best_delta_split(max_groups_per_owner: int, epsilon: Fraction, delta: Fracti
 
 
 def _threshold_at(split: Fraction, max_groups_per_owner: int, epsilon: Fraction, delta: Fraction) -> float:
-    point = normal_point(math.log(float(delta * (1 - split)) / max_groups_per_owner))
-    return point * math.sqrt(max_groups_per_owner) / approximate_norm(float(epsilon), float(delta * split))
+    return _threshold_for(delta * split, delta * (1 - split), max_groups_per_owner, epsilon)
+
+
+def _threshold_for(of_noise: Fraction, of_threshold: Fraction, max_groups_per_owner: int, epsilon: Fraction) -> float:
+    point = normal_point(math.log(float(of_threshold) / max_groups_per_owner))
+    return point * math.sqrt(max_groups_per_owner) / approximate_norm(float(epsilon), float(of_noise))
 
 
 def approximate_gaussian_threshold(max_groups_per_owner: int, epsilon: Fraction, delta: Fraction) -> float:
     """About the threshold of a Gaussian owner count that has (ε, δ) to itself; nothing is proven by it."""
-    split = best_delta_split(max_groups_per_owner, epsilon, delta)
-    return 1 + _threshold_at(split, max_groups_per_owner, epsilon, delta)
+    return 1 + _threshold_for(delta, delta, max_groups_per_owner, epsilon)
 
 
 def approx_bounds_threshold(noise: AdditiveNoise, bins: int, probability: Fraction) -> int:

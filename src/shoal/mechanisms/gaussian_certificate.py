@@ -74,6 +74,28 @@ def joint_gaussian_holds(parts: Sequence[GaussianNoise], epsilon: Fraction, delt
     return joint_gaussian_certificate(parts, epsilon, delta) is not None
 
 
+def grouped_gaussian_holds(parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction, groups: int) -> bool:
+    """Whether these releases, moved group by group in at most `groups` of them, share their δ with the threshold on one of them.
+
+    In one group the owner is either moved or new. In several, some are moved and some new, and what is left of the noise's δ
+    where a part x of the groups is new must be at most (1 − x)·δ. It is where the continuous bound is convex in the squared norm v,
+    as it is 0 at 0: its second derivative is not negative where v² + 4v ≤ 4ε² (docs/theory/group-selection.md).
+    """
+    shifted = tuple(replace(part, grid=Fraction(1)) for part in parts if part.shift.l1)
+    if groups == 1 or not shifted:
+        return joint_gaussian_holds(parts, epsilon, delta)
+    return _certificate(shifted, epsilon, delta) == "continuous" and _is_convex(shifted, epsilon)
+
+
+def _is_convex(parts: Sequence[GaussianNoise], epsilon: Fraction) -> bool:
+    """Whether the bound of the continuous certificate bends upwards all the way to the squared norm that it is used for."""
+    terms = _continuous_terms(parts, epsilon)
+    if terms is None:
+        return False
+    norm_squared, left, _ = terms
+    return norm_squared**2 + 4 * norm_squared <= 4 * left**2
+
+
 def discrete_gaussian_delta(shift: int, sigma: Fraction, epsilon: Fraction) -> Decimal:
     """An upper bound on the smallest δ of one integer that moves by at most `shift` under discrete Gaussian noise.
 
@@ -100,18 +122,28 @@ def _holds_discrete(part: GaussianNoise, epsilon: Fraction, delta: Fraction) -> 
 
 
 def _holds_continuous(parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction) -> bool:
+    terms = _continuous_terms(parts, epsilon)
+    if terms is None:
+        return False
+    norm_squared, left, kept = terms
+    with arithmetic():
+        return gaussian_delta(norm_squared, left) <= around(decimal_below(delta) * kept).lower
+
+
+def _continuous_terms(parts: Sequence[GaussianNoise], epsilon: Fraction) -> tuple[Fraction, Fraction, Decimal] | None:
+    """μ², ε′ and the factor of δ′ in the rounding theorem, or None where it has nothing to say."""
     variance = _best_rounding_variance(parts, epsilon)
     if variance is None:
-        return False
+        return None
     with arithmetic():
         errors = [(part.shift.touched, rounding_error(part.sigma, variance)) for part in parts]
         loss = sum((count * 2 * error / (1 - error * error) for count, error in errors), Decimal(0))  # ≥ Σ 2·artanh(w)
         kept = 1 - sum((count * error for count, error in errors), Decimal(0))  # ≤ Π (1 − w)
         left = epsilon - Fraction(around(loss).upper)
         if left <= 0 or kept <= 0:
-            return False
+            return None
         norm_squared = sum((part.shift.l2_squared / (part.sigma**2 - variance) for part in parts), Fraction(0))
-        return gaussian_delta(norm_squared, left) <= around(decimal_below(delta) * kept).lower
+        return norm_squared, left, kept
 
 
 def rounding_error(sigma: Fraction, variance: Fraction) -> Decimal:

@@ -20,6 +20,7 @@ from shoal.mechanisms.gaussian_certificate import (
     ROUNDING_VARIANCES,
     approximate_norm,
     approximate_rounding_error,
+    grouped_gaussian_holds,
     joint_gaussian_holds,
     largest_norm,
     largest_zcdp,
@@ -53,15 +54,33 @@ def joint_gaussian_sigmas(
     A weight is a release's share of the squared norm Σ l2²ᵢ/σᵢ²; only their ratios matter. A release that no owner
     can move gets scale 0: no noise.
     """
+    found = _sigmas(tuple(shifts), _checked(shifts, weights), epsilon, delta)
+    if found is None:
+        raise InternalError("no scale of Gaussian noise could be certified")
+    return found
+
+
+def grouped_gaussian_sigmas(
+    shifts: Sequence[Shift], weights: Sequence[Fraction | float], epsilon: Fraction, delta: Fraction, groups: int
+) -> tuple[Fraction, ...] | None:
+    """The same where a threshold on one of the releases shares their δ; None where no proof of that is found."""
+    return _sigmas(tuple(shifts), _checked(shifts, weights), epsilon, delta, groups)
+
+
+def _checked(shifts: Sequence[Shift], weights: Sequence[Fraction | float]) -> tuple[Fraction, ...]:
     if any(shift.l1 and weight <= 0 for shift, weight in zip(shifts, weights, strict=True)):
         raise InternalError("every release that can move needs a positive weight")
-    return _sigmas(tuple(shifts), tuple(Fraction(weight) for weight in weights), epsilon, delta)
+    return tuple(Fraction(weight) for weight in weights)
 
 
 @lru_cache(maxsize=1024)
 def _sigmas(
-    shifts: tuple[Shift, ...], weights: tuple[Fraction, ...], epsilon: Fraction, delta: Fraction
-) -> tuple[Fraction, ...]:
+    shifts: tuple[Shift, ...],
+    weights: tuple[Fraction, ...],
+    epsilon: Fraction,
+    delta: Fraction,
+    groups: int | None = None,
+) -> tuple[Fraction, ...] | None:
     units = [
         math.sqrt(shift.l2_squared / weight) if shift.l1 else 0.0 for shift, weight in zip(shifts, weights, strict=True)
     ]
@@ -73,12 +92,15 @@ def _sigmas(
 
     def holds(factor: float) -> bool:
         parts = [GaussianNoise(shift, sigma) for shift, sigma in zip(shifts, at(factor), strict=True)]
+        if groups is not None:
+            return grouped_gaussian_holds(parts, epsilon, delta, groups)
         return joint_gaussian_holds(parts, epsilon, delta)
 
-    return at(_smallest_certified(_guesses(shifts, units, epsilon, delta), holds))
+    factor = _smallest_certified(_guesses(shifts, units, epsilon, delta), holds)
+    return None if factor is None else at(factor)
 
 
-def _smallest_certified(guesses: Sequence[float], holds: Callable[[float], bool]) -> float:
+def _smallest_certified(guesses: Sequence[float], holds: Callable[[float], bool]) -> float | None:
     """The smallest guess, raised in growing steps until it holds; a guess that fails for long gives way to the next."""
     for guess in sorted(guesses):
         factor, raise_by = guess, FIRST_RAISE
@@ -86,7 +108,7 @@ def _smallest_certified(guesses: Sequence[float], holds: Callable[[float], bool]
             if holds(factor):
                 return factor
             factor, raise_by = guess * (1 + raise_by), raise_by * 8
-    raise InternalError("no scale of Gaussian noise could be certified")
+    return None
 
 
 def _guesses(shifts: Sequence[Shift], units: Sequence[float], epsilon: Fraction, delta: Fraction) -> list[float]:

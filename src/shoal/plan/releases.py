@@ -162,10 +162,10 @@ class SelectPlan:
 
     def share_of_joint_release(self, noise: Randomised) -> float | None:
         """Which part of the squared norm Σ Δ²/σ² a noise has, where it is part of a joint Gaussian release."""
-        from shoal.accounting.events import JointGaussian
+        from shoal.accounting.events import JointGaussian, SelectedGaussian
 
         for event in self.events:
-            if isinstance(event, JointGaussian) and noise in event.parts:
+            if isinstance(event, JointGaussian | SelectedGaussian) and noise in event.parts:
                 norms = {part: part.shift.l2_squared / float(part.sigma) ** 2 for part in event.parts}
                 return norms[noise] / sum(norms[part] for part in event.parts)
         return None

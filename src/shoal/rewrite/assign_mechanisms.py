@@ -44,16 +44,21 @@ SLACK = 1 + 1e-6
 
 def assign_mechanisms(draft: Draft) -> SelectPlan:
     """The finished plan of one private SELECT."""
+    return finished(draft, best_assignment(draft))
+
+
+def best_assignment(draft: Draft) -> Candidate:
+    """The most accurate way to spend the budget that is nowhere worse than the even split."""
     candidates = _candidates(draft, Budget(draft))
     chosen = choose_quantiles(draft)
     if chosen is not None:
         candidates += _candidates(chosen, Budget(chosen))
     fair = [candidates[0], *(c for c in candidates[1:] if _nowhere_worse(c, candidates[0], spare_of(draft)))]
-    best = min(fair, key=partial(_regret, draft))
-    return finished(draft, replace(best, why=_why_not_the_other(draft, best, fair)))
+    best = min(fair, key=partial(regret, draft))
+    return replace(best, why=_why_not_the_other(draft, best, fair))
 
 
-def _regret(draft: Draft, candidate: Candidate) -> tuple[float, float]:
+def regret(draft: Draft, candidate: Candidate) -> tuple[float, float]:
     """What should be small: the expected error over a public prior of group sizes; where no group has one, all of it."""
     if not draft.needs_selection:
         return 0.0, candidate.score()
@@ -73,7 +78,7 @@ def _why_not_the_other(draft: Draft, best: Candidate, fair: list[Candidate]) -> 
     ]
     if not others or not best.shared or draft.select.options.noise != "AUTO":
         return best.why
-    other = min(others, key=partial(_regret, draft))
+    other = min(others, key=partial(regret, draft))
     ratios = [math.log(a / b) for a, b in zip(other.medians(), best.medians(), strict=True)]
     times = math.exp(sum(ratios) / len(ratios))
     if times >= 1 and best.half_point() <= other.half_point():

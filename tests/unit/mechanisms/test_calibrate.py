@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.accounting.accountants import plan_loss
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, Shift, ThresholdSelection
 from shoal.errors import InternalError
 from shoal.mechanisms.calibrate import (
     approx_bounds_threshold,
     delta_per_group,
-    gaussian_threshold_split,
     joint_gaussian_holds,
+    joint_gaussian_sigmas,
+    joint_scales,
     laplace_scale,
     noise_quantile,
     noise_standard_deviation,
@@ -159,23 +161,45 @@ def test_a_threshold_that_ignores_the_groups_per_owner_is_refused():
     assert not threshold_holds(ThresholdSelection(noise, threshold_for(noise, 1, delta), delta, 5))
 
 
+@pytest.mark.parametrize("by_groups", [True, False])
 @pytest.mark.parametrize("groups", [1, 3, 20])
-def test_a_split_of_delta_spends_delta_and_holds_on_both_sides(groups):
+def test_noise_and_threshold_share_delta_by_groups_and_split_it_otherwise(groups, by_groups):
     epsilon, delta = Fraction(1), Fraction(1, 10**5)
     shifts, weights = [Shift(1, groups), Shift(4, groups)], [Fraction(2, 3), Fraction(1, 3)]
-    split = gaussian_threshold_split(shifts, weights, 0, groups, epsilon, delta)
-    assert split.delta_noise + split.delta_threshold == delta
-    parts = [GaussianNoise(shift, sigma) for shift, sigma in zip(shifts, split.sigmas, strict=True)]
-    assert joint_gaussian_holds(parts, epsilon, split.delta_noise)
-    assert threshold_holds(ThresholdSelection(parts[0], split.threshold, split.delta_threshold, groups))
+    scales = joint_scales(shifts, weights, groups, epsilon, delta, by_groups=by_groups)
+    parts = tuple(GaussianNoise(shift, sigma) for shift, sigma in zip(shifts, scales.sigmas, strict=True))
+    threshold = threshold_for(parts[0], groups, scales.delta_threshold)
+    selection = ThresholdSelection(parts[0], threshold, scales.delta_threshold, groups)
+    assert joint_gaussian_holds(parts, epsilon, scales.delta_noise)
+    assert threshold_holds(selection)
+    assert scales.delta_noise + scales.delta_threshold == (2 * delta if by_groups else delta)
+    loss = plan_loss(scales.events(parts, epsilon, selection))
+    assert (loss.epsilon, loss.delta, loss.rho_delta) == (epsilon, delta, scales.delta_threshold)
+
+
+def test_one_delta_lowers_a_gaussian_threshold_by_about_a_twentieth():
+    epsilon, delta = Fraction(1), Fraction(1, 10**6)
+    for groups in (1, 5, 50):
+        heights = []
+        for by_groups in (True, False):
+            scales = joint_scales([Shift(1, groups)], [1], groups, epsilon, delta, by_groups=by_groups)
+            noise = GaussianNoise(Shift(1, groups), scales.sigmas[0])
+            heights.append(threshold_for(noise, groups, scales.delta_threshold))
+        assert 0.92 < heights[0] / heights[1] < 0.96
+
+
+def test_a_delta_is_not_shared_where_its_bound_is_not_convex():
+    # At ε = 10⁻⁶ and δ = 0.1 the bound bends downwards, and nothing is proven about one group moved and one new.
+    scales = joint_scales([Shift(1, 2)], [1], 2, Fraction(1, 10**6), Fraction(1, 10))
+    assert not scales.one_delta
+    assert joint_scales([Shift(1, 1)], [1], 1, Fraction(1, 10**6), Fraction(1, 10)).one_delta
 
 
 def test_a_good_split_is_better_than_giving_nearly_everything_to_one_side():
     epsilon, delta = Fraction(1), Fraction(1, 10**5)
-    best = gaussian_threshold_split([Shift(1, 5)], [1], 0, 5, epsilon, delta).threshold
+    scales = joint_scales([Shift(1, 5)], [1], 5, epsilon, delta, by_groups=False)
+    best = threshold_for(GaussianNoise(Shift(1, 5), scales.sigmas[0]), 5, scales.delta_threshold)
     for share in (Fraction(1, 1000), Fraction(999, 1000)):
-        from shoal.mechanisms.calibrate import joint_gaussian_sigmas
-
         sigma = joint_gaussian_sigmas([Shift(1, 5)], [1], epsilon, delta * share)[0]
         assert best < threshold_for(GaussianNoise(Shift(1, 5), sigma), 5, delta * (1 - share))
 

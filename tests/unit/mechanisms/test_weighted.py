@@ -65,7 +65,7 @@ def test_the_loss_is_what_was_asked_for_and_a_lower_threshold_is_refused():
     assert (loss.epsilon, loss.delta) == (1, DELTA)
     low = replace(apart.selection, threshold=apart.selection.threshold - 1)
     with pytest.raises(InternalError, match="too low"):
-        plan_loss((apart.events[0], low))
+        plan_loss((replace(apart.events[0], selection=low),))
 
 
 def test_noise_that_covers_less_than_an_owner_is_refused():

@@ -14,6 +14,7 @@ from shoal.accounting.events import (
     JointGaussian,
     LaplaceNoise,
     OptimalSelection,
+    SelectedGaussian,
     Shift,
     ThresholdSelection,
     WeightedSelection,
@@ -85,7 +86,9 @@ def changed_noise(plan: SelectPlan, change) -> SelectPlan:
                 return change(e)
             case JointGaussian():
                 return replace(e, parts=tuple(change(p) for p in e.parts))
-            case ThresholdSelection():
+            case SelectedGaussian():
+                return replace(e, parts=tuple(change(p) for p in e.parts), selection=event(e.selection))
+            case ThresholdSelection() | WeightedSelection():
                 return replace(e, noise=change(e.noise))
         return e
 
@@ -93,7 +96,7 @@ def changed_noise(plan: SelectPlan, change) -> SelectPlan:
         plan,
         releases=tuple(replace(r, noise=change(r.noise)) for r in plan.releases),
         histograms=tuple(replace(h, noise=change(h.noise)) for h in plan.histograms),
-        selection=event(plan.selection) if isinstance(plan.selection, ThresholdSelection) else plan.selection,
+        selection=event(plan.selection) if plan.selection is not None else None,
         events=tuple(map(event, plan.events)),
     )
 
@@ -135,7 +138,7 @@ def test_a_selection_that_is_not_charged_is_found_out(quiet_shop, monkeypatch, n
         return replace(
             plan,
             events=tuple(
-                e
+                JointGaussian(e.parts, e.epsilon, e.delta) if isinstance(e, SelectedGaussian) else e
                 for e in plan.events
                 if not isinstance(e, (OptimalSelection, ThresholdSelection, WeightedSelection, WholeSelection))
             ),

@@ -14,10 +14,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shoal.accounting.events import LaplaceNoise, OptimalSelection, Shift, WeightedSelection
+from shoal.accounting.events import (
+    GaussianNoise,
+    LaplaceNoise,
+    OptimalSelection,
+    Shift,
+    ThresholdSelection,
+    WeightedSelection,
+)
 from shoal.exact import as_fraction
 from shoal.mechanisms import calibrate
 from shoal.mechanisms.selection import keep_tables
+from shoal.mechanisms.selection.thresholds import GaussianThreshold
 from shoal.mechanisms.selection.weighted import WeightedRule
 from shoal.mechanisms.selection.whole import on_released_whole
 
@@ -106,30 +114,55 @@ def whole_threshold(epsilon: float) -> Computed:
 
 
 def gaussian_threshold(epsilon: float) -> Computed:
-    """The δ of the noise and of the threshold together."""
-    shift = Shift(1, GROUPS_PER_OWNER)
-    budget = as_fraction(epsilon), as_fraction(DELTA)
-    split = calibrate.gaussian_threshold_split([shift], [1], 0, GROUPS_PER_OWNER, *budget)
-    sigma = float(split.sigmas[0])
+    """The δ of a noisy count and of the threshold on it, however many of an owner's groups are new."""
+    made = GaussianThreshold().apart(GROUPS_PER_OWNER, 1, as_fraction(epsilon), as_fraction(DELTA)).selection
+    assert isinstance(made, ThresholdSelection)  # noqa: S101 - by the rule
+    assert isinstance(made.noise, GaussianNoise)  # noqa: S101 - by the rule
+    sigma = float(made.noise.sigma)
     probabilities = gaussian_probabilities(sigma)
-    above = float(probabilities[(len(probabilities) - 1) // 2 + split.threshold - 1 :].sum())
-    return _compared(gaussian_delta(sigma, GROUPS_PER_OWNER, epsilon) + _any_group(above), DELTA)
+    above = float(probabilities[(len(probabilities) - 1) // 2 + made.threshold - 1 :].sum())
+
+    def of_noise(moved: int, loss: float) -> float:
+        return gaussian_delta(sigma, moved, loss) if moved else max(0.0, -math.expm1(loss))
+
+    return _compared(max(_both_ways(above, GROUPS_PER_OWNER, epsilon, of_noise)), DELTA)
 
 
 def weighted_selection(epsilon: float) -> Computed:
-    """The δ of the noise of weights, and the largest chance, over degrees, that any of an owner's own groups is shown.
+    """The δ of noisy weights and of the threshold on them, for owners of every degree, however many of their groups are new.
 
     A step is a part in 2²⁰ of a weight: continuous noise tells the same to twelve digits.
     """
     made = WeightedRule().apart(GROUPS_PER_OWNER, 1, as_fraction(epsilon), as_fraction(DELTA)).selection
     assert isinstance(made, WeightedSelection)  # noqa: S101 - by the rule
     sigma = float(made.noise.sigma)
-    move = max(math.sqrt(degree) * weight for degree, weight in made.weights) / sigma
-    of_noise = _normal_tail(epsilon / move - move / 2) - math.exp(epsilon) * _normal_tail(epsilon / move + move / 2)
-    shown = [
-        _any_group(_normal_tail((made.threshold - 0.5 - weight) / sigma), degree) for degree, weight in made.weights
-    ]
-    return _compared(of_noise + max(shown), DELTA)
+    found = []
+    for degree, weight in made.weights:
+
+        def of_noise(moved: int, loss: float, weight: int = weight) -> float:
+            move = math.sqrt(moved) * weight / sigma
+            if not moved:
+                return max(0.0, -math.expm1(loss))
+            return _normal_tail(loss / move - move / 2) - math.exp(loss) * _normal_tail(loss / move + move / 2)
+
+        shown = _normal_tail((made.threshold - 0.5 - weight) / sigma)
+        found += _both_ways(shown, degree, epsilon, of_noise)
+    return _compared(max(found), DELTA)
+
+
+def _both_ways(shown: float, groups: int, epsilon: float, of_noise: Callable[[int, float], float]) -> list[float]:
+    """The δ between a database and one with an owner more, in both directions, for every number h of groups that are new.
+
+    None of the new groups appears with chance q = (1 − shown)^h. One way, what both can show is q times as likely, and new groups
+    tell everything; the other way only the first counts.
+    """
+    found = []
+    for new in range(groups + 1):
+        none = math.exp(new * math.log1p(-shown))
+        lost = math.log(none)
+        found.append(-math.expm1(lost) + none * of_noise(groups - new, epsilon - lost))
+        found.append(of_noise(groups - new, epsilon + lost))
+    return found
 
 
 def _normal_tail(point: float) -> float:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from shoal.accounting.events import Event, GaussianNoise, Selection, Shift
+    from shoal.accounting.events import Event, GaussianNoise, Selection, Shift, ThresholdSelection, WeightedSelection
     from shoal.mechanisms.entropy import Entropy
 
 MOST_OWNERS = 1 << 62
@@ -102,5 +102,5 @@ class JointRule(Rule, Protocol):
 
     def joined(
         self, noise: GaussianNoise, max_groups: int, min_owners: int, delta: Fraction, *, released: bool = False
-    ) -> Selection:
+    ) -> ThresholdSelection | WeightedSelection:
         """The rule on noise that is charged elsewhere; `released`: on a count that is also an answer."""

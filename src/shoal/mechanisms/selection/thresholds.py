@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, Shift, ThresholdSelection
+from shoal.accounting.events import GaussianNoise, LaplaceNoise, Shift, ThresholdSelection
 from shoal.errors import InternalError
 from shoal.mechanisms import calibrate
 from shoal.mechanisms.noise import draw_noise, saturate_int64
@@ -128,10 +128,9 @@ class GaussianThreshold(_ThresholdRule):
         return ThresholdSelection(noise, threshold, delta, max_groups, min_owners, released=released)
 
     def apart(self, max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction) -> SelectionApart:
-        """δ is split between noise and threshold so that the threshold is lowest."""
+        """One δ for noise and threshold, where that is proven; else it is split so that the threshold is lowest."""
         shift = count_shift(max_groups)
-        split = calibrate.gaussian_threshold_split([shift], [Fraction(1)], 0, max_groups, epsilon, delta)
-        noise = GaussianNoise(shift, split.sigmas[0])
-        joint = JointGaussian((noise,), epsilon, split.delta_noise)
-        selection = ThresholdSelection(noise, split.threshold, split.delta_threshold, max_groups, min_owners)
-        return SelectionApart(selection, (joint, selection), epsilon)
+        scales = calibrate.joint_scales([shift], [Fraction(1)], max_groups, epsilon, delta)
+        noise = GaussianNoise(shift, scales.sigmas[0])
+        selection = self.joined(noise, max_groups, min_owners, scales.delta_threshold)
+        return SelectionApart(selection, scales.events((noise,), epsilon, selection), epsilon)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shoal.accounting.events import GaussianNoise, JointGaussian, Shift, WeightedSelection
+from shoal.accounting.events import GaussianNoise, Shift, WeightedSelection
 from shoal.errors import InternalError
 from shoal.mechanisms import calibrate
 from shoal.mechanisms.certified import decimal_below
@@ -97,9 +97,8 @@ def approximate_weighted_owners(
     max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction, *, typical: bool = True
 ) -> float:
     """About the `typical_owners` (or owners in κ groups each) of weights that have (ε, δ) to themselves; it proves nothing."""
-    split = calibrate.best_delta_split(max_groups, epsilon, delta)
-    sigma = 1 / calibrate.approximate_norm(float(epsilon), float(delta * split))
-    weights, left = weights_for(max_groups), float(delta * (1 - split))
+    sigma = 1 / calibrate.approximate_norm(float(epsilon), float(delta))
+    weights, left = weights_for(max_groups), float(delta)
     bar = max(weight / WHOLE + sigma * calibrate.normal_point(math.log(left / degree)) for degree, weight in weights)
     return (bar + min_owners - 1) * WHOLE / (typical_weight(weights) if typical else weights[-1][1])
 
@@ -138,14 +137,12 @@ class WeightedRule:
         return WeightedSelection(noise, weights, weighted_threshold(noise, weights, delta), delta, min_owners)
 
     def apart(self, max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction) -> SelectionApart:
-        """δ is split between noise and threshold as for a count."""
+        """One δ for noise and threshold, as for a count."""
         shift = self.shift(max_groups)
-        delta_noise = delta * calibrate.best_delta_split(max_groups, epsilon, delta)
-        (sigma,) = calibrate.joint_gaussian_sigmas([shift], [Fraction(1)], epsilon, delta_noise)
-        noise = GaussianNoise(shift, sigma)
-        joint = JointGaussian((noise,), epsilon, delta_noise)
-        selection = self.joined(noise, max_groups, min_owners, delta - delta_noise)
-        return SelectionApart(selection, (joint, selection), epsilon)
+        scales = calibrate.joint_scales([shift], [Fraction(1)], max_groups, epsilon, delta)
+        noise = GaussianNoise(shift, scales.sigmas[0])
+        selection = self.joined(noise, max_groups, min_owners, scales.delta_threshold)
+        return SelectionApart(selection, scales.events((noise,), epsilon, selection), epsilon)
 
     def draw(
         self,

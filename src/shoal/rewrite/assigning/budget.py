@@ -39,7 +39,7 @@ class Budget:
         even = left / takers if takers else Fraction(0)
         self.units = [factor * (u.epsilon if u.epsilon is not None else even) for u in draft.units]
         self.selection = factor * (options.selection_epsilon or even) if own_selection else Fraction(0)
-        self.is_even = not fixed
+        self.is_even, self.factor = not fixed, factor
 
     def leaning(self, selection: Fraction) -> Budget:
         """The same with so much for the selection, the rest stretched alike."""

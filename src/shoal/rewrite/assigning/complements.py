@@ -89,7 +89,8 @@ def with_whole(draft: Draft, budget: Budget) -> list[Candidate]:
     if complement is None or not budget.is_even or (draft.needs_selection and not _may_select(draft)):
         return []
     apart = copy(budget)
-    apart.units = shares_of(draft, complement, [unit_moves(draft, unit) for unit in draft.units])
+    shares = shares_of(draft, complement, [unit_moves(draft, unit) for unit in draft.units])
+    apart.units = [budget.factor * share for share in shares]
     reading = next(number for number, unit in enumerate(draft.units) if complement.carrier in unit.parts)
     whole = noise_of_whole(draft, complement, apart.units[reading])
     of_parts, of_histograms = laplace_shares(draft, apart)

@@ -50,8 +50,7 @@ def finished(draft: Draft, chosen: Candidate, composition: str = "basic") -> Sel
     )
     if chosen.complement is not None:
         plan = with_complement(plan, chosen.complement)
-    # Numerical composition has no worst case for moves that may spread over two sums.
-    return partitioned(plan) if composition == "basic" else plan
+    return partitioned(plan)
 
 
 def shared_part(draft: Draft) -> int | None:

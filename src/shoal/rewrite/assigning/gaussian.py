@@ -44,9 +44,9 @@ def with_gaussian(draft: Draft, budget: Budget, rule: Rule | None) -> Candidate:
     joint = cast("JointRule | None", rule if draft.needs_selection and not apart else None)
     shifts = [*shifts_of, *bins, *([joint.shift(kappa)] if joint is not None and own_count else [])]
     count = len(shifts) - 1 if own_count else shared_part(draft)
-    split = calibrate.best_delta_split(kappa, epsilon, delta) if joint is not None else 1
-    delta_noise = delta * split
-    sigmas = calibrate.joint_gaussian_sigmas(shifts, weights, epsilon, delta_noise)
+    # A histogram that finds bounds is moved whether an owner's groups are new or not: its δ is not shared.
+    scales = calibrate.joint_scales(shifts, weights, kappa, epsilon, delta, by_groups=not bins) if joint else None
+    sigmas = scales.sigmas if scales else calibrate.joint_gaussian_sigmas(shifts, weights, epsilon, delta)
     noises = tuple(
         GaussianNoise(shift, sigma, grid)
         for shift, sigma, grid in zip(
@@ -54,13 +54,13 @@ def with_gaussian(draft: Draft, budget: Budget, rule: Rule | None) -> Candidate:
         )
     )
     charged = tuple(n for n in noises if n.shift.l1)
-    events: tuple[Event, ...] = (JointGaussian(charged, epsilon, delta_noise),) if charged else ()
+    events: tuple[Event, ...] = (JointGaussian(charged, epsilon, delta),) if charged and not scales else ()
     selection: Selection | None = None
     if beside is not None:
         selection, events = beside.selection, (*events, *beside.events)
-    elif joint is not None:
-        selection = joint.joined(noises[count or 0], kappa, k, delta - delta_noise, released=not own_count)
-        events = (*events, selection)
+    elif joint is not None and scales is not None:
+        selected = joint.joined(noises[count or 0], kappa, k, scales.delta_threshold, released=not own_count)
+        selection, events = selected, scales.events(charged, epsilon, selected)
     size = len(draft.parts)
     shared = isinstance(selection, ThresholdSelection) and selection.released
     why = reason_for(draft, budget, "GAUSSIAN")
@@ -98,7 +98,8 @@ def _weights(
     """Shares of the squared norm: by the aggregates' own ε squared, or leaning towards what an even split would give."""
     if not budget.is_even:
         return weights_by_epsilon(draft, budget.units, budget.selection if own_count else None)
-    split = calibrate.best_delta_split(draft.contribution.groups, epsilon, delta) if joins_gaussian(rule) else 1
+    parted = joins_gaussian(rule) and draft.histograms
+    split = calibrate.best_delta_split(draft.contribution.groups, epsilon, delta) if parted else 1
     norm = calibrate.approximate_norm(float(epsilon), float(delta * split))
     return joint_weights(draft, norm, spare_of(draft), own_count=own_count)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from shoal.accounting.events import (
     JointGaussian,
     LaplaceNoise,
     QuantileChoice,
+    SelectedGaussian,
     ThresholdSelection,
     WeightedSelection,
     WholeSelection,
@@ -32,7 +34,7 @@ from shoal.rewrite.verify.requirement import require
 
 if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise
-    from shoal.plan.releases import SelectPlan
+    from shoal.plan.releases import Contribution, SelectPlan
 
 
 def check_noises(plan: SelectPlan) -> None:
@@ -81,9 +83,36 @@ def check_events(plan: SelectPlan) -> None:
         drawn[selection] += 1
     charged: Counter[object] = Counter()
     for event in plan.events:
-        charged.update(event.parts if isinstance(event, JointGaussian) else (event,))
+        if isinstance(event, SelectedGaussian):
+            _check_one_delta(plan, event)
+            charged.update((*event.parts, event.selection))
+        else:
+            charged.update(event.parts if isinstance(event, JointGaussian) else (event,))
     require(drawn == charged, "what is drawn is not what is charged")
     _check_found_bounds(plan)
+
+
+def _check_one_delta(plan: SelectPlan, event: SelectedGaussian) -> None:
+    """Noise and threshold share a δ where an owner moves nothing but numbers of its groups, and no group more than its part.
+
+    With j of κ groups left, what moves must be at most j/κ of the squared norm that is charged.
+    """
+    require(event.selection == plan.selection, "a δ is shared with a threshold that selects nothing")
+    histograms = Counter(found.noise for found in plan.histograms)
+    require(not histograms.keys() & set(event.parts), "a histogram of all groups has no part in a δ of groups")
+    groups = groups_of(plan.contribution)
+    for release in plan.releases:
+        for left in {1, groups // 2, groups - 1} - {0}:
+            fewer = moves_of(release, _with_groups(plan.contribution, left)).l2_squared
+            enough = groups * fewer <= left * release.noise.shift.l2_squared
+            require(enough, "a group moves more than its part of the norm")
+
+
+def _with_groups(contribution: Contribution, groups: int) -> Contribution:
+    """The same owner in fewer groups; where rows are limited, with fewer rows, as each other group takes one."""
+    if contribution.max_rows is not None:
+        return replace(contribution, max_rows=groups)
+    return replace(contribution, max_groups=groups)
 
 
 def _check_shared_count(plan: SelectPlan) -> None:

@@ -148,7 +148,6 @@ def check_whole(plan: SelectPlan, places: tuple[int, ...]) -> None:
         require(held, "a whole that an owner without a value would leave")
     require(first.bounds is not None, "a whole without bounds")
     require(all((p.bounds, p.noise) == (first.bounds, first.noise) for p in parts), "sums with other bounds or noise")
-    require(plan.composition == "basic", "moves that may spread are not composed numerically")
     require(isinstance(first.noise, LaplaceNoise), "one noise for several sums is proven for Laplace noise")
     one = moves_of(first, plan.contribution)
     require(all(moves_of(part, plan.contribution) == one for part in parts), "sums of different width")

@@ -455,6 +455,10 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("JointGaussian", "parts"): {"first left out": without_first, "twice": doubled},
     ("JointGaussian", "epsilon"): {"half": smaller, "more": lambda old, _h, _p: old * 2},
     ("JointGaussian", "delta"): {"half": smaller, "more": lambda old, _h, _p: old * 2},
+    ("SelectedGaussian", "parts"): {"first left out": without_first, "twice": doubled},
+    ("SelectedGaussian", "epsilon"): {"half": smaller, "more": lambda old, _h, _p: old * 2},
+    ("SelectedGaussian", "delta"): {"half": smaller, "more": lambda old, _h, _p: old * 2},
+    ("SelectedGaussian", "selection"): {"for one group": for_one_group},
     ("OptimalSelection", "epsilon"): {"more": lambda old, _h, _p: old * 2},
     ("OptimalSelection", "delta"): {"more": lambda old, _h, _p: old * 2},
     ("OptimalSelection", "max_groups_per_owner"): {"one less": lambda old, _h, _p: old - 1 or SKIP},
@@ -596,7 +600,7 @@ HARMLESS: dict[tuple[str, str], str] = {
 
 EVERYWHERE = {
     "Shift", "Neighbours", "LaplaceNoise", "GaussianNoise", "OptimalSelection", "ThresholdSelection", "JointGaussian", "OwnerCount",
-    "WholeSelection",
+    "WholeSelection", "SelectedGaussian",
     "RowCount", "OwnerSum", "OwnerMean", "RowMoment", "DistinctValues", "Leaves", "Histogram", "Contribution", "CountRows",
     "QuantileChoice", "RankTarget",
     "Sum", "Average", "Variance", "Quantile", "Quantiles", "Extreme", "CountDistinct", "ApproxBounds", "CountOwners",
