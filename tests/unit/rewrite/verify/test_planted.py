@@ -24,7 +24,7 @@ ROWS = f"{CLAUSE}({BASE}, noise = LAPLACE) site, VAR_POP(spend, contribution_bou
 COUNT = f"{CLAUSE}({BASE}) site, COUNT(*, contribution_bounds_per_group => (0, 4)) {BY_SITE}"
 THRESHOLD = COUNT.replace("= 4)", "= 4, noise = LAPLACE, group_selection_strategy = LAPLACE_THRESHOLD)")
 QUANTILE = f"{CLAUSE}({BASE}, noise = GAUSSIAN) site, MEDIAN(spend, contribution_bounds_per_row => (0, 9), max_contributions_per_group => 3) {BY_SITE}"  # noqa: E501
-PER_GROUP = f"{CLAUSE}({BASE}, inferred_bounds = PER_GROUP) site, SUM(spend) {BY_SITE}"
+PER_GROUP = f"{CLAUSE}({BASE}, noise = GAUSSIAN, inferred_bounds = PER_GROUP) site, SUM(spend) {BY_SITE}"
 OWNERS = COUNT.replace("site", "n", 1).replace(BY_SITE, "FROM (SELECT site AS n FROM visits) v GROUP BY n")
 
 
