@@ -310,8 +310,6 @@ CLASS_IS_ASKED = {
     "engines.memory.totals": 1,
     "engines.statements.sum_owners": 1,
     "release.noisy": 1,
-    "release.resolve_bounds": 1,
-    "rewrite.assigning.complements": 3,
     "rewrite.assigning.sizing": 1,
 }
 

@@ -88,6 +88,8 @@ class MeasureDefaults:
     """Counts in the leaves of a tree, for which there is no grid and no single noisy number."""
     origin = "middle"
     """What counts as zero, where a measure is centred: the middle of the bounds, or one of them."""
+    counts_from_bounds = False
+    """Whether it can be counted from either bound instead of 0; the two distances together count owners."""
     extreme: str | None = None
     """Which value of an owner is looked at: 'min', 'max', or all of them."""
     never_negative = False
@@ -122,6 +124,10 @@ class MeasureDefaults:
     def unit_reach(self, magnitude: Fraction, radius: Fraction) -> Fraction:
         """Δ for one group in the analyst's units, for bounds of this size and of this half-width."""
         return radius if self.centred else magnitude
+
+    def from_origin(self, origin: str) -> Self:  # noqa: ARG002 - most have one only
+        """The same measure, counted from the 'lower' or the 'upper' bound, or as it is asked for ('middle')."""
+        raise InternalError("a whole of something else than sums and counts of rows")
 
     def feed(self) -> Self:
         """What a histogram of its values looks at; moments of one column share their rows."""
@@ -178,6 +184,11 @@ class RowCount(MeasureDefaults):
     is_integer = True
     power = 1
     never_negative = True
+    counts_from_bounds = True
+
+    def from_origin(self, origin: str) -> Self:
+        """From 0, or from a bound."""
+        return replace(self, origin=origin)
 
     @property
     def words(self) -> str:
@@ -201,6 +212,11 @@ class OwnerSum(MeasureDefaults):
     needs_bounds = True
     power = 1
     summed_on_grid = True
+    counts_from_bounds = True
+
+    def from_origin(self, origin: str) -> Self:
+        """From 0, or from a bound."""
+        return replace(self, origin=origin)
 
     @property
     def words(self) -> str:

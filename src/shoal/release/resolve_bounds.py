@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from shoal.errors import InternalError
 from shoal.exact import power_of_two_below
 from shoal.mechanisms.gaussian_certificate import MOST_SHRUNK, SHRINKS_FROM
 from shoal.params import Bounds
-from shoal.plan.measures import OwnerSum, OwnerWeight, RowCount
+from shoal.plan.measures import OwnerWeight
 from shoal.plan.releases import Inferred
 from shoal.plan.totals import ExactTotals, GridMeasure, TotalsQuery, grid_measure_of
 
@@ -59,9 +59,9 @@ def selecting_tasks(plan: SelectPlan) -> tuple[GridMeasure, ...]:
 
 def as_asked(task: GridMeasure) -> GridMeasure:
     """What the engine is asked for: distances from a bound are made of the plain total and the number of owners."""
-    if not isinstance(task.measure, OwnerSum | RowCount) or task.measure.origin == "middle":
+    if not task.measure.counts_from_bounds or task.measure.origin == "middle":
         return task
-    return grid_measure_of(replace(task.measure, origin="middle"), task.bounds, task.grid)
+    return grid_measure_of(task.measure.from_origin("middle"), task.bounds, task.grid)
 
 
 def from_bound(task: GridMeasure, total: Any, owners: NDArray[np.int64]) -> Any:

@@ -11,13 +11,18 @@ import typer
 from shoal.cli.budget import parse_budget
 from shoal.cli.output import check_writable, write_json, write_text
 from shoal.cli.serving.serve import HOME, where, whole_days
+from shoal.cli.shared_options import framed
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
+    from shoal.service.people import Caller
     from shoal.service.service import Service
+
+    Done = tuple[dict[str, Any], str]
+    """What was done, for machines and in words."""
 
 app = typer.Typer(name="service", no_args_is_help=True, help="Administer a budget service on its own machine.")
 dataset_app = typer.Typer(name="dataset", no_args_is_help=True, help="Manage data sets.")
@@ -56,6 +61,24 @@ def opened(kept: Path | str, *, new: bool = False, anchor: str | None = None) ->
     return inside()
 
 
+def in_service(
+    act: Callable[[Service, Caller], Done],
+    *,
+    home: Home = HOME,
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """One act of the operator, and what was done, for machines and in words."""
+    from shoal.service.service import OPERATOR
+
+    with opened(where(home, store)) as service:
+        data, text = act(service, OPERATOR)
+    said(data, text, json=json)
+
+
+acting = framed(in_service, given=("service", "operator"))
+
+
 def said(data: dict[str, Any], text: str, *, json: bool) -> None:
     """What was done, for machines or for people."""
     if json:
@@ -79,42 +102,38 @@ def init(home: Home = HOME, store: StoreUrl = None, *, json: Json = False) -> No
 
 
 @app.command()
-def status(home: Home = HOME, store: StoreUrl = None, *, json: Json = False) -> None:
+@acting
+def status(service: Service, operator: Caller) -> Done:
     """Show data sets, totals and people.
 
     [bold]Example[/bold]
 
         shoal service status --json
     """
-    from shoal.service.service import OPERATOR
-
-    with opened(where(home, store)) as service:
-        data: dict[str, Any] = {
-            "datasets": service.list_datasets(OPERATOR),
-            "users": service.people.all(),
-            "jobs": service.metrics(OPERATOR),
-        }
-    if json:
-        return write_json(data)
+    data: dict[str, Any] = {
+        "datasets": service.list_datasets(operator),
+        "users": service.people.all(),
+        "jobs": service.metrics(operator),
+    }
+    lines = []
     for one in data["datasets"]:
         spent, limit = one["ledger"]["spent"]["epsilon"], one["ledger"]["budget"]["epsilon"]
-        typer.echo(f"{one['name']}: version {one['version']}, ε {spent:g} of {limit:g} for {one['unit']}")
-    return typer.echo(f"{len(data['users'])} users")
+        lines.append(f"{one['name']}: version {one['version']}, ε {spent:g} of {limit:g} for {one['unit']}")
+    return data, "\n".join([*lines, f"{len(data['users'])} users"])
 
 
 @app.command()
+@acting
 def allow(
+    service: Service,
+    operator: Caller,
     dataset: Annotated[str, typer.Argument(metavar="DATASET")],
     to: Annotated[str, typer.Option(metavar="WHOM", help="A user, group:NAME or everyone.")],
     budget: Annotated[str | None, typer.Option(metavar="EPS,DELTA", help="What they may spend in each period.")] = None,
     per: Annotated[str, typer.Option(metavar="PERIOD", help="day, week, month or ever.")] = "ever",
     max_epsilon_per_query: Annotated[float | None, typer.Option(metavar="X", help="More is refused.")] = None,
     approve_above: Annotated[float | None, typer.Option(metavar="X", help="More waits for a custodian.")] = None,
-    home: Home = HOME,
-    store: StoreUrl = None,
-    *,
-    json: Json = False,
-) -> None:
+) -> Done:
     """Let somebody ask a data set, within limits.
 
     [bold]Example[/bold]
@@ -123,43 +142,40 @@ def allow(
     """
     from shoal import params
     from shoal.service.allowances import Grant
-    from shoal.service.service import OPERATOR
 
     limits = [None if x is None else params.epsilon(x) for x in (max_epsilon_per_query, approve_above)]
-    with opened(where(home, store)) as service:
-        limit = None if budget is None else parse_budget(budget, "--budget")
-        service.allow(OPERATOR, Grant(dataset, to, per, limit, *limits))
-    said({"dataset": dataset, "to": to}, f"{to} may ask {dataset}.", json=json)
+    limit = None if budget is None else parse_budget(budget, "--budget")
+    service.allow(operator, Grant(dataset, to, per, limit, *limits))
+    return {"dataset": dataset, "to": to}, f"{to} may ask {dataset}."
 
 
 @app.command()
+@acting
 def lift(
+    service: Service,
+    operator: Caller,
     dataset: Annotated[str, typer.Argument(metavar="DATASET")],
     user: Annotated[str, typer.Argument(metavar="USER")],
     because: Because,
-    home: Home = HOME,
-    store: StoreUrl = None,
-    *,
-    json: Json = False,
-) -> None:
+) -> Done:
     """Let a suspended user ask again.
 
     [bold]Example[/bold]
 
         shoal service lift visits ann --because "the disk was full"
     """
-    from shoal.service.service import OPERATOR
-
-    with opened(where(home, store)) as service:
-        service.lift(OPERATOR, dataset, user, because)
-    said({"lifted": user}, f"{user} may ask {dataset} again.", json=json)
+    service.lift(operator, dataset, user, because)
+    return {"lifted": user}, f"{user} may ask {dataset} again."
 
 
 # ---- data sets -------------------------------------------------------------------------------------------------------
 
 
 @dataset_app.command("add")
+@acting
 def dataset_add(
+    service: Service,
+    operator: Caller,
     name: Annotated[str, typer.Argument(metavar="NAME")],
     source: Annotated[str, typer.Argument(metavar="SOURCE")],
     catalog: Annotated[Path, typer.Option(metavar="FILE")] = Path("shoal.toml"),
@@ -168,11 +184,7 @@ def dataset_add(
     ledger: Annotated[str | None, typer.Option(metavar="NAME", help="Share the ledger of another data set.")] = None,
     unit: Annotated[str, typer.Option(metavar="TEXT", help="What an ε is about.")] = "one person",
     new_people: Annotated[bool, typer.Option("--new-people", help="These are other people than any before.")] = False,
-    home: Home = HOME,
-    store: StoreUrl = None,
-    *,
-    json: Json = False,
-) -> None:
+) -> Done:
     """Add a data set, and a ledger for its people where they have none.
 
     [bold]Example[/bold]
@@ -180,167 +192,115 @@ def dataset_add(
         shoal service dataset add visits data/ --catalog shoal.toml --budget 3,1e-5
     """
     from shoal.service.datasets import NewDataSet
-    from shoal.service.service import OPERATOR
 
-    with opened(where(home, store)) as service:
-        limit = None if budget is None else parse_budget(budget, "--budget")
-        new = NewDataSet(name, source, str(catalog), limit, accountant, ledger, unit, new_people)
-        service.add_dataset(OPERATOR, new)
-    said({"dataset": name}, f"{name} was added; nobody may ask it yet: shoal service allow {name} --to USER", json=json)
+    limit = None if budget is None else parse_budget(budget, "--budget")
+    new = NewDataSet(name, source, str(catalog), limit, accountant, ledger, unit, new_people)
+    service.add_dataset(operator, new)
+    return {"dataset": name}, f"{name} was added; nobody may ask it yet: shoal service allow {name} --to USER"
 
 
 @dataset_app.command("list")
-def dataset_list(home: Home = HOME, store: StoreUrl = None, *, json: Json = False) -> None:
+@acting
+def dataset_list(service: Service, operator: Caller) -> Done:  # noqa: ARG001 - every act has one
     """List data sets."""
-    with opened(where(home, store)) as service:
-        names = service.datasets.names()
-    if json:
-        return write_json({"datasets": names})
-    return typer.echo("\n".join(names))
+    names = service.datasets.names()
+    return {"datasets": names}, "\n".join(names)
 
 
 @dataset_app.command("refresh")
-def dataset_refresh(
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    home: Home = HOME,
-    store: StoreUrl = None,
-    *,
-    json: Json = False,
-) -> None:
+@acting
+def dataset_refresh(service: Service, operator: Caller, name: Annotated[str, typer.Argument(metavar="NAME")]) -> Done:
     """Say that data or catalog changed: answers are new from now on."""
-    from shoal.service.service import OPERATOR
-
-    with opened(where(home, store)) as service:
-        service.refresh(OPERATOR, name)
-    said({"refreshed": name}, f"{name} has a new version.", json=json)
+    service.refresh(operator, name)
+    return {"refreshed": name}, f"{name} has a new version."
 
 
 @dataset_app.command("retire")
-def dataset_retire(
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    home: Home = HOME,
-    store: StoreUrl = None,
-    *,
-    json: Json = False,
-) -> None:
+@acting
+def dataset_retire(service: Service, operator: Caller, name: Annotated[str, typer.Argument(metavar="NAME")]) -> Done:
     """Close a data set for good; its ledger and name stay."""
-    from shoal.service.service import OPERATOR
-
-    with opened(where(home, store)) as service:
-        service.retire_dataset(OPERATOR, name)
-    said({"retired": name}, f"{name} is closed.", json=json)
+    service.retire_dataset(operator, name)
+    return {"retired": name}, f"{name} is closed."
 
 
 @dataset_app.command("raise")
+@acting
 def dataset_raise(
+    service: Service,
+    operator: Caller,
     name: Annotated[str, typer.Argument(metavar="NAME")],
     budget: Annotated[str, typer.Option(metavar="EPS,DELTA", help="The new budget, for life.")],
     because: Because,
-    home: Home = HOME,
-    store: StoreUrl = None,
-    *,
-    json: Json = False,
-) -> None:
+) -> Done:
     """Raise the budget of a data set's ledger."""
-    from shoal.service.service import OPERATOR
-
-    with opened(where(home, store)) as service:
-        service.raise_budget(OPERATOR, name, parse_budget(budget, "--budget"), because)
-    said({"raised": name}, f"The budget of {name} was raised.", json=json)
+    service.raise_budget(operator, name, parse_budget(budget, "--budget"), because)
+    return {"raised": name}, f"The budget of {name} was raised."
 
 
 # ---- users and tokens ------------------------------------------------------------------------------------------------
 
 
 @user_app.command("add")
+@acting
 def user_add(
+    service: Service,
+    operator: Caller,
     name: Annotated[str, typer.Argument(metavar="NAME")],
     role: Annotated[list[str], typer.Option(metavar="ROLE", help="analyst, custodian or auditor; may be repeated.")],
     group: Annotated[list[str] | None, typer.Option(metavar="GROUP", help="May be repeated.")] = None,
-    home: Home = HOME,
-    store: StoreUrl = None,
-    *,
-    json: Json = False,
-) -> None:
+) -> Done:
     """Add a user.
 
     [bold]Example[/bold]
 
         shoal service user add ann --role analyst --group research
     """
-    from shoal.service.service import OPERATOR
-
-    with opened(where(home, store)) as service:
-        service.add_user(OPERATOR, name, role, group or [])
-    said({"user": name}, f"{name} was added.", json=json)
+    service.add_user(operator, name, role, group or [])
+    return {"user": name}, f"{name} was added."
 
 
 @user_app.command("retire")
-def user_retire(
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    home: Home = HOME,
-    store: StoreUrl = None,
-    *,
-    json: Json = False,
-) -> None:
+@acting
+def user_retire(service: Service, operator: Caller, name: Annotated[str, typer.Argument(metavar="NAME")]) -> Done:
     """End all tokens of a user; the name is never reused."""
-    from shoal.service.service import OPERATOR
-
-    with opened(where(home, store)) as service:
-        service.retire_user(OPERATOR, name)
-    said({"retired": name}, f"{name} may do nothing any more.", json=json)
+    service.retire_user(operator, name)
+    return {"retired": name}, f"{name} may do nothing any more."
 
 
 @token_app.command("create")
+@acting
 def token_create(
+    service: Service,
+    operator: Caller,
     user: Annotated[str, typer.Argument(metavar="USER")],
     scope: Annotated[list[str] | None, typer.Option(metavar="SCOPE", help="Less than the roles allow.")] = None,
     dataset: Annotated[list[str] | None, typer.Option(metavar="NAME", help="These data sets only.")] = None,
     expires: Annotated[str, typer.Option(metavar="DAYS", help="Such as 90d, at most 366d.")] = "90d",
-    home: Home = HOME,
-    store: StoreUrl = None,
-    *,
-    json: Json = False,
-) -> None:
+) -> Done:
     """Make a token, shown once.
 
     [bold]Example[/bold]
 
         shoal service token create ann
     """
-    from shoal.service.service import OPERATOR
-
-    with opened(where(home, store)) as service:
-        made = service.create_token(OPERATOR, user, scope, dataset, whole_days(expires))
-    if json:
-        return write_json(made)
-    return typer.echo(made["token"])
+    made = service.create_token(operator, user, scope, dataset, whole_days(expires))
+    return made, made["token"]
 
 
 @token_app.command("list")
-def token_list(home: Home = HOME, store: StoreUrl = None, *, json: Json = False) -> None:
+@acting
+def token_list(service: Service, operator: Caller) -> Done:  # noqa: ARG001 - every act has one
     """List tokens by their ids."""
-    with opened(where(home, store)) as service:
-        found: list[dict[str, Any]] = service.people.tokens()
-    if json:
-        return write_json({"tokens": found})
-    return typer.echo("\n".join(f"{t['id']}  {t['user']}  until {t['expires']}" for t in found))
+    found: list[dict[str, Any]] = service.people.tokens()
+    return {"tokens": found}, "\n".join(f"{t['id']}  {t['user']}  until {t['expires']}" for t in found)
 
 
 @token_app.command("revoke")
-def token_revoke(
-    identifier: Annotated[str, typer.Argument(metavar="ID")],
-    home: Home = HOME,
-    store: StoreUrl = None,
-    *,
-    json: Json = False,
-) -> None:
+@acting
+def token_revoke(service: Service, operator: Caller, identifier: Annotated[str, typer.Argument(metavar="ID")]) -> Done:
     """End a token at once."""
-    from shoal.service.service import OPERATOR
-
-    with opened(where(home, store)) as service:
-        service.revoke_token(OPERATOR, identifier)
-    said({"revoked": identifier}, f"{identifier} is worth nothing any more.", json=json)
+    service.revoke_token(operator, identifier)
+    return {"revoked": identifier}, f"{identifier} is worth nothing any more."
 
 
 # ---- the log ---------------------------------------------------------------------------------------------------------
@@ -366,13 +326,11 @@ def log_export(
 
 
 @log_app.command("anchor")
-def log_anchor(home: Home = HOME, store: StoreUrl = None, *, json: Json = False) -> None:
+@acting
+def log_anchor(service: Service, operator: Caller) -> Done:
     """Print number and hash of the last line: noted elsewhere, it finds out a log that was rolled back."""
-    from shoal.service.service import OPERATOR
-
-    with opened(where(home, store)) as service:
-        anchor = service.log_anchor(OPERATOR)
-    said({"anchor": anchor}, anchor, json=json)
+    anchor = service.log_anchor(operator)
+    return {"anchor": anchor}, anchor
 
 
 @log_app.command("verify")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shoal.cli.budget import parse_budget
 from shoal.cli.serving.serve import HOME, where
-from shoal.cli.serving.service import Home, Json, StoreUrl, app, opened, said
+from shoal.cli.serving.service import Home, Json, StoreUrl, acting, app, opened, said
 from shoal.errors import ShoalError
+
+if TYPE_CHECKING:
+    from shoal.cli.serving.service import Done
+    from shoal.service.people import Caller
+    from shoal.service.service import Service
 
 __all__ = ["app"]
 
@@ -64,24 +69,20 @@ def migrate(
 
 
 @app.command()
+@acting
 def backup(
+    service: Service,
+    operator: Caller,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder that does not exist yet.")],
-    home: Home = HOME,
-    store: StoreUrl = None,
-    *,
-    json: Json = False,
-) -> None:
+) -> Done:
     """Copy everything a service keeps, while it runs.
 
     [bold]Example[/bold]
 
         shoal service backup /backup/monday
     """
-    from shoal.service.service import OPERATOR
-
-    with opened(where(home, store)) as service:
-        anchor = service.backup(OPERATOR, folder)
-    said({"folder": str(folder), "anchor": anchor}, f"Copied to {folder}. Note this elsewhere: {anchor}", json=json)
+    anchor = service.backup(operator, folder)
+    return {"folder": str(folder), "anchor": anchor}, f"Copied to {folder}. Note this elsewhere: {anchor}"
 
 
 @app.command()

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.output import check_writable, console, write_json
+from shoal.cli.shared_options import framed
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shoal.audit.attacks import AttackResult
 
 app = typer.Typer(
@@ -29,6 +32,24 @@ Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves
 Json = Annotated[bool, typer.Option("--json", help="Print the curves as JSON.")]
 
 
+def shown(attack: Callable[[], AttackResult], *, plot: Plot = None, json: Json = False) -> None:
+    """The curves as a table or as JSON, and as a picture where one was asked for."""
+    check_writable(plot)
+    result = attack()
+    if plot is not None:
+        result.plot(plot)
+    if json:
+        return write_json(result.to_dict())
+    out = console()
+    out.print(f"{result.attack}: {result.secret}", markup=False)
+    out.print(f"guessing gets {result.guessing:.1%}; the attacker gets, by number of queries:", markup=False)
+    out.print(_table(result))
+    for curve in result.curves:
+        if curve.note:
+            out.print(f"{curve.defence}: {curve.note}", markup=False)
+    return None
+
+
 def attack_on_answers(function: str, of_people: str, people: int, epsilon: float, words: str) -> None:
     """Mount an attack that is told how many people have a secret (its parameter `of_people`) and the budget, no more."""
     name = function.replace("_", "-")
@@ -39,16 +60,14 @@ def attack_on_answers(function: str, of_people: str, people: int, epsilon: float
         seed: Seed = 0,
         *,
         sql: Sql = False,
-        plot: Plot = None,
-        json: Json = False,
-    ) -> None:
+    ) -> AttackResult:
         from shoal.audit import attacks
 
-        check_writable(plot)
         run = getattr(attacks, function)
-        show(run(**{of_people: people}, epsilon=epsilon, seed=seed, through_sql=sql), plot, json=json)
+        result: AttackResult = run(**{of_people: people}, epsilon=epsilon, seed=seed, through_sql=sql)
+        return result
 
-    app.command(name, help=words)(verb)
+    app.command(name, help=words)(framed(shown)(verb))
 
 
 attack_on_answers(
@@ -78,6 +97,7 @@ attack_on_answers(
 
 
 @app.command()
+@framed(shown)
 def reconstruction(
     people: Annotated[
         int | None, typer.Option(min=1, max=2000, help="Secret bits: 1000, or 10 with --exhaustive.")
@@ -90,9 +110,7 @@ def reconstruction(
     *,
     exhaustive: Annotated[bool, typer.Option("--exhaustive", help="Try all 2ⁿ tables instead.")] = False,
     sql: Sql = False,
-    plot: Plot = None,
-    json: Json = False,
-) -> None:
+) -> AttackResult:
     """Recover a whole secret column from counts over random subsets (Dinur and Nissim).
 
     [bold]Example[/bold]
@@ -105,17 +123,13 @@ def reconstruction(
         raise ShoalError(
             "E_USAGE", "--exhaustive asks every subset, too many for --sql.", hint="Leave one of them out."
         )
-    check_writable(plot)
     if exhaustive:
-        result = attacks.exhaustive_reconstruction(people=people or 10, epsilon=epsilon, runs=runs or 30, seed=seed)
-    else:
-        result = attacks.reconstruction(
-            people=people or 1000, epsilon=epsilon, runs=runs or 1, seed=seed, through_sql=sql
-        )
-    show(result, plot, json=json)
+        return attacks.exhaustive_reconstruction(people=people or 10, epsilon=epsilon, runs=runs or 30, seed=seed)
+    return attacks.reconstruction(people=people or 1000, epsilon=epsilon, runs=runs or 1, seed=seed, through_sql=sql)
 
 
 @app.command()
+@framed(shown)
 def membership(
     people: Annotated[
         int, typer.Option(min=2, max=2000, help="How many people are in the data, and how many are not.")
@@ -125,9 +139,7 @@ def membership(
     seed: Seed = 0,
     *,
     sql: Sql = False,
-    plot: Plot = None,
-    json: Json = False,
-) -> None:
+) -> AttackResult:
     """Find out from published averages who is in the data (Homer et al.).
 
     [bold]Example[/bold]
@@ -136,9 +148,7 @@ def membership(
     """
     from shoal.audit import attacks
 
-    check_writable(plot)
-    result = attacks.membership(members=people, attributes=attributes, epsilon=epsilon, seed=seed, through_sql=sql)
-    show(result, plot, json=json)
+    return attacks.membership(members=people, attributes=attributes, epsilon=epsilon, seed=seed, through_sql=sql)
 
 
 attack_on_answers(
@@ -156,15 +166,13 @@ attack_on_answers(
 
 
 @app.command()
+@framed(shown)
 def linkage(
     people: People = 4000,
     k: Annotated[int, typer.Option(min=1, help="The k of k-anonymity.")] = 5,
     epsilon: Epsilon = 1.0,
     seed: Seed = 0,
-    *,
-    plot: Plot = None,
-    json: Json = False,
-) -> None:
+) -> AttackResult:
     """Put names back on a table with a public register (Sweeney).
 
     [bold]Example[/bold]
@@ -173,14 +181,16 @@ def linkage(
     """
     from shoal.audit import attacks
 
-    check_writable(plot)
-    show(attacks.linkage(patients=people, k=k, epsilon=epsilon, seed=seed), plot, json=json)
+    return attacks.linkage(patients=people, k=k, epsilon=epsilon, seed=seed)
 
 
 @app.command()
+@framed(shown)
 def homogeneity(
-    people: People = 4000, epsilon: Epsilon = 1.0, seed: Seed = 0, *, plot: Plot = None, json: Json = False
-) -> None:
+    people: People = 4000,
+    epsilon: Epsilon = 1.0,
+    seed: Seed = 0,
+) -> AttackResult:
     """Read secrets off k-anonymous classes in which all rows agree.
 
     [bold]Example[/bold]
@@ -189,21 +199,18 @@ def homogeneity(
     """
     from shoal.audit import attacks
 
-    check_writable(plot)
-    show(attacks.homogeneity(patients=people, epsilon=epsilon, seed=seed), plot, json=json)
+    return attacks.homogeneity(patients=people, epsilon=epsilon, seed=seed)
 
 
 @app.command()
+@framed(shown)
 def composition(
     people: People = 4000,
     hospitals: Annotated[int, typer.Option(min=1, max=10, help="Releases to intersect.")] = 2,
     k: Annotated[int, typer.Option(min=1, help="The k of k-anonymity.")] = 5,
     epsilon: Epsilon = 1.0,
     seed: Seed = 0,
-    *,
-    plot: Plot = None,
-    json: Json = False,
-) -> None:
+) -> AttackResult:
     """Intersect the k-anonymous releases of several hospitals (Ganta et al.).
 
     [bold]Example[/bold]
@@ -212,9 +219,7 @@ def composition(
     """
     from shoal.audit import attacks
 
-    check_writable(plot)
-    result = attacks.composition(patients=people, hospitals=hospitals, k=k, epsilon=epsilon, seed=seed)
-    show(result, plot, json=json)
+    return attacks.composition(patients=people, hospitals=hospitals, k=k, epsilon=epsilon, seed=seed)
 
 
 @app.command()
@@ -248,22 +253,6 @@ def sketches(
         write_json(result.to_dict())
     else:
         typer.echo(str(result))
-
-
-def show(result: AttackResult, plot: Path | None, *, json: bool) -> None:
-    """The curves as a table or as JSON, and as a picture where one was asked for."""
-    if plot is not None:
-        result.plot(plot)
-    if json:
-        return write_json(result.to_dict())
-    out = console()
-    out.print(f"{result.attack}: {result.secret}", markup=False)
-    out.print(f"guessing gets {result.guessing:.1%}; the attacker gets, by number of queries:", markup=False)
-    out.print(_table(result))
-    for curve in result.curves:
-        if curve.note:
-            out.print(f"{curve.defence}: {curve.note}", markup=False)
-    return None
 
 
 def _table(result: AttackResult) -> object:

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.output import check_writable, write_json
+from shoal.cli.shared_options import framed
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shoal.knowledge import CountTable, Guarantee
+
+    Found = tuple[Guarantee, float, dict[str, Any], str]
+    """A promise, the ε that was asked for, and what was found, for machines and in words."""
 
 app = typer.Typer(
     name="knowledge",
@@ -40,15 +44,24 @@ Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a self-co
 Limit = Annotated[int, typer.Option("--threshold", help="Counts up to this one are not shown.")]
 
 
-@app.command()
-def count(
-    people: Everybody = None,
+def shown(
+    release: Callable[[], Guarantee],
     *,
-    uncertainty: Uncertainty = None,
-    probabilities: Probabilities = None,
-    known: Known = 0,
-    noise_scale: Annotated[float | None, typer.Option(help="Scale of two-sided geometric noise on top.")] = None,
-    related: Annotated[int, typer.Option(help="How many people move together with the target.")] = 1,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    require: Require = None,
+    json: Json = False,
+    plot: Plot = None,
+    html: Html = None,
+) -> None:
+    """One promise: assumptions, numbers, pictures."""
+    _leave(release(), _asked(epsilon, delta, require), require, json=json, plot=plot, html=html)
+
+
+def each_shown(
+    releases: Callable[[], Callable[[int], Guarantee]],
+    *,
+    people: Everybody = None,
     counts: Counts = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
@@ -57,6 +70,43 @@ def count(
     plot: Plot = None,
     html: Html = None,
 ) -> None:
+    """The promise of one count, or of every row of a table."""
+    from shoal import knowledge
+
+    if (people is None) == (counts is None):
+        raise ShoalError("E_USAGE", "Give either --people or --counts.", hint="--people 1000")
+    release, asked = releases(), _asked(epsilon, delta, require)
+    if people is not None:
+        return _leave(release(people), asked, require, json=json, plot=plot, html=html)
+    if plot is not None or html is not None:
+        raise ShoalError("E_USAGE", "--plot and --html show one count, not a table.", hint="--people 1000")
+    table = knowledge.count_table(str(counts), release)
+    return _say(table, asked, require, [kept for _, kept in table.rows], json=json)
+
+
+def found(
+    search: Callable[[], Found],
+    *,
+    require: Require = None,
+    json: Json = False,
+    plot: Plot = None,
+    html: Html = None,
+) -> None:
+    """What a search found, and the promise that goes with it."""
+    kept, epsilon, data, words = search()
+    _leave(kept, _asked(epsilon, None, require), require, json=json, plot=plot, html=html, last=(data, words))
+
+
+@app.command()
+@framed(each_shown)
+def count(
+    *,
+    uncertainty: Uncertainty = None,
+    probabilities: Probabilities = None,
+    known: Known = 0,
+    noise_scale: Annotated[float | None, typer.Option(help="Scale of two-sided geometric noise on top.")] = None,
+    related: Annotated[int, typer.Option(help="How many people move together with the target.")] = 1,
+) -> Callable[[int], Guarantee]:
     """One exact count, or each count of a table.
 
     Example: shoal knowledge count --people 1000 --uncertainty 0.05 --delta 1e-6
@@ -75,10 +125,11 @@ def count(
             related=related,
         )
 
-    _show_each(release, people, counts, (epsilon, delta, require), json=json, plot=plot, html=html)
+    return release
 
 
 @app.command()
+@framed(shown)
 def histogram(
     people: People,
     uncertainty: Annotated[
@@ -86,27 +137,20 @@ def histogram(
     ],
     *,
     known: Known = 0,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    require: Require = None,
-    json: Json = False,
-    plot: Plot = None,
-    html: Html = None,
-) -> None:
+) -> Guarantee:
     """Exact counts of all options of a choice.
 
     Example: shoal knowledge histogram --people 1000 --uncertainty 0.05 --epsilon 1
     """
     from shoal import knowledge
 
-    kept = knowledge.histogram(people, uncertainty=uncertainty, known=known)
-    _show(kept, epsilon, delta, require, json=json, plot=plot, html=html)
+    return knowledge.histogram(people, uncertainty=uncertainty, known=known)
 
 
 @app.command()
+@framed(each_shown)
 def threshold(
     threshold: Limit,
-    people: Everybody = None,
     *,
     at_most: Annotated[float | None, typer.Option(help="The largest chance of anybody unknown to say yes.")] = None,
     probabilities: Probabilities = None,
@@ -115,14 +159,7 @@ def threshold(
     both_sides: Annotated[
         bool, typer.Option("--both-sides", help="Also hide counts that include nearly everybody.")
     ] = False,
-    counts: Counts = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    require: Require = None,
-    json: Json = False,
-    plot: Plot = None,
-    html: Html = None,
-) -> None:
+) -> Callable[[int], Guarantee]:
     """A count that is shown only above a threshold, or each count of a table.
 
     Example: shoal knowledge threshold --people 1000 --threshold 20 --at-most 0.005 --epsilon 1
@@ -142,10 +179,11 @@ def threshold(
             both_sides=both_sides,
         )
 
-    _show_each(release, people, counts, (epsilon, delta, require), json=json, plot=plot, html=html)
+    return release
 
 
 @app.command("k-anonymity")
+@framed(shown)
 def k_anonymity(
     people: People,
     threshold: Limit,
@@ -155,26 +193,20 @@ def k_anonymity(
     depends_on_data: Annotated[
         bool, typer.Option("--depends-on-data", help="The generalization was chosen by looking at the data.")
     ] = False,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    require: Require = None,
-    json: Json = False,
-    plot: Plot = None,
-    html: Html = None,
-) -> None:
+) -> Guarantee:
     """A k-anonymous table with a fixed generalization.
 
     Example: shoal knowledge k-anonymity --people 2000 --threshold 60 --boundary 0.01 --epsilon 4
     """
     from shoal import knowledge
 
-    kept = knowledge.k_anonymity(
+    return knowledge.k_anonymity(
         people, threshold, boundary=boundary, known=known, fixed_generalization=not depends_on_data
     )
-    _show(kept, epsilon, delta, require, json=json, plot=plot, html=html)
 
 
 @app.command()
+@framed(shown)
 def repeated(
     people: People,
     times: Annotated[int, typer.Option(help="How often the count is released.")],
@@ -185,49 +217,38 @@ def repeated(
     uncertainty: Uncertainty = None,
     probabilities: Probabilities = None,
     known: Known = 0,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    require: Require = None,
-    json: Json = False,
-    plot: Plot = None,
-    html: Html = None,
-) -> None:
+) -> Guarantee:
     """A count that is released repeatedly.
 
     Example: shoal knowledge repeated --people 1000 --times 2 --uncertainty 0.2 --answers dependent --epsilon 1
     """
     from shoal import knowledge
 
-    kept = knowledge.repeated(
+    return knowledge.repeated(
         people, times, uncertainty=uncertainty, probabilities=_chances(probabilities), known=known, answers=answers
     )
-    _show(kept, epsilon, delta, require, json=json, plot=plot, html=html)
 
 
 @app.command()
+@framed(found)
 def people(
     epsilon: Annotated[float, typer.Option(help="The ε to keep.")],
     delta: Annotated[float, typer.Option(help="The δ to keep.")],
     uncertainty: Annotated[float, typer.Option(help="λ: everybody unknown says yes with a chance from λ to 1 − λ.")],
-    *,
-    require: Require = None,
-    json: Json = False,
-    plot: Plot = None,
-    html: Html = None,
-) -> None:
+) -> Found:
     """The fewest unknown people whose exact count keeps (ε, δ).
 
     Example: shoal knowledge people --epsilon 1 --delta 1e-6 --uncertainty 0.1
     """
     from shoal import knowledge
 
-    found = knowledge.people_for(epsilon, delta, uncertainty=uncertainty)
-    kept = knowledge.count(found, uncertainty=uncertainty)
-    last = {"people": found, "words": f"The fewest people, the target included: {found:,}."}
-    _show(kept, epsilon, None, require, json=json, plot=plot, html=html, last=last)
+    fewest = knowledge.people_for(epsilon, delta, uncertainty=uncertainty)
+    kept = knowledge.count(fewest, uncertainty=uncertainty)
+    return kept, epsilon, {"people": fewest}, f"The fewest people, the target included: {fewest:,}."
 
 
 @app.command()
+@framed(found)
 def noise(
     people: People,
     epsilon: Annotated[float, typer.Option(help="The ε to keep.")],
@@ -235,11 +256,7 @@ def noise(
     uncertainty: Annotated[float, typer.Option(help="λ: everybody unknown says yes with a chance from λ to 1 − λ.")],
     *,
     known: Known = 0,
-    require: Require = None,
-    json: Json = False,
-    plot: Plot = None,
-    html: Html = None,
-) -> None:
+) -> Found:
     """The smallest scale of noise with which a count keeps (ε, δ).
 
     Example: shoal knowledge noise --people 500 --epsilon 0.5 --delta 1e-6 --uncertainty 0.1
@@ -248,8 +265,7 @@ def noise(
 
     scale = knowledge.noise_for(people, epsilon, delta, uncertainty=uncertainty, known=known)
     kept = knowledge.count(people, uncertainty=uncertainty, known=known, noise_scale=scale or None)
-    last = {"noise_scale": scale, "words": f"The smallest scale of noise: {scale:.4g}."}
-    _show(kept, epsilon, None, require, json=json, plot=plot, html=html, last=last)
+    return kept, epsilon, {"noise_scale": scale}, f"The smallest scale of noise: {scale:.4g}."
 
 
 def _chances(path: Path | None) -> list[float] | None:
@@ -280,69 +296,40 @@ def _required(text: str) -> tuple[float, float]:
     return epsilon, delta
 
 
-def _kept_by(require: str | None, every: list[Guarantee]) -> bool:
-    return require is None or all(kept.keeps(*_required(require)) for kept in every)
-
-
-def _show_each(
-    release: Callable[[int], Guarantee],
-    people: int | None,
-    counts: Path | None,
-    asked: tuple[float | None, float | None, str | None],
-    *,
-    json: bool,
-    plot: Path | None,
-    html: Path | None,
-) -> None:
-    """One count, or every row of a table."""
-    from shoal import knowledge
-
-    if (people is None) == (counts is None):
-        raise ShoalError("E_USAGE", "Give either --people or --counts.", hint="--people 1000")
-    if people is not None:
-        return _show(release(people), *asked, json=json, plot=plot, html=html)
-    if plot is not None or html is not None:
-        raise ShoalError("E_USAGE", "--plot and --html show one count, not a table.", hint="--people 1000")
-    table = knowledge.count_table(str(counts), release)
-    return _leave(table, _asked(*asked), _kept_by(asked[2], [kept for _, kept in table.rows]), json=json)
-
-
-def _show(
+def _leave(
     kept: Guarantee,
-    epsilon: float | None,
-    delta: float | None,
+    asked: dict[str, float | None],
     require: str | None,
     *,
     json: bool,
     plot: Path | None,
     html: Path | None,
-    last: dict[str, Any] | None = None,
+    last: tuple[dict[str, Any], str] | None = None,
 ) -> None:
     """Assumptions, numbers, pictures; the exit status says whether what was required is kept."""
     check_writable(plot)
     check_writable(html)
-    asked, passed = _asked(epsilon, delta, require), _kept_by(require, [kept])
     if plot is not None:
         kept.plot(plot)
     if html is not None:
         kept.to_html(html)
-    _leave(kept, asked, passed, json=json, last=last)
+    _say(kept, asked, require, [kept], json=json, last=last)
 
 
-def _leave(
+def _say(
     shown: Guarantee | CountTable,
     asked: dict[str, float | None],
-    passed: bool,
+    require: str | None,
+    every: list[Guarantee],
     *,
     json: bool,
-    last: dict[str, Any] | None = None,
+    last: tuple[dict[str, Any], str] | None = None,
 ) -> None:
-    found = dict(last or {})
-    words = found.pop("words", None)
+    data, words = last or ({}, "")
     if json:
-        write_json({**shown.to_dict(**asked), **found})
+        write_json({**shown.to_dict(**asked), **data})
     else:
         typer.echo("\n".join(filter(None, (shown.to_text(**asked), words))))
-    if not passed:
+    if require is not None and not all(kept.keeps(*_required(require)) for kept in every):
         typer.echo("The requirement is not met.", err=True)
         raise typer.Exit(1)

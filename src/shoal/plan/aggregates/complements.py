@@ -14,7 +14,7 @@ import numpy as np
 
 from shoal.errors import InternalError
 from shoal.params import Bounds
-from shoal.plan.measures import OwnerSum, RowCount, Steps
+from shoal.plan.measures import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ def is_complement(readings: Sequence[NoisyMeasure] | Sequence[Release]) -> bool:
     if len(readings) != 2:
         return False
     measure = readings[0].measure
-    return isinstance(measure, OwnerSum | RowCount) and measure.origin != "middle"
+    return measure.counts_from_bounds and measure.origin != "middle"
 
 
 def counts_owners(readings: Sequence[NoisyMeasure] | Sequence[Release]) -> bool:

@@ -13,11 +13,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shoal.accounting.events import LaplaceNoise
-from shoal.errors import InternalError
 from shoal.mechanisms import calibrate
 from shoal.mechanisms.selection.whole import on_released_whole
 from shoal.params import Bounds
-from shoal.plan.measures import OwnerCount, OwnerSum, RowCount
+from shoal.plan.measures import OwnerCount
 from shoal.plan.releases import Release
 from shoal.rewrite.assigning.budget import unit_moves
 from shoal.rewrite.assigning.candidate import Candidate
@@ -47,7 +46,7 @@ def complement_of(draft: Draft) -> Complement | None:
         return None
     for index, part in enumerate(draft.parts):
         known = part.bounds if isinstance(part.bounds, Bounds) else None
-        if known is None or not isinstance(part.measure, OwnerSum | RowCount) or not _alone(draft, index):
+        if known is None or not part.measure.counts_from_bounds or not _alone(draft, index):
             continue
         if known.lower <= 0 <= known.upper and known.lower < known.upper:
             return Complement(index, counter, known)
@@ -63,10 +62,8 @@ def _alone(draft: Draft, index: int) -> bool:
 def noise_of_whole(draft: Draft, found: Complement, epsilon: Fraction) -> LaplaceNoise:
     """One noise for both parts, at this ε."""
     groups = draft.contribution.groups
-    measure = draft.parts[found.carrier].measure
-    if not isinstance(measure, OwnerSum | RowCount):
-        raise InternalError("a whole of something else than sums and counts of rows")
-    part = Part(replace(measure, origin="lower"), found.bounds, groups, 2 * groups)
+    lower = draft.parts[found.carrier].measure.from_origin("lower")
+    part = Part(lower, found.bounds, groups, 2 * groups)
     on_grid = sized(part, groups * reach(part) / epsilon)
     return LaplaceNoise(on_grid.shift, calibrate.laplace_scale(on_grid.shift, epsilon), on_grid.grid)
 
@@ -120,10 +117,8 @@ def with_complement(plan: SelectPlan, found: Complement) -> SelectPlan:
     """The plan with both parts released: columns of the number read (lower, upper), those of the owners (upper, lower)."""
     releases = list(plan.releases)
     first = releases[found.carrier]
-    if not isinstance(first.measure, OwnerSum | RowCount):
-        raise InternalError("a whole of something else than sums and counts of rows")
-    upper = Release(replace(first.measure, origin="upper"), first.noise, found.bounds)
-    releases[found.carrier] = replace(first, measure=replace(first.measure, origin="lower"))
+    upper = Release(first.measure.from_origin("upper"), first.noise, found.bounds)
+    releases[found.carrier] = replace(first, measure=first.measure.from_origin("lower"))
     place = len(releases) if found.counter is None else found.counter
     releases[place:] = [upper, *releases[place + 1 :]]
     read: dict[tuple[int, ...], tuple[int, ...]] = {}
