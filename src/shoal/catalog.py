@@ -195,7 +195,9 @@ class Catalog:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise _wrong(f"The catalog file {str(path)!r} is not valid TOML: {error}.") from None
         except ValueError:
-            raise _wrong(f"The catalog file {str(path)!r} cannot be read: a name or a number in it is none.") from None
+            raise _wrong(
+                f"The catalog file {str(path)!r} cannot be read: it contains an invalid name or number."
+            ) from None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Catalog:
@@ -322,7 +324,7 @@ def _read_csv(where: str, raw: Any) -> CsvOptions | None:
     null = [null] if isinstance(null, str) else null
     delimiter, decimal = raw.get("delimiter"), raw.get("decimal", ".")
     if not isinstance(null, list) or not all(isinstance(each, str) for each in null):
-        raise _wrong(f"In the catalog, csv of {where}: null is a text, or a list of texts, that means missing.")
+        raise _wrong(f"In the catalog, csv of {where}: null is a string, or a list of strings, that means missing.")
     if decimal not in {".", ","} or (delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1)):
         raise _wrong(f"In the catalog, csv of {where}: delimiter is one character, and decimal a point or a comma.")
     for key in ("date_format", "timestamp_format"):

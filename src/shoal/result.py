@@ -229,7 +229,7 @@ class Result(Rows):
         if any(self._kept.bars.is_widened(index) for index in range(len(self.columns))):
             covered = (
                 f"intervals cover the noise {params.percent(level)} of the time; their far ends also count what lies beyond the "
-                "limits, without a level of their own"
+                "limits, without a confidence level"
             )
         cost = [f"{self.cost}; {covered}"] if self.cost else []
         return [*cost, *self.warnings, *(f"note: {shown(note, None)}" for note in self.notes)]

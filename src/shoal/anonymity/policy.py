@@ -45,7 +45,7 @@ class Rule:
         if not self.demands and self.max_risk is None:
             raise usage("A rule demands nothing.", hint="Write k = 5 below [[anonymity]].")
         if self.max_share_below_k is not None and "k" not in self.demands:
-            raise usage("max_share_below_k needs k.", hint="Write k = 5 beside it.")
+            raise usage("max_share_below_k needs k.", hint="Write k = 5 as well.")
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
         status = refuse(error, words)
     except KeyboardInterrupt:
         if words[:1] == ["query"]:
-            typer.echo("Stopped. What was charged stays charged; shoal budget --ledger FILE tells.", err=True)
+            typer.echo("Stopped. What was charged stays charged; shoal budget --ledger FILE shows it.", err=True)
         status = 130
     except BrokenPipeError:
         status = leave_quietly()

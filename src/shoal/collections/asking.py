@@ -42,7 +42,7 @@ def public_fields(session: Session, table: str) -> list[str]:
         raise ShoalError(
             "E_USAGE" if known is not None else "E_UNKNOWN_TABLE",
             f"{table!r} is not a public table of the catalog.",
-            hint="Private tables are collections of their own: .join(session.collection(…)).",
+            hint="A private table is a separate collection: .join(session.collection(…)).",
         )
     fields = FromBinder(binder, Scope(), {}).scan(known.name).fields
     return [f.name for f in fields if f.type.kind is not Kind.UNSUPPORTED]

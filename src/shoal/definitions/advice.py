@@ -150,7 +150,7 @@ DEFINITIONS = (
         offered_by="session",
     ),
     Rule(
-        "each person has an epsilon of their own",
+        "each person has their own epsilon",
         "personalized-dp",
         needs=("personal levels",),
         watch_out=("Asking for more protection may itself reveal something: keep levels secret, or independent of the data.",),

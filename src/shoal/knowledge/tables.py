@@ -96,7 +96,7 @@ def read_counts(path: str | Path) -> tuple[PublishedCount, ...]:
     except OSError as error:
         raise ShoalError("E_USAGE", f"The file {str(path)!r} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise ShoalError("E_USAGE", f"The file {str(path)!r} is not a text in UTF-8.", hint=_HINT) from None
+        raise ShoalError("E_USAGE", f"The file {str(path)!r} is not UTF-8 text.", hint=_HINT) from None
     if len(data) > _MOST_BYTES:
         raise ShoalError("E_USAGE", "The file has more than 10 MB.", hint="Ask about a part of the table.")
     reader = csv.DictReader(text.splitlines())

@@ -74,7 +74,7 @@ def notes_of_limits(plan: SelectPlan, found: Found, written: CallsAsWritten) -> 
         yield f"What the given limits leave out was measured for ε = {paid:.3g}; measure_cut = 0 saves it."
     if found.missing:
         things = " and ".join(dict.fromkeys(THINGS[kind] for kind in found.missing))
-        yield f"Too few owners to find {things}: public guesses stand in."
+        yield f"Too few owners to find {things}: public guesses are used instead."
     for place, kept in enumerate(found.kept):
         call = found.plan.columns[place].call
         if kept is not None and call.aggregate.loses is not None:

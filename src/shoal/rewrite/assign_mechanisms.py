@@ -85,7 +85,7 @@ def _why_not_the_other(draft: Draft, best: Candidate, fair: list[Candidate]) -> 
         return best.why
     shown = f"groups from {other.half_point():,.0f} owners on instead of {best.half_point():,.0f}"
     return (
-        f"{NAMES[kind_of_noise(best)]} is expected to tell more about groups of up to {_largest(draft):,.0f} owners; "
+        f"{NAMES[kind_of_noise(best)]} is expected to say more about groups of up to {_largest(draft):,.0f} owners; "
         f"noise = {kind_of_noise(other)} would give typical errors {times:.2g} times as large, and show {shown}"
     )
 

@@ -237,7 +237,7 @@ class Ownership:
                 node.position,
                 "This subquery aggregates over several owners.",
                 "Group by the owner inside FROM (GROUP BY uid), and aggregate over owners in the private SELECT; "
-                "or give this SELECT a privacy clause of its own.",
+                "or give this SELECT its own privacy clause.",
             )
         return replace(
             below,

@@ -83,7 +83,7 @@ def checked_key(key: str | None) -> str:
 def kept_user(user: str | None) -> str:
     """The name as it is kept; no user given is one user."""
     if user is not None and not isinstance(user, str):
-        raise ShoalError("E_USAGE", "A user is named by a text.", hint='Write user="ann".')
+        raise ShoalError("E_USAGE", "A user name is a string.", hint='Write user="ann".')
     return escaped(user or "", LONGEST_USER)
 
 

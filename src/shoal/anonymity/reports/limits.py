@@ -102,7 +102,7 @@ def _gain(column: Sensitive) -> Limit:
 def _of_columns(found: Measurement) -> Iterator[Limit]:
     for name, unique in (found.extra or {}).items():
         yield Limit(
-            "published_columns", f"Published beside: {name}",
+            "published_columns", f"Also published: {name}",
             f"Together with {name}, which is published as it is, {of_owners(unique, found.owners, found.unit)} are unique.",
             unique, "shoal help howto/attack-linkage",
         )  # fmt: skip

@@ -66,7 +66,7 @@ def _read(path: Path, belongs: dict[str, Any]) -> dict[Key, Row]:
         # A line without its end was being written when the run was stopped; its check is run again.
         rows = [Row(**json.loads(line)) for line in lines[:-1]]
     except (UnicodeDecodeError, ValueError, TypeError):
-        raise _refused(path, "It is no file of an audit.") from None
+        raise _refused(path, "It is not a file of an audit.") from None
     differing = [name for name in belongs if not isinstance(known, dict) or known.get(name) != belongs[name]]
     if differing:
         raise _refused(path, f"Its rows belong to another run: {', '.join(differing)}.")

@@ -37,7 +37,7 @@ WORDS = (
 LINES_KEPT = 1_000
 LEAVE = frozenset({"exit", "quit", "\\q"})
 HELP = """\
-A query ends with a semicolon. SHOW TABLES; and DESCRIBE name; tell what there is, EXPLAIN PRIVACY SELECT …; what a query
+A query ends with a semicolon. SHOW TABLES; and DESCRIBE name; show what there is, EXPLAIN PRIVACY SELECT …; what a query
 would do. exit leaves; Ctrl+C stops a query, and what it was charged stays charged."""
 
 

@@ -124,11 +124,11 @@ def listed(engine: Engine, table: str, column: str) -> list[object]:
     if len(values) > MOST_LISTED:
         raise ShoalError(
             "E_USAGE",
-            f"{table}.{column} has more than {MOST_LISTED:,} values, which is no list that everybody knows.",
+            f"{table}.{column} has more than {MOST_LISTED:,} values, which is not a list that everybody knows.",
             hint="Keep the list in a separate public table, and join it.",
         )
     if not all(isinstance(value, (str, bool, int)) for value in values):
         raise ShoalError(
-            "E_USAGE", f"Only texts, whole numbers and booleans can be listed; {table}.{column} is neither."
+            "E_USAGE", f"Only strings, whole numbers and booleans can be listed; {table}.{column} is neither."
         )
     return sorted(values, key=lambda value: (str(type(value)), value))

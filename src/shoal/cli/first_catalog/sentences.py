@@ -41,7 +41,7 @@ def _of_column(column: str, looked: Looked) -> Iterator[str]:
             'Write type = "VARCHAR" for this column to keep them.'
         )
     elif looked.misfits:
-        yield f"text, because {looked.misfits:,} of {looked.values:,} values are no numbers, such as '{looked.example}…'."
+        yield f"text, because {looked.misfits:,} of {looked.values:,} values are not numbers, such as '{looked.example}…'."
     for value, number in sorted(looked.missing.items()):
         if looked.read_as is not None:
             yield f"{number:,} values {value!r} are NULL that way."

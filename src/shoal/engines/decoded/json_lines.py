@@ -53,7 +53,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
     except (OSError, EOFError, zlib.error, gzip.BadGzipFile):
         raise _damaged(path, "it is cut off, or not compressed as its name says") from None
     except (ValueError, RecursionError):  # UnicodeDecodeError is one
-        raise _damaged(path, f"line {number + 1 if number == 0 else number} is no JSON object in UTF-8") from None
+        raise _damaged(path, f"line {number + 1 if number == 0 else number} is not a JSON object in UTF-8") from None
 
 
 def _row(line: str) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def _scan_table(table: Table, owner: str | None, wanted: list[Subject] | None, s
 
 def _notes_on_owner(owner: str | None, sketcher: TableSketcher) -> list[str]:
     if owner is None:
-        return ["No owner column: every row counts as an owner of its own."]
+        return ["No owner column: every row counts as its own owner."]
     owned = max((sketch.rows for sketch in sketcher.sketches.values()), default=sketcher.rows)
     lost = sketcher.rows - owned
     return [f"{lost:,} rows have no owner and were left out."] if lost else []

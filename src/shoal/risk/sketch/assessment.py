@@ -19,7 +19,7 @@ CAVEAT = (
 )
 WHAT_TO_DO_ABOUT_JOINS = (
     "What to do: a pair with a high score lets whoever has both datasets link their owners. Drop the column from one of them, or "
-    "give each dataset its own pseudonyms (a keyed hash with a key of its own), or keep the datasets apart. To share statistics of "
+    "give each dataset its own pseudonyms (a keyed hash with its own key), or keep the datasets apart. To share statistics of "
     "both, use private queries (shoal query). Then scan and join again."
 )
 WHAT_TO_DO_ABOUT_LIMITS = (

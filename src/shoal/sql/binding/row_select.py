@@ -58,7 +58,7 @@ class RowsBinder:
         if tree.args.get("qualify") is not None and (grouped or tree.args.get("distinct") is not None):
             raise ShoalError(
                 "E_UNSUPPORTED",
-                "QUALIFY beside DISTINCT, GROUP BY or an aggregate is not supported.",
+                "QUALIFY is not supported together with DISTINCT, GROUP BY or an aggregate.",
                 hint="Group in a subquery, and filter by the window around it.",
                 position=position_of(tree.args["qualify"]),
             )
@@ -185,7 +185,7 @@ class RowsBinder:
                 return replace(order, value=Column(field.symbol, field.type))
         raise ShoalError(
             "E_UNSUPPORTED",
-            "Beside DISTINCT, ORDER BY takes what the SELECT list shows.",
+            "With DISTINCT, ORDER BY can only use what the SELECT list shows.",
             hint="Add it to the SELECT list, or leave out DISTINCT.",
             position=position_of(self._tree.args["order"]),
         )

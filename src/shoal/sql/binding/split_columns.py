@@ -41,15 +41,13 @@ def split(value: exp.Expr, node: Node, rows: ExpressionBinder, symbols: Symbols)
     if inner is None or inner.name.upper() not in _SPLITS or len(inner.arguments) != 2 or is_owned(node):
         raise ShoalError(
             "E_UNSUPPORTED",
-            "UNNEST takes the parts of a text of a public table.",
+            "UNNEST takes the parts of a string in a public table.",
             hint="SELECT movie, UNNEST(STRING_SPLIT(genres, '|')) AS genre FROM movies, and join with that.",
             position=position,
         )
     text, separator = (rows.bind(argument) for argument in inner.arguments)
     if text.type.kind is not Kind.TEXT or not isinstance(separator, Literal) or not separator.value:
-        raise ShoalError(
-            "E_UNSUPPORTED", "STRING_SPLIT takes a text and a constant text between its parts.", position=position
-        )
+        raise ShoalError("E_UNSUPPORTED", "STRING_SPLIT takes a string and a constant separator.", position=position)
     number = symbols.field("", INTEGER)
     place = Column(number.symbol, INTEGER)
     without = functions.resolve("replace", [text, separator, Literal("", TEXT)], position)

@@ -34,7 +34,7 @@ def written_out(tree: exp.Select) -> exp.Select:
     if any(value.is_star for _, value in items):
         raise ShoalError(
             "E_GROUPING",
-            "GROUP BY ALL does not know what a star stands for.",
+            "GROUP BY ALL needs column names, not a star.",
             hint="Name the columns.",
             position=position_of(clause),
         )

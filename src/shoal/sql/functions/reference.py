@@ -25,17 +25,17 @@ No value of a row can make a function fail. What has no answer is NULL:
 - Integers have 64 bits. What does not fit is NULL, and so is a division by zero.
 - Reals are doubles. NaN is NULL, −0.0 is 0.0, infinities are values. Decimals become doubles where they are computed with.
 - Dates and timestamps lie in the years 1 to 9999; timestamps have no zone (what is stored with one is UTC).
-- Texts compare by bytes, whatever collation a column declares. No function makes a text longer than 2¹⁶ bytes.
+- Strings compare by bytes, whatever collation a column declares. No function makes a string longer than 2¹⁶ bytes.
 - Every cast is a try-cast: what does not fit is NULL. A double rounds to the nearest integer, halves to the even one; a
   decimal rounds halves away from zero.
 - Patterns, formats, units, counts of repetition and numbers of digits are constants.
-- Numbers widen by themselves (integer → decimal → double), dates to timestamps; a text *constant* beside a date or
+- Numbers widen by themselves (integer → decimal → double), dates to timestamps; a string *constant* next to a date or
   timestamp is read as one. Everything else takes a CAST.
 
 Names are case-insensitive. Functions of BigQuery and of DuckDB are understood, with units and formats in either order.
 Some are written alike in both and mean two things. BigQuery's meaning counts in `LOG(x, base)`, `LOG(x)`,
 `REGEXP_EXTRACT(text, 'a(b)')`, `EXTRACT(WEEK FROM day)` and `EXTRACT(DAYOFWEEK FROM day)`. A unit that is a bare word
-at the end, `DATE_TRUNC(day, WEEK)`, is BigQuery's too: its weeks begin on Sunday. With the unit as a text,
+at the end, `DATE_TRUNC(day, WEEK)`, is BigQuery's too: its weeks begin on Sunday. With the unit as a string,
 `DATE_TRUNC('week', day)`, and in functions such as `WEEK(day)` and `DAYOFWEEK(day)`, DuckDB's meaning counts: weeks are
 ISO weeks and begin on Monday, and Sunday is day 0.
 """

@@ -322,7 +322,7 @@ FUNCTIONS = (
         "date_trunc",
         "DATE_TRUNC('unit', time) or DATE_TRUNC(time, unit)",
         "The beginning of the year, quarter, month, week, day, hour, minute or second; a date stays a date. "
-        "Weeks begin on Monday with 'week' as a text or ISOWEEK, on Sunday with the bare word WEEK, on Tuesday with "
+        "Weeks begin on Monday with 'week' as a string or ISOWEEK, on Sunday with the bare word WEEK, on Tuesday with "
         "WEEK(TUESDAY).",
         _bind_trunc,
         _trunc,
@@ -331,7 +331,7 @@ FUNCTIONS = (
     Function(
         "date_diff",
         "DATE_DIFF('unit', start, end) or DATE_DIFF(end, start, unit)",
-        "How many beginnings of a unit lie between two times; of weeks as in DATE_TRUNC, but with 'week' as a text how "
+        "How many beginnings of a unit lie between two times; of weeks as in DATE_TRUNC, but with 'week' as a string how "
         "many whole weeks.",
         _bind_diff,
         _diff,

@@ -1,4 +1,4 @@
-"""Text: positions count characters from 1, comparison is by bytes, no function makes a text longer than a mebibyte."""
+"""Text: positions count characters from 1, comparison is by bytes, no function makes a string longer than a mebibyte."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _bind_like(function: Function, arguments: tuple[Expression, ...], position: 
     value = coerced(arguments[0], TEXT)
     pattern, *escape = (text_constant(part) for part in arguments[1:])
     if value is None or pattern is None or None in escape:
-        message = f"{function.usage} compares a text with a constant pattern."
+        message = f"{function.usage} compares a string with a constant pattern."
         raise unsupported(
             message, position, hint="Use STARTS_WITH, ENDS_WITH or CONTAINS to compare with another column."
         )

@@ -73,7 +73,7 @@ def _constant(value: Any) -> str:
             return "TRUE" if value else "FALSE"
         case str():
             if value.endswith("\\") or "\\'" in value:
-                raise _wrong("A text with a backslash at its end, or before a quote, cannot be a parameter.")
+                raise _wrong("A string with a backslash at its end, or before a quote, cannot be a parameter.")
             return "'" + value.replace("'", "''") + "'"
         case dt.datetime():
             utc = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
@@ -94,5 +94,5 @@ def _number(value: Any) -> str:
     except (TypeError, ValueError, OverflowError):
         finite = False
     if not finite or not re.fullmatch(r"-?[0-9.]+(?:[eE][+-]?[0-9]+)?", written):
-        raise _wrong("A parameter is a number, a text, a boolean, a date, a time, None, or a list of such.")
+        raise _wrong("A parameter is a number, a string, a boolean, a date, a time, None, or a list of such.")
     return f"({written})" if written.startswith("-") else written

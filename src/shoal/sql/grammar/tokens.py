@@ -232,7 +232,7 @@ def _check_number(sql: str, start: int, end: int) -> None:
 def _check_quoted(sql: str, text: str, start: int) -> None:
     found = re.search(r"\\'|\\\"|\\`", text) if text[0] == "'" else re.search(r"\\", text)
     if found:
-        hint = "Double a quote to write it; a text that ends in a backslash is written 'a' || CHR(92)."
+        hint = "Double a quote to write it; a string that ends in a backslash is written 'a' || CHR(92)."
         message = "A backslash before a quote means different things to different engines."
         refuse(sql, start + found.start(), "E_PARSE", message, hint)
     if len(text) == 2 and text != "''":

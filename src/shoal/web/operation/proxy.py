@@ -40,7 +40,7 @@ class Proxy:
         if secret_file is None:
             raise ShoalError("E_USAGE", "A proxy is believed by its secret: give --proxy-secret FILE.")
         if _HEADER.fullmatch(header) is None or header.lower() in _TAKEN | {SECRET_HEADER.decode()}:
-            raise ShoalError("E_USAGE", "--user-header names a header of its own, such as X-Forwarded-User.")
+            raise ShoalError("E_USAGE", "--user-header names a dedicated header, such as X-Forwarded-User.")
         try:
             known = tuple(ipaddress.ip_network(part.strip()) for part in networks.split(","))
         except ValueError:

@@ -20,7 +20,7 @@ def said(column: str, values: dict[str, int]) -> str:
 
 def test_values_that_are_no_numbers_are_counted_with_their_beginning():
     words = said("InvoiceNo", {**{str(536000 + n): 1 for n in range(90)}, "C536379": 4, "C536383": 6})
-    assert "10 of 100 values are no numbers, such as 'C5…'" in words
+    assert "10 of 100 values are not numbers, such as 'C5…'" in words
 
 
 def test_words_that_mean_missing_are_named():

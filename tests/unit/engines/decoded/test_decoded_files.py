@@ -73,7 +73,7 @@ def test_a_compressed_file_that_is_cut_off_is_told_when_it_is_opened(tmp_path, n
 def test_a_line_that_is_no_object_is_told_by_its_number(tmp_path, line):
     path = tmp_path / "visits.jsonl"
     path.write_text(f'{{"uid": 1}}\n{line}\n', errors="surrogateescape")
-    with pytest.raises(ShoalError, match=r"line [12] is no JSON object") as refused:
+    with pytest.raises(ShoalError, match=r"line [12] is not a JSON object") as refused:
         connect(path, catalog=CATALOG)
     assert refused.value.code == "E_SOURCE"
 
