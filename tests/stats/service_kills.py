@@ -45,10 +45,10 @@ from shoal.web import jobs as web_jobs
 from shoal.web import server
 
 CATALOG = '[tables.visits]\nowner = "uid"\nmax_rows_per_owner_and_group = 5\n[defaults]\nmax_groups_per_owner = 3\n'
-LIMITS = Limits(slots=4, answer_time=0.0, rates=False)
+LIMITS = Limits(slots=2, answer_time=0.0, rates=False)
 EPSILON = 0.01
 SOON = 15.0
-FEW = 3
+FEW = 2
 """How many requests are in flight at once."""
 
 

@@ -43,6 +43,12 @@ def fingerprint(
     return hashlib.sha256(json.dumps(said, separators=(",", ":"), ensure_ascii=True).encode()).hexdigest()
 
 
+def answer_key(plan: StatementPlan | PolicyPlan, about: tuple[str, int, str, str], person: str | None = None) -> str:
+    """The fingerprint; with a person, one of their own."""
+    found = fingerprint(plan, *about)
+    return found if person is None else hashlib.sha256(f"{found}\x1f{person}".encode()).hexdigest()
+
+
 def _plain(value: Any, left_out: set[str]) -> Any:
     """A plan as JSON; an object is its class and those of its fields that its equality looks at."""
     if value is None or isinstance(value, bool | int | str):

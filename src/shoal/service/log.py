@@ -124,7 +124,8 @@ def lines(store: Store, after: int = 0, limit: int = MOST_LINES) -> list[dict[st
 
 
 def export(store: Store) -> Iterator[str]:
-    """The whole log as JSON lines; the first one names the store."""
+    """The whole log as JSON lines; the first one names the store. What is told of is on the disk."""
+    store.keep_all()
     yield canonical({"log": 1, "identity": store.identity}) + "\n"
     after = 0
     while found := lines(store, after):
@@ -134,7 +135,8 @@ def export(store: Store) -> Iterator[str]:
 
 
 def anchor(store: Store) -> str:
-    """Number and hash of the last line: noted elsewhere, it finds out a log that was rolled back."""
+    """Number and hash of the last line, on the disk: noted elsewhere, it finds out a log that was rolled back."""
+    store.keep_all()
     with store.reading() as rows:
         last = rows.one("SELECT n, hash FROM log ORDER BY n DESC LIMIT 1")
     return f"{last['n']}:{last['hash']}" if last else f"0:{first_hash(store.identity)}"

@@ -12,22 +12,22 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shoal.accounting.spending.asking import Request, Terms
 from shoal.errors import InternalError, ShoalError
 from shoal.service import allowances, jobs, log
 from shoal.service.datasets import not_open
 from shoal.service.desk import Desk, Ladder, cancelled
-from shoal.service.fingerprints import fingerprint
 from shoal.service.people import later, random_id
-from shoal.service.runners import memory, nursery
+from shoal.service.runners import nursery
 from shoal.service.runners.errand import Errand, facts_of
 from shoal.service.runners.hired import Died, Hired, TooLong
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shoal.service.acts.planned import Plans
     from shoal.service.datasets import DataSet, DataSets
     from shoal.service.jobs import Job
     from shoal.service.limits import Limits
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from shoal.service.store import Rows, Store
 
 HEARTBEAT_SECONDS = 5.0
+KEEP_SECONDS = 0.8
+"""How long a line that charges nothing may wait for the disk."""
 IDLE_SECONDS = 1.0
 LATE_REPLIES = 3
 LATE_DAYS = 30
@@ -53,7 +55,10 @@ class Slots:
         datasets: DataSets,
         limits: Limits,
         changed: Callable[[str], None],
+        share: int,
+        plans: Plans,
     ) -> None:
+        self._plans = plans
         self._store = store
         self._people = people
         self._datasets = datasets
@@ -63,19 +68,19 @@ class Slots:
         self._ending = False
         self._ended = threading.Event()
         self._busy = 0
-        share = limits.memory_share or memory.share(limits.number_of_slots)
         self.runners = [Hired(share) for _ in range(limits.number_of_slots)]
         self._threads = [
             threading.Thread(target=self._work, args=(runner,), name=f"shoal-slot-{number}", daemon=True)
             for number, runner in enumerate(self.runners)
         ]
         self._heart = threading.Thread(target=self._beat, name="shoal-heartbeat", daemon=True)
+        self._keeper = threading.Thread(target=self._keep_planners, name="shoal-planners", daemon=True)
 
     def start(self) -> None:
         """Takes up what an earlier process left, and begins."""
         nursery.start()
         self.recover()
-        for thread in (*self._threads, self._heart):
+        for thread in (*self._threads, self._heart, self._keeper):
             thread.start()
 
     def stop(self, seconds: float) -> bool:
@@ -137,11 +142,23 @@ class Slots:
             self._busy -= 1
 
     def _beat(self) -> None:
-        while not self._ended.wait(HEARTBEAT_SECONDS):
+        due = time.monotonic() + HEARTBEAT_SECONDS
+        while not self._ended.wait(KEEP_SECONDS):
             with suppress(ShoalError):
-                with self._store.writing() as rows:
-                    jobs.renew(rows)
-                self.recover()
+                if self._store.is_behind:
+                    self._store.keep_all()
+                if time.monotonic() > due:
+                    due = time.monotonic() + HEARTBEAT_SECONDS
+                    with self._store.writing() as rows:
+                        jobs.renew(rows)
+                    self.recover()
+
+    def _keep_planners(self) -> None:
+        """A thread of its own: opening a source may take long, and neither jobs nor the heart wait for it."""
+        while not self._ended.is_set():
+            with suppress(ShoalError, InternalError):
+                self._plans.make_ready(self._datasets)
+            self._ended.wait(IDLE_SECONDS)
 
     def recover(self) -> None:
         """Jobs of processes that died run once more under the same charge; a second death ends them, charged."""
@@ -217,8 +234,8 @@ class Slots:
         """The fingerprint; a new one where data or catalog changed while the job waited."""
         if job.question["version"] == dataset.version:
             return job.fingerprint
-        plan, _ = dataset.session.asked(job.sql, epsilon=job.epsilon_asked, composition=job.question["composition"])
-        return key_of(plan, dataset, job.person, job.question["composition"])
+        composition = job.question["composition"]
+        return self._plans.asked(dataset, job.person, job.sql, job.epsilon_asked, composition).key
 
     def _answered(self, job: Job, dataset: DataSet, desk: Desk, data: bytes, ladder: Ladder) -> None:
         digest = hashlib.sha256(data).hexdigest()
@@ -308,12 +325,6 @@ def _ended(desk: Desk | None, error: ShoalError) -> ShoalError:
     return error
 
 
-def key_of(plan: Any, dataset: DataSet, person: str, composition: str) -> str:
-    """The fingerprint of a plan; where answers are not shared, each person has their own."""
-    found = fingerprint(plan, dataset.name, dataset.version, dataset.catalog.version, composition)
-    return found if dataset.share_answers else hashlib.sha256(f"{found}\x1f{person}".encode()).hexdigest()
-
-
 def _kept(rows: Rows, job: Job, dataset: DataSet, desk: Desk, data: bytes) -> str:
     """The answer's id. Bytes that were charged are in the ledger; what was free is kept here."""
     known = None
@@ -376,4 +387,4 @@ def internal() -> ShoalError:
     return ShoalError("E_INTERNAL", "Something went wrong in the service, which is a bug in shoal.", hint="Report it.")
 
 
-__all__ = ["Slots", "cancelled", "key_of"]
+__all__ = ["Slots", "cancelled"]

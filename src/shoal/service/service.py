@@ -66,8 +66,11 @@ class Service(Explaining, Asking, Following, Approving, Keeping, Admitting, Acco
         """No new work; running queries get this long. What waits stays for the next start. Whether all ended."""
         self._ending = True
         ended = not self._started or self._slots.stop(seconds)
+        self._planners.close()
         if ended:
             self._write_counts()
+            if self.store.is_behind:
+                self.store.keep_all()
             self.datasets.close()
             self.store.close()
         return ended

@@ -41,8 +41,18 @@ class Store(Protocol):
     def identity(self) -> str:
         """A random name of this store, under which its log begins."""
 
-    def writing(self) -> AbstractContextManager[Rows]:
-        """A transaction that no other writer can overlap: all of it is kept durably, or nothing."""
+    def writing(self, *, at_once: bool = True) -> AbstractContextManager[Rows]:
+        """A transaction that no other writer can overlap: all of it is kept durably, or nothing.
+
+        What charges nothing need not be on the disk at once (`at_once=False`): the death of a process loses none of it, the
+        loss of power at most a second's, and never what came before something that was kept.
+        """
+
+    is_behind: bool
+    """Whether this process wrote something that it did not wait for."""
+
+    def keep_all(self) -> None:
+        """Everything that was written so far, by whichever process, is on the disk from now on."""
 
     def reading(self) -> AbstractContextManager[Rows]:
         """A transaction that sees one state."""

@@ -27,6 +27,24 @@ if TYPE_CHECKING:
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
+def _parameter(name: str, kind: str, low: float, high: float) -> dict[str, Any]:
+    bounds = {"type": kind, "minimum": low, "maximum": high}
+    return {"name": name, "in": "query", "required": False, "schema": bounds}
+
+
+_IN_ADDRESS = {
+    "/v1/jobs/{job}": [_parameter("wait", "number", 0, jobs.LONGEST_WAIT)],
+    "/v1/answers/{answer}": [_parameter("level", "number", 0, 1)],
+    "/v1/log": [_parameter("after", "integer", 0, 2**53), _parameter("limit", "integer", 1, 1000)],
+    "/v1/meaning": [
+        _parameter("epsilon", "number", 1e-10, 1e6),
+        _parameter("delta", "number", 0, 1),
+        _parameter("prior", "number", 0, 1),
+    ],
+}
+"""What the address of a question may carry; `jobs.only` refuses anything else."""
+
+
 def application(
     service: Service, hosts: Iterable[str] = LOOPBACK, *, secure: bool = False, proxy: Proxy | None = None
 ) -> Gate:
@@ -99,7 +117,9 @@ def _described(schema: dict[str, Any]) -> dict[str, Any]:
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
     }
     for path, methods in schema["paths"].items():
-        for operation in methods.values():
+        for method, operation in methods.items():
+            if method == "get" and path in _IN_ADDRESS:
+                operation.setdefault("parameters", []).extend(_IN_ADDRESS[path])
             operation["responses"].pop("422", None)
             operation["responses"] |= {"4XX": refusal, "5XX": refusal}
             if path not in {"/v1/health", "/v1/ready"}:

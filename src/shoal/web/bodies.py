@@ -46,6 +46,17 @@ class QueryBody(Body):
     reason: Annotated[str, Field(max_length=4096)] = ""
 
 
+class ApprovalBody(Body):
+    """A question that needs a custodian."""
+
+    dataset: Name
+    sql: Text
+    epsilon: Number | None = None
+    fresh: bool = False
+    composition: Literal["basic", "pld"] = "basic"
+    reason: Annotated[str, Field(max_length=4096)] = ""
+
+
 class DecisionBody(Body):
     """A decision on a question that waits."""
 
@@ -60,6 +71,12 @@ class TokenBody(Body):
     scope: list[Name] | None = None
     dataset: list[Name] | None = None
     days: Annotated[Number, Field(gt=0, le=366)] = 90.0
+
+
+class RevokeBody(Body):
+    """The id of a token, never the token."""
+
+    id: Name
 
 
 class UserBody(Body):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shoal.service.service import Service
 
 T = TypeVar("T")
-THREADS = 32
+THREADS = 64
 LOOK_AGAIN_SECONDS = 0.5
 _POOL = ThreadPoolExecutor(THREADS, thread_name_prefix="shoal-http")
 

@@ -10,12 +10,14 @@ from starlette.responses import Response
 
 from shoal import params
 from shoal.cli.output import plain
+from shoal.service.jobs import Job
 from shoal.service.questions import Question
 from shoal.tuning import tune_in
 from shoal.web.bodies import EpsilonBody, ExplainBody, LiftBody, QueryBody, TuneBody
 from shoal.web.calling import call, caller_of, ended, service_of
 from shoal.web.errors import json_reply
-from shoal.web.jobs import job_reply, only
+from shoal.web.jobs import job_reply, only, released_reply
+from shoal.web.replies import wanted_format
 
 routes = APIRouter(prefix="/v1", tags=["data sets"])
 
@@ -78,7 +80,16 @@ async def query(
     if body.level is not None:
         params.confidence_level(body.level)
     question = Question(body.sql, body.fresh, body.composition, body.reason, body.epsilon)
-    job = await call(service.ask, caller, dataset, question, idempotency_key)
+    kind = wanted_format(request)
+
+    def ask() -> tuple[Job, Response | None]:
+        """What was released before is there at once, and costs one thread once."""
+        asked = service.ask(caller, dataset, question, idempotency_key)
+        return asked, released_reply(service, caller, kind, asked, body.level) if asked.state == "answered" else None
+
+    job, reply = await call(ask)
+    if reply is not None:
+        return reply
     job = await ended(service, caller, job.id, body.wait)
     return await job_reply(request, job, body.level)
 

@@ -9,6 +9,8 @@ from starlette.responses import Response
 from shoal import params
 from shoal.errors import ShoalError
 from shoal.service.jobs import Job
+from shoal.service.people import Caller
+from shoal.service.service import Service
 from shoal.web.calling import call, caller_of, ended, service_of
 from shoal.web.errors import json_reply
 from shoal.web.replies import answer_reply, ended_reply, job_data, wanted_format
@@ -54,18 +56,21 @@ async def job_reply(request: Request, job: Job, level: float | None) -> Response
         return ended_reply(job)
     if job.state != "answered":
         return json_reply(job_data(job, await call(service.position, job)), 202)
-    found, data = await call(service.answer_of, caller, job)
-    remaining = await call(service.remaining, caller, job.dataset)
-    return await call(
-        answer_reply,
-        wanted_format(request),
+    return await call(released_reply, service, caller, wanted_format(request), job, level)
+
+
+def released_reply(service: Service, caller: Caller, kind: str, job: Job, level: float | None) -> Response:
+    """The answer of a job that has one."""
+    found, data = service.answer_of(caller, job)
+    return answer_reply(
+        kind,
         job.answer,
         job.dataset,
         found,
         data,
         charged=(float(job.epsilon), float(job.delta)) if job.charged else None,
         replayed=not job.charged and bool(found.epsilon),
-        remaining=remaining,
+        remaining=service.remaining(caller, job.dataset),
         level=level,
     )
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from shoal import params
 from shoal.service.allowances import Grant
-from shoal.web.bodies import AllowanceBody, TokenBody, UserBody
+from shoal.web.bodies import AllowanceBody, RevokeBody, TokenBody, UserBody
 from shoal.web.calling import call, caller_of, service_of
 from shoal.web.errors import json_reply
 from shoal.web.jobs import only
@@ -41,6 +41,12 @@ async def revoke_token(request: Request, token: str) -> Response:
     only(request, set())
     await call(service_of(request).revoke_token, caller_of(request), token)
     return json_reply({"revoked": token})
+
+
+@routes.delete("/tokens")
+async def revoke_named_token(request: Request, body: RevokeBody) -> Response:
+    """The same, with the id in the body."""
+    return await revoke_token(request, body.id)
 
 
 @routes.get("/users")

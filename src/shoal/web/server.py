@@ -11,7 +11,7 @@ import signal
 import socket
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 LAST_REPLIES_SECONDS = 5
 REPLACED_A_MINUTE = 10
+TAKE_OVER_SECONDS = 1.0
 _LOGGER = logging.getLogger("shoal.web")
 
 
@@ -124,36 +125,87 @@ def _serve_here(
 ) -> int:
     service = Service.open(home, limits)
     service.start()
-    flight, door = _open_door(service, place)
+    doorway = Doorway(service, place)
     server = Server(configuration(service, place))
     _end_on_signals(service, server)
-    _reload_on_signal(server, place)
-    announced = threading.Thread(target=_announce, args=(server, place, listening, flight, ready), daemon=True)
+    _reload_on_signal(server, place, doorway)
+    announced = threading.Thread(target=_announce, args=(server, place, listening, doorway.address, ready), daemon=True)
     announced.start()
     _LOGGER.info("serving")
     server.run(sockets=[listening])
     _LOGGER.info("ended")
-    if door is not None:
-        door.shutdown()
+    doorway.close()
     return 0 if service.close(0.0) else 1
 
 
-def _open_door(service: Service, place: Place) -> tuple[str | None, Any]:
-    """Flight SQL, where a port was named: its address, and what to shut down. Processes share a port."""
-    if place.flight_port is None:
-        return None, None
-    from shoal.web.flight_sql.door import Door
+class Doorway:
+    """Flight SQL, where a port was named. Of several processes one has it, and another takes it over when that one is gone."""
 
-    tls = None
-    if place.certificate is not None and place.key is not None:
-        tls = (Path(place.certificate).read_bytes(), Path(place.key).read_bytes())
-    scheme = "grpc" if tls is None else "grpc+tls"
-    host = f"[{place.host}]" if ":" in place.host else place.host
-    try:
-        door = Door(service, f"{scheme}://{host}:{place.flight_port}", tls)
-    except OSError:
-        raise ShoalError("E_USAGE", f"The port {place.flight_port} of {place.host} cannot be listened on.") from None
-    return f"{scheme}://{host}:{door.port}", door
+    def __init__(self, service: Service, place: Place) -> None:
+        self._service, self._place = service, place
+        self._door: Any = None
+        self._lock = threading.Lock()
+        self._closed = False
+        if place.flight_port is None:
+            return
+        if place.workers > 1:
+            threading.Thread(target=self._take_over, name="shoal-flight-port", daemon=True).start()
+        elif not _is_free(place.host, place.flight_port):
+            raise ShoalError("E_USAGE", f"The port {place.flight_port} of {place.host} cannot be listened on.")
+        else:
+            self._open(place.flight_port)
+
+    @property
+    def address(self) -> str | None:
+        """Where other programs find it."""
+        if self._place.flight_port is None:
+            return None
+        return self._location(self._place.flight_port if self._door is None else self._door.port)
+
+    def _location(self, port: int) -> str:
+        host = f"[{self._place.host}]" if ":" in self._place.host else self._place.host
+        return f"{'grpc' if self._place.certificate is None else 'grpc+tls'}://{host}:{port}"
+
+    def _open(self, port: int) -> None:
+        from shoal.web.flight_sql.door import Door
+
+        certificate, key = self._place.certificate, self._place.key
+        tls = None if certificate is None or key is None else (Path(certificate).read_bytes(), Path(key).read_bytes())
+        self._door = Door(self._service, self._location(port), tls)
+
+    def _take_over(self) -> None:
+        port = self._place.flight_port or 0
+        while not self._closed:
+            with self._lock:
+                if self._door is None and not self._closed and _is_free(self._place.host, port):
+                    with suppress(Exception):  # another process was quicker
+                        self._open(port)
+            time.sleep(TAKE_OVER_SECONDS)
+
+    def open_anew(self) -> None:
+        """A door with the certificate of now. Calls that came in by the old one are answered first; two cannot share a port."""
+        with self._lock:
+            if self._door is not None and self._place.certificate is not None:
+                port = self._door.port
+                self._door.shutdown()
+                self._open(port)
+
+    def close(self) -> None:
+        """No new calls."""
+        with self._lock:
+            self._closed = True
+            if self._door is not None:
+                self._door.shutdown()
+
+
+def _is_free(host: str, port: int) -> bool:
+    """Whether a port can be listened on; whoever speaks gRPC says it in its own way, and on standard error."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):
+            probe.bind((host, port))
+            return True
+    return False
 
 
 def configuration(service: Service, place: Place) -> Any:
@@ -202,12 +254,19 @@ def _end_on_signals(service: Service, server: Any) -> None:
         signal.signal(number, ended)
 
 
-def _reload_on_signal(server: Any, place: Place) -> None:
-    """SIGHUP reads the certificate again."""
+def _reload_on_signal(server: Any, place: Place, doorway: Doorway) -> None:
+    """SIGHUP reads the certificate again, for both doors."""
+
+    def reload() -> None:
+        if certificates.reload(server.config.ssl, place.certificate, place.key):
+            try:
+                doorway.open_anew()
+            except Exception:  # noqa: BLE001 - whatever it is, HTTP goes on
+                _LOGGER.error("Flight SQL keeps the old certificate")  # noqa: TRY400 - the files are no secret, keys are
+
     if hasattr(signal, "SIGHUP"):
-        signal.signal(
-            signal.SIGHUP, lambda *_: certificates.reload(server.config.ssl, place.certificate, place.key) and None
-        )
+        # In a thread: a door closes when its last call is answered, and requests over HTTP do not wait for that.
+        signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=reload, daemon=True).start())
 
 
 def _serve_in_children(
@@ -230,6 +289,8 @@ def _serve_in_children(
                 signal.signal(number, signal.SIG_DFL)  # until it has handlers of its own: ours would end its siblings
             os._exit(_serve_here(home, limits, place, listening, told))
         children.add(child)
+        if ending:  # the order came while this one was made
+            os.kill(child, signal.SIGTERM)
 
     def forward(signal_number: int, _: object) -> None:
         nonlocal ending

@@ -114,7 +114,10 @@ def test_every_noun_is_there(ann, carla):
     assert "series" in ann.get("/v1/datasets/visits/budget").json()
     made = carla.post("/v1/users", json={"name": "dora", "roles": ["analyst"]})
     assert made.status_code == 201
-    assert carla.post("/v1/tokens", json={"user": "dora"}).json()["token"].startswith("shoal_")
+    made = carla.post("/v1/tokens", json={"user": "dora"}).json()
+    assert made["token"].startswith("shoal_")
+    assert carla.request("DELETE", "/v1/tokens", json={"id": made["id"]}).json() == {"revoked": made["id"]}
+    assert made["id"] not in {token["id"] for token in carla.get("/v1/tokens").json()["tokens"]}
     assert carla.post("/v1/allowances", json={"dataset": "visits", "to": "dora"}).status_code == 201
     assert "dora" in {user["name"] for user in carla.get("/v1/users").json()["users"]}
     assert carla.get("/v1/log").json()["log"][0]["n"] == 1
@@ -148,6 +151,11 @@ def test_an_approval_goes_round(served, carla):
     assert code_of(bob.post(f"/v1/approvals/{waiting['id']}", json={"decision": "approve"})) == (403, "E_FORBIDDEN")
     assert carla.post(f"/v1/approvals/{waiting['id']}", json={"decision": "approve"}).status_code == 200
     assert bob.get(f"/v1/jobs/{reply.json()['job']}", params={"wait": 30}).json()["state"] == "answered"
+    asked_for = bob.post("/v1/approvals", json={"dataset": "visits", "sql": new_question(5), "reason": "once more"})
+    assert (asked_for.status_code, asked_for.json()["state"]) == (202, "approval")
+    assert bob.delete(f"/v1/jobs/{asked_for.json()['job']}").json()["state"] == "cancelled"
+    needs_none = bob.post("/v1/approvals", json={"dataset": "visits", "sql": new_question()})
+    assert code_of(needs_none) == (400, "E_USAGE")
     bob.close()
 
 

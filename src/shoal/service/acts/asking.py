@@ -10,10 +10,10 @@ from shoal.accounting.spending.asking import Request
 from shoal.errors import ShoalError
 from shoal.service import allowances, jobs, log
 from shoal.service.acts.core import Core
-from shoal.service.acts.pricing import price_of
 from shoal.service.people import random_id
 
 if TYPE_CHECKING:
+    from shoal.service.acts.planned import Planned
     from shoal.service.datasets import DataSet
     from shoal.service.jobs import Job
     from shoal.service.people import Caller
@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 class Asking(Core):
     """What costs something."""
 
-    def ask(self, caller: Caller, name: str, question: Question, key: str | None = None) -> Job:
+    def ask_for_approval(self, caller: Caller, name: str, question: Question, key: str | None = None) -> Job:
+        """A job that waits for a custodian; E_USAGE where the question needs none."""
+        return self.ask(caller, name, question, key, only_for_approval=True)
+
+    def ask(
+        self, caller: Caller, name: str, question: Question, key: str | None = None, *, only_for_approval: bool = False
+    ) -> Job:
         """A job for a question: answered at once where the answer was released before, else waiting or to be approved."""
         caller.require("query")
         if self._ending:
@@ -36,7 +42,7 @@ class Asking(Core):
             return _same(known, request)
         self._rates.take(caller.name, "query")
         try:
-            job = self._new_job(caller, dataset, question, request)
+            job = self._new_job(caller, dataset, question, request, only_for_approval=only_for_approval)
         except ShoalError as error:
             self._log_refusal(caller, name, question.sql, error)
             raise
@@ -44,15 +50,16 @@ class Asking(Core):
             self._slots.wake()
         return job
 
-    def _new_job(self, caller: Caller, dataset: DataSet, question: Question, request: Request) -> Job:
-        plan, fingerprint, is_explain = self._plans.asked(
-            dataset, caller, question.sql, question.epsilon, question.composition
-        )
-        if is_explain:
+    def _new_job(
+        self, caller: Caller, dataset: DataSet, question: Question, request: Request, *, only_for_approval: bool
+    ) -> Job:
+        about = (dataset, caller.name, question.sql, question.epsilon, question.composition)
+        planned = self._plans.asked(*about)
+        if planned.only_explained:
             raise ShoalError("E_USAGE", "EXPLAIN PRIVACY is not a query here.", hint="Ask for its explanation instead.")
         grants = self._grants(caller, dataset.name)
         limit = allowances.smallest([grant.max_epsilon for grant in grants])
-        cost = price_of(plan, dataset.ledger)
+        cost = planned.cost
         if limit is not None and cost[0] > limit:
             raise ShoalError(
                 "E_POLICY",
@@ -69,19 +76,37 @@ class Asking(Core):
                 request.key,
                 request.body_sha256,
                 said,
-                fingerprint,
+                planned.key,
                 *cost,
             ),
             *("waiting", "", 0, "", "", "", False, None, caller.via),
         )
         approve = allowances.smallest([grant.approve_above for grant in grants])
         # Planning may take seconds, in which nobody else could write.
-        explanation = _explanation(dataset, job) if approve is not None and job.epsilon > approve else None
-        with self.store.writing() as rows:
+        explanation = None
+        if approve is not None and job.epsilon > approve:
+            explanation = _explanation(self._plans.explained(*about), job)
+        # What is free need not be on the disk at once.
+        with self.store.writing(at_once=not self._is_released(dataset, caller, job)) as rows:
             known = jobs.under_request(rows, request.key)
             if known is not None:
                 return _same(known, request)
+            if only_for_approval and not self._waits_for_approval(rows, caller, dataset, job, explanation):
+                raise ShoalError("E_USAGE", "This question needs no approval.", hint="Ask it.")
             return self._put(rows, caller, dataset, job, explanation)
+
+    def _waits_for_approval(
+        self, rows: Any, caller: Caller, dataset: DataSet, job: Job, explanation: str | None
+    ) -> bool:
+        if explanation is None or _approved(rows, caller, job):
+            return False
+        return bool(job.question["fresh"]) or jobs.released(rows, dataset, caller, job.fingerprint) is None
+
+    def _is_released(self, dataset: DataSet, caller: Caller, job: Job) -> bool:
+        if job.question["fresh"]:
+            return False
+        with self.store.reading() as rows:
+            return jobs.released(rows, dataset, caller, job.fingerprint) is not None
 
     def _put(
         self,
@@ -95,10 +120,10 @@ class Asking(Core):
         fresh = job.question["fresh"]
         released = None if fresh else jobs.released(rows, dataset, caller, job.fingerprint)
         if released is not None:
-            jobs.put(rows, job)
-            jobs.end(rows, job.id, "answered", answer=released)
+            ended = replace(job, state="answered", answer=released)
+            jobs.put(rows, ended)
             log.write(*(rows, caller.name, caller.via, "query"), dataset=dataset.name, outcome="replayed", sql=job.sql)
-            return jobs.get(rows, job.id)
+            return ended
         jobs.require_room(rows, caller.name)
         if explanation is not None and not _approved(rows, caller, job):
             jobs.put(rows, replace(job, state="approval"))
@@ -136,10 +161,10 @@ def _same(known: Job, request: Request) -> Job:
     return known
 
 
-def _explanation(dataset: DataSet, job: Job) -> str:
+def _explanation(planned: Planned, job: Job) -> str:
     """What a custodian reads before they decide, with what the ledger would be charged."""
-    asked = dataset.session.explain(job.sql, epsilon=job.epsilon_asked, composition=job.question["composition"])
-    return json.dumps(asked.to_dict() | {"price": {"epsilon": float(job.epsilon), "delta": float(job.delta)}})
+    price = {"epsilon": float(job.epsilon), "delta": float(job.delta)}
+    return json.dumps(planned.more["explained"] | {"price": price})
 
 
 def _approved(rows: Any, caller: Caller, job: Job) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from shoal.service.browser.sessions import Sessions
 from shoal.service.datasets import DataSets
 from shoal.service.people import Caller, People, not_found
 from shoal.service.rates import Rates
+from shoal.service.runners import memory
+from shoal.service.runners.planners import WAITING_PER_PERSON, Planners, number_of_planners
 from shoal.service.running import Slots
 
 if TYPE_CHECKING:
@@ -37,12 +40,15 @@ class Core:
         self.sessions = Sessions(store, self.people)
         self.datasets = DataSets(store)
         self._rates = Rates(on=limits.rates)
-        self._plans = Plans()
         self._listeners: dict[str, list[Callable[[], None]]] = {}
         self._lock = threading.Lock()
         self._started = False
         self._ending = False
-        self._slots = Slots(store, self.people, self.datasets, limits, self._changed)
+        share = limits.memory_share or memory.share(limits.number_of_slots + number_of_planners())
+        waiting = WAITING_PER_PERSON if limits.rates else sys.maxsize
+        self._planners = Planners(share, number_of_planners(), waiting)
+        self._plans = Plans(self._planners, limits.time_limit)
+        self._slots = Slots(store, self.people, self.datasets, limits, self._changed, share, self._plans)
 
     @property
     def ending(self) -> bool:

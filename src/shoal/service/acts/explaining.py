@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from shoal.accounting.claims.meaning import meaning
 from shoal.service import allowances, jobs, log
 from shoal.service.acts.looking import Looking
-from shoal.service.acts.pricing import price_of
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -37,9 +36,10 @@ class Explaining(Looking):
         self._rates.take(caller.name, "explain")
         dataset = self._opened_to(caller, name)
         self._count_explain(caller.name)
-        plan, key, explained = self._plans.explained(dataset, caller, sql, epsilon, composition)
-        replay = self._released(dataset, caller, key)
-        cost = price_of(plan, dataset.ledger)
+        planned = self._plans.explained(dataset, caller.name, sql, epsilon, composition)
+        explained = planned.explained(dataset.session.remaining)
+        replay = self._released(dataset, caller, planned.key)
+        cost = planned.cost
         grants = self._grants(caller, name)
         left = self._left_of(caller, dataset, grants)
         approve = allowances.smallest([grant.approve_above for grant in grants])
@@ -81,7 +81,7 @@ class Explaining(Looking):
         """The smallest ε at which no interval is wider than ± error."""
         caller.require("explain")
         self._rates.take(caller.name, "explain")
-        return self._opened_to(caller, name).session.epsilon_for(sql, error, level, owners)
+        return self._plans.epsilon_for(self._opened_to(caller, name), caller.name, sql, error, level, owners)
 
 
 def _fits(cost: tuple[Fraction, Fraction], limits: list[tuple[Fraction, Fraction] | None]) -> bool:

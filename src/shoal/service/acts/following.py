@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from shoal.result import Result
@@ -16,11 +17,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shoal.service.jobs import Job
+    from shoal.service.limits import Limits
     from shoal.service.people import Caller
+    from shoal.service.store import Store
+
+
+MOST_REMEMBERED = 256
+LARGEST_REMEMBERED = 128 * 1024
+_ANSWER = "SELECT answers.*, created >= (SELECT kept_since FROM identity) AS is_kept FROM answers WHERE id = ?"
 
 
 class Following(Core):
     """Waiting, cancelling, reading."""
+
+    def __init__(self, store: Store, limits: Limits) -> None:
+        super().__init__(store, limits)
+        self._answers: OrderedDict[str, tuple[bytes, Result]] = OrderedDict()
 
     def job(self, caller: Caller, identifier: str) -> Job:
         """A job of the caller's own."""
@@ -73,38 +85,53 @@ class Following(Core):
         self._changed(identifier)
         return self.job(caller, identifier)
 
-    def answer_bytes(self, caller: Caller, identifier: str) -> tuple[dict[str, Any], bytes]:
+    def answer(self, caller: Caller, identifier: str) -> tuple[dict[str, Any], bytes, Result]:
         """A released answer, for everybody who may ask its data set; E_GONE once it is no longer kept."""
         caller.require("read")
         with self.store.reading() as rows:
-            found = rows.one("SELECT * FROM answers WHERE id = ?", identifier)
+            found = rows.one(_ANSWER, identifier)
         if found is None or not self._sees(caller, found["dataset"]):
             raise not_found("answer")
         dataset = self._opened_to(caller, found["dataset"])
         if not dataset.share_answers and found["person"] != caller.name:
             raise not_found("answer")
-        return found, self._bytes(found)
+        return found, *self._read(found)
 
     def _bytes(self, row: dict[str, Any]) -> bytes:
         if row["free"] is not None:
             return bytes(row["free"])
         return self.datasets.ledger(row["ledger"]).answer_of_charge(row["charge"])
 
-    def answer(self, caller: Caller, identifier: str) -> tuple[dict[str, Any], bytes, Result]:
-        """The same, and as a `Result`."""
-        found, data = self.answer_bytes(caller, identifier)
-        return found, data, Result.from_bytes(data)
-
     def answer_of(self, caller: Caller, job: Job) -> tuple[Result, bytes]:
         """The answer of the caller's own job: who may ask may see what they asked for."""
         if not caller.scope & {"query", "read"}:
             caller.require("read")
         with self.store.reading() as rows:
-            found = rows.one("SELECT * FROM answers WHERE id = ?", job.answer)
+            found = rows.one(_ANSWER, job.answer)
         if found is None or job.person != caller.name or not caller.reaches(job.dataset):
             raise not_found("answer")
-        data = self._bytes(found)
-        return Result.from_bytes(data), data
+        data, result = self._read(found)
+        return result, data
+
+    def _read(self, row: dict[str, Any]) -> tuple[bytes, Result]:
+        """An answer, read once: those that were asked for last are remembered while they are kept."""
+        name = str(row["id"])
+        if not row["is_kept"]:
+            data = self._bytes(row)  # E_GONE, unless it was never charged
+            return data, Result.from_bytes(data)
+        with self._lock:
+            known = self._answers.get(name)
+            if known is not None:
+                self._answers.move_to_end(name)
+                return known
+        data = self._bytes(row)
+        known = data, Result.from_bytes(data)
+        if len(data) <= LARGEST_REMEMBERED:
+            with self._lock:
+                self._answers[name] = known
+                while len(self._answers) > MOST_REMEMBERED:
+                    self._answers.popitem(last=False)
+        return known
 
 
 class _Listening:

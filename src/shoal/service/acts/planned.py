@@ -1,6 +1,7 @@
 """Plans that were made before: whoever explains and then asks, or asks the same again, is planned for once.
 
-What somebody asked is remembered for them alone: how quickly a reply comes tells nobody what others ask.
+Planning is done in other processes (`runners/planners.py`); what they tell is remembered here. What somebody asked is remembered
+for them alone: how quickly a reply comes tells nobody what others ask.
 """
 
 from __future__ import annotations
@@ -8,19 +9,16 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from shoal.service.running import key_of
+from shoal.explain import Explanation
+from shoal.service.runners.errand import PlanErrand, facts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from shoal.explain import Explanation
-    from shoal.plan.releases import StatementPlan
-    from shoal.release.policy_clause.plan import PolicyPlan
-    from shoal.service.datasets import DataSet
-    from shoal.service.people import Caller
+    from shoal.service.datasets import DataSet, DataSets
+    from shoal.service.runners.planners import Planners
 
 MOST = 512
 LONGEST = 8192
@@ -30,65 +28,93 @@ _TELLS_TIME = re.compile(r"now|today|current|local|timestamp|\btime", re.IGNOREC
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, its fingerprint, and what was made of it: its explanation, or whether it is only to be explained."""
+    """The fingerprint of a plan, what it costs, and the rest of what was told of it."""
 
-    plan: StatementPlan | PolicyPlan
     key: str
-    more: Any
+    cost: tuple[Fraction, Fraction]
+    more: dict[str, Any]
+
+    @property
+    def only_explained(self) -> bool:
+        """Whether the statement asks for its explanation alone."""
+        return bool(self.more["only_explained"])
+
+    def explained(self, left: tuple[float, float] | None) -> dict[str, Any]:
+        """The explanation with its text; what is left of the budget is that of now."""
+        data: dict[str, Any] = self.more["explained"]
+        text = self.more["text"]
+        if left is not None and "remaining" in data:
+            data = data | {"remaining": list(left)}
+        return data | {"text": str(Explanation(data)) if text is None else text}
 
 
 class Plans:
     """The plans of one process; the one that was not used for longest is forgotten first."""
 
-    def __init__(self) -> None:
+    def __init__(self, planners: Planners, seconds: float) -> None:
+        self._planners = planners
+        self._seconds = seconds
         self._known: OrderedDict[tuple[Any, ...], Planned] = OrderedDict()
         self._lock = threading.Lock()
 
-    def asked(
-        self, dataset: DataSet, caller: Caller, sql: str, epsilon: float | None, composition: str
-    ) -> tuple[StatementPlan | PolicyPlan, str, bool]:
-        """Plan, fingerprint, and whether it is only to be explained; refused where asking would be."""
+    def make_ready(self, datasets: DataSets) -> None:
+        """Those who plan have the newest data sets open, and no older ones."""
+        if not self._planners.are_ready(datasets.versions()):
+            self._planners.make_ready([each.place(self._seconds) for each in datasets.newest()])
 
-        def make() -> tuple[StatementPlan | PolicyPlan, Any]:
-            return dataset.session.asked(sql, epsilon=epsilon, composition=composition)
+    def asked(self, dataset: DataSet, person: str, sql: str, epsilon: float | None, composition: str) -> Planned:
+        """What is known of a question; refused where asking would be."""
+        return self._made("asked", dataset, person, sql, epsilon, composition)
 
-        found = self._made(("asked", *_about(dataset, caller, sql, epsilon, composition)), dataset, make)
-        return found.plan, found.key, bool(found.more)
+    def explained(self, dataset: DataSet, person: str, sql: str, epsilon: float | None, composition: str) -> Planned:
+        """The same, with its explanation."""
+        return self._made("explained", dataset, person, sql, epsilon, composition)
 
-    def explained(
-        self, dataset: DataSet, caller: Caller, sql: str, epsilon: float | None, composition: str
-    ) -> tuple[StatementPlan | PolicyPlan, str, dict[str, Any]]:
-        """Plan, fingerprint, and the explanation with its text; what is left of the budget is that of now."""
-
-        def make() -> tuple[StatementPlan | PolicyPlan, Any]:
-            made, plan = dataset.session.explained_with_plan(sql, epsilon=epsilon, composition=composition)
-            return plan, made
-
-        found = self._made(("explained", *_about(dataset, caller, sql, epsilon, composition)), dataset, make)
-        explanation: Explanation = found.more
-        left = dataset.session.remaining
-        if left is not None and "remaining" in explanation.data:
-            explanation = replace(explanation, data=explanation.data | {"remaining": list(left)})
-        return found.plan, found.key, explanation.to_dict() | {"text": str(explanation)}
+    def epsilon_for(
+        self, dataset: DataSet, person: str, sql: str, error: float, level: float, owners: int | None
+    ) -> float:
+        """The smallest ε at which no interval is wider than ± error."""
+        errand = self._errand("epsilon", dataset, person, sql, None, "basic", (error, level, owners))
+        return float(self._planners.plan(errand)["epsilon"])
 
     def _made(
-        self, about: tuple[Any, ...], dataset: DataSet, make: Callable[[], tuple[StatementPlan | PolicyPlan, Any]]
+        self, what: str, dataset: DataSet, person: str, sql: str, epsilon: float | None, composition: str
     ) -> Planned:
+        about = (what, dataset.name, dataset.version, person, sql, epsilon, composition)
         with self._lock:
             known = self._known.get(about)
             if known is not None:
                 self._known.move_to_end(about)
                 return known
-        plan, more = make()
-        _, _, _, person, sql, _, composition = about
-        made = Planned(plan, key_of(plan, dataset, person, composition), more)
-        if isinstance(sql, str) and len(sql) <= LONGEST and _TELLS_TIME.search(sql) is None:
+        told = self._planners.plan(self._errand(what, dataset, person, sql, epsilon, composition))
+        cost = told.pop("cost")
+        made = Planned(told.pop("key"), (Fraction(cost[0]), Fraction(cost[1])), told)
+        if len(sql) <= LONGEST and _TELLS_TIME.search(sql) is None:
             with self._lock:
                 self._known[about] = made
                 while len(self._known) > MOST:
                     self._known.popitem(last=False)
         return made
 
-
-def _about(dataset: DataSet, caller: Caller, sql: str, epsilon: float | None, composition: str) -> tuple[Any, ...]:
-    return dataset.name, dataset.version, caller.name, sql, epsilon, composition
+    def _errand(
+        self,
+        what: str,
+        dataset: DataSet,
+        person: str,
+        sql: str,
+        epsilon: float | None,
+        composition: str,
+        width: tuple[float, float, int | None] | None = None,
+    ) -> PlanErrand:
+        return PlanErrand(
+            dataset.place(self._seconds),
+            what,
+            person,
+            dataset.share_answers,
+            dataset.catalog.version,
+            sql,
+            composition,
+            epsilon,
+            *facts_of(dataset.ledger),
+            width,
+        )

@@ -50,6 +50,34 @@ class Errand:
         return cls(**(data | {"place": Place(**data["place"])}))
 
 
+@dataclass(frozen=True, slots=True)
+class PlanErrand:
+    """One statement to plan, and what is to be told of its plan: see `runners/planning.py`."""
+
+    place: Place
+    what: str
+    person: str
+    shared: bool
+    """Whether an answer is everybody's, or each person has their own."""
+    catalog_version: str
+    sql: str
+    composition: str
+    epsilon: float | None
+    budget: tuple[str, str] | None
+    promise: dict[str, Any]
+    width: tuple[float, float, int | None] | None = None
+    """Half-width, level and owners of the interval that one can live with."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is sent."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> PlanErrand:
+        """As it was sent."""
+        return cls(**(data | {"place": Place(**data["place"])}))
+
+
 def facts_of(ledger: Ledger) -> tuple[tuple[str, str] | None, dict[str, Any]]:
     """What a plan depends on: the limit, and what it is about."""
     limit = ledger.budget

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from shoal.accounting.spending.asking import Terms
     from shoal.service.desk import Desk, DeskReservation
-    from shoal.service.runners.errand import Errand, Place
+    from shoal.service.runners.errand import Errand, Place, PlanErrand
 
 GRACE_SECONDS = 5.0
 """A runner ends its own queries at their deadline; one that cannot is ended so much later."""
@@ -62,6 +62,15 @@ class Hired:
                     wire.send(channel, {"open": asdict(place)})
             self._told = versions
 
+    def wait_until_open(self, seconds: float) -> None:
+        """Until everything that it was told to open is open, so that no text's time is spent on it."""
+        try:
+            self._heard({"ready": True}, seconds)
+        except wire.Gone:
+            self.close()
+        except TooLong:
+            self.kill()
+
     def _opened(self) -> socket.socket:
         if self._channel is None:
             self._told = {}
@@ -86,7 +95,7 @@ class Hired:
     def run(self, errand: Errand, terms: Terms, desk: Desk) -> bytes:
         """The bytes of the answer, as they were kept; `Died` or `TooLong` where there is none and no error either."""
         try:
-            self._send_anew(errand)
+            self._send_anew({"run": errand.to_dict()})
             return self._conversation(errand, terms, desk)
         except wire.Gone:
             self.close()
@@ -95,9 +104,42 @@ class Hired:
             self.kill()
             raise
 
-    def _send_anew(self, errand: Errand) -> None:
+    def plan(self, errand: PlanErrand, seconds: float) -> dict[str, Any]:
+        """What is told of a plan; `Died` or `TooLong` where nothing is. Opening the data set is not counted."""
+        try:
+            if not self._has(errand.place):
+                wire.send(self._opened(), {"open": asdict(errand.place)})
+                self._heard({"ready": True}, errand.place.seconds)
+                self._told = self._told | {errand.place.name: errand.place.version}
+            message = self._heard({"plan": errand.to_dict()}, seconds)
+        except wire.Gone:
+            self.close()
+            raise Died from None
+        except TooLong:
+            self.kill()
+            raise
+        if "refused" in message:
+            raise error_of(message["refused"])
+        if "broken" in message:
+            raise InternalError(str(message["broken"])[:100])
+        return dict(message["planned"])
+
+    def _has(self, place: Place) -> bool:
+        """Whether a process lives that was told of this version of the data set."""
+        if self._channel is not None and _speaks(self._channel, 0.0):  # an idle process says nothing but goodbye
+            self.close()
+        return self._channel is not None and self._told.get(place.name) == place.version
+
+    def _heard(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """The one reply to a message."""
+        channel = self._opened()
+        limits = (processor_seconds(self.pid) + seconds, time.monotonic() + CLOCK_FACTOR * seconds)
+        wire.send(channel, message)
+        self._await(channel, limits)
+        return wire.receive(channel)[0]
+
+    def _send_anew(self, message: dict[str, Any]) -> None:
         """A process that died while it was idle is replaced without a word."""
-        message = {"run": errand.to_dict()}
         try:
             if self._channel is not None and _speaks(self._channel, 0.0):  # an idle process says nothing but goodbye
                 self.close()

@@ -25,6 +25,7 @@ PRELOAD = ("shoal.service.runners.runner",)
 _STARTED = 300.0
 """A machine that is very busy takes its time; until then nothing is charged."""
 _ENDED = 2.0
+_LEFT: list[subprocess.Popen[bytes]] = []
 _lock = threading.Lock()
 _nursery: tuple[socket.socket, subprocess.Popen[bytes]] | None = None
 
@@ -70,8 +71,10 @@ def end() -> None:
         ended, _nursery = _nursery, None
     if ended is not None:
         ended[0].close()
-        with suppress(subprocess.TimeoutExpired):
+        try:
             ended[1].wait(_ENDED)
+        except subprocess.TimeoutExpired:
+            _LEFT.append(ended[1])  # it ends by itself, when the last of its services has
 
 
 def _started() -> tuple[socket.socket, subprocess.Popen[bytes]]:

@@ -1,4 +1,4 @@
-"""The process in which queries run, one at a time: plans, reads data, draws noise. Charges and answers are kept elsewhere.
+"""The process that plans statements and runs queries, one at a time. Charges and answers are kept elsewhere.
 
 It ends when the service lets go of it or dies, in the middle of a query if need be.
 """
@@ -21,7 +21,8 @@ from shoal.errors import InternalError, ShoalError
 from shoal.result import Result
 from shoal.service.datasets import not_open, read_catalog
 from shoal.service.runners import memory, wire
-from shoal.service.runners.errand import Errand, Place, budget_of, error_of, loss_data, promise_of
+from shoal.service.runners.errand import Errand, Place, PlanErrand, budget_of, error_of, loss_data, promise_of
+from shoal.service.runners.planning import cannot_be_planned, planned
 from shoal.session import Session
 
 if TYPE_CHECKING:
@@ -64,6 +65,10 @@ def serve(channel: socket.socket, share: int) -> None:
             desk.keep(message["keep"])
         elif "open" in message:
             desk.open(Place(**message["open"]))
+        elif "ready" in message:
+            wire.send(channel, {"ready": True})
+        elif "plan" in message:
+            desk.plan(PlanErrand.from_dict(message["plan"]))
         else:
             desk.run(Errand.from_dict(message["run"]))
 
@@ -115,6 +120,19 @@ class Runner:
             session = Session(open_source(place.source, catalog), catalog, cast("Ledger", _NoLedger()))
             self._open[place.name] = (place.version, session)
         return session
+
+    def plan(self, errand: PlanErrand) -> None:
+        """Ends with one message: planned, refused, or broken. Reads no data."""
+        try:
+            found = planned(self._opened(errand.place), errand)
+        except ShoalError as error:
+            wire.send(self._channel, {"refused": error.to_dict()})
+        except MemoryError:
+            wire.send(self._channel, {"refused": cannot_be_planned().to_dict()})
+        except Exception as error:  # noqa: BLE001 - its text may hold the statement; its name does not
+            wire.send(self._channel, {"broken": type(error).__name__})
+        else:
+            wire.send(self._channel, {"planned": found})
 
     def run(self, errand: Errand) -> None:
         """Ends with one message: answered, refused, or broken."""

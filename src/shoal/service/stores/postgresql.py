@@ -88,6 +88,7 @@ class PostgresStore:
         self._free = threading.BoundedSemaphore(CONNECTIONS)
         self._lock = threading.Lock()
         self._closed = False
+        self.is_behind = False
         with plain_words(), connect(self._address) as connection, connection.transaction():
             found = version(connection)
             if found != FORMAT:
@@ -111,13 +112,20 @@ class PostgresStore:
             return str(rows.all("SELECT value FROM identity")[0]["value"])
 
     @contextmanager
-    def writing(self) -> Iterator[PostgresRows]:
-        """See `store.Store`."""
+    def writing(self, *, at_once: bool = True) -> Iterator[PostgresRows]:
+        """See `store.Store`. The server writes down by itself, several times a second, what was not waited for."""
         with self._transaction(
-            f"SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = '{LOCK_SECONDS}s';"
+            f"SET LOCAL synchronous_commit = {'on' if at_once else 'off'}; SET LOCAL lock_timeout = '{LOCK_SECONDS}s';"
             " SELECT 1 FROM identity FOR UPDATE"
         ) as rows:
             yield rows
+        self.is_behind = self.is_behind or not at_once
+
+    def keep_all(self) -> None:
+        """See `store.Store`."""
+        self.is_behind = False
+        with self.writing() as rows:
+            rows.tick()
 
     @contextmanager
     def reading(self) -> Iterator[PostgresRows]:

@@ -61,6 +61,7 @@ class SqliteStore:
         self._path = path.absolute()
         self._mine = threading.local()
         self._open: list[sqlite3.Connection] = []
+        self.is_behind = False
         found = self.version()
         if found != FORMAT:
             self.close()
@@ -97,10 +98,32 @@ class SqliteStore:
         return self._path.parent
 
     @contextmanager
-    def writing(self) -> Iterator[SqliteRows]:
-        """See `store.Store`."""
-        with self._transaction("IMMEDIATE") as rows:
+    def writing(self, *, at_once: bool = True) -> Iterator[SqliteRows]:
+        """See `store.Store`. Each commit that waits for the disk takes along what the write-ahead log has before it."""
+        if at_once:
+            with self._transaction("IMMEDIATE") as rows:
+                yield rows
+            return
+        with self._unhurried(), self._transaction("IMMEDIATE") as rows:
             yield rows
+        self.is_behind = True
+
+    @contextmanager
+    def _unhurried(self) -> Iterator[None]:
+        connection = self._connection()
+        try:
+            connection.execute("PRAGMA synchronous = NORMAL")
+            yield
+        except sqlite3.Error:
+            raise unusable("cannot be read and written") from None
+        finally:
+            connection.execute("PRAGMA synchronous = FULL")
+
+    def keep_all(self) -> None:
+        """See `store.Store`."""
+        self.is_behind = False
+        with self.writing() as rows:
+            rows.tick()
 
     @contextmanager
     def reading(self) -> Iterator[SqliteRows]:

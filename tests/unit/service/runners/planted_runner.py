@@ -1,4 +1,6 @@
-"""Loaded into a nursery before it forks: queries whose column is named after a misfortune meet it once their data is read."""
+"""Loaded into a nursery before it forks: queries whose column is named after a misfortune meet it once their data is read,
+or while they are planned.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import time
 from pathlib import Path
 
 from shoal.release import execute
+from shoal.service.runners import runner
 
 _run = execute._run
 
@@ -32,3 +35,19 @@ def unlucky(plan, *rest):
 
 
 execute._run = unlucky
+
+_planned = runner.planned
+
+
+def unplannable(opened, errand):
+    if "AS plan_dies" in errand.sql:
+        os.abort()
+    if "AS plan_burns" in errand.sql:
+        while True:
+            pass
+    if "AS plan_hogs" in errand.sql:
+        bytearray(8 * 2**30)
+    return _planned(opened, errand)
+
+
+runner.planned = unplannable

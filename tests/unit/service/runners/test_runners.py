@@ -15,10 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from service_shop import counting, new_service, write_folder
 
+from shoal.errors import ShoalError
 from shoal.params import budget
 from shoal.service.datasets import NewDataSet
 from shoal.service.questions import Question
-from shoal.service.runners import hired, memory, nursery
+from shoal.service.runners import hired, memory, nursery, planners
 from shoal.service.service import OPERATOR
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes through /proc")
@@ -111,6 +112,35 @@ def test_a_run_that_never_ends_is_ended_after_its_deadline(opened, what):
     assert ledger(service).is_suspended("ann")
     assert eventually(lambda: gone(before))
     assert ask(service, "bob", "n").state == "answered"
+
+
+@pytest.mark.parametrize("what", ["plan_dies", "plan_burns", "plan_hogs"])
+def test_a_text_that_cannot_be_planned_is_refused_and_nobody_else_notices(opened, monkeypatch, what):
+    """Texts are planned in processes of their own: one that costs its process the life is free, and one person's."""
+    monkeypatch.setattr(planners, "PLAN_SECONDS", 0.3)
+    service = opened(slots=1, memory_share=2**30)
+    ann, bob = (service.people.trusted(name, "test") for name in ("ann", "bob"))
+    for act in (
+        lambda: service.explain(ann, "visits", counting(0.1, what)),
+        lambda: service.ask(ann, "visits", Question(counting(0.1, what))),
+        lambda: service.epsilon_for(ann, "visits", counting(0.1, what), 10.0),
+    ):
+        with pytest.raises(ShoalError) as refused:
+            act()
+        assert refused.value.code == "E_LIMITS"
+    assert service.explain(bob, "visits", counting(0.1))["affordable"]
+    assert not ledger(service).entries()
+    assert not ledger(service).is_suspended("ann")
+
+
+def test_one_person_has_no_more_than_half_of_those_who_plan(opened):
+    service = opened(slots=1)
+    desk = service._planners
+    with desk._taken("ann"):
+        assert desk._busy == {"ann": 1}
+        assert service.explain(service.people.trusted("bob", "test"), "visits", counting(0.1))["affordable"]
+    assert not desk._busy
+    assert not desk._waiting
 
 
 def test_a_run_gets_its_share_of_memory_and_no_more(opened):

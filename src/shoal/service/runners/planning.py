@@ -1,0 +1,61 @@
+"""Planning in a process of its own: what a service needs to know of a plan, as plain values.
+
+A text is a stranger's. Whatever it does to whoever reads it, it does to this process: the service has others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from shoal.errors import ShoalError
+from shoal.release.policy_clause.explain import PolicyExplanation
+from shoal.service.acts.pricing import price_of
+from shoal.service.fingerprints import answer_key
+from shoal.service.runners.errand import budget_of, promise_of
+
+if TYPE_CHECKING:
+    from shoal.accounting.ledger import Ledger
+    from shoal.plan.releases import StatementPlan
+    from shoal.release.policy_clause.plan import PolicyPlan
+    from shoal.service.runners.errand import PlanErrand
+    from shoal.session import Session
+
+
+class Facts:
+    """The ledger as a plan sees it: its limit and what it is about. What is left of it, the service adds."""
+
+    remaining = None
+
+    def __init__(self, errand: PlanErrand) -> None:
+        self.budget = budget_of(errand.budget)
+        self.promise = promise_of(errand.promise)
+        self.has_budget = self.budget is not None
+
+
+def planned(opened: Session, errand: PlanErrand) -> dict[str, Any]:
+    """Key and price of a plan, and its explanation where that is wanted; or the ε for an interval."""
+    facts = cast("Ledger", Facts(errand))
+    session = opened.for_user(errand.person, facts)
+    if errand.width is not None:
+        return {"epsilon": session.epsilon_for(errand.sql, *errand.width)}
+    if errand.what == "asked":
+        plan, only_explained = session.asked(errand.sql, epsilon=errand.epsilon, composition=errand.composition)
+        return _told(plan, facts, errand) | {"only_explained": only_explained}
+    made, plan = session.explained_with_plan(errand.sql, epsilon=errand.epsilon, composition=errand.composition)
+    text = str(made) if isinstance(made, PolicyExplanation) else None
+    return _told(plan, facts, errand) | {"explained": made.to_dict(), "text": text}
+
+
+def _told(plan: StatementPlan | PolicyPlan, facts: Ledger, errand: PlanErrand) -> dict[str, Any]:
+    about = (errand.place.name, errand.place.version, errand.catalog_version, errand.composition)
+    key = answer_key(plan, about, None if errand.shared else errand.person)
+    return {"key": key, "cost": [str(part) for part in price_of(plan, facts)]}
+
+
+def cannot_be_planned() -> ShoalError:
+    """What is said of a text that costs its process the life, or more time than there is."""
+    return ShoalError(
+        "E_LIMITS",
+        "The statement cannot be planned in the time and memory that there is for it.",
+        hint="Ask it in smaller parts.",
+    )
