@@ -2,9 +2,10 @@
 
     python tests/stats/service_fuzz.py --times 1000000 --folder DIR [--keep FILE]
 
-Half of them are handed to the application itself, half are bytes on the socket of a real server, eight on a connection without
-waiting. Prints one line of JSON for each part: requests, statuses, replies with 500, whether the log's chain verifies, and how the
-memory grew after the first tenth, in MB. With `--keep`, lines are appended to a file and counted at the next start.
+Four kinds: random requests and such that follow the description of the API, both handed to the application itself; bytes on the
+socket of a real server, eight requests on a connection without waiting; and, one in a hundred, what Hypothesis thinks of. Prints
+one line of JSON for each part: requests by kind, statuses, replies with 500, whether the log's chain verifies, and how the memory
+grew after the first tenth, in MB. With `--keep`, lines are appended to a file and counted at the next start.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ from collections import Counter
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "unit" / "service"))
 from service_shop import counting, new_service, write_folder
@@ -34,7 +39,7 @@ from shoal.web import server
 from shoal.web.app import application
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from shoal.service.service import Service
 
@@ -166,6 +171,87 @@ def request(chance: random.Random, tokens: dict[str, str]) -> tuple[dict[str, ob
     return scope, body(chance) if chance.random() < 0.8 else b""
 
 
+def described(
+    chance: random.Random, tokens: dict[str, str], schema: dict[str, object]
+) -> tuple[dict[str, object], bytes]:
+    """A request that follows the description, but for a part of it in half of the cases."""
+    scope, _ = request(chance, tokens)
+    path = chance.choice(list(schema["paths"]))
+    method = chance.choice(list(schema["paths"][path]))
+    operation = schema["paths"][path][method]
+    for name in re.findall(r"{(\w+)}", path):
+        path = path.replace(f"{{{name}}}", chance.choice(("visits", "j_x", "a_x", "x" * 70, "%00")))
+    asked = operation.get("parameters", ())
+    query = "&".join(f"{p['name']}={fitting(chance, p['schema'], schema)}" for p in asked if p["in"] == "query")
+    query = query if chance.random() < 0.8 else query + "&x=1"
+    scope |= {"method": method.upper(), "path": path, "raw_path": path.encode()}
+    scope["query_string"] = quote(query, safe="=&").encode()
+    scope["headers"] = [*scope["headers"][1:], (b"host", b"127.0.0.1")]
+    if "requestBody" not in operation:
+        return scope, b""
+    said = fitting(chance, operation["requestBody"]["content"]["application/json"]["schema"], schema)
+    if isinstance(said, dict):
+        said |= {"wait": 0} if "wait" in said else {}
+        if chance.random() < 0.3:
+            said[chance.choice([*said, "x"])] = value(chance)
+        said |= {"wait": 0} if said.get("wait") else {}
+    return scope, json.dumps(said).encode()
+
+
+def fitting(chance: random.Random, about: dict[str, object], schema: dict[str, object]) -> object:
+    """A value that a schema allows, at its edges as often as inside."""
+    if "$ref" in about:
+        about = schema["components"]["schemas"][about["$ref"].rpartition("/")[2]]
+    if "anyOf" in about:
+        return fitting(chance, chance.choice(about["anyOf"]), schema)
+    if "enum" in about:
+        return chance.choice(about["enum"])
+    kind = about.get("type")
+    if kind == "object":
+        wanted = about.get("properties", {})
+        kept = [name for name in wanted if name in about.get("required", ()) or chance.random() < 0.5]
+        return {name: fitting(chance, wanted[name], schema) for name in kept}
+    if kind == "array":
+        number = about.get("minItems", chance.randrange(3))
+        return [fitting(chance, about.get("items", {}), schema) for _ in range(number)]
+    if kind in {"number", "integer"}:
+        low, high = about.get("minimum", about.get("exclusiveMinimum", -10)), about.get("maximum", 1000)
+        found = chance.choice((low, high, chance.uniform(low, high), 0, 1, 0.01))
+        return int(found) if kind == "integer" else found
+    if kind == "string":
+        return text(chance)[: about.get("maxLength", 100)]
+    return {"boolean": chance.random() < 0.5, "null": None}.get(str(kind), value(chance))
+
+
+def throw_thoughts(app: object, tokens: dict[str, str], times: int) -> dict[str, object]:
+    """What Hypothesis thinks of: methods, paths, query strings, headers and bodies of any bytes, and JSON of any shape."""
+    leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
+    anything = st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=8), inner))
+    bodies = st.binary(max_size=60) | st.dictionaries(st.sampled_from(FIELDS), anything).map(_unhurried)
+    paths = st.sampled_from([f"/v1/{path}" for path in PATHS]) | st.text(max_size=20).map(lambda found: f"/{found}")
+    statuses, bad = Counter(), []
+
+    @settings(max_examples=times, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(
+        st.sampled_from(("GET", "POST", "DELETE", "PUT")), paths, st.binary(max_size=20), bodies, st.integers(0, 2**32)
+    )
+    def one(method: str, path: str, query: bytes, data: bytes, seed: int) -> None:
+        scope, _ = request(random.Random(seed), tokens)
+        scope |= {"method": method, "path": path, "query_string": query}
+        scope["raw_path"] = path.encode(errors="surrogatepass")
+        status = asyncio.run(status_of(app, scope, data))
+        statuses[status] += 1
+        if status in {500, 599}:
+            bad.append((method, path, repr(query), repr(data[:200])))
+
+    one()
+    return {"requests": statuses.total(), "statuses": statuses, "bad": bad[:5], "number of bad": len(bad), "grew": 0.0}
+
+
+def _unhurried(said: dict[str, object]) -> bytes:
+    return json.dumps(said | ({"wait": 0} if "wait" in said else {})).encode()
+
+
 async def status_of(app: object, scope: dict[str, object], data: bytes) -> int:
     """The status of the reply; 599 where there is none."""
     found = [599]
@@ -251,11 +337,17 @@ def memory() -> float:
     return int(line.split()[1]) / 1024
 
 
-async def throw(app: object, tokens: dict[str, str], times: int, seed: int, until: float) -> dict[str, object]:
+async def throw(
+    app: object,
+    make: Callable[[random.Random], tuple[dict[str, object], bytes]],
+    times: int,
+    seed: int,
+    until: float,
+) -> dict[str, object]:
     chance, statuses, bad = random.Random(seed), Counter(), []
     before = memory()
     for number in range(times):
-        scope, data = request(chance, tokens)
+        scope, data = make(chance)
         status = await status_of(app, scope, data)
         statuses[status] += 1
         if status in {500, 599}:
@@ -276,19 +368,27 @@ async def throw(app: object, tokens: dict[str, str], times: int, seed: int, unti
 
 
 def run(folder: Path, times: int, seed: int = 15, minutes: float = 1e6) -> dict[str, object]:
-    """Half at the application, half on the wire, all on a new service."""
+    """All kinds, on a new service."""
     service = new_service(folder / "home", write_folder(folder / "data"), budget((10**6, 1e-3)))
     service.start()
     tokens = {name: service.create_token(OPERATOR, name)["token"] for name in ("ann", "carla", "otto")}
     app = application(service)
-    half = times // 2
-    found = asyncio.run(throw(app, tokens, half, seed, time.monotonic() + 60 * minutes))
+    schema = app.inner.openapi_schema
+    until, thoughts, third = time.monotonic() + 60 * minutes, times // 100, times // 3
+    kinds = {
+        "random": asyncio.run(throw(app, lambda chance: request(chance, tokens), third, seed, until)),
+        "described": asyncio.run(throw(app, lambda chance: described(chance, tokens, schema), third, seed, until)),
+        "hypothesis": throw_thoughts(app, tokens, thoughts),
+    }
     with serving(service) as port:
-        wire = throw_bytes(port, tokens, times - half, seed + 1)
-    for name in ("requests", "number of bad", "grew", "bad"):
-        found[name] += wire[name]
-    found["statuses"] = dict(sorted((Counter(found["statuses"]) + Counter(wire["statuses"])).items()))
-    found["on the wire"] = wire["requests"]
+        left = times - sum(found["requests"] for found in kinds.values())
+        kinds["on the wire"] = throw_bytes(port, tokens, left, seed + 1)
+    found = {name: sum(kind[name] for kind in kinds.values()) for name in ("requests", "number of bad")}
+    found["grew"] = round(sum(kind["grew"] for kind in kinds.values()), 1)
+    found["bad"] = [each for kind in kinds.values() for each in kind["bad"]]
+    found["kinds"] = {name: kind["requests"] for name, kind in kinds.items()}
+    statuses = sum((Counter(kind["statuses"]) for kind in kinds.values()), start=Counter())
+    found["statuses"] = dict(sorted(statuses.items()))
     try:
         found["log lines"], found["charges"] = service.check()
     except ShoalError as error:
