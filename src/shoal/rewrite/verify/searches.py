@@ -5,6 +5,7 @@ Every plan that may be run is the asked SELECT with limits as constants and less
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -45,6 +46,7 @@ def check_search(plan: SelectPlan) -> None:
         _check_histogram(limit, histogram)
     for choice in search.choices:
         check_choice(plan, choice)
+    _check_every_choice(search)
     example = replace(plan, search=None, domains=())
     same = (
         replace(example, select=choice.select, events=choice.events, composition=choice.composition) == choice
@@ -59,6 +61,15 @@ def check_search(plan: SelectPlan) -> None:
     numerical = any(choice.composition == "pld" for choice in search.choices)
     require(plan.composition == ("pld" if numerical else "basic"), "losses are added up otherwise than is told")
     _check_epsilon(plan, search)
+
+
+def _check_every_choice(search: Search) -> None:
+    """A plan for every κ that can be found, each in as many ways: whatever is found, there is one that was charged for."""
+    ways = Counter(choice.contribution.groups for choice in search.choices)
+    for limit in search.sought:
+        if limit.kind == "groups":
+            require(set(ways) == {int(edge) for edge in limit.edges}, "limits that may be found have no plan")
+    require(len(set(ways.values())) == 1, "limits that may be found have no plan")
 
 
 def _check_histogram(limit: Sought, plan: SelectPlan) -> None:
@@ -118,6 +129,7 @@ def _check_counted(before: AggregateCall, after: AggregateCall, rows: int | None
     if not isinstance(before.aggregate, aggregates.CountRows) or not isinstance(after.aggregate, aggregates.CountRows):
         require(rows is None, "rows in all are limited of something that is not a count")
         return
+    require(rows is None or before.aggregate.rows is None, "rows that were given are sought")
     require(after.aggregate.rows == (before.aggregate.rows if rows is None else rows), "rows are counted otherwise")
 
 

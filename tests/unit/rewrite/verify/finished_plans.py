@@ -86,6 +86,16 @@ SQL = {
     "WHERE k IN (VALUES ('s1'), ('s2')) GROUP BY k ORDER BY m",
     "limits that are found": f"{CLAUSE}(epsilon = 1, delta = 1e-6, max_groups_contributed = AUTO) vip AS v, COUNT(*), "
     "COUNT(DISTINCT age) FROM customers GROUP BY vip",
+    "limits on sums that are found": f"{CLAUSE}(epsilon = 1, delta = 1e-6, max_groups_contributed = AUTO) vip, SUM(score), "
+    "MEDIAN(age) FROM customers GROUP BY vip",
+    "rows over listed groups": f"{CLAUSE}(epsilon = 1, delta = 1e-6, max_groups_contributed = AUTO, "
+    "group_selection_strategy = PUBLIC_GROUPS) vip, COUNT(*) FROM customers GROUP BY vip",
+    "average of rows": f"{CLAUSE}({LAPLACE}) site, AVG_ROWS(spend, {PER_ROW}), {COUNT} {BY_SITE}",
+    "rollup": f"{CLAUSE}({BASE}) site, {TOTAL} FROM visits GROUP BY ROLLUP (site)",
+    "split texts": f"{CLAUSE}({LAPLACE}) part, {COUNT} FROM customers c JOIN (SELECT region, "
+    "UNNEST(STRING_SPLIT(region, 'o')) AS part FROM regions) r ON r.region = c.region GROUP BY part",
+    "value of the owner": f"{CLAUSE}({LAPLACE}) region, SUM(n, contribution_bounds_per_group => (0, 9)) FROM (SELECT c.uid, "
+    "c.region, (SELECT COUNT(*) FROM visits v WHERE v.uid = c.uid) AS n FROM customers c) x GROUP BY region",
     "limits that are measured": f"{CLAUSE}({LAPLACE}, measure_cut = 0.05) site, {COUNT}, {TOTAL} {BY_SITE}",
     "plain": "SELECT region, COUNT(*), AVG(age) FROM customers GROUP BY region",
 }

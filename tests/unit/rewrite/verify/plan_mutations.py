@@ -84,6 +84,10 @@ def without_last(old: tuple[Any, ...], _holder: Any, _plan: Any) -> Any:
     return old[:-1] if old else SKIP
 
 
+def unless_one_is_left(old: tuple[Any, ...], _holder: Any, _plan: Any) -> Any:
+    return old[1:] if len(old) > 1 else SKIP
+
+
 def doubled(old: tuple[Any, ...], _holder: Any, _plan: Any) -> Any:
     return (*old, *old) if old else SKIP
 
@@ -344,7 +348,11 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("SelectPlan", "search"): {"none": missing},
     ("Search", "sought"): {"other bins": lambda old, _h, _p: tuple(replace(s, edges=s.edges[:-1]) for s in old)},
     ("Search", "histograms"): {"nothing released": lambda old, _h, _p: tuple(replace(h, releases=()) for h in old)},
-    ("Search", "choices"): {"nothing released": lambda old, _h, _p: tuple(replace(c, releases=()) for c in old)},
+    ("Search", "choices"): {
+        "nothing released": lambda old, _h, _p: tuple(replace(c, releases=()) for c in old),
+        "first left out": unless_one_is_left,
+        "one for all": lambda old, _h, _p: old[:1] * len(old) if len(old) > 1 else SKIP,
+    },
     ("Search", "epsilon"): {"more": lambda old, _h, _p: old * 2, "half": smaller},
     ("Sought", "kept_edges"): {"last left out": lambda old, _h, _p: old[:-1] if old else SKIP},
     ("Sought", "edges"): {"last left out": without_last, "first left out": without_first},
@@ -509,6 +517,8 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("Sum", "rows"): {"other": another_index},
     ("Average", "argument"): ARGUMENT,
     ("Average", "rows"): {"other": another_index},
+    ("RowAverage", "argument"): ARGUMENT,
+    ("RowAverage", "rows"): {"more": one_more},
     ("Variance", "argument"): ARGUMENT,
     ("Variance", "rows"): {"more": one_more},
     ("Quantile", "argument"): ARGUMENT,
@@ -600,7 +610,7 @@ HARMLESS: dict[tuple[str, str], str] = {
 
 EVERYWHERE = {
     "Shift", "Neighbours", "LaplaceNoise", "GaussianNoise", "OptimalSelection", "ThresholdSelection", "JointGaussian", "OwnerCount",
-    "WholeSelection", "SelectedGaussian",
+    "WholeSelection", "SelectedGaussian", "WeightedSelection", "RowAverage",
     "RowCount", "OwnerSum", "OwnerMean", "RowMoment", "DistinctValues", "Leaves", "Histogram", "Contribution", "CountRows",
     "QuantileChoice", "RankTarget",
     "Sum", "Average", "Variance", "Quantile", "Quantiles", "Extreme", "CountDistinct", "ApproxBounds", "CountOwners",
