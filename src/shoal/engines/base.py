@@ -31,7 +31,8 @@ class Asked:
 
     totals: tuple[TotalsQuery, ...]
     public: tuple[Scan, ...]
-    finishing: str
+    finishing: str | None
+    """None where it only copies and orders columns: there is nothing that an engine could read differently."""
 
 
 class Engine(Protocol):

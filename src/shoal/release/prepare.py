@@ -13,6 +13,8 @@ import pyarrow as pa
 
 from shoal.engines.base import Asked
 from shoal.params import Bounds
+from shoal.plan import nodes
+from shoal.plan.expressions import Column
 from shoal.plan.totals import grid_measure_of
 from shoal.release.postprocess import public_scans, statement_over_nulls
 from shoal.release.resolve_bounds import as_asked, histogram_query, resolve, selecting_tasks, totals_query
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from shoal.plan.measures import Histogram
+    from shoal.plan.nodes import Node
     from shoal.plan.releases import SelectPlan, StatementPlan
     from shoal.plan.totals import GridMeasure, TotalsQuery
 
@@ -29,8 +32,27 @@ if TYPE_CHECKING:
 def asked_of(plan: StatementPlan, selects: Sequence[SelectPlan]) -> Asked:
     """Everything that will be asked; `selects` are those of the plan, reading placeholders instead of each other."""
     totals = tuple(question for select in selects for question in _questions(select))
+    return Asked(totals, tuple(public_scans(plan.root)), None if _only_copies(plan.root) else _finishing(plan))
+
+
+def _finishing(plan: StatementPlan) -> str:
     stored = {number: _null_row(select) for number, select in enumerate(plan.selects)}
-    return Asked(totals, tuple(public_scans(plan.root)), statement_over_nulls(plan, stored))
+    return statement_over_nulls(plan, stored)
+
+
+def _only_copies(node: Node) -> bool:
+    """Whether rows that one SELECT released are only put in order and their columns chosen."""
+    while not isinstance(node, nodes.StoredRows):
+        if isinstance(node, nodes.Project):
+            values = [value for _, value in node.items]
+        elif isinstance(node, nodes.Sort):
+            values = [order.value for order in node.order]
+        else:
+            return False
+        if not all(isinstance(value, Column) for value in values):
+            return False
+        node = node.input
+    return True
 
 
 def steps_of(select: SelectPlan) -> tuple[SelectPlan, ...]:

@@ -23,12 +23,17 @@ LARGEST_WIDE = 2**127
 
 def integer(value: int) -> exp.Expr:
     """A wide integer literal; engines read small ones faster. What none can read is found out here, not at the first row."""
-    if abs(value) >= LARGEST_WIDE:
-        raise InternalError("a number is too large for any engine")
+    check_width(value)
     literal: exp.Expr = exp.Literal.number(abs(value))
     if value < 0:
         literal = exp.Neg(this=literal)
     return cast(literal, "HUGEINT")
+
+
+def check_width(value: int) -> None:
+    """InternalError for an integer that cannot be written."""
+    if abs(value) >= LARGEST_WIDE:
+        raise InternalError("a number is too large for any engine")
 
 
 def wide(value: exp.Expr) -> exp.Expr:

@@ -8,14 +8,14 @@ read once for all queries; its numbers are checked one by one.
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from shoal.engines.duckdb.checking.reading import Named, Reader, surprise
-from shoal.engines.duckdb.checking.remembered import Remembered
+from shoal.engines.duckdb.checking.remembered import Hashed, Remembered
 from shoal.engines.memory.rows import rows_statement
 from shoal.engines.python_rows.stages import rows_seen, staged_queries, statement
 from shoal.engines.statements.bound_owners import BoundOwners
@@ -26,7 +26,7 @@ from shoal.engines.statements.crowded_owners import (
     products_of,
     without_owners,
 )
-from shoal.engines.statements.integers import integer
+from shoal.engines.statements.integers import check_width
 from shoal.engines.statements.relations import Compiler, name, select
 from shoal.engines.statements.sum_owners import Summing
 from shoal.params import Bounds
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from shoal.plan.expressions import Expression
     from shoal.plan.measures import Measure
     from shoal.plan.nodes import Node
-    from shoal.plan.releases import StatementPlan
+    from shoal.plan.releases import Contribution, StatementPlan
 
     Schemas = Mapping[str, Iterable[tuple[str, str]]]
     Render = Callable[[exp.Expr], str]
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 PLACEHOLDER_KEY = SamplingKey(tuple((1 << 60) + i for i in range(160)))
 """Numbers as wide as those of a real key, and no two the same."""
 
-PARTS: Remembered[TotalsQuery, None] = Remembered(2048)
+PARTS: Remembered[Hashed[Part], None] = Remembered(2048)
 """Questions without the analyst's part and without numbers: they depend on no schema, so all sessions share them."""
 PLAIN_KEYS = 2
 """Two keys stand for any number of them: what is written for one is repeated for each."""
@@ -75,16 +75,17 @@ class Reading:
     def __init__(self, lockdown: tuple[str, ...]) -> None:
         self._lockdown = lockdown
         self._reader: Reader | None = None
-        self._plans: Remembered[StatementPlan, None] = Remembered(512)
+        self._plans: Remembered[Hashed[StatementPlan], None] = Remembered(512)
         self._lock = threading.Lock()
 
     def check(
         self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked], schemas: Schemas, render: Render
     ) -> None:
         """InternalError where the engine reads a statement differently from what it was written for."""
-        if plan not in self._plans:
+        key = Hashed(plan)
+        if key not in self._plans:
             on_its_own_stack(lambda: self._read(asked_of(plan), schemas, render), shared=True)
-            self._plans.add(plan, None)
+            self._plans.add(key, None)
 
     def _read(self, asked: Asked, schemas: Schemas, render: Render) -> None:
         reader = self._ready(schemas)
@@ -93,17 +94,23 @@ class Reading:
         }
         queries, stages = staged_queries(asked.totals)
         asked = replace(asked, totals=queries)
+        written: list[tuple[exp.Query, list[Type] | None]] = []
         for stage in stages:
             tables[stage.table] = stage.nothing
-            for read, types in rows_for(stage, tables):
-                _check_types(reader.check(render(read)), types)
+            written += rows_for(stage, tables)
+        wanted = ((Hashed(part), part) for query in asked.totals for part in parts_of(query))
+        parts = {key: part for key, part in wanted if key not in PARTS}
         for query in asked.totals:
             _check_numbers(query)
-            for part in parts_of(query):
-                self._check_part(part, reader, render)
-        for rows, types in rows_of(asked, tables):
-            _check_types(reader.check(render(rows)), types)
-        reader.check(asked.finishing)
+        written += [(together(statements_of(part.question())), None) for part in parts.values()]
+        written += rows_of(asked, tables)
+        texts = [render(tree) for tree, _ in written]
+        finishing = [] if asked.finishing is None else [asked.finishing]
+        found = reader.check_all([*texts, *finishing])
+        for (_, types), read in zip(written, found[: len(written)], strict=True):
+            _check_types(read, types)
+        for key in parts:
+            PARTS.add(key, None)
 
     def _ready(self, schemas: Schemas) -> Reader:
         with self._lock:
@@ -111,12 +118,6 @@ class Reading:
                 self._reader = Reader(self._lockdown)
             self._reader.copy(schemas)
             return self._reader
-
-    @staticmethod
-    def _check_part(part: TotalsQuery, reader: Reader, render: Render) -> None:
-        if part not in PARTS:
-            reader.check(render(together(statements_of(part))))
-            PARTS.add(part, None)
 
 
 # ---- the analyst's part --------------------------------------------------------------------------------------------
@@ -129,8 +130,8 @@ def rows_of(asked: Asked, tables: Mapping[str, exp.Expr]) -> list[tuple[exp.Quer
         types = [_owner_of(query).type, *(field.type for field, _ in query.keys)]
         for argument in query.arguments:
             types += [argument.type, DOUBLE] if argument.type.kind is Kind.DECIMAL else [argument.type]
-        for read in (query, *_without_crowded(query)):
-            found[read.input, read.keys, read.arguments] = rows_statement(read, tables), types
+        read = _without_crowded(query)
+        found[read.input, read.keys, read.arguments] = rows_statement(read, tables), types
         found |= {asked: (counting, None) for asked, counting in _counting(query.input, tables)}
         if query.public_groups is not None:
             groups = BoundOwners(query, PLACEHOLDER_KEY, tables).groups()
@@ -143,20 +144,23 @@ def rows_of(asked: Asked, tables: Mapping[str, exp.Expr]) -> list[tuple[exp.Quer
 def rows_for(stage: Stage, tables: Mapping[str, exp.Expr]) -> list[tuple[exp.Query, list[Type] | None]]:
     """What is read for the first function of a stage."""
     types = [stage.owner.type, *(value.type for _, value in stage.steps[0].arguments)]
-    relations = (stage.input, *_uncrowded(stage.input))
-    seen: list[tuple[exp.Query, list[Type] | None]] = [(rows_seen(stage, each, tables), types) for each in relations]
-    ordered = [statement(stage, each, tables) for each in relations]
-    return [*seen, *((each, None) for each in (*ordered, *(c for _, c in _counting(stage.input, tables))))]
+    relation = _uncrowded(stage.input)
+    others = [statement(stage, relation, tables), *(counting for _, counting in _counting(stage.input, tables))]
+    return [(rows_seen(stage, relation, tables), types), *((each, None) for each in others)]
 
 
-def _without_crowded(query: TotalsQuery) -> list[TotalsQuery]:
-    return [replace(query, input=relation) for relation in _uncrowded(query.input)]
+def _without_crowded(query: TotalsQuery) -> TotalsQuery:
+    relation = _uncrowded(query.input)
+    return query if relation is query.input else replace(query, input=relation)
 
 
-def _uncrowded(relation: Node) -> list[Node]:
-    """The same without an owner who has too many rows in joins of private tables; who that is, only the data says."""
+def _uncrowded(relation: Node) -> Node:
+    """The same without an owner who has too many rows in joins of private tables; who that is, only the data says.
+
+    The statement that runs where nobody is left out has all the same expressions and relations, and one filter less.
+    """
     scans = {scan for found in products_of(relation) for scan in found}
-    return [without_owners(relation, (None,), scans)] if scans else []
+    return without_owners(relation, (None,), scans) if scans else relation
 
 
 def _counting(relation: Node, tables: Mapping[str, exp.Expr]) -> list[tuple[object, exp.Query]]:
@@ -184,35 +188,58 @@ def _named(type_: Type) -> Named:
 # ---- ours ----------------------------------------------------------------------------------------------------------
 
 
-def parts_of(query: TotalsQuery) -> list[TotalsQuery]:
+@dataclass(frozen=True)
+class Part:
+    """One measure, or the histogram of one, by keys of some types: all that what bounds and sums it depends on."""
+
+    owner: Type
+    keys: tuple[Type, ...]
+    argument: Type | None
+    asked: GridMeasure | Histogram
+    contribution: Contribution
+    listed: bool
+
+    def question(self) -> TotalsQuery:
+        """The part over typed NULLs."""
+        owner, keys = _column("o", self.owner), [_column(f"k{i}", type_) for i, type_ in enumerate(self.keys)]
+        read = [] if self.argument is None else [_column("a0", self.argument)]
+        return TotalsQuery(
+            _rows_like([owner, *keys, *read], owner=owner.symbol),
+            tuple((Field("", key.symbol, key.type), key) for key in keys),
+            (self.asked,) if isinstance(self.asked, GridMeasure) else (),
+            (self.asked,) if isinstance(self.asked, Histogram) else (),
+            self.contribution,
+            _rows_like(keys, owner=None) if self.listed else None,
+        )
+
+
+def parts_of(query: TotalsQuery) -> list[Part]:
     """The question in parts: each measure with plain keys, and each key with a plain measure.
 
     A statement for several measures has one item for each, which reads that measure's own column; a statement for several keys
     has one column and one comparison for each, with itself. So nothing that the engine reads is in the whole and in no part.
     """
-    plain = [INTEGER] * (PLAIN_KEYS if query.keys else 0)
+    plain = (INTEGER,) * (PLAIN_KEYS if query.keys else 0)
     own = list(dict.fromkeys(field.type.plain() for field, _ in query.keys))
     return [
         *(_part(query, plain, task) for task in query.tasks or (PLAIN_TASK,)),
         *(_part(query, plain, histogram) for histogram in query.histograms),
-        *(_part(query, [type_], PLAIN_TASK) for type_ in own),
+        *(_part(query, (type_,), PLAIN_TASK) for type_ in own),
     ]
 
 
-def _part(query: TotalsQuery, types: list[Type], asked: GridMeasure | Histogram) -> TotalsQuery:
-    """One measure, or the histogram of one, by keys of these types."""
+def _part(query: TotalsQuery, types: tuple[Type, ...], asked: GridMeasure | Histogram) -> Part:
     measure = asked.serves if isinstance(asked, Histogram) else asked.measure
     columns = {} if measure.argument is None else {measure.argument: _column("a0", measure.argument.type)}
-    owner, keys = _column("o", _owner_of(query).type), [_column(f"k{i}", type_) for i, type_ in enumerate(types)]
-    limits = query.contribution
-    return TotalsQuery(
-        _rows_like([owner, *keys, *columns.values()], owner=owner.symbol),
-        tuple((Field("", key.symbol, key.type), key) for key in keys),
-        (_task_like(asked, columns),) if isinstance(asked, GridMeasure) else (),
-        (replace(asked, serves=_measure_like(measure, columns)),) if isinstance(asked, Histogram) else (),
-        replace(limits, max_groups=2, max_rows=None if limits.max_rows is None else 2),
-        _rows_like(keys, owner=None) if query.public_groups is not None else None,
+    like = (
+        replace(asked, serves=_measure_like(measure, columns))
+        if isinstance(asked, Histogram)
+        else _task_like(asked, columns)
     )
+    limits = query.contribution
+    limits = replace(limits, max_groups=2, max_rows=None if limits.max_rows is None else 2)
+    argument = None if measure.argument is None else measure.argument.type.plain()
+    return Part(_owner_of(query).type.plain(), types, argument, like, limits, query.public_groups is not None)
 
 
 def _column(symbol: str, type_: Type) -> Column:
@@ -253,7 +280,7 @@ def _check_numbers(query: TotalsQuery) -> None:
         steps = () if task.steps is None else (task.steps.lower, task.steps.upper, task.steps.middle)
         weights = [weight for _, weight in task.measure.weights] if isinstance(task.measure, OwnerWeight) else []
         for number in (*steps, *weights, task.stretch, 2 * task.shrink):
-            integer(number)
+            check_width(number)
         float(1 / task.row_grid)
         if task.measure.is_tree:
             assert task.leaf_scale  # noqa: S101 - computed, to see that it can be

@@ -38,7 +38,7 @@ from shoal.engines.duckdb.checking.remembered import Remembered
 from shoal.errors import InternalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     Json = dict[str, Any]
     Calls = frozenset[tuple[str, tuple[str, ...]]]
@@ -337,6 +337,7 @@ class Reader:
 
     def __init__(self, lockdown: Iterable[str]) -> None:
         self._connection = duckdb.connect(":memory:", config={"threads": "1"})
+        (self._question,) = self._connection.extract_statements(READ)
         self._tables: set[str] = set()
         self._lock = threading.Lock()
         self._read: Remembered[tuple[bytes, Calls], list[Named]] = Remembered(REMEMBERED_TEXTS)
@@ -367,29 +368,39 @@ class Reader:
     def check(self, statement: str, functions: Calls = FUNCTIONS) -> list[Named]:
         """Binds one statement and reads what the engine has made of it: the types of its columns, as far as it is a SELECT.
 
-        InternalError where that is a surprise. A text that was read before means the same: tables of the copy never change.
+        InternalError where that is a surprise.
         """
-        text = sha256(statement.encode()).digest(), functions
-        known = self._read.get(text)
-        if known is None:
-            known = self._checked(statement, functions)
-            self._read.add(text, known)
-        return known
+        (types,) = self.check_all([statement], functions)
+        return types
 
-    def _checked(self, statement: str, functions: Calls) -> list[Named]:
+    def check_all(self, statements: Sequence[str], functions: Calls = FUNCTIONS) -> list[list[Named]]:
+        """The same for several, in one question to the engine.
+
+        A text that was read before means the same: tables of the copy never change.
+        """
+        texts = [(sha256(statement.encode()).digest(), functions) for statement in statements]
+        new = {text: each for text, each in zip(texts, statements, strict=True) if self._read.get(text) is None}
+        found = dict(zip(new, self._checked(list(new.values()), functions), strict=True)) if new else {}
+        for text, types in found.items():
+            self._read.add(text, types)
+        return [found[text] if text in found else self._read.get(text) or [] for text in texts]
+
+    def _checked(self, statements: list[str], functions: Calls) -> list[list[Named]]:
+        """A text has one part at least, so that as many parts as texts are one of each."""
         with self._lock:
             try:
-                written = self._connection.execute(READ, [statement]).fetchall()[0][0]
+                written = self._connection.execute(self._question, ["\n;\n".join(statements)]).fetchall()[0][0]
             except duckdb.Error:
                 raise surprise("an error") from None
-        plan = json.loads(written.replace(_NO_NUMBER, '"value":NaN'))
-        if plan.get("error"):
-            raise surprise(f"an error of kind {plan.get('error_type', 'unknown')}")
-        if len(plan.get("plans", ())) != 1:
+        read = json.loads(written.replace(_NO_NUMBER, '"value":NaN'))
+        if read.get("error"):
+            raise surprise(f"an error of kind {read.get('error_type', 'unknown')}")
+        plans = read.get("plans", ())
+        if len(plans) != len(statements):
             raise surprise("more than one part, or none")
-        (only,) = plan["plans"]
-        check_plan(only, functions)
-        return [type_of(expression) for expression in only.get("expressions", ())]
+        for plan in plans:
+            check_plan(plan, functions)
+        return [[type_of(expression) for expression in plan.get("expressions", ())] for plan in plans]
 
 
 def _quoted(name: str) -> str:

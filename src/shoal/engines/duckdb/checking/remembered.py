@@ -10,6 +10,22 @@ Key = TypeVar("Key")
 Found = TypeVar("Found")
 
 
+class Hashed(Generic[Key]):
+    """A key whose hash is computed once: a plan is a large tree."""
+
+    __slots__ = ("_hash", "_key")
+
+    def __init__(self, key: Key) -> None:
+        self._key = key
+        self._hash = hash(key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hashed) and (self._key is other._key or self._key == other._key)
+
+
 class Remembered(Generic[Key, Found]):
     """The last this many keys that were asked about; several threads may ask."""
 
