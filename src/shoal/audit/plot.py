@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.errors import missing_extra
+from shoal.pages.figures import new_figure, saved
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,18 +15,6 @@ if TYPE_CHECKING:
     from shoal.audit.tester.verdicts import Verdict, Witness
 
 _DATASET, _NEIGHBOUR, _BOUND = "#1b6ca8", "#e08e45", "#5a5a5a"
-
-
-def new_figure(purpose: str) -> tuple[Any, Any]:
-    """A figure with one pair of axes, drawn without a display; figures are not kept alive by a global registry."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise missing_extra("plot", purpose) from None
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.add_subplot()
 
 
 def plot_verdict(verdict: Verdict, path: str | Path | None = None) -> Any:
@@ -41,9 +29,7 @@ def plot_verdict(verdict: Verdict, path: str | Path | None = None) -> Any:
         _draw_bars(axes, verdict.witness, verdict.epsilon, verdict.delta)
     if verdict.witness is not None:
         axes.legend(frameon=False)
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
+    return saved(figure, path)
 
 
 def _shares(witness: Witness) -> tuple[Any, Any]:

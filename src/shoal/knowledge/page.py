@@ -6,8 +6,8 @@ import math
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from shoal.errors import missing_extra
 from shoal.pages import page, top
+from shoal.pages.figures import new_figure, saved
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,18 +84,9 @@ def _label(x: float, y: float, text: str, anchor: str) -> str:
 
 def draw(kept: Guarantee, path: str | Path | None) -> Any:
     """δ over ε with the assumptions above, by Matplotlib."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise missing_extra("plot", "A plot of a guarantee") from None
-    figure = Figure(figsize=(8, 5.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    figure, axes = new_figure("A plot of a guarantee", height=5.5)
     points = kept.curve()
     axes.semilogy([epsilon for epsilon, _ in points], [delta for _, delta in points], color=_MARK)
     axes.set(xlabel="ε", ylabel="δ")
     axes.set_title("\n".join((f"{kept.release}, only if:", *kept.assumptions)), fontsize=8, loc="left")
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
+    return saved(figure, path)

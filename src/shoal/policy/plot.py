@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shoal.errors import missing_extra
+from shoal.pages.figures import new_figure, saved
 from shoal.policies import queries, secrets
 from shoal.policies.domain import Domain
 from shoal.policies.policy import Policy
@@ -19,26 +19,9 @@ if TYPE_CHECKING:
 _POLICY, _OWNER = "#1b6ca8", "#e08e45"
 
 
-def _figure(purpose: str) -> tuple[Any, Any]:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise missing_extra("plot", purpose) from None
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.add_subplot()
-
-
-def _saved(figure: Any, path: str | Path | None) -> Any:
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
-
-
 def plot_release(release: Release, path: str | Path | None = None) -> Any:
     """The answers with their intervals; a cumulative release as a staircase."""
-    figure, axes = _figure("A plot of a release")
+    figure, axes = new_figure("A plot of a release")
     lists = [each if isinstance(each, list) else [each] for each in (release.values, release.low, release.high)]
     values, low, high = ([float(number) for number in each] for each in lists)
     places = range(len(values))
@@ -54,12 +37,12 @@ def plot_release(release: Release, path: str | Path | None = None) -> Any:
         f"{release.mechanism}, ε = {float(release.epsilon):.3g}; {release.promise.split(';')[0]}", fontsize=9
     )
     axes.set_ylabel("records")
-    return _saved(figure, path)
+    return saved(figure, path)
 
 
 def plot_distances(values: int, distances: list[int], *, epsilon: float = 1.0, path: str | Path | None = None) -> Any:
     """The expected error of a range under distance policies, with owner-level privacy at the same ε beside it."""
-    figure, axes = _figure("A plot of errors")
+    figure, axes = new_figure("A plot of errors")
     domain = Domain({"x": range(values)})
     found = [
         explain(queries.cumulative("x"), Policy(domain, secrets.distance(x=d)), epsilon=epsilon) for d in distances
@@ -70,4 +53,4 @@ def plot_distances(values: int, distances: list[int], *, epsilon: float = 1.0, p
     axes.set_ylabel("mean squared error of a range")
     axes.set_title(f"{values} values, ε = {epsilon:g}", fontsize=10)
     axes.legend(frameon=False)
-    return _saved(figure, path)
+    return saved(figure, path)

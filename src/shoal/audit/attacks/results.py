@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shoal.audit.plot import new_figure
+from shoal.pages.figures import new_figure, saved
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +79,4 @@ class AttackResult:
         if max(max(curve.queries) for curve in self.curves) > 20:
             axes.set_xscale("log")
         axes.legend(frameon=False)
-        if path is not None:
-            figure.savefig(path, dpi=150)
-        return figure
+        return saved(figure, path)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.audit.plot import new_figure
 from shoal.errors import ShoalError
+from shoal.pages.figures import new_figure, saved
 from shoal.risk.hashing.keys import Key
 from shoal.risk.membership.ratios import chances_of_ranks, posterior_of, ratio_table
 from shoal.risk.private.distinct_sketch import DistinctSketch
@@ -96,9 +96,7 @@ class SketchAttack:
         axes.set(title=self.to_dict()["secret"], xlabel="share of targets identified correctly", xlim=(0, 1))
         axes.invert_yaxis()
         axes.legend(frameon=False)
-        if path is not None:
-            figure.savefig(path, dpi=150)
-        return figure
+        return saved(figure, path)
 
 
 def sketches(

@@ -30,8 +30,24 @@ if TYPE_CHECKING:
     from shoal.plan.releases import AggregateCall
 
 
+class WholeCount(OneNumber):
+    """A count of owners or rows: one noisy whole number, or two parts of a whole."""
+
+    __slots__ = ()
+
+    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
+        """The noisy count, negative where the noise makes it so."""
+        return whole_numbers(readings) if is_complement(readings) else integers(readings[0])
+
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
+        """Exact quantiles of the noise."""
+        if is_complement(readings):
+            return around_complement(readings, level, whole_number=True)
+        return around_whole(readings[0], level)
+
+
 @dataclass(frozen=True, slots=True)
-class CountOwners(OneNumber):
+class CountOwners(WholeCount):
     """COUNT(DISTINCT owner): each owner is one; with an argument (an owner that may be missing) those who have it."""
 
     argument: Expression | None = None
@@ -52,19 +68,9 @@ class CountOwners(OneNumber):
         """Nothing but the number of groups."""
         return "groups", None
 
-    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
-        """The noisy count, negative where the noise makes it so."""
-        return whole_numbers(readings) if is_complement(readings) else integers(readings[0])
-
-    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
-        """Exact quantiles of the noise."""
-        if is_complement(readings):
-            return around_complement(readings, level, whole_number=True)
-        return around_whole(readings[0], level)
-
 
 @dataclass(frozen=True, slots=True)
-class CountRows(OneNumber):
+class CountRows(WholeCount):
     """COUNT(*) and COUNT(x): rows per owner clamped to [0, U]; `rows` replaces the clamp when rows are bounded per owner."""
 
     argument: Expression | None
@@ -120,16 +126,6 @@ class CountRows(OneNumber):
     def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - one signature
         """Rows beyond the upper bound."""
         return None if self.rows is not None else ("rows", None if bounds is None else bounds.upper)
-
-    def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
-        """The noisy count."""
-        return whole_numbers(readings) if is_complement(readings) else integers(readings[0])
-
-    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
-        """Exact quantiles of the noise."""
-        if is_complement(readings):
-            return around_complement(readings, level, whole_number=True)
-        return around_whole(readings[0], level)
 
 
 @dataclass(frozen=True, slots=True)

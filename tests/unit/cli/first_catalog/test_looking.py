@@ -83,7 +83,7 @@ def test_a_name_that_is_not_there_is_refused(shoal, shop, words):
 
 def test_numbers_with_a_point_cannot_be_listed(shoal, in_shop):
     pq.write_table(pa.table({"uid": [1], "x": [0.5]}), in_shop / "one.parquet")
-    assert "Only texts" in shoal("init", "one.parquet", "-o", "o.toml", "--public-values", "one.x").err
+    assert "Only strings" in shoal("init", "one.parquet", "-o", "o.toml", "--public-values", "one.x").err
 
 
 def test_values_of_a_csv_file_that_its_guessed_type_leaves_out_are_told(shoal, in_shop):
