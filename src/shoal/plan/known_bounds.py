@@ -68,6 +68,8 @@ class KnownBounds:
                 return self._one_of([v for _, v in branches] + [otherwise])
             case Cast(value=inner, type=type_) if inner.type.kind in _NUMBERS and type_.kind in _NUMBERS:
                 return self._combined(_same if type_.kind is Kind.DOUBLE else _whole, [inner])
+            case Cast(value=inner, type=type_) if inner.type.kind is Kind.BOOLEAN and type_.kind is Kind.INTEGER:
+                return Known(Fraction(0), Fraction(1))
             case Call(function="nullif", arguments=(first, *_)):
                 return self.of(first)
             case Call(function="coalesce" | "greatest" | "least", arguments=arguments):

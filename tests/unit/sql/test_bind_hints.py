@@ -19,8 +19,8 @@ def session():
     ("rest", "code", "words"),
     [
         ('COUNT(*) FROM visits WHERE site = "a"', "E_UNKNOWN_COLUMN", "single quotes"),
-        ("MAX(day) FROM visits", "E_UNSUPPORTED", "DATE_DIFF('day', "),
-        ("SUM(open) FROM visits", "E_UNSUPPORTED", "COUNTIF"),
+        ("SUM(day) FROM visits", "E_UNSUPPORTED", "DATE_DIFF('day', "),
+        ("BOOL_OR(open) FROM visits", "E_AGG_NOT_DP", "COUNTIF(open)"),
         ("COUNT(*) FROM UNNEST([1, 2])", "E_TABLE_FUNCTION", "VALUES"),
         ("SUM(RANDOM()) FROM visits", "E_FUNCTION_NOT_ALLOWED", "shoal functions"),
         ("COUNT(LOWWER(site)) FROM visits", "E_FUNCTION_NOT_ALLOWED", "LOWER"),

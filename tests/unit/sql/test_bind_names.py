@@ -51,7 +51,7 @@ REFUSED = {
     "no parts": ("APPROX_QUANTILES(age, 0) FROM customers", "E_UNSUPPORTED", None),
     "QUALIFY by a raw column": ("region, COUNT(*) AS n FROM customers GROUP BY 1 QUALIFY age = 1", "E_RAW_OUTPUT", "GROUP BY"),
     "an unknown function of a raw column": ("FOO_BAR(age) FROM customers", "E_FUNCTION_NOT_ALLOWED", "shoal functions"),
-    "the beginning of a function's name": ("VAR(age) FROM customers", "E_FUNCTION_NOT_ALLOWED", "VAR_POP, VAR_SAMP"),
+    "the beginning of a function's name": ("UNIX(age) FROM customers", "E_FUNCTION_NOT_ALLOWED", "UNIX_SECONDS"),
     "an unknown function behind a raw column": ("age, FOO(age) FROM customers", "E_FUNCTION_NOT_ALLOWED", None),
     "an unknown column in an unknown function": ("FOO(aeg) FROM customers", "E_UNKNOWN_COLUMN", "'age'"),
     "an unknown column behind a raw one": ("age, aeg FROM customers", "E_UNKNOWN_COLUMN", "'age'"),

@@ -88,6 +88,8 @@ class Spelling:
     """Other names in both clauses."""
     only_anon: tuple[str, ...] = ()
     """Other names behind ANON_."""
+    of_times: bool = False
+    """Whether it is one of the values, so that of dates and timestamps it is a date or a timestamp."""
 
     @property
     def arguments(self) -> frozenset[str]:
@@ -123,24 +125,50 @@ _DISTINCT: dict[str, Any] = {
 }
 SPELLINGS = (
     Spelling("COUNT", _count, Argument.ROWS, PER_GROUP),
-    Spelling("SUM", lambda written: Sum(written.value, written.row_limit), Argument.SUMMAND, PER_GROUP),
-    Spelling("AVG", lambda written: Average(written.value, written.row_limit), bounds=PER_GROUP, also=("MEAN",)),
+    Spelling("SUM", lambda written: Sum(written.value, written.row_limit), Argument.SUMMAND, PER_GROUP, also=("FSUM",)),
+    Spelling(
+        "AVG",
+        lambda written: Average(written.value, written.row_limit),
+        bounds=PER_GROUP,
+        also=("MEAN", "FAVG"),
+        of_times=True,
+    ),
     Spelling("AVG_ROWS", lambda written: RowAverage(written.value, written.rows), takes_rows=True, also=("MEAN_ROWS",)),
-    Spelling("VAR_POP", _variance(sample=False, root=False), takes_rows=True, only_anon=("VAR",)),
-    Spelling("VAR_SAMP", _variance(sample=True, root=False), takes_rows=True, also=("VARIANCE",)),
-    Spelling("STDDEV_POP", _variance(sample=False, root=True), takes_rows=True, only_anon=("STDDEV",)),
-    Spelling("STDDEV_SAMP", _variance(sample=True, root=True), takes_rows=True, also=("STDDEV",)),
-    Spelling("MIN", lambda written: Extreme(written.value, "min")),
-    Spelling("MAX", lambda written: Extreme(written.value, "max")),
-    Spelling("MEDIAN", lambda written: Quantile(written.value, HALF, written.rows), takes_rows=True),
-    Spelling("PERCENTILE_CONT", _quantile, extra=Extra.FRACTION, takes_rows=True, also=("QUANTILE_CONT",)),
+    Spelling("VAR_POP", _variance(sample=False, root=False), takes_rows=True, also=("VARP",), only_anon=("VAR",)),
+    Spelling("VAR_SAMP", _variance(sample=True, root=False), takes_rows=True, also=("VARIANCE", "VAR")),
+    Spelling(
+        "STDDEV_POP",
+        _variance(sample=False, root=True),
+        takes_rows=True,
+        also=("STDEVP", "STD"),
+        only_anon=("STDDEV",),
+    ),
+    Spelling("STDDEV_SAMP", _variance(sample=True, root=True), takes_rows=True, also=("STDDEV", "STDEV")),
+    Spelling("MIN", lambda written: Extreme(written.value, "min"), of_times=True),
+    Spelling("MAX", lambda written: Extreme(written.value, "max"), of_times=True),
+    Spelling(
+        "MEDIAN",
+        lambda written: Quantile(written.value, HALF, written.rows),
+        takes_rows=True,
+        also=("APPROX_MEDIAN",),
+        of_times=True,
+    ),
+    Spelling(
+        "PERCENTILE_CONT",
+        _quantile,
+        extra=Extra.FRACTION,
+        takes_rows=True,
+        also=("QUANTILE_CONT", "PERCENTILE"),
+        of_times=True,
+    ),
     Spelling(
         "PERCENTILE_DISC",
         _quantile,
         extra=Extra.FRACTION,
         takes_rows=True,
-        also=("QUANTILE_DISC", "APPROX_QUANTILE"),
+        also=("QUANTILE_DISC", "QUANTILE", "APPROX_QUANTILE", "APPROX_PERCENTILE", "PERCENTILE_APPROX"),
         only_anon=("NTILE",),
+        of_times=True,
     ),
     Spelling(
         "APPROX_QUANTILES",

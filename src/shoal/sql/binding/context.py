@@ -62,6 +62,8 @@ class Scope:
     merged: dict[str, Expression] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
     parent: Scope | None = None
+    now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC).replace(tzinfo=None))
+    """What NOW() is: one moment for all that is bound here."""
 
     def add(self, relation: Relation) -> None:
         """Brings a relation into sight; two of one name would make every reference ambiguous."""
@@ -161,6 +163,8 @@ class Context:
     symbols: Symbols = field(default_factory=Symbols)
     selects: list[PrivateSelect] = field(default_factory=list)
     late: list[ShoalError] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    """What the next private SELECT has to say about the rows under it."""
     epsilon: Fraction | None = None
     facts: PublicFacts = field(default_factory=PublicFacts)
     relations: int = 0

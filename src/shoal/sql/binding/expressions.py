@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -29,6 +28,7 @@ from shoal.sql import functions
 from shoal.sql.parse import function_call, position_of
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Callable
 
     from shoal.plan.nodes import Field, Node
@@ -127,7 +127,10 @@ class ExpressionBinder:
         position = position_of(node)
         name = _BINARY.get(type(node))
         if name is not None:
-            return functions.resolve(name, [self.bind(node.this), self.bind(node.expression)], position)
+            operands = [self.bind(node.this), self.bind(node.expression)]
+            # SQL Server joins texts with +.
+            joined = name == "add" and all(operand.type.kind is Kind.TEXT for operand in operands)
+            return functions.resolve("concat" if joined else name, operands, position)
         match node:
             case exp.Column():
                 return self.column(node, position)
@@ -242,7 +245,7 @@ class ExpressionBinder:
 
     def now(self) -> dt.datetime:
         """The moment of planning, the same for a whole statement."""
-        return dt.datetime.now(dt.UTC).replace(tzinfo=None)
+        return self.scope.now
 
     def _argument(self, node: exp.Expr) -> Expression:
         """Arguments such as MONTH in DATE_TRUNC(day, MONTH) are words, not columns."""

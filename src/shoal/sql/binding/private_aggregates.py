@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import datetime as dt
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,8 @@ class BoundAggregate:
     epsilon: Fraction | None
     report: str | None
     rows_left_open: bool = False
+    gives: Type | None = None
+    """The type of what is shown, where the aggregate is over numbers that stand for something else."""
 
 
 class AggregateBinder:
@@ -69,6 +72,7 @@ class AggregateBinder:
         self._anonymization = anonymization
         self._finds_limits = finds_limits
         self._as_written: dict[Expression, Expression] = {}
+        self._times: dict[Aggregate, Type] = {}
         self.notes: list[str] = []
 
     def bind(self, call: FunctionCall) -> BoundAggregate:
@@ -100,7 +104,7 @@ class AggregateBinder:
         open_rows = (
             spelling.takes_rows and ROWS not in named and self._row_limit is None and not aggregate.counts_owners
         )
-        return BoundAggregate(aggregate, bounds, source, epsilon, report, open_rows)
+        return BoundAggregate(aggregate, bounds, source, epsilon, report, open_rows, self._times.get(aggregate))
 
     # ---- the name ------------------------------------------------------------------------------------------------
 
@@ -133,9 +137,7 @@ class AggregateBinder:
             if spelling.extra is None or len(arguments) != 1 or len(call.within_group.expressions) != 1:
                 raise _unsupported(call, f"{call.name} takes no WITHIN GROUP.", "Write PERCENTILE_CONT(x, 0.5).")
             item = call.within_group.expressions[0]
-            if item.args.get("desc"):
-                raise _unsupported(call, "A descending order in WITHIN GROUP is not supported.", "Use 1 − p instead.")
-            return item.this, [constant(arguments[0])]
+            return item.this, [_from_above(constant(arguments[0])) if item.args.get("desc") else constant(arguments[0])]
         if call.star:
             if spelling.argument is not Argument.ROWS or call.distinct:
                 raise _unsupported(call, f"{call.name}(*) has no meaning.", "Only COUNT takes a star.")
@@ -205,14 +207,19 @@ class AggregateBinder:
     def _aggregate(
         self, call: FunctionCall, spelling: Spelling, node: exp.Expr | None, extras: list[Constant], rows: int
     ) -> Aggregate:
-        value = self._value(call, spelling.argument, node)
+        value = self._value(call, spelling, node)
         if spelling.argument is Argument.VALUE and value is not None and call.filter is None and self._is_owner(value):
             return CountOwners(value)
         extra = None if spelling.extra is None else _EXTRAS[spelling.extra](call, extras)
+        if value is not None and value.type.kind in _TIMES and spelling.of_times and not isinstance(extra, tuple):
+            aggregate = spelling.make(Written(_numbered(value), extra, rows, self._row_limit))
+            self._times[aggregate] = value.type.plain()
+            return aggregate
         return spelling.make(Written(value, extra, rows, self._row_limit))
 
-    def _value(self, call: FunctionCall, argument: Argument, node: exp.Expr | None) -> Expression | None:
+    def _value(self, call: FunctionCall, spelling: Spelling, node: exp.Expr | None) -> Expression | None:
         """What is aggregated, of a type that the aggregate takes."""
+        argument = spelling.argument
         if argument in {Argument.ROWS, Argument.CONDITION}:
             return self._counted(call, argument, node)
         assert node is not None  # noqa: S101 - only COUNT takes a star
@@ -221,7 +228,9 @@ class AggregateBinder:
             if value.type.kind in {Kind.UNSUPPORTED, Kind.NULL, Kind.INTERVAL}:
                 raise _unsupported(call, f"COUNT(DISTINCT) of a value of type {value.type} is not supported.", None)
             return value
-        if value.type.kind not in {Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL}:
+        if value.type.kind is Kind.BOOLEAN:
+            return functions.resolve_cast(value, INTEGER, call.position)
+        if value.type.kind not in {Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL, *(_TIMES if spelling.of_times else ())}:
             raise _unsupported(
                 call, f"{call.name} takes numbers, and this is of type {value.type}.", _as_number(value.type)
             )
@@ -289,6 +298,27 @@ class AggregateBinder:
         return Bounds(of_owner.lower, of_owner.upper), "catalog" if of_owner.from_catalog else "expression"
 
 
+_TIMES = frozenset({Kind.DATE, Kind.TIMESTAMP})
+
+
+def _numbered(value: Expression) -> Expression:
+    """A date as days since 1970, a timestamp as seconds."""
+    return functions.resolve("unix_date" if value.type.kind is Kind.DATE else "epoch", [value], value.position)
+
+
+def as_time(number: Expression, gives: Type) -> Expression:
+    """The date or timestamp that a released number of days or seconds stands for."""
+    rounded = functions.resolve_cast(functions.resolve("round", [number]), INTEGER, number.position)
+    if gives.kind is Kind.DATE:
+        return functions.resolve("add_days", [Literal(dt.date(1970, 1, 1), gives), rounded], number.position)
+    return functions.resolve("timestamp_seconds", [rounded], number.position)
+
+
+def _from_above(fraction: Constant) -> Constant:
+    """The fraction counted from the largest value, as ORDER BY x DESC asks."""
+    return replace(fraction, value=1 - fraction.value) if fraction.is_number else fraction  # type: ignore[operator]
+
+
 _INSTEAD = {
     **dict.fromkeys(
         ("CORR", "PEARSON"), "(AVG({0} * {1}) - AVG({0}) * AVG({1})) / (STDDEV_POP({0}) * STDDEV_POP({1}))"
@@ -297,6 +327,8 @@ _INSTEAD = {
     "REGR_SLOPE": "(AVG({0} * {1}) - AVG({0}) * AVG({1})) / VAR_POP({1})",
 }
 _SHOWS_VALUES = frozenset({"STRING_AGG", "LISTAGG", "GROUP_CONCAT", "ARRAY_AGG", "LIST", "ANY_VALUE", "FIRST", "LAST"})
+
+_ASKS_OF_EACH = frozenset({"BOOL_OR", "BOOL_AND", "LOGICAL_OR", "LOGICAL_AND", "EVERY", "SOME"})
 
 
 def _instead_of(call: FunctionCall) -> str | None:
@@ -308,6 +340,8 @@ def _instead_of(call: FunctionCall) -> str | None:
         return f"Write GROUP BY {columns[0]} ORDER BY COUNT(*) DESC LIMIT 1: it shows the value that most rows have."
     if call.name in _SHOWS_VALUES and len(columns) >= 1:
         return f"It would show values of single rows. GROUP BY {columns[0]} shows those that enough owners share."
+    if call.name in _ASKS_OF_EACH and len(call.arguments) == 1:
+        return f"One row would decide. Write COUNTIF({call.arguments[0].sql()}), and compare it with COUNT(*)."
     return None
 
 
@@ -335,7 +369,7 @@ def _as_number(type_: Type) -> str:
     """What to write instead of a value that is not a number."""
     if type_.kind in {Kind.DATE, Kind.TIMESTAMP}:
         return "Count days: DATE_DIFF('day', DATE '2025-01-01', x)."
-    return "Count rows where it holds: COUNTIF(x)." if type_.kind is Kind.BOOLEAN else "Cast it, or use CASE."
+    return "Cast it, or use CASE."
 
 
 def _check_strategy(strategy: Constant | None) -> None:

@@ -19,7 +19,7 @@ from shoal.sql.binding.after_grouping import GroupedBinder, KeyResolver, output_
 from shoal.sql.binding.clauses.conditions import has_one_row, holds_owner
 from shoal.sql.binding.expressions import LAST_VERDICTS, ExpressionBinder
 from shoal.sql.binding.options import ABOUT_GROUPS
-from shoal.sql.binding.private_aggregates import AggregateBinder, BoundAggregate
+from shoal.sql.binding.private_aggregates import AggregateBinder, BoundAggregate, as_time
 from shoal.sql.binding.public_groups import has_public_keys, listed_in_catalog, listed_in_tables, outer_joined
 from shoal.sql.binding.row_select import ordered, qualifying, value_name
 from shoal.sql.parse import function_call, position_of, privacy_clause
@@ -244,13 +244,15 @@ class PrivateBinder:
                 position=call.position,
             )
         known = self._calls[found].field
-        return Column(known.symbol, known.type, call.position)
+        shown = Column(known.symbol, known.type, call.position)
+        return shown if found.gives is None else as_time(shown, found.gives)
 
     def _select(self, keys: dict[Expression, Field]) -> PrivateSelect:
         pairs = tuple((f, v) for v, f in keys.items())
         node, groups, note = self._public_groups(pairs)
         notes = (
             *self._context.sharing,
+            *self._remarks(),
             *self._idle_options(keys),
             *dict.fromkeys(self._aggregates.notes),
             *self._trusted_views(node),
@@ -258,6 +260,11 @@ class PrivateBinder:
         return PrivateSelect(
             node, pairs, tuple(self._calls.values()), self._options, groups, note, notes, position_of(self._tree)
         )
+
+    def _remarks(self) -> tuple[str, ...]:
+        said = tuple(self._context.remarks)
+        self._context.remarks.clear()
+        return said
 
     def _trusted_views(self, node: Node) -> tuple[str, ...]:
         """What to say of views that the engine may fail on, where the custodian vouches for them."""

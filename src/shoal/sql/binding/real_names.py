@@ -94,10 +94,29 @@ def _not_on_owner(_: str, private: list[Named]) -> str | None:
             f"Each row of {name} is its own owner, so it can be joined with public tables only. If {name} is nobody's data, "
             "its custodian writes public = true in the catalog."
         )
+    one, other = _of_two_kinds(private)
+    if one is not None and other is not None:
+        name = quoted(other.table.name)
+        return (
+            f"{quoted(one.table.name)} is about each {one.owner or one.table.owner_kind}, {name} about each "
+            f"{other.owner or other.table.owner_kind}: a joined row would have two owners. If {name} needs no protection, its "
+            "custodian writes public = true in the catalog."
+        )
     for a, b in pairwise(private):
         if a.owner is not None and b.owner is not None and a.table.owner_kind == b.table.owner_kind:
             return f"Write ON {a.alias}.{a.owner} = {b.alias}.{b.owner}; more conditions may follow with AND, but not with OR."
     return None
+
+
+def _of_two_kinds(private: list[Named]) -> tuple[Named | None, Named | None]:
+    """Two tables of different owners; the second is of the kind that fewer tables have, and rather a list of people."""
+    kinds = [each.table.owner_kind for each in private]
+    if len(set(kinds)) < 2:
+        return None, None
+    lists = {each.table.owner_kind for each in private if each.table.one_row_per_owner}
+    rare = min(set(kinds), key=lambda kind: (kinds.count(kind), kind not in lists, -kinds.index(kind)))
+    others = next(each for each in private if each.table.owner_kind != rare)
+    return others, next(each for each in private if each.table.owner_kind == rare)
 
 
 def _subquery(hint: str, private: list[Named]) -> str | None:

@@ -79,7 +79,8 @@ class RowsBinder:
         """UNNEST in the SELECT list makes several rows of one, before anything is computed from them."""
         for _, value in self._items:
             if is_unnested(value):
-                self._node, self._parts[id(value)] = split(value, self._node, self._rows, self._binder.context.symbols)
+                self._node, part = split(value, self._node, self._rows, self._binder.context.symbols)
+                self._parts[id(value)] = Column(part.symbol, part.type)
 
     def _expanded(self) -> list[tuple[str, Expression]]:
         """The SELECT list with stars written out."""

@@ -1,25 +1,29 @@
-"""UNNEST(STRING_SPLIT(x, '|')) in the SELECT list over public rows: one row for each part of a text.
+"""UNNEST(STRING_SPLIT(x, '|')) over a text of a public table: one row for each part of the text.
 
-It is written as a join with the numbers 1 to `MOST_PARTS`, so that nothing new has to be known to be total and bounded: row
-n has part n. Private rows are not cut up like this: how many rows come of one would be for the data to say.
+It is written as a join of the public table with the numbers 1 to `MOST_PARTS`, so that nothing new has to be known to be total
+and bounded: row n has part n. Private rows are not cut up like this: how many rows come of one would be for the data to
+say. In a join of the two, the public side is cut up before it is joined.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import Column, Expression, Literal
-from shoal.plan.traverse import is_owned
+from shoal.plan.traverse import columns_read, is_owned
 from shoal.plan.types import INTEGER, TEXT, Kind
 from shoal.sql import functions
 from shoal.sql.parse import function_call, position_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlglot import exp
 
-    from shoal.plan.nodes import Node
+    from shoal.plan.nodes import Field, Node
     from shoal.sql.binding.context import Symbols
     from shoal.sql.binding.expressions import ExpressionBinder
 
@@ -28,30 +32,59 @@ _SPLITS = frozenset({"STRING_SPLIT", "STR_SPLIT", "STRING_TO_ARRAY", "SPLIT"})
 
 
 def is_unnested(value: exp.Expr) -> bool:
-    """Whether an item of a SELECT list is UNNEST(…)."""
+    """Whether an item of a SELECT list, or a relation in FROM, is UNNEST(…)."""
     call = function_call(value)
     return call is not None and call.name.upper() == "UNNEST"
 
 
-def split(value: exp.Expr, node: Node, rows: ExpressionBinder, symbols: Symbols) -> tuple[Node, Expression]:
-    """The rows, each as often as the text has parts, and the part of each."""
+def split(value: exp.Expr, node: Node, rows: ExpressionBinder, symbols: Symbols, name: str = "") -> tuple[Node, Field]:
+    """The rows, each as often as the text has parts, and the field that holds the part of each."""
     position = position_of(value)
     call = function_call(value)
     inner = function_call(call.arguments[0]) if call is not None and len(call.arguments) == 1 else None
-    if inner is None or inner.name.upper() not in _SPLITS or len(inner.arguments) != 2 or is_owned(node):
-        raise ShoalError(
-            "E_UNSUPPORTED",
-            "UNNEST takes the parts of a string in a public table.",
-            hint="SELECT movie, UNNEST(STRING_SPLIT(genres, '|')) AS genre FROM movies, and join with that.",
-            position=position,
-        )
+    if inner is None or inner.name.upper() not in _SPLITS or len(inner.arguments) != 2:
+        raise _unsupported("UNNEST takes the parts of a string.", "Write UNNEST(STRING_SPLIT(x, '|')).", position)
     text, separator = (rows.bind(argument) for argument in inner.arguments)
     if text.type.kind is not Kind.TEXT or not isinstance(separator, Literal) or not separator.value:
-        raise ShoalError("E_UNSUPPORTED", "STRING_SPLIT takes a string and a constant separator.", position=position)
+        raise _unsupported("STRING_SPLIT takes a string and a constant separator.", None, position)
+    part = symbols.field(name, TEXT)
+    found = _replaced(node, columns_read(text), lambda public: _cut_up(public, part, text, separator, symbols))
+    if found is None:
+        raise _unsupported(
+            "UNNEST takes the parts of a string in a public table: how many rows come of a private one is for its data to say.",
+            "Ask for one part: SPLIT_PART(x, ',', 1).",
+            position,
+        )
+    return found, part
+
+
+def _unsupported(message: str, hint: str | None, position: tuple[int, int] | None) -> ShoalError:
+    return ShoalError("E_UNSUPPORTED", message, hint=hint, position=position)
+
+
+def _replaced(node: Node, symbols: frozenset[str], cut_up: Callable[[Node], Node]) -> Node | None:
+    """The tree with the public relation that has these columns cut up; None where there is none that every row has."""
+    if not is_owned(node):
+        return cut_up(node) if symbols <= {f.symbol for f in node.fields} else None
+    match node:
+        case nodes.Filter(input=below):
+            found = _replaced(below, symbols, cut_up)
+            return found and replace(node, input=found)
+        case nodes.Join(kind="inner"):
+            left = _replaced(node.left, symbols, cut_up)
+            right = None if left is not None else _replaced(node.right, symbols, cut_up)
+            if left is None and right is None:
+                return None
+            return replace(node, left=left or node.left, right=right or node.right)
+    return None
+
+
+def _cut_up(public: Node, part: Field, text: Expression, separator: Literal, symbols: Symbols) -> Node:
+    position = text.position
     number = symbols.field("", INTEGER)
     place = Column(number.symbol, INTEGER)
     without = functions.resolve("replace", [text, separator, Literal("", TEXT)], position)
-    lengths = [functions.resolve("length", [part], position) for part in (text, without)]
+    lengths = [functions.resolve("length", [each], position) for each in (text, without)]
     removed = functions.resolve("subtract", lengths, position)
     size = Literal(len(str(separator.value)), INTEGER)
     parts = functions.resolve(
@@ -59,5 +92,6 @@ def split(value: exp.Expr, node: Node, rows: ExpressionBinder, symbols: Symbols)
     )
     numbers = nodes.Values(tuple((n,) for n in range(1, MOST_PARTS + 1)), (number,))
     condition = functions.resolve("less_equal", [place, parts], position)
-    joined = nodes.Join(node, numbers, "inner", condition, position=position)
-    return joined, functions.resolve("split_part", [text, separator, place], position)
+    joined = nodes.Join(public, numbers, "inner", condition, position=position)
+    copies: list[tuple[Field, Expression]] = [(f, Column(f.symbol, f.type)) for f in public.fields]
+    return nodes.Project(joined, (*copies, (part, functions.resolve("split_part", [text, separator, place], position))))

@@ -35,6 +35,7 @@ from shoal.sql.binding.clauses.conditions import holds_owner, owner_not_in_place
 from shoal.sql.binding.clauses.from_clause import FromBinder
 from shoal.sql.binding.clauses.order_limit import with_tail
 from shoal.sql.binding.clauses.per_owner_values import values_as_joins
+from shoal.sql.binding.clauses.unowned_rows import owned_rows_only
 from shoal.sql.binding.clauses.where_clause import WhereBinder
 from shoal.sql.binding.context import CommonTable, Context, Relation, Scope
 from shoal.sql.binding.expressions import ExpressionBinder
@@ -224,9 +225,11 @@ class Binder:
             options, unit = read_options(clause, self.context.catalog.defaults, self.context.epsilon)
         if len(tree.expressions) > MAX_COLUMNS:
             raise ShoalError("E_LIMITS", f"A SELECT has at most {MAX_COLUMNS} columns.", position=position_of(tree))
-        scope = Scope(parent=parent)
+        scope = Scope(parent=parent, now=self.context.now)
         node = FromBinder(self, scope, tables).bound(tree)
         node = WhereBinder(self, scope, tables).bound(tree, node)
+        if self.context.is_plain and self.context.catalog.defaults.answers_plain_sql:
+            node = self._owned_rows_only(node)
         if clause is None and is_owned(node) and (top or self._is_private(tree, node, scope)):
             if not self.context.catalog.defaults.answers_plain_sql:
                 self._bind_as_rows(tree, node, scope, tables)
@@ -238,6 +241,16 @@ class Binder:
             released, items, order = bind_private_select(self, tree, node, scope, tables, options, unit)
             return with_tail(self, tree, released, items, scope, tables, bound_order=order)
         return self._bind_as_rows(tree, node, scope, tables)
+
+    def _owned_rows_only(self, node: Node) -> Node:
+        """In plain SQL, rows of public tables without a match are left out, and the answer says so."""
+        node, tables = owned_rows_only(node)
+        names = " and ".join(self.context.catalog.tables[table].name for table in tables)
+        if names:
+            self.context.remarks.append(
+                f"Rows of {names} without a match belong to nobody and are left out, as by an inner join."
+            )
+        return node
 
     def _groupings(
         self,

@@ -14,6 +14,7 @@ from sqlglot import exp
 from shoal.catalog import fold
 from shoal.errors import ShoalError
 from shoal.sql.binding.after_grouping import has_aggregate, select_items
+from shoal.sql.binding.split_columns import is_unnested
 from shoal.sql.parse import function_call, position_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,32 @@ Grouping = tuple[exp.Expr, ...]
 
 
 def written_out(tree: exp.Select) -> exp.Select:
-    """The SELECT with the keys that GROUP BY ALL stands for: what is shown and holds no aggregate."""
+    """The SELECT with the keys that GROUP BY ALL stands for, and with the UNNEST of a key in FROM."""
+    return _unnested_in_from(_with_keys(tree))
+
+
+def _unnested_in_from(tree: exp.Select) -> exp.Select:
+    """SELECT UNNEST(x) AS part, COUNT(*) FROM t GROUP BY part: the parts are those of FROM t, UNNEST(x) AS part."""
+    items = select_items(tree.expressions)
+    if tree.args.get("group") is None or not any(is_unnested(value) for _, value in items):
+        return tree
+    found = tree.copy()
+    for place, (alias, value) in enumerate(select_items(found.expressions)):
+        if not is_unnested(value):
+            continue
+        name = exp.Identifier(this=alias or "unnest", quoted=True)
+        relation = exp.Table(this=value.copy(), alias=exp.TableAlias(this=name))
+        join = exp.Join(this=relation, kind="CROSS")
+        shown = exp.Alias(this=exp.Column(this=name.copy()), alias=name.copy())
+        for made in (relation, join, *shown.walk()):
+            made.meta.update(value.meta)
+        found.append("joins", join)
+        found.expressions[place].replace(shown)
+    return found
+
+
+def _with_keys(tree: exp.Select) -> exp.Select:
+    """GROUP BY ALL: what is shown and holds no aggregate."""
     clause = tree.args.get("group")
     if clause is None or not clause.args.get("all"):
         return tree

@@ -210,6 +210,8 @@ def resolve_cast(value: Expression, target: Type, position: Position) -> Express
         parsed = None if value.value is None else parsed_temporal(value.value, target.kind)
         if parsed is not None or value.value is None:
             return Literal(parsed, target.plain(), position)
+    if source.kind is Kind.BOOLEAN and target.kind in {Kind.DOUBLE, Kind.DECIMAL}:
+        return resolve_cast(Cast(value, INTEGER, position), target, position)
     if target.kind not in _CASTS.get(source.kind, set()):
         allowed = ", ".join(sorted(kind.value for kind in _CASTS.get(source.kind, set()))) or "nothing"
         raise unsupported(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from shoal.sql.grammar.cursor import Cursor
+from shoal.sql.grammar.dialects.calls import MOST_NODES, as_one_value, respelt, share_of_total
 from shoal.sql.grammar.keywords import QUERY_WORDS
 from shoal.sql.grammar.tokens import Kind, Token
 
@@ -41,12 +42,22 @@ class CallGrammar(Cursor):
                 name, arguments = self._trim(name)
             case "POSITION":
                 arguments = self._position()
+            case "COUNT":
+                arguments = self._one_value(self._arguments(), start)
             case _:
                 arguments = self._arguments()
-        node: exp.Expr = exp.Anonymous(this=name, expressions=arguments)
-        node = self._nulls(node, start)
+        node: exp.Expr = self._nulls(exp.Anonymous(this=name, expressions=arguments), start)
         self.expect(")")
+        if isinstance(node, exp.Anonymous):
+            node = self.made(respelt(node), start)
         return self._suffixes(self.mark(node, start), start)
+
+    def made(self, node: exp.Expr, start: Token) -> exp.Expr:
+        """A tree that was made of what was read, every new part of it marked."""
+        for part in node.walk():
+            if "line" not in part.meta:
+                self.mark(part, start)
+        return node
 
     def _arguments(self) -> list[exp.Expr]:
         """Positional arguments (DISTINCT around them), then the ORDER BY of an aggregate, then named ones."""
@@ -69,6 +80,14 @@ class CallGrammar(Cursor):
                 "E_UNSUPPORTED", f"{self.token.key} inside a function is not supported.", "Filter in WHERE instead."
             )
         return positional + named
+
+    def _one_value(self, arguments: list[exp.Expr], start: Token) -> list[exp.Expr]:
+        """COUNT(DISTINCT a, b): several values, each small enough to be written twice, are one."""
+        for argument in arguments[:1]:
+            values = argument.expressions if isinstance(argument, exp.Distinct) else []
+            if values and all(sum(1 for _ in value.walk()) <= MOST_NODES * len(values) for value in values):
+                argument.set("expressions", [self.made(as_one_value(values), start)])
+        return arguments
 
     def _argument_list(self) -> tuple[list[exp.Expr], list[exp.Expr]]:
         positional: list[exp.Expr] = []
@@ -156,7 +175,7 @@ class CallGrammar(Cursor):
             node = self.mark(exp.Filter(this=node, expression=self.wrapped(self._where)), start)
         if self.at("OVER") and (self.ahead(1).key == "(" or self.ahead(1).kind in {Kind.WORD, Kind.NAME}):
             self.advance()
-            node = self.mark(self._over(node), start)
+            node = self.made(self._over(node), start)
         return node
 
     def _nulls(self, node: exp.Expr, start: Token) -> exp.Expr:
@@ -170,15 +189,17 @@ class CallGrammar(Cursor):
         return node
 
     def _where(self) -> exp.Where:
+        """FILTER (WHERE p), and FILTER (p) as DuckDB also has it."""
         start = self.token
-        self.expect("WHERE")
+        self.accept("WHERE")
         return self.mark(exp.Where(this=self.expression()), start)
 
-    def _over(self, node: exp.Expr) -> exp.Window:
+    def _over(self, node: exp.Expr) -> exp.Expr:
         """OVER name keeps the name in `alias`, for the WINDOW clause to resolve."""
         if not self.at("("):
             return exp.Window(this=node, alias=self.identifier("the name of a window"))
-        return exp.Window(this=node, **self.wrapped(self.window_specification))
+        specification = self.wrapped(self.window_specification)
+        return share_of_total(node, specification) or exp.Window(this=node, **specification)
 
     def window_specification(self) -> dict[str, object]:
         """What is between the parentheses of OVER (…)."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from shoal.sql.grammar.calls import CallGrammar
+from shoal.sql.grammar.dialects.calls import element, matches
 from shoal.sql.grammar.keywords import (
     FUNCTIONS_NAMED_LIKE_KEYWORDS,
     NAMES_WITHOUT_PARENTHESES,
@@ -23,7 +24,7 @@ from shoal.sql.grammar.keywords import (
     QUERY_WORDS,
     RESERVED,
 )
-from shoal.sql.grammar.tokens import Kind, Token
+from shoal.sql.grammar.tokens import MAX_TOKENS, Kind, Token
 from shoal.sql.grammar.types import DATA_TYPES, TYPES_OF_LITERALS, UNITS_OF_TIME
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _COMPARISONS: dict[str, type[exp.Binary]] = {
     "=": exp.EQ,
+    "==": exp.EQ,
     "<>": exp.NEQ,
     "!=": exp.NEQ,
     "<": exp.LT,
@@ -45,11 +47,14 @@ _OPERATORS: dict[str, tuple[int, type[exp.Binary]]] = {
     "*": (3, exp.Mul),
     "/": (3, exp.Div),
     "//": (3, exp.IntDiv),
+    "DIV": (3, exp.IntDiv),
     "%": (3, exp.Mod),
 }
 _PATTERNS: dict[str, type[exp.Binary]] = {"LIKE": exp.Like, "ILIKE": exp.ILike}
 _QUANTIFIERS: dict[str, type[exp.Expr]] = {"ANY": exp.Any, "SOME": exp.Any, "ALL": exp.All}
-_ONCE = frozenset({*_COMPARISONS, *_PATTERNS, "BETWEEN", "IN"})
+_EXPRESSIONS = frozenset({"REGEXP", "RLIKE", "~"})
+_RANGES = frozenset({"BETWEEN", "IN", "LIKE", "ILIKE", "REGEXP", "RLIKE"})
+_ONCE = frozenset({*_COMPARISONS, *_PATTERNS, *_EXPRESSIONS, "BETWEEN", "IN"})
 _CASTS: dict[str, type[exp.Cast]] = {"CAST": exp.Cast, "TRY_CAST": exp.TryCast, "SAFE_CAST": exp.TryCast}
 
 
@@ -69,6 +74,10 @@ class ExpressionGrammar(CallGrammar):
         operands = [operand()]
         while self.accept(word):
             operands.append(operand())
+        return self._balanced(kind, operands, start)
+
+    def _balanced(self, kind: type[exp.Expr], operands: list[exp.Expr], start: Token) -> exp.Expr:
+        operands = [self.made(operand, start) for operand in operands]
         while len(operands) > 1:
             pairs = [kind(this=a, expression=b) for a, b in zip(operands[::2], operands[1::2], strict=False)]
             operands = [self.mark(pair, start) for pair in pairs] + operands[len(pairs) * 2 :]
@@ -99,7 +108,7 @@ class ExpressionGrammar(CallGrammar):
             kind = _COMPARISONS[self.advance().key]
             node: exp.Expr = self._compared(kind, left, self._quantified(), start)
         else:
-            negated = self.at("NOT") and self.ahead(1).key in {"BETWEEN", "IN", "LIKE", "ILIKE"} and self.accept("NOT")
+            negated = self.at("NOT") and self.ahead(1).key in _RANGES and self.accept("NOT")
             ranged = self._range(start, left)
             if ranged is None:
                 return left
@@ -126,7 +135,7 @@ class ExpressionGrammar(CallGrammar):
         return self.operand()
 
     def _range(self, start: Token, left: exp.Expr) -> exp.Expr | None:
-        """What may follow [NOT]: BETWEEN, IN, LIKE."""
+        """What may follow [NOT]: BETWEEN, IN, LIKE, and regular expressions."""
         if self.accept("BETWEEN"):
             low = self.operand()
             self.expect("AND")
@@ -135,13 +144,22 @@ class ExpressionGrammar(CallGrammar):
             return self.mark(self._in(left), start)
         if self.at("LIKE") or self.at("ILIKE"):
             kind = _PATTERNS[self.advance().key]
-            if self.at_any(set(_QUANTIFIERS)):
-                self.fail(
-                    "E_UNSUPPORTED", "LIKE ANY and LIKE ALL are not supported.", "Write the patterns with OR or AND."
-                )
+            if self.at_any(set(_QUANTIFIERS)) and self.ahead(1).key == "(":
+                return self._like_several(kind, left, start)
             node: exp.Expr = self.mark(kind(this=left, expression=self.operand()), start)
             return self.mark(exp.Escape(this=node, expression=self.operand()), start) if self.accept("ESCAPE") else node
+        if self.at_any(_EXPRESSIONS):
+            any_case = self.advance().key == "~" and self.accept("*")
+            return self.made(matches(left, self.operand(), any_case=any_case), start)
         return None
+
+    def _like_several(self, kind: type[exp.Binary], left: exp.Expr, start: Token) -> exp.Expr:
+        """LIKE ANY ('a%', 'b%') is LIKE with OR between the patterns, LIKE ALL with AND."""
+        link = exp.And if self.advance().key == "ALL" else exp.Or
+        patterns = self.wrapped(lambda: self.separated(self.operand))
+        if sum(1 for _ in left.walk()) * len(patterns) > MAX_TOKENS:
+            self.fail("E_LIMITS", "There are too many patterns for so long a value.", "Name it in a subquery first.")
+        return self._balanced(link, [kind(this=left.copy(), expression=pattern) for pattern in patterns], start)
 
     def _in(self, left: exp.Expr) -> exp.In:
         if not self.at("("):
@@ -179,7 +197,7 @@ class ExpressionGrammar(CallGrammar):
         start = self.token
         node = self._signed()
         links = 0
-        while (known := _OPERATORS.get(self.token.key)) and known[0] >= loosest:
+        while (known := _OPERATORS.get(self.token.key)) and known[0] >= loosest and not self._is_alias_div():
             precedence, kind = known
             self.advance()
             links += 1
@@ -187,6 +205,12 @@ class ExpressionGrammar(CallGrammar):
         if self.token.key in OPERATORS_OUTSIDE_THE_LANGUAGE:
             self.unexpected("an operator")
         return node
+
+    def _is_alias_div(self) -> bool:
+        """Whether DIV is a name here: nothing that could be divided by follows it."""
+        after = self.ahead(1)
+        follows = after.kind in {Kind.NUMBER, Kind.NAME, Kind.WORD} and after.key not in RESERVED
+        return self.token.key == "DIV" and not follows and after.key != "("
 
     def _signed(self) -> exp.Expr:
         minuses = []
@@ -210,7 +234,9 @@ class ExpressionGrammar(CallGrammar):
             if self.accept("::"):
                 node = self.chained(exp.Cast(this=node, to=self.data_type()), links, start)
             elif self.at("["):
-                node = self.chained(exp.Bracket(this=node, expressions=[self._subscript()]), links, start)
+                index = self._subscript()
+                part = element(node, index) or exp.Bracket(this=node, expressions=[index])
+                node = self.chained(self.made(part, start), links, start)
             elif self.accept("AT", "TIME", "ZONE"):
                 node = self.chained(exp.AtTimeZone(this=node, zone=self._primary()), links, start)
             elif self.at("."):
@@ -276,6 +302,8 @@ class ExpressionGrammar(CallGrammar):
             return self.mark(exp.Exists(this=self.wrapped(self.query)), token)
         if key in _CASTS and following.key == "(":
             return self._cast()
+        if key in {"CONVERT", "TRY_CONVERT"} and following.key == "(":
+            return self._convert()
         if key == "EXTRACT" and following.key == "(":
             return self._extract()
         if key == "INTERVAL":
@@ -314,7 +342,7 @@ class ExpressionGrammar(CallGrammar):
         if token.key in QUERY_WORDS & RESERVED:
             self.fail("E_PARSE", f"Expected a value, found '{token.key}'.", "Put subqueries in parentheses.")
         callable_word = token.key in FUNCTIONS_NAMED_LIKE_KEYWORDS and self.ahead(1).key == "("
-        if token.key in OUTSIDE_THE_LANGUAGE:
+        if token.key in OUTSIDE_THE_LANGUAGE and not callable_word:
             self.unexpected("a value")
         if token.kind is Kind.WORD and token.key in RESERVED and not callable_word:
             hint = f'Put a column of that name in double quotes: "{token.text}".'
@@ -346,6 +374,24 @@ class ExpressionGrammar(CallGrammar):
             self.fail("E_UNSUPPORTED", "CAST … FORMAT is not supported.", "Use PARSE_DATE or FORMAT_DATE.")
         self.expect(")")
         return self.mark(_CASTS[start.key](this=value, to=to), start)
+
+    def _convert(self) -> exp.Expr:
+        """CONVERT(type, x) as SQL Server has it, CONVERT(x, type) as MySQL does: a cast."""
+        start = self.advance()
+        self.expect("(")
+        kind = exp.TryCast if start.key == "TRY_CONVERT" else exp.Cast
+        if self.token.key in DATA_TYPES and self.ahead(1).key in {",", "("}:
+            to = self.data_type()
+            self.expect(",")
+            value = self.expression()
+        else:
+            value = self.expression()
+            self.expect(",")
+            to = self.data_type()
+        if self.at(","):
+            self.fail("E_UNSUPPORTED", "CONVERT takes no style.", "Use STRFTIME(x, '%Y-%m-%d').")
+        self.expect(")")
+        return self.mark(kind(this=value, to=to), start)
 
     def _extract(self) -> exp.Extract:
         start = self.advance()

@@ -38,7 +38,7 @@ NAMES_WITHOUT_PARENTHESES = _words("""
 """)
 """Functions that may be called by their bare name."""
 
-FUNCTIONS_NAMED_LIKE_KEYWORDS = NAMES_WITHOUT_PARENTHESES | {"LEFT", "RIGHT", "OFFSET", "ANY", "ALL", "SOME"}
+FUNCTIONS_NAMED_LIKE_KEYWORDS = NAMES_WITHOUT_PARENTHESES | {"LEFT", "RIGHT", "OFFSET", "ANY", "ALL", "SOME", "ISNULL"}
 
 _WRITE_REGEXP = "Use REGEXP_CONTAINS(text, 'pattern') with a constant pattern."
 _NO_SAMPLES = "Contributions are bounded by max_groups_contributed; there is no sampling by the analyst."
@@ -57,10 +57,8 @@ OUTSIDE_THE_LANGUAGE: dict[str, tuple[str, str, str]] = {
     "INTO": ("E_STATEMENT", "SELECT INTO writes a table; only queries are answered.", "Remove INTO."),
     "RETURNING": ("E_STATEMENT", "Statements that change data are not allowed.", "Write a SELECT."),
     "SIMILAR": ("E_UNSUPPORTED", "SIMILAR TO is not supported.", _WRITE_REGEXP),
-    "RLIKE": ("E_UNSUPPORTED", "RLIKE is not supported.", _WRITE_REGEXP),
-    "REGEXP": ("E_UNSUPPORTED", "REGEXP is not supported as an operator.", _WRITE_REGEXP),
     "GLOB": ("E_UNSUPPORTED", "GLOB is not supported.", "Use LIKE, with % and _."),
-    "~": ("E_UNSUPPORTED", "The operator ~ is not supported.", _WRITE_REGEXP),
+    "~": ("E_UNSUPPORTED", "The operator ~ is not supported before a value.", "Use arithmetic: -1 - x."),
     "COLLATE": (
         "E_UNSUPPORTED",
         "COLLATE is not supported: text is compared byte by byte.",
@@ -81,5 +79,5 @@ OUTSIDE_THE_LANGUAGE: dict[str, tuple[str, str, str]] = {
 }
 """What many dialects know and this one refuses: code, message, hint."""
 
-OPERATORS_OUTSIDE_THE_LANGUAGE = frozenset(OUTSIDE_THE_LANGUAGE) - {"->", "FOR", "INTO", "RETURNING", "{"}
+OPERATORS_OUTSIDE_THE_LANGUAGE = frozenset(OUTSIDE_THE_LANGUAGE) - {"->", "FOR", "INTO", "RETURNING", "{", "~"}
 """Those that may follow a value, where the first words of a clause (and a lambda's arrow) may too."""

@@ -78,7 +78,9 @@ class QueryGrammar(RelationGrammar):
         with_ = self._with() if self.at("WITH") and left is None else None
         body = self._set_operation(1, left)
         tail = self._tail(body)
-        taken = (*(("order", "limit", "offset") if tail else ()), *(("with_",) if with_ else ()))
+        # What TOP 5 says is the LIMIT of the whole query: ORDER BY comes before it.
+        own = ("order", "offset") if "limit" not in tail and body.meta.get("top") else ("order", "limit", "offset")
+        taken = (*(own if tail else ()), *(("with_",) if with_ else ()))
         if any(body.args.get(key) for key in taken):  # (SELECT … LIMIT 5) LIMIT 3: each clause keeps its own query
             body = self.mark(everything_from(exp.Subquery(this=body)), start)
         for key, clause in (*tail.items(), ("with_", with_)):
@@ -214,6 +216,7 @@ class QueryGrammar(RelationGrammar):
         start = self.advance()
         clauses: dict[str, object] = {"hint": self._privacy()}
         clauses["distinct"] = self._distinct(private=clauses["hint"] is not None)
+        clauses["limit"] = self._top()
         if self.at("AS", "STRUCT") or self.at("AS", "VALUE"):
             self.fail("E_UNSUPPORTED", "SELECT AS STRUCT and AS VALUE are not supported.", "Name the columns.")
         clauses["expressions"] = self._select_list()
@@ -233,6 +236,7 @@ class QueryGrammar(RelationGrammar):
                 "Contributions are bounded by max_groups_contributed.",
             )
         select = self.mark(exp.Select(**{key: clause for key, clause in clauses.items() if clause}), start)
+        select.meta["top"] = clauses["limit"] is not None
         self._resolve_windows(select, windows)
         return select
 
@@ -281,6 +285,17 @@ class QueryGrammar(RelationGrammar):
         if self.accept("ON"):
             on = exp.Tuple(expressions=self.wrapped(lambda: self.separated(self.expression)))
         return self.mark(exp.Distinct(on=on), start)
+
+    def _top(self) -> exp.Limit | None:
+        """TOP 5 or TOP (5), as SQL Server writes LIMIT 5."""
+        start, bare = self.token, self.ahead(1).kind is Kind.NUMBER
+        if not self.at("TOP") or not (bare or (self.ahead(1).key == "(" and self.ahead(2).kind is Kind.NUMBER)):
+            return None
+        self.advance()
+        limit = exp.Limit(expression=self._primary() if bare else self.parenthesised())
+        if self.at("PERCENT") or self.at("WITH", "TIES"):
+            self.fail("E_UNSUPPORTED", "TOP takes a number of rows.", "Write TOP 10.")
+        return self.mark(limit, start)
 
     def _select_list(self) -> list[exp.Expr]:
         items = [self._select_item()]

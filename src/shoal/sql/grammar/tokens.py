@@ -95,7 +95,6 @@ _REFUSED_SYMBOLS = {
     "#": ("The character # is not supported.", "Comments start with --."),
     "\\": ("A backslash is not supported.", "Strings are in single quotes; double a quote to write it."),
     ":=": ("The operator := is not supported.", "Named arguments are written name => value."),
-    "==": ("The operator == is not supported.", "Write =."),
     "<=>": ("The operator <=> is not supported.", "Write IS NOT DISTINCT FROM."),
     "!": ("The operator ! is not supported.", "Write NOT, or <> for not equal."),
 }

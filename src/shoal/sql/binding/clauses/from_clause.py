@@ -19,6 +19,7 @@ from shoal.sql import functions
 from shoal.sql.binding.clauses.conditions import ConditionBinder, refuse_different_owners
 from shoal.sql.binding.context import Relation, Scope
 from shoal.sql.binding.expressions import ExpressionBinder
+from shoal.sql.binding.split_columns import is_unnested, split
 from shoal.sql.parse import position_of
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class FromBinder:
                 raise ShoalError("E_TABLE_FUNCTION", "Table functions cannot be used.", position=position)
             raise ShoalError(
                 "E_UNSUPPORTED",
-                "LATERAL and UNNEST are not supported.",
+                "LATERAL is not supported.",
                 hint="Join the tables on the owner.",
                 position=position,
             )
@@ -162,6 +163,9 @@ class FromBinder:
     def _join(self, left: Node, join: exp.Join) -> Node:
         position = position_of(join)
         method, side, kind = (join.args.get(k) or "" for k in ("method", "side", "kind"))
+        parts = self._parts_of_text(left, join)
+        if parts is not None:
+            return parts
         before = list(self._scope.relations)
         right = self._relation(join.this)
         added = self._scope.relations[len(before) :]
@@ -186,6 +190,23 @@ class FromBinder:
         if how in {"semi", "anti"}:
             self._scope.relations[:] = before
         return nodes.Join(left, right, how, condition, position=position)
+
+    def _parts_of_text(self, left: Node, join: exp.Join) -> Node | None:
+        """FROM films, UNNEST(SPLIT(genres, '|')) AS genre, with or without LATERAL: the parts of a public text."""
+        relation = join.this.this if isinstance(join.this, exp.Lateral) else join.this
+        call = relation.this if isinstance(relation, exp.Table) else None
+        condition = join.args.get("on")
+        joins_all = join.args.get("kind") == "CROSS" or (isinstance(condition, exp.Boolean) and condition.this)
+        if not isinstance(call, exp.Anonymous) or not is_unnested(call) or not joins_all or join.args.get("side"):
+            return None
+        alias = join.this.args.get("alias") or relation.args.get("alias")
+        columns = alias.args.get("columns") or [] if alias is not None else []
+        table = alias.name if alias is not None else ""
+        name = columns[0].name if columns else table or "unnest"
+        rows = ExpressionBinder(self._scope, self._binder.subquery(self._tables))
+        node, field = split(call, left, rows, self._binder.context.symbols, name)
+        self._scope.add(Relation(table, (field,)))
+        return node
 
     def _shared_names(self, join: exp.Join, method: str, before: list[Relation], added: list[Relation]) -> list[str]:
         using = [c.name for c in join.args.get("using") or []]
