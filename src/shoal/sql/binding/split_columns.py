@@ -37,12 +37,19 @@ def is_unnested(value: exp.Expr) -> bool:
     return call is not None and call.name.upper() == "UNNEST"
 
 
+def is_split(value: exp.Expr) -> bool:
+    """Whether it is the UNNEST of the parts of a text."""
+    call = function_call(value) if is_unnested(value) else None
+    inner = function_call(call.arguments[0]) if call is not None and len(call.arguments) == 1 else None
+    return inner is not None and inner.name.upper() in _SPLITS and len(inner.arguments) == 2
+
+
 def split(value: exp.Expr, node: Node, rows: ExpressionBinder, symbols: Symbols, name: str = "") -> tuple[Node, Field]:
     """The rows, each as often as the text has parts, and the field that holds the part of each."""
     position = position_of(value)
     call = function_call(value)
-    inner = function_call(call.arguments[0]) if call is not None and len(call.arguments) == 1 else None
-    if inner is None or inner.name.upper() not in _SPLITS or len(inner.arguments) != 2:
+    inner = function_call(call.arguments[0]) if call is not None and is_split(value) else None
+    if inner is None:
         raise _unsupported("UNNEST takes the parts of a string.", "Write UNNEST(STRING_SPLIT(x, '|')).", position)
     text, separator = (rows.bind(argument) for argument in inner.arguments)
     if text.type.kind is not Kind.TEXT or not isinstance(separator, Literal) or not separator.value:

@@ -19,7 +19,7 @@ from shoal.sql import functions
 from shoal.sql.binding.clauses.conditions import ConditionBinder, refuse_different_owners
 from shoal.sql.binding.context import Relation, Scope
 from shoal.sql.binding.expressions import ExpressionBinder
-from shoal.sql.binding.split_columns import is_unnested, split
+from shoal.sql.binding.split_columns import is_split, split
 from shoal.sql.parse import position_of
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class FromBinder:
         call = relation.this if isinstance(relation, exp.Table) else None
         condition = join.args.get("on")
         joins_all = join.args.get("kind") == "CROSS" or (isinstance(condition, exp.Boolean) and condition.this)
-        if not isinstance(call, exp.Anonymous) or not is_unnested(call) or not joins_all or join.args.get("side"):
+        if call is None or not is_split(call) or not joins_all or join.args.get("side"):
             return None
         alias = join.this.args.get("alias") or relation.args.get("alias")
         columns = alias.args.get("columns") or [] if alias is not None else []
