@@ -44,8 +44,11 @@ def with_gaussian(draft: Draft, budget: Budget, rule: Rule | None) -> Candidate:
     joint = cast("JointRule | None", rule if draft.needs_selection and not apart else None)
     shifts = [*shifts_of, *bins, *([joint.shift(kappa)] if joint is not None and own_count else [])]
     count = len(shifts) - 1 if own_count else shared_part(draft)
-    # A histogram that finds bounds is moved whether an owner's groups are new or not: its δ is not shared.
-    scales = calibrate.joint_scales(shifts, weights, kappa, epsilon, delta, by_groups=not bins) if joint else None
+    # A histogram that finds bounds is moved whether an owner's groups are new or not: its δ is not shared. Nor is that of rows and
+    # weights: an owner of two groups, one of them new, may have all rows but one in the other.
+    weighs = joint is not None and joint.shift(kappa).length is not None and draft.contribution.max_rows is not None
+    by_groups = not bins and not (weighs and shifts_of)
+    scales = calibrate.joint_scales(shifts, weights, kappa, epsilon, delta, by_groups=by_groups) if joint else None
     sigmas = scales.sigmas if scales else calibrate.joint_gaussian_sigmas(shifts, weights, epsilon, delta)
     noises = tuple(
         GaussianNoise(shift, sigma, grid)

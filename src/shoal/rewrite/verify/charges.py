@@ -95,24 +95,28 @@ def check_events(plan: SelectPlan) -> None:
 def _check_one_delta(plan: SelectPlan, event: SelectedGaussian) -> None:
     """Noise and threshold share a δ where an owner moves nothing but numbers of its groups, and no group more than its part.
 
-    With j of κ groups left, what moves must be at most j/κ of the squared norm that is charged.
+    With h of d groups new, what else moves must be at most 1 − h/d of the squared norm that is charged: d is κ for a threshold on
+    owners, and for weights every degree that has one, as the threshold is set for each of them.
     """
     require(event.selection == plan.selection, "a δ is shared with a threshold that selects nothing")
     histograms = Counter(found.noise for found in plan.histograms)
     require(not histograms.keys() & set(event.parts), "a histogram of all groups has no part in a δ of groups")
-    groups = groups_of(plan.contribution)
-    for release in plan.releases:
-        for left in {1, groups // 2, groups - 1} - {0}:
-            fewer = moves_of(release, _with_groups(plan.contribution, left)).l2_squared
-            enough = groups * fewer <= left * release.noise.shift.l2_squared
-            require(enough, "a group moves more than its part of the norm")
+    selection, groups = event.selection, groups_of(plan.contribution)
+    weighed = isinstance(selection, WeightedSelection)
+    degrees = {degree for degree, _ in selection.weights} if isinstance(selection, WeightedSelection) else {groups}
+    for release in plan.releases if not weighed else [r for r in plan.releases if r.noise in event.parts]:
+        for degree in degrees:
+            for new in {1, degree // 2, degree - 1} - {0, degree}:
+                fewer = moves_of(release, _without_groups(plan.contribution, degree, new)).l2_squared
+                enough = degree * fewer <= (degree - new) * release.noise.shift.l2_squared
+                require(enough, "a group moves more than its part of the norm")
 
 
-def _with_groups(contribution: Contribution, groups: int) -> Contribution:
-    """The same owner in fewer groups; where rows are limited, with fewer rows, as each other group takes one."""
+def _without_groups(contribution: Contribution, groups: int, new: int) -> Contribution:
+    """An owner of so many groups without the new ones; where rows are limited, each of those took one at least."""
     if contribution.max_rows is not None:
-        return replace(contribution, max_rows=groups)
-    return replace(contribution, max_groups=groups)
+        return replace(contribution, max_rows=contribution.max_rows - new)
+    return replace(contribution, max_groups=groups - new)
 
 
 def _check_shared_count(plan: SelectPlan) -> None:

@@ -11,9 +11,17 @@ import pytest
 
 import shoal
 from shoal.accounting.accountants import Loss, plan_loss
-from shoal.accounting.events import JointGaussian, OptimalSelection, PolicyLaplace, ThresholdSelection, WholeSelection
+from shoal.accounting.events import (
+    JointGaussian,
+    OptimalSelection,
+    PolicyLaplace,
+    ThresholdSelection,
+    WeightedSelection,
+    WholeSelection,
+)
 from shoal.accounting.neighbours import Neighbours
 from shoal.errors import InternalError
+from shoal.mechanisms import calibrate
 from shoal.mechanisms.calibrate import joint_gaussian_sigmas, threshold_for
 from shoal.mechanisms.selection.whole import on_released_whole
 from shoal.rewrite.verify.statement import verify
@@ -137,3 +145,21 @@ def test_gaussian_noise_for_found_bounds_is_charged_with_what_finds_them(quiet_s
     assert apart.loss.epsilon <= plan.epsilon
     with pytest.raises(InternalError, match="charged apart"):
         verify(apart, quiet_shop._catalog)
+
+
+ROWS_BY_WEIGHT = (
+    f"{CLAUSE}(epsilon = 1, delta = 1e-6, max_rows_contributed = 9, noise = GAUSSIAN, "
+    "group_selection_strategy = WEIGHTED) site, COUNT(*) FROM visits GROUP BY site"
+)
+
+
+def test_rows_and_weights_share_no_delta(quiet_shop, monkeypatch):
+    """An owner of two groups, one of them new, may have eight of nine rows in the other: more than half of the squared norm."""
+    first, second = quiet_shop.plan(ROWS_BY_WEIGHT).events
+    assert isinstance(first, JointGaussian)
+    assert isinstance(second, WeightedSelection)
+    assert first.delta + second.delta <= Fraction(1, 10**6)
+    as_by_groups = calibrate.joint_scales
+    monkeypatch.setattr(calibrate, "joint_scales", lambda *given, **_: as_by_groups(*given))
+    with pytest.raises(InternalError, match="more than its part"):
+        quiet_shop.plan(ROWS_BY_WEIGHT)
