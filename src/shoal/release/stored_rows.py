@@ -138,6 +138,8 @@ def _column(values: NDArray[Any], type_: pa.DataType) -> pa.Array:
     """Values as a column, missing ones for NaN."""
     if values.dtype == np.float64:
         return pa.array(values, from_pandas=True).cast(type_)
+    if values.dtype == np.int64 and pa.types.is_int64(type_):
+        return as_arrow(values)
     return pa.array(values if values.dtype.kind in "iub" else plain(values), type_)
 
 

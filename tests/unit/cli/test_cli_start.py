@@ -46,10 +46,11 @@ def test_a_query_loads_what_it_needs_and_nothing_else(form):
     assert not found & (NEVER | OTHER_VERBS | FILES_OF_OTHER_KINDS | {"rich"})
 
 
-def test_of_the_dialects_of_sql_only_one_is_loaded():
+def test_no_dialect_of_sql_and_no_generator_is_loaded():
     found = loaded("query", SITES, "--db", "data/", "--format", "csv")
     dialects = {name.removeprefix("sqlglot.dialects.") for name in found if name.startswith("sqlglot.dialects.")}
-    assert dialects == {"dialect", "duckdb"}
+    assert dialects == {"dialect"}
+    assert not found & {"sqlglot.generators.duckdb", "numpy.ma"}
 
 
 def test_an_explanation_draws_no_noise_and_loads_no_sampler():

@@ -117,8 +117,25 @@ def null(engine_type: str) -> exp.Expr:
     return cast(exp.Null(), engine_type)
 
 
+_COMMON_TYPES = {
+    "BIGINT": exp.DType.BIGINT,
+    "BOOLEAN": exp.DType.BOOLEAN,
+    "DATE": exp.DType.DATE,
+    "DOUBLE": exp.DType.DOUBLE,
+    "HUGEINT": exp.DType.INT128,
+    "TIME": exp.DType.TIME,
+    "TIMESTAMP": exp.DType.TIMESTAMPNTZ,
+    "UHUGEINT": exp.DType.UINT128,
+    "VARCHAR": exp.DType.TEXT,
+}
+"""What sqlglot reads in these names; its dialect is not loaded for them, which would take as long as planning a query."""
+
+
 @cache
 def _parsed_type(engine_type: str) -> exp.DataType:
+    known = _COMMON_TYPES.get(engine_type)
+    if known is not None:
+        return exp.DataType(this=known, nested=False)
     return exp.DataType.build(engine_type, dialect="duckdb")
 
 

@@ -36,6 +36,11 @@ def test_forms_are_written_as_the_generator_writes_them():
     assert write(tree) == generated(tree.copy(), qualify_operators=False)
 
 
+@pytest.mark.parametrize("name", [*forms._COMMON_TYPES, "DECIMAL(38, 2)", "BIT"])
+def test_a_type_by_its_name_is_what_the_dialect_reads(name):
+    assert forms.data_type(name) == exp.DataType.build(name, dialect="duckdb")
+
+
 def test_a_tree_with_an_unknown_node_or_argument_is_left_to_the_generator():
     for sql in ("SELECT a[1]", "SELECT * EXCLUDE (a) FROM t", "SELECT 1 UNION SELECT 2", "SELECT a FROM t, u"):
         tree = parse_one(sql, dialect="duckdb")
