@@ -324,6 +324,16 @@ def a_threshold_for_one_noise(patch):
 
 
 @planted(
+    "τ for one group",
+    "the same on a whole with Gaussian noise",
+    PLAN_CHECK,
+    stops_the_plan(private(TOTAL, options="epsilon=1, delta=0.01, max_groups_contributed=2, noise=GAUSSIAN")),
+)
+def a_threshold_for_one_gaussian_noise(patch):
+    patch.setattr(calibrate, "smallest_pair_point", calibrate.smallest_tail_point)
+
+
+@planted(
     "L0 ignored",
     "noise is made for one group of an owner, not for κ",
     PLAN_CHECK,

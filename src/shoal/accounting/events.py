@@ -208,12 +208,13 @@ class WholeSelection:
     """Each group with n ≥ min_owners owners is kept when (n − min_owners + 1)·K + X₁ + X₂ ≥ threshold.
 
     K is what every owner of a group adds to two numbers together: how far its value is from either bound. Both numbers are
-    released, with the noises X₁ and X₂ of `noise`, whose shift moves each by at most K and is charged once, by its own event: the
-    two moves make K in each of κ groups. This event charges `delta` only: the chance that any of the at most κ groups that exist
-    through one owner alone appears. Exact-tail requirement: 1 − (1 − P[K + X₁ + X₂ ≥ threshold])^κ ≤ delta.
+    released, with the noises X₁ and X₂ of `noise`, whose shift moves each by at most K and is charged once, by its own event or
+    inside a joint one: the two moves make K in each of κ groups, so that neither norm is larger. This event charges `delta` only:
+    the chance that any of the at most κ groups that exist through one owner alone appears. Exact-tail requirement:
+    1 − (1 − P[K + X₁ + X₂ ≥ threshold])^κ ≤ delta.
     """
 
-    noise: LaplaceNoise
+    noise: AdditiveNoise
     threshold: int
     delta: Fraction
     max_groups_per_owner: int
@@ -245,7 +246,7 @@ class SelectedGaussian:
     parts: tuple[GaussianNoise, ...]
     epsilon: Fraction
     delta: Fraction
-    selection: ThresholdSelection | WeightedSelection
+    selection: ThresholdSelection | WeightedSelection | WholeSelection
 
     def __post_init__(self) -> None:
         _require(self.epsilon > 0 and 0 < self.delta < 1, "a joint Gaussian release needs ε > 0 and 0 < δ < 1")

@@ -30,6 +30,7 @@ from shoal.accounting.events import (
     Shift,
     ThresholdSelection,
     WeightedSelection,
+    WholeSelection,
 )
 from shoal.errors import InternalError
 from shoal.exact import as_fraction
@@ -41,14 +42,14 @@ from shoal.mechanisms.gaussian_certificate import (
     zcdp_holds,
 )
 from shoal.mechanisms.joint_gaussian import gaussian_sigma, grouped_gaussian_sigmas, joint_gaussian_sigmas
-from shoal.mechanisms.tails import gaussian_tail, laplace_pair_tail, laplace_tail, noise_tail
+from shoal.mechanisms.tails import gaussian_tail, laplace_tail, noise_tail, pair_tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from shoal.accounting.events import Event
 
-Selected = ThresholdSelection | WeightedSelection
+Selected = ThresholdSelection | WeightedSelection | WholeSelection
 
 __all__ = [
     "Enclosure",
@@ -67,11 +68,13 @@ __all__ = [
     "laplace_scale",
     "laplace_tail",
     "mixed_quantile",
+    "mixed_width",
     "noise_quantile",
     "noise_standard_deviation",
     "noise_tail",
     "normal_point",
     "pair_quantile",
+    "pair_tail",
     "round_scale_up",
     "smallest_pair_point",
     "smallest_tail_point",
@@ -217,23 +220,32 @@ def noise_standard_deviation(noise: AdditiveNoise) -> float:
 
 
 @lru_cache(maxsize=1024)
-def smallest_pair_point(noise: LaplaceNoise, chance: Fraction) -> int:
-    """The smallest integer k with P[X + Y ≥ k] ≤ chance, for two entries of the noise and 0 < chance < 1."""
-    bound = decimal_below(chance)
-    low, high = 0, max(1, math.ceil(noise.scale))
-    while laplace_pair_tail(noise.scale, high).upper > bound:
-        low, high = high, 2 * high
-    while laplace_pair_tail(noise.scale, low).upper <= bound:
-        low, high = 2 * low - 1, low
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if laplace_pair_tail(noise.scale, middle).upper <= bound else (middle, high)
-    return high
+def smallest_pair_point(noise: AdditiveNoise, chance: Fraction) -> int:
+    """The smallest integer k with P[X + Y ≥ k] ≤ chance, for two entries of the noise and 0 < chance < 1.
+
+    In units of about 2⁻⁴⁰ of the noise where that is wider, as `smallest_tail_point`.
+    """
+    bound, unit = decimal_below(chance), _unit_of_points(noise)
+
+    def holds(point: int) -> bool:
+        return pair_tail(noise, unit * point).upper <= bound
+
+    scale = noise.scale if isinstance(noise, LaplaceNoise) else noise.sigma * Fraction(math.sqrt(2))
+    log_chance = float(decimal_below(chance).ln(ARITHMETIC))
+    widths = -log_chance if isinstance(noise, LaplaceNoise) else _sharp_normal_point(log_chance)
+    return unit * first_point(holds, -(-math.ceil(scale * Fraction(widths)) // unit))
 
 
-def pair_quantile(noise: LaplaceNoise, level: float) -> int:
+def pair_quantile(noise: AdditiveNoise, level: float) -> int:
     """The smallest q with P[|X + Y| ≤ q] ≥ level, exact for the discrete noise."""
     return max(0, smallest_pair_point(noise, (1 - as_fraction(level)) / 2) - 1)
+
+
+def mixed_width(noise: AdditiveNoise, first: float, second: float, level: float) -> float:
+    """The q with P[|first·X + second·Y| ≤ q] = level for continuous noise of this kind and scale."""
+    if isinstance(noise, LaplaceNoise):
+        return mixed_quantile(float(noise.scale), first, second, level)
+    return float(noise.sigma) * math.hypot(first, second) * NormalDist().inv_cdf((1 + level) / 2)
 
 
 def mixed_quantile(scale: float, first: float, second: float, level: float) -> float:

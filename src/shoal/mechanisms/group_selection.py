@@ -13,7 +13,7 @@ from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.selection.optimal import OptimalRule
 from shoal.mechanisms.selection.thresholds import GaussianThreshold, LaplaceThreshold
 from shoal.mechanisms.selection.weighted import WeightedRule
-from shoal.mechanisms.selection.whole import WholeRule
+from shoal.mechanisms.selection.whole import GaussianWholeRule, WholeRule
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,13 +26,13 @@ RULES: dict[str, Rule] = {
     rule.name: rule for rule in (OptimalRule(), LaplaceThreshold(), GaussianThreshold(), WeightedRule())
 }
 """In the order in which the planner tries them."""
-ON_RELEASED_WHOLES = WholeRule()
-"""No rule to be named: it reads what an aggregate releases."""
+ON_RELEASED_WHOLES: tuple[Rule, ...] = WholeRule(), GaussianWholeRule()
+"""No rules to be named: they read what an aggregate releases."""
 
 
 def rule_of(selection: Selection) -> Rule:
     """The rule that made a selection."""
-    found = next((rule for rule in (*RULES.values(), ON_RELEASED_WHOLES) if rule.made(selection)), None)
+    found = next((rule for rule in (*RULES.values(), *ON_RELEASED_WHOLES) if rule.made(selection)), None)
     if found is None:
         raise InternalError("a selection that no rule made")
     return found

@@ -5,6 +5,9 @@
 Two of them added, k ≥ 0: P[X + Y ≥ k] = r^k/(1 + r)²·(k·(1 − r) + r + (1 + r²)/(1 + r)), since P[X + Y = k] =
 ((1 − r)/(1 + r))²·r^k·(k + (1 + r²)/(1 − r²)).
 
+**Two discrete Gaussians added**: P[X + Y = k]·Z² = e^{−k²/4σ²}·Σ_x e^{−(x − k/2)²/σ²}, and the sum is σ√π·(1 ± η) with
+η = 2Σ_{j≥1} e^{−π²σ²j²}, by Poisson summation: the tail of one discrete Gaussian of scale σ√2, up to a factor that is known.
+
 **Discrete Gaussian**: P[X ≥ k] = T(k)/Z with T(k) = Σ_{j≥k} e^{−j²/2σ²} and Z = Σ_j e^{−j²/2σ²}. For σ ≥ 1 Poisson
 summation gives Z = σ√(2π)·(1 + 2Σ_{j≥1} e^{−2π²σ²j²}). T(k) is summed term by term for σ ≤ 16 and far in the tail;
 otherwise by the Euler–Maclaurin formula around the midpoint a = k − ½, z = a/σ, with Hermite polynomials He and
@@ -82,6 +85,42 @@ def laplace_pair_tail(scale: Fraction, least: int) -> Enclosure:
         return Enclosure(
             around(power.lower * below / (1 + high) ** 2).lower, around(power.upper * above / (1 + low) ** 2).upper
         )
+
+
+def pair_tail(noise: AdditiveNoise, least: int) -> Enclosure:
+    """P[X + Y ≥ least] for two entries of the noise."""
+    if isinstance(noise, LaplaceNoise):
+        return laplace_pair_tail(noise.scale, least)
+    return gaussian_pair_tail(noise.sigma, least)
+
+
+@lru_cache(maxsize=4096)
+def gaussian_pair_tail(sigma: Fraction, least: int) -> Enclosure:
+    """P[X + Y ≥ least] for two independent draws with P[X = k] ∝ exp(−k²/2σ²), as bounds.
+
+    >>> round(float(gaussian_pair_tail(Fraction(3), 0).upper), 6)
+    0.546935
+    """
+    if least <= 0:
+        return complement(gaussian_pair_tail(sigma, 1 - least))
+    fine = 10**40
+    below = Fraction(math.isqrt(2 * sigma.numerator**2 * fine**2 // sigma.denominator**2), fine)
+    above = below + Fraction(1, fine)
+    one = gaussian_total(sigma)
+    with arithmetic():
+        wave = (-(PI * PI) * decimal_near(sigma**2)).exp()
+        ripple = around(2 * wave / (1 - wave**3)).upper
+        root = decimal_near(sigma) * PI.sqrt()
+        low, high = (_tail_mass(scale, least) for scale in (below, above))
+        lower = around(low.lower * root * max(1 - ripple, Decimal(0)) / one.upper**2).lower
+        return Enclosure(lower, min(around(high.upper * root * (1 + ripple) / one.lower**2).upper, Decimal(1)))
+
+
+def _tail_mass(sigma: Fraction, least: int) -> Enclosure:
+    """Σ_{j≥least} e^{−j²/2σ²}: a tail times all mass. It grows with σ."""
+    tail, total = gaussian_tail(sigma, least), gaussian_total(sigma)
+    with arithmetic():
+        return Enclosure(around(tail.lower * total.lower).lower, around(tail.upper * total.upper).upper)
 
 
 @lru_cache(maxsize=4096)

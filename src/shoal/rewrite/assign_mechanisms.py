@@ -5,8 +5,8 @@ accurate anywhere than the even split ε/(N + 1) with Laplace noise.
 
 Candidates: Laplace noise with optimal or Laplace-threshold selection; jointly calibrated Gaussian noise with a Gaussian
 threshold on the owner count, or on weights (part of the same joint release), or beside an optimal selection; Laplace noise beside
-a selection by weights that has no more of ε than it needs to show what the even split shows; Laplace noise on a number and on what
-is missing to its bound, which select groups together.
+a selection by weights that has no more of ε than it needs to show what the even split shows; noise of either kind on a number and
+on what is missing to its bound, which select groups together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shoal.mechanisms.group_selection import RULES
 from shoal.mechanisms.regret import expected_log_error, largest_group
 from shoal.rewrite.assigning.budget import Budget, part_moves
 from shoal.rewrite.assigning.candidate import Candidate, Errors, kind_of_noise, spare_of
-from shoal.rewrite.assigning.complements import with_whole
+from shoal.rewrite.assigning.complements import with_gaussian_whole, with_whole
 from shoal.rewrite.assigning.finish import finished
 from shoal.rewrite.assigning.gaussian import gaussian_beside_choices, least_beside, with_gaussian
 from shoal.rewrite.assigning.laplace import with_laplace
@@ -122,6 +122,8 @@ def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
                 found.append(with_laplace(draft, budget, rule))
             found += _with_leaner_selection(draft, budget, rule, found)
         found += with_whole(draft, budget)
+    if noise != "LAPLACE" and moves:
+        found += with_gaussian_whole(draft, budget)
     return found
 
 

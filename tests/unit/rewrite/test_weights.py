@@ -68,8 +68,8 @@ def even_scales(plan, epsilon):
     return [float(r.noise.shift.l1 * r.noise.grid / share) for r in numbers(plan)]
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
-@pytest.mark.parametrize("kappa", [1, 2, 5, 20, 100])
+@pytest.mark.parametrize("count", [1, 2, 3, 10])
+@pytest.mark.parametrize("kappa", [1, 2, 5, 50])
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("0.1", "1e-9"), ("8", "1e-5")])
 def test_no_number_and_no_group_fares_worse_than_under_the_even_split(session, count, kappa, epsilon, delta):
     plan = planned(session, count, epsilon, delta, kappa)

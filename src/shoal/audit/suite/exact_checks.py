@@ -99,18 +99,30 @@ def laplace_threshold(epsilon: float) -> Computed:
 
 
 def whole_threshold(epsilon: float) -> Computed:
-    """The chance that any of κ groups of a single owner is shown, by two noises added term by term."""
+    """The chance that any of κ groups of a single owner is shown, by two noises of either kind added term by term."""
     shift = Shift(STEPS_OF_A_WHOLE, GROUPS_PER_OWNER, 2 * GROUPS_PER_OWNER)
-    noise = LaplaceNoise(shift, calibrate.laplace_scale(shift, as_fraction(epsilon)))
-    threshold = on_released_whole(noise, GROUPS_PER_OWNER, 1, as_fraction(DELTA)).threshold
-    reach = math.ceil(60 * float(noise.scale)) + threshold
-    one = np.exp(-np.abs(np.arange(-reach, reach + 1)) / float(noise.scale))
-    one /= one.sum()
-    tail = np.cumsum(one[::-1])[::-1]
-    least = threshold - STEPS_OF_A_WHOLE
-    # P[X + Y ≥ k] = Σ P[X = x]·P[Y ≥ k − x]; beyond what is summed up, nothing is left that matters.
-    places = np.clip(least - np.arange(-reach, reach + 1) + reach, 0, 2 * reach)
-    return _compared(_any_group(float(np.dot(one, tail[places]))), DELTA)
+    budget = as_fraction(epsilon), as_fraction(DELTA)
+    laplace = LaplaceNoise(shift, calibrate.laplace_scale(shift, budget[0]))
+    scales = calibrate.joint_scales([shift], [1], GROUPS_PER_OWNER, *budget)
+    gaussian = GaussianNoise(shift, scales.sigmas[0])
+    reach = math.ceil(60 * float(laplace.scale))
+    one = np.exp(-np.abs(np.arange(-reach, reach + 1)) / float(laplace.scale))
+    chances = [
+        _chance_of_two(one / one.sum(), on_released_whole(laplace, GROUPS_PER_OWNER, 1, budget[1]).threshold),
+        _chance_of_two(
+            gaussian_probabilities(float(gaussian.sigma)),
+            on_released_whole(gaussian, GROUPS_PER_OWNER, 1, scales.delta_threshold).threshold,
+        ),
+    ]
+    return _compared(_any_group(max(chances)), DELTA)
+
+
+def _chance_of_two(one: NDArray[np.float64], threshold: int) -> float:
+    """P[K + X + Y ≥ τ] = Σ P[X = x]·P[Y ≥ τ − K − x]; beyond what is summed up, nothing is left that matters."""
+    reach = (len(one) - 1) // 2
+    tail = np.concatenate((np.cumsum(one[::-1])[::-1], [0.0]))
+    places = np.clip(threshold - STEPS_OF_A_WHOLE - np.arange(-reach, reach + 1) + reach, 0, 2 * reach + 1)
+    return float(np.dot(one, tail[places]))
 
 
 def gaussian_threshold(epsilon: float) -> Computed:

@@ -1,7 +1,7 @@
 """A threshold on two numbers that make a whole: how far each owner's value is from the lower bound, and how far from the upper.
 
 The two make K, the width of the bounds, for every owner of a group, whatever the value is; so they add up to n·K for n owners.
-Both are released with Laplace noise for a move of K in each of κ groups, which is charged once. Their sum is a count of owners
+Both are released with noise for a move of K in each of κ groups, which is charged once. Their sum is a count of owners
 that costs nothing more, and it decides which groups appear. The threshold is the smallest τ with
 1 − (1 − P[K + X₁ + X₂ ≥ τ])^κ ≤ δ, by exact tails. Proof: docs/theory/group-selection.md.
 """
@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.accounting.events import LaplaceNoise, WholeSelection
+from shoal.accounting.events import GaussianNoise, LaplaceNoise, WholeSelection
 from shoal.errors import InternalError
 from shoal.mechanisms import calibrate
 from shoal.mechanisms.certified import decimal_below
 from shoal.mechanisms.noise import draw_noise
 from shoal.mechanisms.selection.rule import SelectionApart, SelectionDraw, SelectionLoss
-from shoal.mechanisms.tails import laplace_pair_tail
+from shoal.mechanisms.tails import pair_tail
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from shoal.accounting.events import Selection
+    from shoal.accounting.events import AdditiveNoise, Selection
     from shoal.mechanisms.entropy import Entropy
 
 
@@ -38,7 +38,7 @@ def _is_small(noise: npt.NDArray[Any]) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def on_released_whole(noise: LaplaceNoise, max_groups: int, min_owners: int, delta: Fraction) -> WholeSelection:
+def on_released_whole(noise: AdditiveNoise, max_groups: int, min_owners: int, delta: Fraction) -> WholeSelection:
     """The lowest threshold that δ allows, on noise that is charged and released elsewhere."""
     chance = calibrate.delta_per_group(delta, max_groups)
     threshold = noise.shift.per_coordinate + calibrate.smallest_pair_point(noise, chance)
@@ -52,10 +52,11 @@ class WholeRule:
     words = "a group appears when its number of owners, read off two Laplace-noised numbers that make a whole, reaches a threshold"
     reads: str | None = "LAPLACE"
     joins_gaussian = False
+    noise: type[AdditiveNoise] = LaplaceNoise
 
     def made(self, selection: Selection) -> bool:
-        """It has an event of its own."""
-        return isinstance(selection, WholeSelection)
+        """It has an event of its own, for noise of either kind."""
+        return isinstance(selection, WholeSelection) and isinstance(selection.noise, self.noise)
 
     def apart(self, max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction) -> SelectionApart:  # noqa: ARG002
         """There is nothing to read."""
@@ -84,7 +85,7 @@ class WholeRule:
 
     def keep_probability(self, selection: WholeSelection, counted: int, weight: float | None = None) -> float:  # noqa: ARG002
         """P[n·K + X₁ + X₂ ≥ τ]."""
-        return float(laplace_pair_tail(selection.noise.scale, selection.threshold - counted * selection.whole).upper)
+        return float(pair_tail(selection.noise, selection.threshold - counted * selection.whole).upper)
 
     def half_point(self, selection: WholeSelection) -> int:
         """Owners that reach the threshold: P[X₁ + X₂ ≥ 0] ≥ 1/2 > P[X₁ + X₂ ≥ 1]."""
@@ -103,7 +104,7 @@ class WholeRule:
         shift, groups = selection.noise.shift, selection.max_groups_per_owner
         if shift.coordinates < groups or shift.touched < 2 * groups:
             raise InternalError("the noise of a whole does not cover both its parts in all groups of an owner")
-        chance = laplace_pair_tail(selection.noise.scale, selection.threshold - selection.whole).upper
+        chance = pair_tail(selection.noise, selection.threshold - selection.whole).upper
         if chance > decimal_below(calibrate.delta_per_group(selection.delta, groups)):
             raise InternalError("a threshold is too low for the delta it claims")
         return SelectionLoss(Fraction(0), selection.delta, Fraction(0), selection.delta)
@@ -111,3 +112,12 @@ class WholeRule:
     def responses(self, selection: WholeSelection) -> None:  # noqa: ARG002 - one signature for all rules
         """Its noise is composed by its own event."""
         return
+
+
+class GaussianWholeRule(WholeRule):
+    """The same on Gaussian noise, which is part of a joint release."""
+
+    name = "GAUSSIAN_THRESHOLD"
+    words = "a group appears when its number of owners, read off two Gaussian-noised numbers that make a whole, reaches a threshold"
+    reads: str | None = "GAUSSIAN"
+    noise = GaussianNoise

@@ -1,6 +1,6 @@
 """A number and what is missing to its bound: with K = U − L, A = Σ(s − L) and B = Σ(U − s) over the n owners of a group make n·K.
 
-Both are released, with Laplace noise of the same scale. A + B tells the owners, and Σs is (U·A + L·B)/K: A alone where L is 0.
+Both are released, with noise of the same kind and scale. A + B tells the owners, and Σs is (U·A + L·B)/K: A alone where L is 0.
 What is counted from the upper bound is released with its sign, as −B. A column that reads the number itself has the part from the
 lower bound first, one that counts the owners has it second.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from shoal.accounting.events import LaplaceNoise
+    from shoal.accounting.events import AdditiveNoise
     from shoal.plan.aggregates.noisy_measure import Interval, NoisyMeasure
     from shoal.plan.releases import Release
 
@@ -92,15 +92,15 @@ def around_complement(readings: Sequence[NoisyMeasure], level: float, *, whole_n
     return centre - width, centre + width
 
 
-def _noise(reading: NoisyMeasure | Release) -> LaplaceNoise:
-    from shoal.accounting.events import LaplaceNoise
+def _noise(reading: NoisyMeasure | Release) -> AdditiveNoise:
+    from shoal.accounting.events import QuantileChoice
 
-    if not isinstance(reading.noise, LaplaceNoise):
-        raise InternalError("parts of a whole have Laplace noise")
+    if isinstance(reading.noise, QuantileChoice):
+        raise InternalError("parts of a whole have noise")
     return reading.noise
 
 
-def width_of_complement(noise: LaplaceNoise, steps: Steps, level: float, *, owners: bool) -> float:
+def width_of_complement(noise: AdditiveNoise, steps: Steps, level: float, *, owners: bool) -> float:
     """The half-width of the owners, or of the number itself in steps: exact but for sums between bounds of both signs.
 
     Those mix two noises in unequal parts; their quantile is that of continuous noise, and a step.
@@ -113,7 +113,7 @@ def width_of_complement(noise: LaplaceNoise, steps: Steps, level: float, *, owne
     if steps.lower == 0:
         return float(calibrate.noise_quantile(noise, level))
     parts = steps.upper / whole, steps.lower / whole
-    return calibrate.mixed_quantile(float(noise.scale), *parts, level) + 1
+    return calibrate.mixed_width(noise, *parts, level) + 1
 
 
 def expected_width(releases: Sequence[Release], level: float) -> float:

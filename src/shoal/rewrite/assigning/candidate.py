@@ -57,7 +57,7 @@ class Candidate:
 
     def _spread(self, index: int, noise: Randomised) -> Spread:
         found = self.complement
-        if found is not None and index in {found.carrier, found.counter} and isinstance(noise, LaplaceNoise):
+        if found is not None and index in {found.carrier, found.counter} and not isinstance(noise, QuantileChoice):
             return found.spread_of(index, noise)
         width = _width(noise)
         return Spread(width, width * _median_in_widths(noise), float(noise.shift.per_coordinate * noise.grid))

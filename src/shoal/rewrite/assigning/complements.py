@@ -7,18 +7,19 @@ it, and groups are selected by it, with nothing more to pay. The count carries t
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from shoal.accounting.events import LaplaceNoise
+from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, Shift
 from shoal.mechanisms import calibrate
 from shoal.mechanisms.selection.whole import on_released_whole
 from shoal.params import Bounds
 from shoal.plan.measures import OwnerCount
 from shoal.plan.releases import Release
-from shoal.rewrite.assigning.budget import unit_moves
+from shoal.rewrite.assigning.budget import part_moves, unit_moves
 from shoal.rewrite.assigning.candidate import Candidate
 from shoal.rewrite.assigning.laplace import laplace_bins, laplace_noise, laplace_shares
 from shoal.rewrite.assigning.reasons import reason_for
@@ -30,10 +31,15 @@ if TYPE_CHECKING:
     from shoal.accounting.events import Event
     from shoal.plan.releases import SelectPlan
     from shoal.rewrite.assigning.budget import Budget
+    from shoal.rewrite.assigning.sizing import Sized
     from shoal.rewrite.draft import Draft
 
 SHARE_OF_WHOLE = Fraction(5, 3)
 """What a whole gets where another number gets 1: the median of the sum of two Laplace noises is 1.65 times that of one."""
+
+
+WEIGHTS_OF_WHOLE = (Fraction(1), Fraction(2))
+"""The same for Gaussian noise, in parts of the squared norm: as much as another number, or as the two that are read off it."""
 
 
 def complement_of(draft: Draft) -> Complement | None:
@@ -59,12 +65,17 @@ def _alone(draft: Draft, index: int) -> bool:
     return len(reading) == 1 and reading[0].parts == (index,) and reading[0].histogram is None
 
 
-def noise_of_whole(draft: Draft, found: Complement, epsilon: Fraction) -> LaplaceNoise:
-    """One noise for both parts, at this ε."""
+def _size_of_whole(draft: Draft, found: Complement, scale: Fraction) -> Sized:
+    """Grid and shift of both parts, for noise of about this many reaches."""
     groups = draft.contribution.groups
     lower = draft.parts[found.carrier].measure.from_origin("lower")
     part = Part(lower, found.bounds, groups, 2 * groups)
-    on_grid = sized(part, groups * reach(part) / epsilon)
+    return sized(part, scale * reach(part))
+
+
+def noise_of_whole(draft: Draft, found: Complement, epsilon: Fraction) -> LaplaceNoise:
+    """One noise for both parts, at this ε."""
+    on_grid = _size_of_whole(draft, found, draft.contribution.groups / epsilon)
     return LaplaceNoise(on_grid.shift, calibrate.laplace_scale(on_grid.shift, epsilon), on_grid.grid)
 
 
@@ -107,10 +118,54 @@ def with_whole(draft: Draft, budget: Budget) -> list[Candidate]:
     return [Candidate(noises, binned, selection, draft.needs_selection, events, why, complement)]
 
 
-def _may_select(draft: Draft) -> bool:
+def with_gaussian_whole(draft: Draft, budget: Budget) -> list[Candidate]:
+    """The same as a part of one jointly calibrated release: a move of K over two entries is no longer than K in L2 either."""
+    complement = complement_of(draft)
+    fits = (
+        budget.is_even and not draft.histograms and budget.delta > 0 and not any(part.targets for part in draft.parts)
+    )
+    if complement is None or not fits or (draft.needs_selection and not _may_select(draft, "GAUSSIAN_THRESHOLD")):
+        return []
+    alone = all(unit.parts in {(complement.carrier,), (complement.counter,)} for unit in draft.units)
+    weights = WEIGHTS_OF_WHOLE[:1] if alone else WEIGHTS_OF_WHOLE
+    return [_joint_with_whole(draft, budget, complement, weight) for weight in weights]
+
+
+def _joint_with_whole(draft: Draft, budget: Budget, complement: Complement, weight_of_whole: Fraction) -> Candidate:
+    kappa, epsilon, delta = draft.contribution.groups, budget.epsilon, budget.delta
+    unit = Fraction(1 / calibrate.approximate_norm(float(epsilon), float(delta)))
+    together = {complement.carrier, complement.counter}
+    others = [i for i, part in enumerate(draft.parts) if i not in together and part_moves(part)]
+    weights = [weight_of_whole, *(_weight_of(draft, index) for index in others)]
+    spread = [Fraction(math.sqrt(float(kappa * sum(weights) / weight))).limit_denominator(10**6) for weight in weights]
+    sizes = [_size_of_whole(draft, complement, unit * spread[0])]
+    sizes += [
+        sized(draft.parts[i], unit * wide * reach(draft.parts[i])) for i, wide in zip(others, spread[1:], strict=True)
+    ]
+    shifts = [size.shift for size in sizes]
+    scales = calibrate.joint_scales(shifts, weights, kappa, epsilon, delta) if draft.needs_selection else None
+    sigmas = scales.sigmas if scales else calibrate.joint_gaussian_sigmas(shifts, weights, epsilon, delta)
+    drawn = tuple(GaussianNoise(size.shift, sigma, size.grid) for size, sigma in zip(sizes, sigmas, strict=True))
+    noise_of = dict(zip(others, drawn[1:], strict=True)) | {i: drawn[0] for i in together if i is not None}
+    still = GaussianNoise(Shift(0), Fraction(0))
+    noises = tuple(noise_of.get(index, still) for index in range(len(draft.parts)))
+    why = reason_for(draft, budget, "GAUSSIAN")
+    if scales is None:
+        return Candidate(noises, (), None, False, (JointGaussian(drawn, epsilon, delta),), why, complement)
+    selection = on_released_whole(drawn[0], kappa, draft.select.options.min_owners, scales.delta_threshold)
+    return Candidate(noises, (), selection, True, scales.events(drawn, epsilon, selection), why, complement)
+
+
+def _weight_of(draft: Draft, index: int) -> Fraction:
+    """What the units that read a part give it."""
+    shares = (share for unit in draft.units for i, share in zip(unit.parts, unit.shares, strict=True) if i == index)
+    return sum(shares, Fraction(0))
+
+
+def _may_select(draft: Draft, rule: str = "LAPLACE_THRESHOLD") -> bool:
     """Unless another rule was named, or its ε."""
     options = draft.select.options
-    return options.selection_epsilon is None and options.strategy in {"AUTO", "LAPLACE_THRESHOLD"}
+    return options.selection_epsilon is None and options.strategy in {"AUTO", rule}
 
 
 def with_complement(plan: SelectPlan, found: Complement) -> SelectPlan:

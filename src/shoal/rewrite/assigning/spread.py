@@ -9,7 +9,7 @@ from shoal.mechanisms import calibrate
 from shoal.plan.measures import Steps
 
 if TYPE_CHECKING:
-    from shoal.accounting.events import LaplaceNoise
+    from shoal.accounting.events import AdditiveNoise
     from shoal.params import Bounds
 
 
@@ -30,7 +30,7 @@ class Complement:
     counter: int | None
     bounds: Bounds
 
-    def spread_of(self, index: int, noise: LaplaceNoise) -> Spread:
+    def spread_of(self, index: int, noise: AdditiveNoise) -> Spread:
         """Of the number itself, or of the owners."""
         steps = Steps.outward(self.bounds, noise.grid)
         whole, grid = steps.upper - steps.lower, float(noise.grid)
@@ -39,5 +39,5 @@ class Complement:
         else:
             parts = steps.upper / whole * grid, steps.lower / whole * grid
             unit = max(-steps.lower, steps.upper) * grid
-        width, median = (calibrate.mixed_quantile(float(noise.scale), *parts, level) for level in (0.95, 0.5))
+        width, median = (calibrate.mixed_width(noise, *parts, level) for level in (0.95, 0.5))
         return Spread(width, median, unit)

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
-from shoal.accounting.events import LaplaceNoise, QuantileChoice
+from shoal.accounting.events import GaussianNoise, LaplaceNoise, QuantileChoice
 from shoal.accounting.neighbours import OWNER
 from shoal.errors import InternalError
 from shoal.params import Bounds
@@ -148,7 +148,9 @@ def check_whole(plan: SelectPlan, places: tuple[int, ...]) -> None:
         require(held, "a whole that an owner without a value would leave")
     require(first.bounds is not None, "a whole without bounds")
     require(all((p.bounds, p.noise) == (first.bounds, first.noise) for p in parts), "sums with other bounds or noise")
-    require(isinstance(first.noise, LaplaceNoise), "one noise for several sums is proven for Laplace noise")
+    pair = isinstance(first.noise, GaussianNoise) and isinstance(measure, OwnerSum | RowCount)
+    # a + b = K with a, b ≥ 0 gives a² + b² ≤ K²: a pair keeps either norm.
+    require(isinstance(first.noise, LaplaceNoise) or pair, "one noise for several sums is proven for Laplace noise")
     one = moves_of(first, plan.contribution)
     require(all(moves_of(part, plan.contribution) == one for part in parts), "sums of different width")
     whole = replace(one, entries=len(parts) * one.entries)
