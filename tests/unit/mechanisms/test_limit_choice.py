@@ -44,6 +44,7 @@ def test_noise_next_to_the_last_bin_is_not_believed():
     assert reading.kept(1.0, pessimistic=True) < 1.0
 
 
+@pytest.mark.slow
 def test_false_limits_add_little_to_the_error():
     # 20,000 histograms of owners with one group each: a limit c is too large by a factor of c. With the chance falling by 1/c² the
     # mean square of it stays small; at the same chance for every bin one far bin in 200 runs would make it 100 or more.

@@ -119,6 +119,7 @@ def test_an_open_connection_is_scanned_and_left_as_it_is(tmp_path, table, expect
         assert connection.sql("SELECT count(*) FROM visits").fetchall() == [(2_000,)]
 
 
+@pytest.mark.slow
 def test_workers_give_the_bytes_of_one_process(tmp_path, table, expected):
     path = write_parquet(tmp_path, table)
     assert packed(scan(path, owner="uid", key=KEY, workers=2)) == expected
