@@ -241,8 +241,15 @@ def judged(answers: Sequence[Answer], truth: Answer) -> Figures:
         for answer in answers
         for key, numbers in answer.items()
     ]
-    errors = tuple(statistics.median(column) for column in zip(*told, strict=True))
+    errors = tuple(median_error(column) for column in zip(*told, strict=True))
     return Figures(statistics.mean(len(answer) for answer in answers), errors)
+
+
+def median_error(errors: Sequence[float]) -> float:
+    """The median; of whole numbers one that is interpolated between them, so that 1.1 and 1.4 are not both 1."""
+    if all(float(error).is_integer() for error in errors):
+        return max(0.0, statistics.median_grouped(errors))
+    return statistics.median(errors)
 
 
 def failed(lines: Sequence[Line]) -> list[str]:
