@@ -148,6 +148,8 @@ class SelectPlan:
     """Columns whose limits are public guesses, so that nobody knows what they cut."""
     domains: tuple[int | None, ...] = ()
     """For each column, how many different values COUNT(DISTINCT x) can find at most, where that is public."""
+    one_row: bool = False
+    """Whether it is public that an owner has one row at most: an average of owners' averages is then one of rows."""
 
     @property
     def finds_bounds_per_group(self) -> bool:

@@ -14,6 +14,7 @@ from shoal.mechanisms import group_selection
 from shoal.mechanisms.quantile_choice import rank_error
 from shoal.params import many, percent
 from shoal.plan import nodes
+from shoal.plan.aggregates.defaults import OfOwner
 from shoal.plan.expressions import Cast, walk
 from shoal.plan.releases import Inferred
 from shoal.plan.traverse import is_owned
@@ -112,7 +113,12 @@ def _of_column(plan: SelectPlan, column: Column, written: CallsAsWritten) -> str
     aggregate, call = column.call.aggregate, column.call
     name = written.at(call.position) or aggregate.name
     where = " in each group" if plan.contribution.grouped else ""
-    return aggregate.limits_in_words(name, where, _fixed_bounds(plan, column))
+    said = aggregate.limits_in_words(name, where, _fixed_bounds(plan, column))
+    if aggregate.of_owner is not OfOwner.MEAN:
+        return said
+    if plan.one_row:
+        return said if column.call.bounds is not None else ""
+    return f"{said} The average of rows may be another; AVG_ROWS is that of a few rows of each."
 
 
 def _fixed_bounds(plan: SelectPlan, column: Column) -> Bounds | None:

@@ -181,8 +181,10 @@ def _copied(plan: StatementPlan, finished: Answer, source: Source) -> CopiedAggr
     grouped = bool(plan.selects[source.select].select.keys)
     domains = plan.selects[source.select].domains
     most = Widening(most=Fraction(domains[source.column] or 0) or None) if domains else NOTHING
+    beyond = stored.beyond[source.column] if stored.beyond else None
+    one_row = plan.selects[source.select].one_row
     widenings = tuple(
-        _widening(column, kept, taken, cut, grouped=grouped).and_also(most)
+        _widening(column, kept, taken, (cut, beyond), grouped=grouped, one_row=one_row).and_also(most)
         for taken, cut in zip(classes, clamped, strict=True)
     )
     return CopiedAggregate(column.call.aggregate, source.numbers, classes, widenings)
@@ -192,17 +194,20 @@ def _widening(
     column: Column,
     kept: Kept | None,
     taken: tuple[NoisyMeasure, ...],
-    clamped: tuple[Clamped | None, ...],
+    clamped: tuple[tuple[Clamped | None, ...], Clamped | None],
     *,
     grouped: bool,
+    one_row: bool,
 ) -> Widening:
-    """What limits cut, and what bounds that were found cut; a count whose bound was not found counts each owner once."""
+    """What limits cut, and what bounds that were found or given cut; a count whose bound was not found counts each owner once."""
     aggregate = column.call.aggregate
     bounds = next((each.bounds for each in taken if each.bounds is not None), None)
     never_negative = bounds is not None and bounds.lower >= 0
-    found = clamped[column.histogram] if column.histogram is not None and column.histogram < len(clamped) else None
+    by_histogram, found = clamped
+    if column.histogram is not None:
+        found = by_histogram[column.histogram] if column.histogram < len(by_histogram) else None
     if column.histogram is not None and found is None and aggregate.stands_without_bounds:
         kept = kept or HALF
     return of_limits(aggregate, kept, never_negative=never_negative).and_also(
-        of_bounds(aggregate, found, grouped=grouped)
+        of_bounds(aggregate, found, grouped=grouped, one_row=one_row)
     )

@@ -228,13 +228,13 @@ def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadli
         return release(ready, measure(ready, engine, key, entropy), entropy)
 
     for number, select in enumerate(with_output_names(plan).selects):
-        found = found_limits(select, run) if select.search is not None else None
-        chosen = select if found is None else found.plan
+        found, beyond = found_limits(select, run) if select.search is not None else (None, ())
+        chosen = select if found is None else replace(found.plan, one_row=select.one_row)
         stored = run(chosen)
-        limits = notes_of_guesses(chosen) if found is None else tuple(notes_of_limits(select, found, written))
+        limits = notes_of_guesses(chosen) if found is None else tuple(notes_of_limits(select, found, beyond, written))
         notes = (*limits, *answer_notes(chosen, stored.table.num_rows, written), *stored.notes)
         kept = kept_of_guesses(chosen) if found is None else found.kept
-        released[number] = replace(stored, notes=notes, columns=chosen.columns, kept=kept)
+        released[number] = replace(stored, notes=notes, columns=chosen.columns, kept=kept, beyond=beyond)
         as_run.append(chosen)
     # Step two may release other numbers behind a column than the plan that explained it.
     taken = replace(plan, selects=tuple(as_run))

@@ -6,15 +6,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from shoal.accounting.events import LaplaceNoise
+from shoal.release.cuts.clamped import beyond_in_words, what_is_beyond, without_outside
 from shoal.release.cuts.measured import both, what_is_kept
-from shoal.rewrite.limits.choosing import HALF, find, scale_of
+from shoal.rewrite.limits.choosing import FEWEST_OWNERS, HALF, find, scale_of
+from shoal.rewrite.limits.cuts import SAID
 from shoal.rewrite.pipeline import remembered_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from shoal.plan.limits.sought import Search
     from shoal.plan.releases import SelectPlan
+    from shoal.release.cuts.clamped import Clamped
     from shoal.release.stored_rows import StoredRows
     from shoal.rewrite.limits.choosing import Found, Kept
     from shoal.sql.grammar.source_text import CallsAsWritten
@@ -26,11 +30,14 @@ THINGS = {
     "values": "values per owner and group",
     "sum": "sizes of owners' sums",
     "cut": "what the given limits leave out",
+    "value": "what lies beyond the given bounds",
 }
 
 
-def found_limits(plan: SelectPlan, released: Callable[[SelectPlan], StoredRows]) -> Found:
-    """Runs the histograms of a plan by `released`, and gives step two under the names that the plan's columns have."""
+def found_limits(
+    plan: SelectPlan, released: Callable[[SelectPlan], StoredRows]
+) -> tuple[Found, tuple[Clamped | None, ...]]:
+    """Runs the histograms of a plan by `released`: step two under the names of the plan's columns, and what bounds clamp."""
     search = plan.search
     assert search is not None  # noqa: S101 - asked of searches only
     counts = [_counts(histogram, released(histogram)) for histogram in search.histograms]
@@ -40,14 +47,30 @@ def found_limits(plan: SelectPlan, released: Callable[[SelectPlan], StoredRows])
         replace(column, call=replace(column.call, field=named.call.field))
         for column, named in zip(found.plan.columns, plan.columns, strict=True)
     )
-    return replace(found, plan=replace(found.plan, columns=columns))
+    return replace(found, plan=replace(found.plan, columns=columns)), _beyond(plan, search, counts)
+
+
+def _beyond(plan: SelectPlan, search: Search, counts: list[list[float]]) -> tuple[Clamped | None, ...]:
+    """For every aggregate with bounds that were given and measured, what lies beyond them; nothing where too few are seen."""
+    found: list[Clamped | None] = [None] * len(plan.columns)
+    for sought, histogram, owners in zip(search.sought, search.histograms, counts, strict=True):
+        noise = histogram.releases[0].noise
+        seen = sum(max(each, 0.0) for each in owners) * float(histogram.select.options.epsilon)
+        if sought.kind != "value" or seen < FEWEST_OWNERS or not isinstance(noise, LaplaceNoise):
+            continue
+        for place in sought.calls:
+            call = plan.select.aggregates[place]
+            if call.bounds is not None:
+                clamped = what_is_beyond(sought.edges, noise, owners, call.bounds)
+                found[place] = clamped if call.bounds_source in SAID else without_outside(clamped)
+    return tuple(found)
 
 
 def _with_measured(search: Search, counts: list[list[float]], kept: tuple[Kept | None, ...]) -> tuple[Kept | None, ...]:
     """What is kept of every aggregate, with the limits that were given and measured."""
     known = list(kept)
     for sought, histogram, owners in zip(search.sought, search.histograms, counts, strict=True):
-        if sought.measures:
+        if sought.kind == "cut":
             measured = what_is_kept(sought, owners, scale_of(histogram), float(histogram.select.options.epsilon))
             for place in sought.calls:
                 known[place] = both(known[place], measured)
@@ -61,7 +84,9 @@ def _counts(histogram: SelectPlan, stored: StoredRows) -> list[float]:
     return [float(number) for _, number in sorted(zip(bins, owners, strict=True))]
 
 
-def notes_of_limits(plan: SelectPlan, found: Found, written: CallsAsWritten) -> Iterator[str]:
+def notes_of_limits(
+    plan: SelectPlan, found: Found, beyond: Sequence[Clamped | None], written: CallsAsWritten
+) -> Iterator[str]:
     """What was found, what it cost, and what it cut."""
     search = plan.search
     assert search is not None  # noqa: S101 - asked of searches only
@@ -71,7 +96,8 @@ def notes_of_limits(plan: SelectPlan, found: Found, written: CallsAsWritten) -> 
         yield f"Limits on {what} were found privately for ε = {paid:.3g}; name them in the query to save it."
     if any(sought.measures for sought in search.sought):
         paid = _paid(search, measures=True)
-        yield f"What the given limits leave out was measured for ε = {paid:.3g}; measure_cut = 0 saves it."
+        what = " and ".join(dict.fromkeys(THINGS[sought.kind] for sought in search.sought if sought.measures))
+        yield f"{what[0].upper()}{what[1:]} was measured for ε = {paid:.3g}; measure_cut = 0 saves it."
     if found.missing:
         things = " and ".join(dict.fromkeys(THINGS[kind] for kind in found.missing))
         yield f"Too few owners to find {things}: public guesses are used instead."
@@ -79,6 +105,23 @@ def notes_of_limits(plan: SelectPlan, found: Found, written: CallsAsWritten) -> 
         call = found.plan.columns[place].call
         if kept is not None and call.aggregate.loses is not None:
             yield f"{written.at(call.position) or call.aggregate.name}: {in_words(kept, call.aggregate.loses)}."
+    yield from _notes_of_bounds(found, search, beyond, written)
+
+
+def _notes_of_bounds(
+    found: Found, search: Search, beyond: Sequence[Clamped | None], written: CallsAsWritten
+) -> Iterator[str]:
+    """What lies beyond bounds that were given; that too few owners say it, where that is so."""
+    measured = sorted({place for sought in search.sought if sought.kind == "value" for place in sought.calls})
+    for place in measured:
+        call, clamped = found.plan.columns[place].call, beyond[place]
+        name = written.at(call.position) or call.aggregate.name
+        if call.bounds_source not in SAID:
+            continue  # nothing lies beyond the bounds of an expression over constants
+        if clamped is None:
+            yield f"{name}: too few owners to measure what lies beyond the bounds; its interval takes them for facts."
+        else:
+            yield f"{name}: owners' values beyond the bounds are clamped{beyond_in_words(clamped)}."
 
 
 def _paid(search: Search, *, measures: bool) -> float:

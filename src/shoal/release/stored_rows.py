@@ -53,6 +53,8 @@ class StoredRows:
     """For each column, about what share of it the limits kept, where that was found."""
     clamped: tuple[tuple[Clamped | None, ...], ...] = ()
     """What bounds that were found cut off: for each class of groups, by histogram."""
+    beyond: tuple[Clamped | None, ...] = ()
+    """For each column, what lies beyond the bounds that it was given, where that was measured."""
 
 
 def arrow_type(type_: Type) -> pa.DataType:

@@ -140,6 +140,14 @@ QUERIES: tuple[PrivateQuery, ...] = (
         0.01,
     ),
     PrivateQuery(
+        "limits that are found",
+        "a bin for the average of each owner's values",
+        "bin, COUNT(DISTINCT uid) AS n FROM (SELECT uid, CASE WHEN SUM(x) <= 5 * COUNT(x) THEN 0 ELSE 1 END AS bin FROM visits "
+        "GROUP BY uid) AS each GROUP BY bin",
+        "kappa=1, noise=LAPLACE",
+        0.01,
+    ),
+    PrivateQuery(
         "automatic bounds",
         "of each group",
         "site, SUM(x) AS total, APPROX_BOUNDS(x) AS ends FROM visits GROUP BY site",

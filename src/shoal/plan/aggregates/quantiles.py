@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from shoal.params import Bounds
     from shoal.plan.aggregates.noisy_measure import NoisyMeasure
     from shoal.plan.expressions import Expression
 
@@ -42,6 +43,10 @@ class Quantile(KeptRows):
     def ranks(self) -> tuple[Fraction, ...]:
         """The one that is asked for."""
         return (self.fraction,)
+
+    def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - one signature
+        """Values beyond the bounds."""
+        return None if bounds is None else ("value", None)
 
     @property
     def measures(self) -> tuple[Measure, ...]:

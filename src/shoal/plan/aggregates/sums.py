@@ -146,8 +146,10 @@ class Average(Aggregate):
 
     def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
         """The average of averages, unless rows are bounded one by one."""
-        if bounds is None or self.rows is not None:
+        if self.rows is not None:
             return Aggregate.limits_in_words(self, name, where, bounds)
+        if bounds is None:
+            return f"{name} is the average of the owners' own averages{where}."
         return f"{name} is the average of the owners' own averages{where}, each clamped to {range_in_words(bounds)}."
 
     @property
@@ -156,6 +158,10 @@ class Average(Aggregate):
         if self.rows is None:
             return OwnerMean(self.argument), OwnerCount(self.argument)
         return RowMoment(self.argument, 1, self.rows), RowMoment(self.argument, 0, self.rows)
+
+    def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - one signature
+        """Averages beyond the bounds."""
+        return None if bounds is None else ("value", None)
 
     @property
     def partition(self) -> tuple[Measure, ...]:
@@ -272,6 +278,10 @@ class RowAverage(KeptRows):
         """The centred sum, and how many rows it is over."""
         return self._average.measures
 
+    def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:
+        """Values beyond the bounds."""
+        return self._average.given_limit(bounds, is_open=is_open)
+
     @property
     def _average(self) -> Average:
         """The same arithmetic, where rows are limited in all groups together."""
@@ -318,6 +328,10 @@ class Variance(KeptRows):
     def measures(self) -> tuple[Measure, ...]:
         """Σ y, Σ y², rows."""
         return tuple(RowMoment(self.argument, power, self.rows) for power in (1, 2, 0))
+
+    def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - one signature
+        """Values beyond the bounds."""
+        return None if bounds is None else ("value", None)
 
     @property
     def partition(self) -> tuple[Measure, ...]:

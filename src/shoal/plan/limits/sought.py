@@ -9,7 +9,7 @@
 | sum    | size of the sum per group, weighted by size: Σs²/Σ|s|                        | U of SUM                       |
 
 `cut` finds no limit: it measures what limits that were given cut. Its bins are those of what is cut (edges), and within each those
-of what is kept (kept_edges).
+of what is kept (kept_edges). `value` measures what bounds of values clamp: an owner's bin is that of the average of its values.
 
 Every owner fills one bin of each histogram, so one owner moves one count by one.
 """
@@ -32,7 +32,8 @@ SUM_EDGES = tuple(Fraction(2) ** power for power in range(-10, 31))
 """Upper edges of bins, and the candidates for a limit; one more bin lies beyond the last. Sums are in units of one row's bound."""
 CUT_EDGES, KEPT_EDGES = (0, 3, 15, 63, 255, 1023), (3, 15, 63, 255)
 """What limits cut of an owner, and what they keep."""
-KINDS = ("groups", "rows", "all", "values", "sum", "cut")
+MEASURING = frozenset({"cut", "value"})
+KINDS = ("groups", "rows", "all", "values", "sum", *MEASURING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,9 @@ class Sought:
     def __post_init__(self) -> None:
         every = (self.edges, self.kept_edges)
         rising = all(low < high for edges in every for low, high in pairwise(edges))
-        begins = bool(self.edges) and (self.edges[0] == 0 if self.measures else self.edges[0] > 0)
-        if self.kind not in KINDS or not begins or not rising or self.measures != bool(self.kept_edges):
+        first = self.edges[0] if self.edges else None
+        begins = first is not None and (self.kind == "value" or (first == 0 if self.measures else first > 0))
+        if self.kind not in KINDS or not begins or not rising or (self.kind == "cut") != bool(self.kept_edges):
             raise InternalError("a limit is sought in bins that nobody knows")
 
     @property
@@ -60,8 +62,8 @@ class Sought:
 
     @property
     def measures(self) -> bool:
-        """Whether it measures what limits cut, and finds none."""
-        return self.kind == "cut"
+        """Whether it measures what limits or bounds cut, and finds none."""
+        return self.kind in MEASURING
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ wide each, so values that lie evenly halve from bin to bin: there feared is half
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from shoal.mechanisms.limit_choice import heaviness_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from numpy.typing import NDArray
 
@@ -61,6 +62,10 @@ class Clamped:
     feared_outside: float
     heaviness: float = 0.0
     """How far values beyond the upper bound fail to fall off, from 0 to 1."""
+    spread: float = 0.0
+    """The standard deviation of owners' values within the bounds."""
+    shares_outside: tuple[float, float] = (0.0, 0.0)
+    """Which share of owners is feared below and above."""
 
     @property
     def shares(self) -> tuple[float, float]:
@@ -73,19 +78,53 @@ def what_is_clamped(
     histogram: Histogram, noise: AdditiveNoise, noisy: NDArray[Any], ends: tuple[int, int], bounds: Bounds
 ) -> Clamped:
     """What lies beyond the bounds that reach from the first to the last of the `ends`, which are places of bins."""
-    counts = np.array(noisy, dtype=np.float64)
     middles = np.array([_middle(histogram, number) for number in histogram.bins])
+    sizes = np.abs(middles)
+    first, last = ends
+    up, down = _outwards(first, last)
+    grows = sizes[up] > sizes[last:-1], sizes[down] > sizes[first:0:-1]
+    return _clamped(np.array(noisy, dtype=np.float64), middles, ends, bounds, grows, _Noised.of(noise))
+
+
+def what_is_beyond(edges: Sequence[Fraction], noise: AdditiveNoise, noisy: Sequence[float], bounds: Bounds) -> Clamped:
+    """What lies beyond bounds that were given, by bins of owners' values with these edges; the outermost have no end."""
+    upper = np.array([float(edge) for edge in edges])
+    middles = np.concatenate(
+        [[1.5 * upper[0] - 0.5 * upper[1]], (upper[:-1] + upper[1:]) / 2, [1.5 * upper[-1] - 0.5 * upper[-2]]]
+    )
+    first = next(place for place, edge in enumerate(edges) if edge > bounds.lower)
+    last = next(place for place, edge in enumerate(edges) if edge >= bounds.upper)
+    up, down = _outwards(first, last)
+    grows = np.ones(len(middles[up]), dtype=bool), np.ones(len(middles[down]), dtype=bool)
+    # Bins within the bounds are as wide as each other, so that how they fall says nothing about octaves beyond.
+    return _clamped(np.array(noisy), middles, (first, last), bounds, grows, _Noised.of(noise), shape=1)
+
+
+def _outwards(first: int, last: int) -> tuple[slice, slice]:
+    """The bins above the last of two places, and those below the first, from there on."""
+    return slice(last + 1, None), slice(first - 1, None, -1) if first else slice(0, 0)
+
+
+def _clamped(
+    counts: NDArray[np.float64],
+    middles: NDArray[np.float64],
+    ends: tuple[int, int],
+    bounds: Bounds,
+    grows: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+    noised: _Noised,
+    shape: int | None = None,
+) -> Clamped:
+    """Both sides; `shape`: of how many bins inside the bounds the way they fall is looked at."""
     low, high = float(bounds.lower), float(bounds.upper)
     first, last = ends
     inside = np.maximum(counts[first : last + 1], 0.0)
     owners = max(float(inside.sum()), 1.0)
-    noised = _Noised.of(noise)
-    sizes = np.abs(middles)
-    up, down = slice(last + 1, None), slice(first - 1, None, -1) if first else slice(0, 0)
-    grows = sizes[up] > sizes[last:-1], sizes[down] > sizes[first:0:-1]
-    above = _side(counts[up], (middles - high)[up], grows[0], inside, noised)
-    below = _side(counts[down], (low - middles)[down], grows[1], inside[::-1], noised)
-    size = float(inside @ np.abs(np.clip(middles[first : last + 1], low, high))) / owners
+    up, down = _outwards(first, last)
+    at_ends = inside[-(shape or len(inside)) :], inside[::-1][-(shape or len(inside)) :]
+    above = _side(counts[up], (middles - high)[up], grows[0], at_ends[0], noised)
+    below = _side(counts[down], (low - middles)[down], grows[1], at_ends[1], noised)
+    within = np.clip(middles[first : last + 1], low, high)
+    size = float(inside @ np.abs(within)) / owners
     believed, feared = above.owners + below.owners, above.feared_owners + below.feared_owners
     return Clamped(
         above=above.per_owner(owners),
@@ -96,7 +135,22 @@ def what_is_clamped(
         outside=believed / (owners + believed),
         feared_outside=feared / (owners + feared),
         heaviness=above.heaviness,
+        spread=_deviation(within, np.where(inside >= 2 * noised.deviation, inside, 0.0)),
+        shares_outside=(below.feared_owners / (owners + feared), above.feared_owners / (owners + feared)),
     )
+
+
+def without_outside(clamped: Clamped) -> Clamped:
+    """The same where nothing can lie beyond the bounds: what seems to is noise."""
+    return replace(clamped, below=Beyond(), above=Beyond(), outside=0.0, feared_outside=0.0, shares_outside=(0.0, 0.0))
+
+
+def _deviation(values: NDArray[np.float64], owners: NDArray[np.float64]) -> float:
+    """The standard deviation of values that so many owners have; 0 where noise hides all of them."""
+    if not owners.sum():
+        return 0.0
+    mean = float(owners @ values) / float(owners.sum())
+    return math.sqrt(float(owners @ (values - mean) ** 2) / float(owners.sum()))
 
 
 def _middle(histogram: Histogram, number: int) -> float:

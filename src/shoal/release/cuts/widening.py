@@ -15,6 +15,7 @@ import numpy as np
 
 from shoal.errors import InternalError
 from shoal.plan.aggregates.defaults import Clamped as Moved
+from shoal.plan.aggregates.defaults import OfOwner
 from shoal.rewrite.limits.choosing import HALF
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 Ends = tuple["NDArray[Any]", "NDArray[Any]"]
 MEASURED = 1.25
 """The exponent of the share that bounds keep: groups differ from the whole."""
+OF_SPREAD = 0.2
+"""Of the spread of owners' averages: how far the average of rows may lie from theirs. It is their correlation with the number of
+rows, times the spread of that number beside its mean; on fourteen columns of public data sets the median was 0.07."""
 LARGEST = Fraction(10**12)
 SPREADS: dict[Moved | None, str] = {Moved.VARIANCE: "square", Moved.DEVIATION: "root"}
 
@@ -124,12 +128,13 @@ def _factor(number: float) -> Fraction:
     return min(LARGEST, max(Fraction(1), Fraction(number).limit_denominator(10**6)))
 
 
-def of_bounds(aggregate: Aggregate, clamped: Clamped | None, *, grouped: bool) -> Widening:
-    """What bounds of values, or of an owner's sums, cut from an aggregate."""
+def of_bounds(aggregate: Aggregate, clamped: Clamped | None, *, grouped: bool, one_row: bool) -> Widening:
+    """What bounds of values, or of an owner's sums, cut from an aggregate; and how rows differ from their owners."""
     if clamped is None:
         return NOTHING
     if aggregate.clamped is Moved.MEAN:
-        return Widening(low_shift=_shift(clamped.below.feared), high_shift=_shift(clamped.above.feared))
+        both = 0.0 if one_row or aggregate.of_owner is not OfOwner.MEAN else OF_SPREAD * clamped.spread
+        return Widening(low_shift=_shift(clamped.below.feared + both), high_shift=_shift(clamped.above.feared + both))
     if aggregate.clamped in SPREADS:
         beyond = math.sqrt(clamped.below.square + clamped.above.square)
         return Widening(high_shift=_shift(beyond), of_spread=SPREADS[aggregate.clamped])

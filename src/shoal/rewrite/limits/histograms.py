@@ -95,6 +95,17 @@ class Maker:
         node = nodes.Aggregate(pairs, ((first, Column(last.symbol, last.type)),), items, first.symbol)
         return _OfOwner(node, Column(top.symbol, top.type), Column(bottom.symbol, bottom.type))
 
+    def values(self, sought: Sought) -> tuple[Node, Expression, Expression]:
+        """One row for each owner: the sum of the aggregate's argument over all its rows, and how many values there are."""
+        owner, _, argument, rows = self._rows(sought)
+        if argument is None:
+            raise InternalError("bounds of values without values")
+        value = functions.resolve_cast(Column(argument.symbol, argument.type), DOUBLE, None)
+        mine, top, bottom = self.field(owner.type), self.field(DOUBLE), self.field(INTEGER)
+        items = ((top, owner_aggregate("SUM", value)), (bottom, owner_aggregate("COUNT", value)))
+        node = nodes.Aggregate(rows, ((mine, Column(owner.symbol, owner.type)),), items, mine.symbol)
+        return node, Column(top.symbol, top.type), Column(bottom.symbol, bottom.type)
+
     def pairs(self, sought: Sought) -> tuple[Node, Field]:
         """One row for each owner and group, and its size."""
         return self._pairs(sought, *self._rows(sought))

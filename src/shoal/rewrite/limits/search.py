@@ -63,7 +63,8 @@ def plan_with_limits(
     What a search may choose from is planned by `remembered`, all else by `planned`.
     """
     plan = _in_steps(select, planned, remembered, public, prefix)
-    return replace(plan, domains=public.domains) if any(size is not None for size in public.domains) else plan
+    domains = public.domains if any(size is not None for size in public.domains) else ()
+    return replace(plan, domains=domains, one_row=public.one_row)
 
 
 def _in_steps(select: PrivateSelect, planned: Planned, remembered: Planned, public: Public, prefix: str) -> SelectPlan:
@@ -118,7 +119,8 @@ def _worth_measuring(
         return _without_measuring(select), (), ()
     owners = public.population
     if owners is not None and select.options.epsilon * share * owners < FEWEST_TO_MEASURE * len(cuts):
-        return _without_measuring(select), (), tuple(sorted({place for cut in cuts for place in cut.calls}))
+        unseen = {place for cut in cuts for place in cut.calls if cut.bounds is None}
+        return _without_measuring(select), (), tuple(sorted(unseen))
     return select, cuts, ()
 
 

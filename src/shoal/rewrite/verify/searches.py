@@ -47,7 +47,7 @@ def check_search(plan: SelectPlan) -> None:
     for choice in search.choices:
         check_choice(plan, choice)
     _check_every_choice(search)
-    example = replace(plan, search=None, domains=())
+    example = replace(plan, search=None, domains=(), one_row=False)
     same = (
         replace(example, select=choice.select, events=choice.events, composition=choice.composition) == choice
         for choice in search.choices

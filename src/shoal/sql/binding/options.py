@@ -215,7 +215,8 @@ OPTIONS = (
         "measure_cut",
         "measure_cut",
         _number(params.share),
-        "The share of ε that measures how much of counts and sums the given limits leave out, so that intervals count it "
+        "The share of ε that measures how much of counts and sums the given limits leave out, and what lies beyond given bounds "
+        "of averages, variances and quantiles, so that intervals count it "
         "([intervals that count what was cut](../../theory/limits.md#limits-that-were-given)). 0 to 0.5.",
         "the catalog's `measure_cut`, else 0; in plain SQL 0.05",
         lambda defaults: defaults.measure_cut or Fraction(0),

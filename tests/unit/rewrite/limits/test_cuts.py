@@ -24,6 +24,11 @@ TOTAL, AGAIN = (
     "COUNT(*, contribution_bounds_per_group => (1, 3))",
 )
 ROWS = "COUNT(*, contribution_bounds_per_group => (0, 3))"
+MIDDLE = "MEDIAN(item, contribution_bounds_per_row => (0, 7))"
+MEAN, SPREAD = (
+    "AVG(spend, contribution_bounds_per_group => (0, 3))",
+    "STDDEV(spend, contribution_bounds_per_row => (0, 3))",
+)
 
 
 def tables(owners=600):
@@ -57,6 +62,8 @@ def measured(plan):
         (f"{CLAUSE}(epsilon = 1, measure_cut = 0.1) {ROWS}, {TOTAL} FROM visits", [(0,), (1,)]),
         (f"{CLAUSE}(epsilon = 1, measure_cut = 0.1) {ROWS}, {AGAIN} FROM visits", [(0, 1)]),
         (f"{CLAUSE}(epsilon = 1, measure_cut = 0.1) MEDIAN(spend), AVG(spend) FROM visits", []),
+        (f"{CLAUSE}({GIVEN}, measure_cut = 0.1) place, {MEAN}, {SPREAD} FROM visits GROUP BY place", [(0, 1)]),
+        (f"{CLAUSE}(epsilon = 1, measure_cut = 0.1) {MEAN}, {MIDDLE} FROM visits", [(0,), (1,)]),
         (f"{CLAUSE}({GIVEN}, measure_cut = 0.1) place > 3, {ROWS} FROM visits GROUP BY 1", [(0,)]),
         (f"{CLAUSE}({THREE}, measure_cut = 0.1) place > 3, COUNT(DISTINCT uid) FROM visits GROUP BY 1", []),
     ],
@@ -137,6 +144,51 @@ def test_owners_are_in_the_bin_of_what_is_cut_and_kept_of_them():
         wanted[row * (len(KEPT_EDGES) + 1) + column] += 1
     bins = found.keys.column(0).to_pylist()
     assert dict(zip(bins, found.totals[0].tolist(), strict=True)) == dict(enumerate(wanted.tolist()))
+
+
+def test_owners_are_in_the_bin_of_the_average_of_their_values():
+    """Eight bins within [0, 8], edges 8, 24 and 56 beyond: owner u has u mod 9 everywhere, some owners have more, or nothing."""
+    spend = [float(u % 9) if u < 90 else None if u < 100 else 20.0 if u < 110 else -1.0 for u in range(120)]
+    data = {
+        "visits": pa.table(
+            {"uid": np.repeat(np.arange(120), 2), "spend": np.repeat(np.array(spend, dtype=object), 2).tolist()}
+        )
+    }
+    session = connected({"measure_cut": 0.1}, data=data)
+    plan = session.plan(f"{CLAUSE}(epsilon = 1) AVG(spend, contribution_bounds_per_group => (0, 8)) FROM visits")
+    found = measure(plan.selects[0].search.histograms[0], session._engine, fresh_sampling_key(), SYSTEM).measurement
+    counts = dict(zip(found.keys.column(0).to_pylist(), found.totals[0].tolist(), strict=True))
+    within = {4: 20, **dict.fromkeys(range(5, 12), 10)}
+    assert counts == dict.fromkeys(range(16), 0) | within | {3: 10, 13: 10}
+
+
+def test_an_average_beyond_its_bounds_has_an_end_that_counts_it():
+    """Half of all owners have 30, the bounds end at 10; the share of ε is large, so that this holds in all but one run in 10⁶."""
+    data = {"visits": pa.table({"uid": np.arange(4000), "spend": np.where(np.arange(4000) % 2, 30.0, 5.0)})}
+    session = connected({"measure_cut": 0.5}, data=data, one_row_per_owner=True, columns={"spend": {"bounds": [0, 10]}})
+    result = session.query("SELECT AVG(spend) AS a, STDDEV(spend) AS s FROM visits")
+    row = result.intervals().to_dicts()[0]
+    assert row["a_noise_high"] < 8
+    assert row["a_high"] > 17.5
+    assert row["s_noise_high"] < 4
+    assert row["s_high"] > 12.5
+    assert "AVG(spend): owners' values beyond the bounds are clamped; about 50%" in " ".join(result.notes)
+    assert session.spent[0] == 1.0
+
+
+def test_bounds_that_hold_everything_move_little():
+    data = {"visits": pa.table({"uid": np.arange(4000), "spend": np.arange(4000) % 10 + 40.0})}
+    session = connected(
+        {"measure_cut": 0.5}, data=data, one_row_per_owner=True, columns={"spend": {"bounds": [0, 100]}}
+    )
+    row = session.query("SELECT AVG(spend) AS a FROM visits").intervals().to_dicts()[0]
+    assert 44.5 - 10 < row["a_low"] <= row["a_high"] < 44.5 + 10
+
+
+def test_nothing_is_measured_beyond_bounds_of_constants():
+    flags = "SELECT AVG(CASE WHEN spend > 3 THEN 1 ELSE 0 END) AS share FROM visits"
+    assert measured(connected(one_row_per_owner=True).plan(flags)) == []
+    assert measured(connected().plan(flags)) == [(0,)]
 
 
 def test_too_few_owners_are_not_measured_and_half_is_assumed():

@@ -93,10 +93,13 @@ def answered_with_all(select, _epsilon):
     ],
     ids=["three bins", "dearer", "cheaper", "rows, not owners", "ε twice"],
 )
-def test_a_bug_in_measuring_what_limits_cut_is_found(session, monkeypatch, name, bug):
+@pytest.mark.parametrize(
+    "cuts", ["COUNT(*, contribution_bounds_per_group => (0, 3))", "AVG(uid, contribution_bounds_per_group => (0, 9))"]
+)
+def test_a_bug_in_measuring_what_limits_cut_is_found(session, monkeypatch, name, bug, cuts):
     sql = (
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 2, measure_cut = 0.1) "
-        "place, COUNT(*, contribution_bounds_per_group => (0, 3)) FROM visits GROUP BY place"
+        f"place, {cuts} FROM visits GROUP BY place"
     )
     session.plan(sql)
     monkeypatch.setattr(search, name, bug)

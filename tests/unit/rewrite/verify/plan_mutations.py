@@ -547,6 +547,7 @@ HARMLESS: dict[tuple[str, str], str] = {
     ("SelectPlan", "notes"): WORDS,
     ("SelectPlan", "guessed"): AFTERWARDS,
     ("SelectPlan", "domains"): AFTERWARDS,
+    ("SelectPlan", "one_row"): AFTERWARDS,
     ("Sought", "domain"): AFTERWARDS,
     ("PrivateSelect", "groups_note"): WORDS,
     ("PrivateSelect", "notes"): WORDS,
