@@ -1,5 +1,7 @@
 """Quantiles chosen by the exponential mechanism beside those read off a noisy tree: errors over many draws on the same rows.
 
+A second table has lists of quantiles: by recursion, drawn apart from each other, and off the tree.
+
     python -m benchmarks quantiles [--runs 200] [--write]
 
 Prints the table and writes benchmarks/results/quantiles-DATE.json; `--write` puts the table into docs/theory/quantiles.md.
@@ -19,7 +21,7 @@ from benchmarks.records import FOLDER, replace_between, write_record
 from shoal.accounting.events import LaplaceNoise, QuantileChoice, RankTarget, Shift
 from shoal.mechanisms.quantile_choice import ChosenQuantiles, outer_margin
 from shoal.mechanisms.quantiles import BRANCHING, HEIGHT, NoisyForest
-from shoal.rewrite.assigning.sizing import FAR_TAIL
+from shoal.rewrite.assigning.sizing import FAR_TAIL, SHARE_AROUND
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,15 +32,23 @@ PAGE = Path(__file__).parent.parent / "docs" / "theory" / "quantiles.md"
 LEAVES = BRANCHING**HEIGHT
 SEED = 20
 HEADER = [
-    "| rows | values | quantile | root mean square error: choice | tree | median error: choice | tree |",
-    "|---:|---|---|---:|---:|---:|---:|",
+    "| rows | values | quantile | root mean square error: choice | tree | median: choice | tree | interval holds | half width | rows in half |",  # noqa: E501 - a line of the page
+    "|---:|---|---|---:|---:|---:|---:|---:|---:|---:|",
 ]
+LIST_HEADER = [
+    "| quantiles | values | root mean square error in rows: recursion | apart | tree | median: recursion | apart | tree | intervals hold | rows in half |",  # noqa: E501 - a line of the page
+    "|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+]
+LISTS = tuple((quantiles, values) for quantiles in (2, 3, 5, 9, 15) for values in ("uniform", "ages"))
+ROWS_OF_LISTS = 3000
+LEVEL = 0.95
 Generator = np.random.Generator
 VALUES: dict[str, Callable[[Generator, int], NDArray[np.float64]]] = {
     "uniform": lambda generator, rows: generator.random(rows),
     "lognormal(2, 1) in [0, 1000]": lambda generator, rows: generator.lognormal(2, 1, rows) / 1000,
     "lognormal(2, 1) in [0, 100000]": lambda generator, rows: generator.lognormal(2, 1, rows) / 100_000,
     "normal(95, 3) in [0, 100]": lambda generator, rows: generator.normal(0.95, 0.03, rows),
+    "ages": lambda generator, rows: np.clip(np.round(generator.normal(38, 13, rows)), 17, 90) / 120,
 }
 CASES = (
     (100, "lognormal(2, 1) in [0, 1000]", Fraction(1, 2)),
@@ -52,6 +62,12 @@ CASES = (
     (1_000, "normal(95, 3) in [0, 100]", Fraction(0)),
     (1_000, "uniform", Fraction(0)),
     (1_000, "uniform", Fraction(99, 100)),
+    (100, "ages", Fraction(1, 2)),
+    (1_000, "ages", Fraction(1, 2)),
+    (10_000, "ages", Fraction(9, 10)),
+    (100_000, "ages", Fraction(1, 100)),
+    (10_000, "normal(95, 3) in [0, 100]", Fraction(0)),
+    (10_000, "ages", Fraction(1)),
 )
 
 
@@ -72,12 +88,17 @@ class Comparison:
     fraction: float
     choice: Errors
     tree: Errors
+    held: float
+    half_width: float
+    rows_in_half: float
 
     def line(self) -> str:
         """One row of the page."""
         name = {0.0: "MIN", 1.0: "MAX"}.get(self.fraction, f"{self.fraction:g}")
         numbers = (self.choice.root_mean_square, self.tree.root_mean_square, self.choice.median, self.tree.median)
-        return f"| {self.rows:,} | {self.values} | {name} | " + " | ".join(f"{n:.2g}" for n in numbers) + " |"
+        errors = " | ".join(f"{n:.2g}" for n in numbers)
+        interval = f"{self.held:.1%} | {self.half_width:.2g} | {self.rows_in_half:,.0f}"
+        return f"| {self.rows:,} | {self.values} | {name} | {errors} | {interval} |"
 
 
 def compared(rows: int, values: str, fraction: Fraction, runs: int) -> Comparison:
@@ -86,13 +107,82 @@ def compared(rows: int, values: str, fraction: Fraction, runs: int) -> Compariso
     leaf, count = np.unique((places * LEAVES).astype(np.int64), return_counts=True)
     group = np.repeat(np.arange(runs), len(leaf))
     copies = runs, group, np.tile(leaf, runs), np.tile(count, runs)
-    scale = Fraction(2)
-    margin = 0 if FAR_TAIL <= fraction <= 1 - FAR_TAIL else outer_margin(scale, LEAVES)
-    choice = ChosenQuantiles(*copies, QuantileChoice(Shift(1), scale, (RankTarget(fraction, margin),)), LEAVES)
+    choice = ChosenQuantiles(*copies, _choice([fraction]), LEAVES)
     tree = NoisyForest(*copies, LaplaceNoise(Shift(1, HEIGHT), Fraction(HEIGHT)))
     truth = float(np.quantile(places, float(fraction)))
     found = [_errors(way.quantiles([float(fraction)])[:, 0] - truth) for way in (choice, tree)]
-    return Comparison(rows, values, float(fraction), *found)
+    low, high = (end[:, 0] for end in _ends(choice, [fraction]))
+    held = float(np.mean((low <= truth) & (truth <= high)))
+    inside = np.searchsorted(np.sort(places), high) - np.searchsorted(np.sort(places), low)
+    widths = float(np.median(high - low)) / 2, float(np.median(inside)) / 2
+    return Comparison(rows, values, float(fraction), *found, held, *widths)
+
+
+def _choice(fractions: list[Fraction], *, nested: bool | None = None) -> QuantileChoice:
+    """What the planner makes of ε = 1, with a row for each owner."""
+    nested = len(fractions) > 1 if nested is None else nested
+    draws = len(fractions).bit_length() if nested else len(fractions)
+    scale = 2 * draws / (1 - SHARE_AROUND)
+    margins = [0 if FAR_TAIL <= p <= 1 - FAR_TAIL else outer_margin(scale, LEAVES) for p in fractions]
+    targets = tuple(RankTarget(p, margin) for p, margin in zip(fractions, margins, strict=True))
+    return QuantileChoice(Shift(1), scale, targets, 1 / SHARE_AROUND, nested)
+
+
+def _ends(chosen: ChosenQuantiles, fractions: list[Fraction]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    bands = chosen.bands(fractions, [LEVEL])
+    ends = bands.at(LEVEL) if bands is not None else None
+    assert ends is not None
+    return ends
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Three ways to several quantiles of the same rows, errors in rows."""
+
+    quantiles: int
+    values: str
+    recursion: Errors
+    apart: Errors
+    tree: Errors
+    held: float
+    rows_in_half: float
+
+    def line(self) -> str:
+        """One row of the page."""
+        ways = (self.recursion, self.apart, self.tree)
+        squares, medians = [f"{way.root_mean_square:.1f}" for way in ways], [f"{way.median:.1f}" for way in ways]
+        interval = f"{self.held:.1%} | {self.rows_in_half:,.0f}"
+        return f"| {self.quantiles} | {self.values} | {' | '.join([*squares, *medians])} | {interval} |"
+
+
+def compared_lists(quantiles: int, values: str, runs: int) -> Lists:
+    """Evenly spread quantiles of 3,000 rows."""
+    places = np.sort(np.clip(VALUES[values](np.random.default_rng(SEED), ROWS_OF_LISTS), 0, 1 - 1e-9))
+    leaf, count = np.unique((places * LEAVES).astype(np.int64), return_counts=True)
+    copies = runs, np.repeat(np.arange(runs), len(leaf)), np.tile(leaf, runs), np.tile(count, runs)
+    fractions = [Fraction(i, quantiles + 1) for i in range(1, quantiles + 1)]
+    shares = [float(p) for p in fractions]
+    nested = ChosenQuantiles(*copies, _choice(fractions), LEAVES)
+    ways = (
+        nested,
+        ChosenQuantiles(*copies, _choice(fractions, nested=False), LEAVES),
+        NoisyForest(*copies, LaplaceNoise(Shift(1, HEIGHT), Fraction(HEIGHT))),
+    )
+    found = [_errors(_rows_off(places, way.quantiles(shares), shares)) for way in ways]
+    low, high = _ends(nested, fractions)
+    truth = np.quantile(places, shares)
+    inside = np.searchsorted(places, high) - np.searchsorted(places, low)
+    return Lists(
+        quantiles, values, *found, float(np.mean((low <= truth) & (truth <= high))), float(np.median(inside)) / 2
+    )
+
+
+def _rows_off(rows: NDArray[np.float64], found: NDArray[np.float64], shares: list[float]) -> NDArray[np.float64]:
+    """Rows between the leaf that was found and the rank."""
+    leaf, own = np.floor(found * LEAVES), np.floor(rows * LEAVES)
+    rank = np.array(shares) * len(rows)
+    below, upto = np.searchsorted(own, leaf, "left"), np.searchsorted(own, leaf, "right")
+    return np.maximum(0.0, np.maximum(rank - upto, below - rank))
 
 
 def _errors(off: NDArray[np.float64]) -> Errors:
@@ -109,7 +199,12 @@ def main(argv: list[str]) -> int:
     found = [compared(*case, asked.runs) for case in CASES]
     table = [*HEADER, *(one.line() for one in found)]
     print("\n".join(table))
+    lists = [compared_lists(*case, asked.runs) for case in LISTS]
+    of_lists = [*LIST_HEADER, *(one.line() for one in lists)]
+    print("\n".join(["", *of_lists]))
     if asked.write:
         replace_between(PAGE, "choice", table)
-    print(f"\n{write_record('quantiles', {'epsilon': 1, 'rows': [asdict(one) for one in found]}, asked.results)}")
+        replace_between(PAGE, "lists", of_lists)
+    record = {"epsilon": 1, "rows": [asdict(one) for one in found], "lists": [asdict(one) for one in lists]}
+    print(f"\n{write_record('quantiles', record, asked.results)}")
     return 0

@@ -11,6 +11,7 @@ from shoal.accounting.events import LaplaceNoise, QuantileChoice, WeightedSelect
 from shoal.mechanisms import group_selection
 from shoal.mechanisms.calibrate import noise_quantile, noise_standard_deviation
 from shoal.mechanisms.quantile_choice import rank_error
+from shoal.mechanisms.ranks.bands import rows_to_pass
 from shoal.params import many
 from shoal.plan import nodes
 from shoal.plan.aggregates.complements import expected_width, is_complement
@@ -20,7 +21,7 @@ from shoal.release.output_names import output_names
 from shoal.sql.grammar.source_text import CallsAsWritten
 
 if TYPE_CHECKING:
-    from shoal.accounting.events import AdditiveNoise, Selection
+    from shoal.accounting.events import AdditiveNoise, RankTarget, Selection
     from shoal.accounting.ledger import Ledger
     from shoal.params import Bounds
     from shoal.plan.releases import HistogramRelease, Release, SelectPlan, StatementPlan
@@ -168,12 +169,23 @@ def _choice(choice: QuantileChoice, leaves: int) -> dict[str, Any]:
         "grid": 1.0,
         "sensitivity_per_group": choice.shift.per_coordinate,
         "coordinates": choice.shift.coordinates,
+        "nested": choice.nested,
         "ranks": [float(target.fraction) for target in choice.targets],
         "rows_from_the_end": max(target.margin for target in choice.targets),
         "rank_error": {
             str(float(target.fraction)): rank_error(choice, target, RANK_LEVEL, leaves) for target in choice.targets
         },
+        "interval_in_rows": {
+            str(float(target.fraction)): _in_rows(choice, target, leaves) for target in choice.targets
+        },
     }
+
+
+def _in_rows(choice: QuantileChoice, target: RankTarget, leaves: int) -> float | None:
+    """How many rows to either side the counts around a quantile need to tell where it lies."""
+    if choice.counts is None:
+        return None
+    return rows_to_pass(choice.counts, target.fraction, RANK_LEVEL, leaves, len(choice.targets))
 
 
 def _column(select: SelectPlan, index: int, names: OutputNames, written: CallsAsWritten) -> dict[str, Any]:
@@ -357,6 +369,8 @@ def _noise_text(noise: dict[str, Any]) -> str:
 def _choice_text(choice: dict[str, Any]) -> str:
     error = max(choice["rank_error"].values())
     ends = f", at least {choice['rows_from_the_end']:,} rows from the end" if choice["rows_from_the_end"] else ""
-    return (
-        f"exponential mechanism{ends}; the rank is off by at most {_number(error)} rows at {params.percent(RANK_LEVEL)}"
-    )
+    level = params.percent(RANK_LEVEL)
+    rows = [each for each in choice["interval_in_rows"].values() if each is not None]
+    interval = f", an interval takes about {_number(max(rows))} rows to either side" if rows else ""
+    nested = ", each among the rows between its neighbours" if choice["nested"] else ""
+    return f"exponential mechanism{nested}{ends}; the rank is off by at most {_number(error)} rows at {level}{interval}"

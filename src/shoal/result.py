@@ -130,6 +130,8 @@ class Result(Rows):
             if ends is None:
                 continue
             numbers = zip(self._table.column(index).to_pylist(), *ends, strict=True)
+            if set(self.ranks(name)) & {0.0, 1.0}:
+                continue  # of the least and the greatest value one end is a bound, whatever the noise
             known = [(v, low, high) for v, low, high in numbers if isinstance(v, (int, float)) and low is not None]
             weak = sum((high - low) / 2 > abs(value) for value, low, high in known)
             if weak:
@@ -163,7 +165,7 @@ class Result(Rows):
             ends = [*(whole or ()), *(of_noise or ())]
             names += [name, *own_names[: len(ends)]]
             columns.append(self._table.column(index))
-            columns += [pa.array(plain(end), pa.float64()) for end in ends]
+            columns += [pa.array(plain(end), _type_of_ends(self._table.column(index).type)) for end in ends]
         return Rows(pa.Table.from_arrays(columns, names=names).replace_schema_metadata(self._table.schema.metadata))
 
     def _interval(self, index: int, level: float) -> tuple[Any, Any] | None:
@@ -216,7 +218,7 @@ class Result(Rows):
                 continue
             values = self._table.column(index).slice(0, len(cells)).to_pylist()
             for line, value, low, high in zip(cells, values, *(end[: len(cells)] for end in ends), strict=True):
-                line[index] += _error_bar(value, low, high)
+                line[index] = _with_bar(line[index], value, low, high)
         return cells
 
     def ranks(self, column: str) -> tuple[float, ...]:
@@ -273,6 +275,17 @@ def _without_commas(cells: list[list[str]], index: int, values: list[Any]) -> No
     for line, value in zip(cells, values, strict=True):
         if isinstance(value, int) and not isinstance(value, bool):
             line[index] = str(value)
+
+
+def _type_of_ends(type_: pa.DataType) -> pa.DataType:
+    return type_ if pa.types.is_list(type_) else pa.float64()
+
+
+def _with_bar(text: str, value: Any, low: Any, high: Any) -> str:
+    """A number with its error bar; of a list, every number with its own."""
+    if isinstance(value, list) and isinstance(low, list):
+        return ", ".join(shown(v) + _error_bar(v, a, b) for v, a, b in zip(value, low, high, strict=True))
+    return text + _error_bar(value, low, high)
 
 
 def _error_bar(value: Any, low: Any, high: Any) -> str:

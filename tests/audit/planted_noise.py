@@ -41,6 +41,7 @@ from shoal.engines.memory import totals as memory_totals
 from shoal.engines.memory.totals import MomentTally
 from shoal.mechanisms import calibrate, group_selection, noise, quantile_choice, quantiles
 from shoal.mechanisms.entropy import seeded_entropy
+from shoal.mechanisms.ranks import nested
 from shoal.mechanisms.sampling import samplers
 from shoal.mechanisms.sampling.inversion import enclose_exp
 from shoal.mechanisms.selection import keep_tables, weighted
@@ -117,6 +118,104 @@ def a_choice_without_its_two(patch):
         "chosen_leaves",
         lambda pieces, target, scale, entropy: honest(pieces, target, scale / 2, entropy),
     )
+
+
+def _intervals():
+    """The low ends of intervals for the greatest of rows in six leaves; nearly all of ε is for the counts around it."""
+
+    def mechanism(data, n):
+        leaf = np.tile([ord(letter) - ord("a") for letter in data], n)
+        group = np.repeat(np.arange(n), len(data))
+        choice = QuantileChoice(Shift(1), Fraction(40), (RankTarget(Fraction(1), 1),), Fraction(20, 19))
+        drawn = quantile_choice.ChosenQuantiles(n, group, leaf, np.ones_like(leaf), choice, 6, seeded_entropy(n))
+        return (drawn.bands([Fraction(1)], [0.1]).low[:, 0, 0] * 12).astype(np.int64)
+
+    return mechanism
+
+
+@planted(
+    "noise scale too small",
+    "rows around a quantile are counted with a fifth of the noise that is charged",
+    TESTER,
+    is_caught_sampling(_intervals, inputs=[("a", "ae"), ("aa", "aaf")]),
+)
+def counts_around_a_quantile_with_little_noise(patch):
+    honest = quantile_choice.noisy_between
+    patch.setattr(
+        quantile_choice,
+        "noisy_between",
+        lambda before, event, *rest: honest(before, replace(event, scale=event.scale / 5), *rest),
+    )
+
+
+def _quartiles():
+    """Three quartiles of rows in four leaves, as they are drawn at ε = 1."""
+
+    def mechanism(data, n):
+        leaf = np.tile([ord(letter) - ord("a") for letter in data], n)
+        group = np.repeat(np.arange(n), len(data))
+        targets = tuple(RankTarget(Fraction(i, 4)) for i in (1, 2, 3))
+        choice = QuantileChoice(Shift(1), Fraction(4), targets, nested=True)
+        drawn = quantile_choice.ChosenQuantiles(n, group, leaf, np.ones_like(leaf), choice, 4, seeded_entropy(n))
+        low, middle, high = (drawn.quantiles([0.25, 0.5, 0.75]) * 4).astype(np.int64).T
+        return 16 * low + 4 * middle + high
+
+    return mechanism
+
+
+@planted(
+    "noise scale too small",
+    "a recursion forgets its two levels, and that the sum of weights moves too, and draws at a quarter of its scale",
+    TESTER,
+    is_caught_sampling(_quartiles, inputs=[("aaaa", "aaaad")]),
+)
+def levels_that_cost_nothing(patch):
+    honest = quantile_choice._nested
+    patch.setattr(
+        quantile_choice,
+        "_nested",
+        lambda part, targets, scale, entropy: honest(part, targets, scale / 4, entropy),
+    )
+
+
+def _rows_are_in_two_parts():
+    rows = np.array([5, 9, 2])
+    part = nested.Part(np.zeros(3, dtype=np.int64), np.arange(3), rows, np.array([0]), np.array([3]))
+    return sum(int(side.rows.sum()) for side in part.cut(np.array([12]))) != rows.sum()
+
+
+@planted(
+    "a part counted twice",
+    "the rows of the leaf that is cut are looked at on both sides",
+    INVARIANT,
+    _rows_are_in_two_parts,
+)
+def parts_that_overlap(patch):
+    honest = nested.Part.cut
+    last = nested.SUB_LEAVES - 1
+    patch.setattr(
+        nested.Part,
+        "cut",
+        lambda part, chosen: (honest(part, chosen | last)[0], honest(part, chosen - chosen % (last + 1))[1]),
+    )
+
+
+@planted(
+    "a release that nobody pays for",
+    "three quantiles by recursion are charged as one draw",
+    PLAN_CHECK,
+    stops_the_plan(
+        private(
+            "PERCENTILE_CONT(spend, 0.4, contribution_bounds_per_row => (0, 10))",
+            "PERCENTILE_CONT(spend, 0.5, contribution_bounds_per_row => (0, 10))",
+            "PERCENTILE_CONT(spend, 0.6, contribution_bounds_per_row => (0, 10))",
+            options="epsilon=1",
+            group=None,
+        )
+    ),
+)
+def a_recursion_that_pays_once(patch):
+    patch.setattr(QuantileChoice, "draws", property(lambda _choice: 1))
 
 
 @planted(

@@ -399,7 +399,9 @@ def _noise(noise: Any) -> str:
     moved = f"shift {noise.shift.per_coordinate} × {noise.shift.coordinates}{spread}, grid {_plain(noise.grid)}"
     if isinstance(noise, QuantileChoice):
         ranks = ", ".join(f"{t.fraction}{f' ({t.margin} rows inside)' if t.margin else ''}" for t in noise.targets)
-        return f"choice of {ranks} (scale {_plain(noise.scale)}, {moved})"
+        around = "" if noise.around is None else f", rows around at scale {_plain(noise.around)}"
+        nested = "nested " if noise.nested else ""
+        return f"{nested}choice of {ranks} (scale {_plain(noise.scale)}{around}, {moved})"
     if isinstance(noise, LaplaceNoise):
         return f"Laplace(scale {_plain(noise.scale)}, {moved})"
     # The exact σ comes out of a search; six digits of it tell everything a reader wants to know.

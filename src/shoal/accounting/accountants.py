@@ -107,7 +107,8 @@ def plan_loss(events: Sequence[Event]) -> Loss:
     | Laplace noise of a policy, moved by ≤ s steps in all, scale b | s/b | 0 | `laplace_rho`(s, b) | 0 |
     | joint Gaussian noise (its claim is verified) | ε | δ | Σρ | 0 |
     | the same by groups, with the threshold on one of its parts | ε | δ | Σρ | δ of the threshold |
-    | m quantiles chosen in each of κ groups, c rows per owner, scale b | 2·m·κ·c/b | 0 | m·κ·c²/2b² | 0 |
+    | m quantiles chosen in each of κ groups (nested: m is the number of levels), c rows, scale b | 2·m·κ·c/b | 0 | m·κ·c²/2b² | 0 |
+    | the rows around them counted, scale a | κ·c/a | 0 | κ·`laplace_rho`(c, a) | 0 |
     | optimal selection, κ groups | ε | δ | ε²/2κ | δ |
     | threshold on a count, on weights, or on two parts of a whole (its noise must be charged beside it) | 0 | δ | 0 | δ |
 
@@ -134,7 +135,8 @@ def _event_loss(event: Event) -> Loss:
         case SelectedGaussian():
             return _selected_gaussian_loss(event)
         case QuantileChoice():
-            return Loss(event.epsilon, Fraction(0), event.rho, Fraction(0))
+            of_counts = Fraction(0) if event.counts is None else _laplace_rho(event.counts)
+            return Loss(event.epsilon, Fraction(0), event.rho_of_draws + of_counts, Fraction(0))
         case OptimalSelection() | ThresholdSelection() | WeightedSelection() | WholeSelection():
             return _selection_loss(event)
     raise InternalError("a plan holds an event that cannot be charged")

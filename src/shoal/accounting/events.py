@@ -284,15 +284,34 @@ class QuantileChoice:
     rows one owner adds: per_coordinate to one group, in `coordinates` groups. c rows move every distance by at most
     c·reach, and with it each logarithm by at most c/scale, up or down, and the logarithm of their sum likewise: a draw
     loses 2c/scale. ε = 2·targets·l1/scale; ρ = targets·l2²/(2·scale²), see docs/theory/quantiles.md.
+
+    `around`: then the rows between places that follow from the chosen leaves are counted, each row once, with discrete
+    Laplace noise of this scale. That loses l1/around more.
+
+    `nested`: the middle target first, then those on either side of it among the rows on that side, which makes ⌈log2(m + 1)⌉
+    draws for a row instead of m (`mechanisms/ranks/nested.py` has the proof).
     """
 
     shift: Shift
     scale: Fraction
     targets: tuple[RankTarget, ...]
+    around: Fraction | None = None
+    nested: bool = False
 
     def __post_init__(self) -> None:
         _require(self.scale > 0 and self.shift.l1 > 0, "a choice needs a positive scale, and rows to choose among")
+        _require(self.around is None or self.around > 0, "Laplace noise needs a positive scale")
         _require(bool(self.targets), "a choice looks for a rank")
+
+    @property
+    def draws(self) -> int:
+        """How many draws any one row takes part in: one for each target, or for each level of the recursion."""
+        return len(self.targets).bit_length() if self.nested else len(self.targets)
+
+    @property
+    def counts(self) -> LaplaceNoise | None:
+        """The noise of the counts around what was chosen."""
+        return None if self.around is None else LaplaceNoise(self.shift, self.around)
 
     @property
     def grid(self) -> Fraction:
@@ -301,13 +320,14 @@ class QuantileChoice:
 
     @property
     def epsilon(self) -> Fraction:
-        """The pure loss of all draws together."""
-        return Fraction(2 * len(self.targets) * self.shift.l1) / self.scale
+        """The pure loss of all draws together, and of the counts."""
+        of_counts = Fraction(0) if self.counts is None else self.counts.epsilon
+        return Fraction(2 * self.draws * self.shift.l1) / self.scale + of_counts
 
     @property
-    def rho(self) -> Fraction:
-        """The zCDP loss: a draw whose log-ratios lie in an interval of length e has e²/8."""
-        return len(self.targets) * self.shift.l2_squared / (2 * self.scale**2)
+    def rho_of_draws(self) -> Fraction:
+        """The zCDP loss of the draws: one whose log-ratios lie in an interval of length e has e²/8."""
+        return self.draws * self.shift.l2_squared / (2 * self.scale**2)
 
 
 Randomised = AdditiveNoise | QuantileChoice

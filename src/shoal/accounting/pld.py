@@ -218,8 +218,10 @@ def _parts(events: Sequence[Event]) -> Counter[_Part]:
                     _add_noise(parts, noise)
             case QuantileChoice():
                 _require_not_spread(event.shift)
-                draws = len(event.targets) * event.shift.coordinates
-                parts[_Response(event.epsilon / draws)] += draws
+                once = Fraction(2 * event.shift.per_coordinate) / event.scale
+                parts[_Response(once)] += event.draws * event.shift.coordinates
+                if event.counts is not None:
+                    _add_noise(parts, event.counts)
             case OptimalSelection() | ThresholdSelection() | WeightedSelection() | WholeSelection():
                 epsilon, copies = rule_of(event).responses(event) or (Fraction(0), 0)
                 if epsilon > 0:

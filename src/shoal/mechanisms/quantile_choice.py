@@ -29,6 +29,8 @@ import numpy.typing as npt
 
 from shoal.errors import InternalError
 from shoal.mechanisms.entropy import SYSTEM, Entropy
+from shoal.mechanisms.ranks.bands import RankBands, bands_of, noisy_between, rungs_around
+from shoal.mechanisms.ranks.nested import SUB_LEAVES, Part, sides, turn_for, ways_to
 from shoal.mechanisms.sampling.inversion import WORD_BITS, enclose_exp
 
 if TYPE_CHECKING:
@@ -65,8 +67,19 @@ class Pieces:
     rows: Counts
 
     @classmethod
-    def of(cls, groups: int, group: Counts, leaf: Counts, count: Counts, leaves: int) -> Pieces:
-        """Gaps and occupied leaves in turn; counts are sorted by group and leaf, each pair of them once."""
+    def of(
+        cls,
+        groups: int,
+        group: Counts,
+        leaf: Counts,
+        count: Counts,
+        leaves: int | Counts,
+        lowest: int | Counts = 0,
+    ) -> Pieces:
+        """Gaps and occupied leaves in turn; counts are sorted by group and leaf, each pair of them once.
+
+        The leaves of each group go from `lowest` to before `leaves`.
+        """
         ends = np.searchsorted(group, np.arange(groups), "right")
         before = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
         rows = before[ends] - before[np.concatenate([[0], ends[:-1]])]
@@ -77,6 +90,7 @@ class Pieces:
         first, width, below, upto = (np.zeros(size, dtype=np.int64) for _ in range(4))
         first[occupied], width[occupied] = leaf, 1
         below[occupied], upto[occupied] = before[:-1] - earlier[group], before[1:] - earlier[group]
+        first[np.concatenate([[0], last[:-1] + 1])] = lowest
         # A gap starts where the piece before it ends, and ends where the next one starts.
         first[occupied + 1] = leaf + 1
         below[occupied + 1] = upto[occupied + 1] = upto[occupied]
@@ -191,6 +205,29 @@ def _decided(weights: Sequence[tuple[int, int]], digits: int, bits: int) -> int 
     return len(weights) - 1
 
 
+def _whole_range(groups: int, leaves: int) -> tuple[Counts, Counts]:
+    return np.zeros(groups, dtype=np.int64), np.full(groups, leaves, dtype=np.int64)
+
+
+def _nested(part: Part, targets: Sequence[RankTarget], scale: Fraction, entropy: Entropy) -> Counts:
+    """A leaf of each group for every target, which rise: (groups, targets)."""
+    groups = len(part.lowest)
+    drawn = np.zeros((groups, len(targets)), dtype=np.int64)
+    waiting = [(part, slice(0, len(targets)), Fraction(0), Fraction(1))]
+    while waiting:
+        here, among, low, high = waiting.pop()
+        turn = turn_for(targets, among, low, high)
+        in_sub_leaves = here.in_sub_leaves()
+        pieces = Pieces.of(groups, *in_sub_leaves, here.beyond * SUB_LEAVES, here.lowest * SUB_LEAVES)
+        chosen = chosen_leaves(pieces, turn.target, scale, entropy)
+        drawn[:, turn.middle] = chosen // SUB_LEAVES
+        following = sides(turn, targets[turn.middle].fraction, low, high)
+        for side, (left, above, below) in zip(here.cut(chosen), following, strict=True):
+            if left.start < left.stop:
+                waiting.append((side, left, above, below))
+    return drawn
+
+
 class ChosenQuantiles:
     """Quantiles of each group, drawn once and remembered; in each group sorted, so that they are monotone.
 
@@ -220,18 +257,30 @@ class ChosenQuantiles:
         rows = np.zeros(len(places), dtype=np.int64)
         np.add.at(rows, which, count)
         targets = sorted(choice.targets, key=lambda target: target.fraction)
-        drawn = np.zeros((groups, len(targets)))
+        drawn = np.zeros((groups, len(targets)), dtype=np.int64)
+        self._leaves, self._counts = leaves, choice.counts
+        self._around: list[tuple[Counts, Reals]] = []
         most = int(np.bincount(places // leaves).max(initial=1))
         at_once = max(1, min(GROUPS_AT_ONCE, LEAVES_AT_ONCE // most))
         for start in range(0, groups, at_once):
             size = min(at_once, groups - start)
             here = slice(*np.searchsorted(places, [start * leaves, (start + size) * leaves]))
-            pieces = Pieces.of(size, places[here] // leaves - start, places[here] % leaves, rows[here], leaves)
-            drawn[start : start + size] = np.transpose(
-                [chosen_leaves(pieces, target, choice.scale, entropy) for target in targets]
-            )
+            pieces_group, pieces_leaf = places[here] // leaves - start, places[here] % leaves
+            if choice.nested:
+                part = Part(pieces_group, pieces_leaf, rows[here], *_whole_range(size, leaves))
+                own = _nested(part, targets, choice.scale, entropy)
+            else:
+                pieces = Pieces.of(size, pieces_group, pieces_leaf, rows[here], leaves)
+                own = np.transpose([chosen_leaves(pieces, target, choice.scale, entropy) for target in targets])
+            drawn[start : start + size] = np.sort(own, axis=1)
+            if choice.counts is not None:
+                rungs = rungs_around(own, leaves)
+                before = np.concatenate([[0], np.cumsum(rows[here])]).astype(np.int64)
+                starting = (np.arange(size)[:, None] + start) * leaves + rungs
+                rows_before = before[np.searchsorted(places[here], starting)]
+                self._around.append((rungs, noisy_between(rows_before, choice.counts, rungs, entropy)))
         # The middle of a leaf is at most half its width off.
-        self._positions: Reals = (np.sort(drawn, axis=1) + 0.5) / leaves
+        self._positions: Reals = (drawn + 0.5) / leaves
         self._columns = {float(target.fraction): column for column, target in enumerate(targets)}
 
     def quantiles(self, probabilities: Sequence[float]) -> Reals:
@@ -241,6 +290,19 @@ class ChosenQuantiles:
             raise InternalError("a quantile that was not drawn")
         found: Reals = self._positions[:, np.array([self._columns[p] for p in planned])]
         return found
+
+    def bands(self, fractions: Sequence[Fraction], levels: Sequence[float]) -> RankBands | None:
+        """Where these quantiles lie, from the counts around them; None where nothing was counted."""
+        if self._counts is None:
+            return None
+        ends = np.zeros((2, len(self._positions), len(fractions), len(levels)))
+        start = 0
+        for rungs, noisy in self._around:
+            here = slice(start, start + len(rungs))
+            ends[:, here] = bands_of(rungs, noisy, self._counts, fractions, levels)
+            start += len(rungs)
+        places = self.quantiles([float(p) for p in fractions])
+        return RankBands.around(fractions, levels, places, *ends / self._leaves)
 
 
 def planned_fraction(probability: float | Fraction) -> Fraction:
@@ -256,7 +318,12 @@ def rank_error(choice: QuantileChoice, target: RankTarget, level: float, leaves:
     >>> round(rank_error(QuantileChoice(Shift(1), Fraction(2), (median,)), median, 0.95, 65536), 2)
     14.09
     """
-    return float(target.reach * choice.scale) * math.log(leaves / (1 - level))
+    if not choice.nested:
+        return float(target.reach * choice.scale) * math.log(leaves / (1 - level))
+    # Every draw on the way to it is within its own bound; a part inherits at most what its cuts are off.
+    ways = ways_to(sorted(choice.targets, key=lambda each: each.fraction))
+    each = math.log(SUB_LEAVES * leaves * choice.draws / (1 - level)) * float(choice.scale)
+    return each * float(sum(cut.reach for cut in ways[target]))
 
 
 def outer_margin(scale: Fraction, leaves: int) -> int:

@@ -31,6 +31,7 @@ from shoal.mechanisms.calibrate import (
 )
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.noise import draw_noise
+from shoal.mechanisms.ranks.bands import RankBands, TreeWalk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +62,8 @@ class _Visited:
 
     nodes: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     children: Reals = field(default_factory=lambda: np.zeros((0, 0)))
+    noisy: Reals = field(default_factory=lambda: np.zeros((0, 0)))
+    """The same before they were made to fit."""
 
 
 class NoisyForest:
@@ -135,20 +138,42 @@ class NoisyForest:
         seen = self._visited[level]
         wanted, first, which = np.unique(node, return_index=True, return_inverse=True)
         new = ~np.isin(wanted, seen.nodes)
-        found = self._count_children(level, wanted[new], rows[first[new]])
+        noisy = self._count_children(level, wanted[new])
+        own = rows[first[new]]
+        found = closest_with_sum(noisy, np.where(np.isnan(own), noisy.sum(axis=1), own))
         nodes = np.concatenate([seen.nodes, wanted[new]])
         order = np.argsort(nodes)
         seen.children = np.concatenate([seen.children.reshape(-1, self._branching), found])[order]
+        seen.noisy = np.concatenate([seen.noisy.reshape(-1, self._branching), noisy])[order]
         seen.nodes = nodes[order]
         return seen.children[np.searchsorted(seen.nodes, wanted)][which]
 
-    def _count_children(self, level: int, nodes: Counts, rows: Reals) -> Reals:
+    def bands(self, fractions: Sequence[Fraction], levels: Sequence[float]) -> RankBands:
+        """Where these quantiles lie, by the same noisy counts; nodes that no quantile visited are drawn now."""
+        places = self.quantiles([float(p) for p in fractions])
+        ends = np.zeros((2, self._groups, len(fractions), len(levels)))
+        for number, level in enumerate(levels):
+            chance = (1 - level) / 2 / self._height
+            for place, fraction in enumerate(fractions):
+                for side, upper in enumerate((False, True)):
+                    walk = TreeWalk(self._groups, self._noise, fraction, chance, upper=upper)
+                    for depth in range(self._height):
+                        walk.into(self._noisy_children(depth, walk.node))
+                    ends[side, :, place, number] = walk.node % self._branching**self._height + side
+        return RankBands.around(fractions, levels, places, *ends / self._branching**self._height)
+
+    def _noisy_children(self, level: int, node: Counts) -> Reals:
+        """The noisy counts of the children of each node, as they were drawn."""
+        self._children_of(level, node, np.full(len(node), np.nan))
+        seen = self._visited[level]
+        return seen.noisy[np.searchsorted(seen.nodes, node)]
+
+    def _count_children(self, level: int, nodes: Counts) -> Reals:
         width = self._branching ** (self._height - level - 1)
         edges = (nodes[:, None] * self._branching + np.arange(self._branching + 1)) * width
         exact = np.diff(self._rows_before[np.searchsorted(self._places, edges)], axis=1)
         noise = draw_noise(self._noise, exact.size, self._entropy).reshape(exact.shape)
-        noisy = np.asarray(exact + noise, dtype=np.float64)
-        return closest_with_sum(noisy, np.where(np.isnan(rows), noisy.sum(axis=1), rows))
+        return np.asarray(exact + noise, dtype=np.float64)
 
 
 class NoisyTree:

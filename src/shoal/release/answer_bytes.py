@@ -101,6 +101,7 @@ def _copied(source: CopiedAggregate) -> dict[str, Any]:
         "numbers": list(source.numbers),
         "classes": [[_taken(each) for each in taken] for taken in source.classes],
         "widenings": [_data(each) for each in source.widenings],
+        "levels": list(source.levels),
     }
 
 
@@ -212,14 +213,16 @@ def _table(stream: bytes) -> pa.Table:
 
 
 def _read_copied(data: Any) -> CopiedAggregate:
-    _require(data.keys() == {"aggregate", "numbers", "classes", "widenings"})
+    _require(data.keys() == {"aggregate", "numbers", "classes", "widenings", "levels"})
     aggregate = _value(data["aggregate"])
     _require(isinstance(aggregate, AGGREGATES))
     _require(all(isinstance(name, str) for name in data["numbers"]) and bool(data["numbers"]))
     classes = tuple(tuple(map(_read_taken, taken)) for taken in data["classes"])
     widenings = tuple(_value(each) for each in data["widenings"])
     _require(all(isinstance(each, Widening) for each in widenings) and len(widenings) == len(classes))
-    return CopiedAggregate(aggregate, tuple(data["numbers"]), classes, widenings)
+    levels = tuple(data["levels"])
+    _require(all(isinstance(level, float) and 0 < level < 1 for level in levels))
+    return CopiedAggregate(aggregate, tuple(data["numbers"]), classes, widenings, levels)
 
 
 def _read_taken(data: Any) -> NoisyMeasure:

@@ -5,14 +5,12 @@ Everything here depends on the plan, and on whether the released table has rows:
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING
 
-from shoal.accounting.events import QuantileChoice, WeightedSelection
+from shoal.accounting.events import WeightedSelection
 from shoal.mechanisms import group_selection
-from shoal.mechanisms.quantile_choice import rank_error
-from shoal.params import many, percent
+from shoal.params import many
 from shoal.plan import nodes
 from shoal.plan.aggregates.defaults import OfOwner
 from shoal.plan.expressions import Cast, walk
@@ -64,38 +62,22 @@ def _of_casts(plan: SelectPlan, written: CallsAsWritten) -> Iterator[str]:
 
 
 def without_interval(plan: StatementPlan, drawn: AbstractSet[str] = frozenset()) -> tuple[str, ...]:
-    """Why a number of the answer has no interval: it mixes rows of others, or is a place that rows were counted around.
+    """Why a number of the answer has no interval: it mixes rows of others.
 
     `drawn` are names of columns that are computed, and have an interval all the same.
     """
     found = []
-    for select, names in zip(plan.selects, output_names(plan), strict=True):
-        for column, outputs in zip(select.columns, names, strict=True):
+    for names in output_names(plan):
+        for outputs in names:
             found += [
                 f"{name} is computed from noisy numbers, and has no interval of its own."
                 for name in outputs.computed
                 if name not in drawn
             ]
-            if column.call.aggregate.ranks:
-                why = f"how far it strays depends on values that were not released{_in_rows(select, column)}"
-                found += [f"{name} has no interval: {why}." for name in outputs.copies]
     said = {note.split(" ", 1)[0] for note in found} | drawn
     mixed = [name for name in mixed_columns(plan) if name not in said]
     found += [f"{name} is computed from noisy numbers, and has no interval of its own." for name in mixed]
     return tuple(dict.fromkeys(found))
-
-
-def _in_rows(select: SelectPlan, column: Column) -> str:
-    """How many rows a chosen quantile may be away from the one that was asked for: that is known before data is read."""
-    release = select.releases[column.releases[0]]
-    if not isinstance(release.noise, QuantileChoice):
-        return ""
-    level = float(select.select.options.confidence_level)
-    leaves = release.measure.leaf_count
-    rows = max(rank_error(release.noise, target, level, leaves) for target in release.noise.targets)
-    return (
-        f"; it is within {many(math.ceil(rows), 'row')} of the rank that was looked for, {percent(level)} of the time"
-    )
 
 
 def _of_owner(plan: SelectPlan) -> str:

@@ -10,8 +10,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from shoal.engines.deadline import Deadline
+from shoal.mechanisms.ranks.bands import RankBands
 from shoal.plan.aggregates.noisy_measure import nothing
 from shoal.release.computed.draws import LEVELS, Input, drawn_ends, end_name, seed_of
 from shoal.release.cuts.widening import NOTHING, Widening, of_bounds, of_limits
@@ -21,7 +23,6 @@ from shoal.rewrite.limits.choosing import HALF
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from shoal.plan.aggregates import Aggregate, NoisyMeasure
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from shoal.rewrite.limits.choosing import Kept
 
 NO_VALUES = np.zeros(0)
+ENDS = pa.list_(pa.float64())
 SECONDS_TO_EVALUATE = 60.0
 """Expressions over released numbers; no data is read."""
 
@@ -50,6 +52,8 @@ class CopiedAggregate:
     classes: tuple[tuple[NoisyMeasure, ...], ...]
     widenings: tuple[Widening, ...]
     """How far the ends of each class move, because limits or bounds left something out."""
+    levels: tuple[float, ...] = ()
+    """Of quantiles: the levels of the intervals that the first of `numbers` lists, rank by rank, low ends and high ends."""
 
     @property
     def is_widened(self) -> bool:
@@ -60,16 +64,31 @@ class CopiedAggregate:
         self, carried: list[NDArray[Any]], level: float, low: NDArray[Any], high: NDArray[Any], *, whole: bool
     ) -> None:
         """The intervals of this aggregate, in the rows that have its numbers."""
-        own = ~np.isnan(carried[0].astype(np.float64))
+        if self.levels:
+            listed, *carried = carried
+            own = np.array([each is not None for each in listed], dtype=np.bool_)
+        else:
+            own = ~np.isnan(carried[0].astype(np.float64))
         values = [np.nan_to_num(each) for each in carried]
-        releases = len(self.classes[0]) if self.classes else 0
+        releases = len(self.classes[0]) if self.classes and not self.levels else 0
         class_of_row = values.pop() if len(values) > releases else np.zeros(len(own))
         for number, (taken, widening) in enumerate(zip(self.classes, self.widenings, strict=True)):
             here = np.flatnonzero(own & (class_of_row == number))
-            if not any(each.measure.is_tree for each in taken):
+            if self.levels:
+                readings = [replace(taken[0], values=here, bands=self._bands(listed[here]))]
+            elif any(each.measure.is_tree for each in taken):
+                continue
+            else:
                 readings = [replace(t, values=np.asarray(v)[here]) for t, v in zip(taken, values, strict=True)]
-                ends = self.aggregate.interval(readings, level)
-                low[here], high[here] = widening.of(*ends) if whole else ends
+            ends = self.aggregate.interval(readings, level)
+            low[here], high[here] = widening.of(*ends) if whole else ends
+
+    def _bands(self, listed: NDArray[Any]) -> RankBands:
+        """The intervals that are carried."""
+        ranks = self.aggregate.ranks
+        shape = len(listed), 2, len(ranks), len(self.levels)
+        ends = np.array([np.asarray(each, dtype=np.float64) for each in listed]).reshape(shape)
+        return RankBands(ranks, self.levels, ends[:, 0], ends[:, 1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +134,43 @@ class ErrorBars:
 
 def error_bars(plan: StatementPlan, finished: Answer) -> ErrorBars:
     """Taken from a query that has just been answered."""
-    columns = {
-        index: copied
-        for index, sources in finished.carried.items()
-        if (copied := tuple(_copied(plan, finished, s) for s in sources if _has_intervals(_column(plan, s))))
-    }
+    columns: dict[int, tuple[CopiedAggregate, ...]] = {}
     numbers, drawn = _with_drawn(plan, finished)
+    for index, sources in finished.carried.items():
+        copied = []
+        for number, source in enumerate(s for s in sources if _has_intervals(_column(plan, s))):
+            found, listed = _with_bands(plan, finished, source, f"bands_{index}_{number}")
+            numbers = numbers if listed is None else numbers.append_column(found.numbers[0], listed)
+            copied.append(found)
+        if copied:
+            columns[index] = tuple(copied)
     return ErrorBars(numbers, columns, drawn)
+
+
+def _with_bands(
+    plan: StatementPlan, finished: Answer, source: Source, name: str
+) -> tuple[CopiedAggregate, pa.Array | None]:
+    """Quantiles have their intervals beside them: of each row those of its own group, found by its number."""
+    copied = _copied(plan, finished, source)
+    release = _as_run(finished, source, _column(plan, source)).releases[0]
+    bands = [taken[release].bands for taken in finished.released[source.select].readings]
+    levels = next((each.levels for each in bands if each is not None), ())
+    if not levels:
+        return copied, None
+    numbers, *of_class = (
+        finished.components.column(n).to_numpy(zero_copy_only=False).astype(np.float64) for n in source.numbers
+    )
+    class_of = of_class[-1] if of_class else np.zeros(len(numbers))
+    listed: list[list[float] | None] = [None] * len(numbers)
+    for number, each in enumerate(bands):
+        if each is None:
+            continue
+        here = np.flatnonzero(~np.isnan(numbers) & (class_of == number))
+        own, rows = each.of(copied.aggregate.ranks), numbers[here].astype(np.int64)
+        both = np.stack([own.low[rows], own.high[rows]], axis=1).reshape(len(here), -1)
+        for place, ends in zip(here.tolist(), both.tolist(), strict=True):
+            listed[place] = ends
+    return replace(copied, numbers=(name, *source.numbers[1:]), levels=levels), pa.array(listed, ENDS)
 
 
 def _with_drawn(plan: StatementPlan, finished: Answer) -> tuple[pa.Table, dict[int, bool]]:
@@ -164,15 +213,20 @@ def _column(plan: StatementPlan, source: Source) -> Column:
     return plan.selects[source.select].columns[source.column]
 
 
+def _as_run(finished: Answer, source: Source, planned: Column) -> Column:
+    """A column as it was run: limits that were found may have changed which releases it reads."""
+    columns = finished.released[source.select].columns
+    return columns[source.column] if columns else planned
+
+
 def _has_intervals(column: Column) -> bool:
     return column.call.report is None and bool(column.releases)
 
 
 def _copied(plan: StatementPlan, finished: Answer, source: Source) -> CopiedAggregate:
-    as_run = finished.released[source.select].columns
-    column = as_run[source.column] if as_run else _column(plan, source)
+    column = _as_run(finished, source, _column(plan, source))
     classes = tuple(
-        tuple(replace(taken[release], values=NO_VALUES, forest=None) for release in column.releases)
+        tuple(replace(taken[release], values=NO_VALUES, forest=None, bands=None) for release in column.releases)
         for taken in finished.released[source.select].readings
     )
     stored = finished.released[source.select]

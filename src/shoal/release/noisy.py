@@ -21,6 +21,7 @@ from shoal.params import Bounds, many
 from shoal.plan.aggregates import NoisyMeasure
 from shoal.plan.measures import Leaves
 from shoal.plan.totals import ExactTotals, LeafCounts
+from shoal.release.computed.draws import LEVELS
 from shoal.release.cuts.clamped import what_is_clamped
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from shoal.plan.totals import GridMeasure
     from shoal.release.cuts.clamped import Clamped
     from shoal.release.resolve_bounds import ResolvedTotals
+
+MANY_INTERVALS = 10_000
+"""Of more quantiles than that, in all groups together, intervals are kept at the level that is asked for alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +142,10 @@ def reading(
         if not isinstance(release_.measure, Leaves):
             raise InternalError("only leaves have a tree")
         forest = _forest(release_.measure, total, order, noise, entropy)
-        return NoisyMeasure(release_.measure, noise, grid, bounds, steps, empty, forest)
+        # What is carried beside the answer is where its own numbers stand.
+        numbered = np.arange(len(order), dtype=np.float64)
+        bands = forest.bands(*_ranks_and_levels(plan, index, len(order)))
+        return NoisyMeasure(release_.measure, noise, grid, bounds, steps, numbered, forest, bands)
     if isinstance(noise, QuantileChoice):
         raise InternalError("only leaves are chosen among")
     if (count := decided.counts.get(index)) is not None:
@@ -148,6 +155,13 @@ def reading(
     else:
         values = add_noise(noise, np.asarray(total)[order], entropy)
     return NoisyMeasure(release_.measure, noise, grid, bounds, steps, values)
+
+
+def _ranks_and_levels(plan: SelectPlan, index: int, groups: int) -> tuple[list[Fraction], list[float]]:
+    """Which quantiles are read off a release, and the levels of their intervals."""
+    ranks = sorted({r for column in plan.columns if index in column.releases for r in column.call.aggregate.ranks})
+    asked = float(plan.select.options.confidence_level)
+    return ranks, sorted({asked, *LEVELS}) if len(ranks) * groups <= MANY_INTERVALS else [asked]
 
 
 def _forest(

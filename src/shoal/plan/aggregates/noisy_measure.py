@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shoal.accounting.events import Randomised
+    from shoal.mechanisms.ranks.bands import RankBands
     from shoal.params import Bounds
     from shoal.plan.measures import Measure, Steps
 
@@ -30,6 +31,9 @@ class Forest(Protocol):
     def quantiles(self, probabilities: Sequence[float]) -> NDArray[Any]:
         """Places in [0, 1] below which these fractions of a group's rows lie: (groups, probabilities)."""
 
+    def bands(self, fractions: Sequence[Fraction], levels: Sequence[float]) -> RankBands | None:
+        """Where these fractions surely lie, at each confidence level; None where that cannot be told."""
+
 
 @dataclass(frozen=True, slots=True)
 class NoisyMeasure:
@@ -42,6 +46,8 @@ class NoisyMeasure:
     steps: Steps | None
     values: NDArray[Any]
     forest: Forest | None = None
+    bands: RankBands | None = None
+    """Of an aggregate of quantiles: where they lie, by released numbers alone."""
 
     @property
     def floats(self) -> NDArray[np.float64]:

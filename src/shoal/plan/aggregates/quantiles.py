@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.errors import InternalError
-from shoal.plan.aggregates.defaults import Aggregate, KeptRows
+from shoal.plan.aggregates.defaults import Aggregate, KeptRows, range_in_words
 from shoal.plan.aggregates.noisy_measure import Interval, nothing
 from shoal.plan.measures import (
     Leaves,
@@ -57,10 +57,9 @@ class Quantile(KeptRows):
         """The place in [L, U]."""
         return _place(readings[0], float(self.fraction))
 
-    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:  # noqa: ARG002 - no honest one
-        """None: a tree says nothing certain about its own rank error."""
-        size = len(readings[0].values)
-        return nothing(size), nothing(size)
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
+        """Where the rows say that it lies."""
+        return _ends(readings[0], self.ranks, level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +94,9 @@ class Quantiles(KeptRows):
         lists[:] = [row.tolist() for row in cuts]
         return lists
 
-    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:  # noqa: ARG002 - no honest one
-        """None, as for a single quantile."""
-        size = len(readings[0].values)
-        return nothing(size), nothing(size)
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
+        """Lists of ends, one for each quantile."""
+        return _ends(readings[0], self.ranks, level, listed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +124,21 @@ class Extreme(Aggregate):
         """Owners per leaf of their own extreme."""
         return (Leaves(self.argument, 1, extreme=self.side),)
 
+    def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:  # noqa: ARG002 - one signature
+        """Its values are clamped, and its interval is open to one side."""
+        clamped = "" if bounds is None else f"values are clamped to {range_in_words(bounds)}; "
+        side = "down to the lower" if self.side == "min" else "up to the upper"
+        return (
+            f"{name}: {clamped}its interval goes {side} bound where the noise could hide one owner, who may lie there."
+        )
+
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The place in [L, U]."""
         return _place(readings[0], float(self.ranks[0]))
 
-    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:  # noqa: ARG002 - no honest one
-        """None: nothing bounds how far the true extreme lies."""
-        size = len(readings[0].values)
-        return nothing(size), nothing(size)
+    def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
+        """Up to the bound on the outer side: nobody can rule out that one owner lies there."""
+        return _ends(readings[0], self.ranks, level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +164,22 @@ class ApproxBounds(Aggregate):
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:  # noqa: ARG002 - same
         """Bounds have no interval."""
         raise InternalError("bounds have no interval")
+
+
+def _ends(reading: NoisyMeasure, ranks: tuple[Fraction, ...], level: float, *, listed: bool = False) -> Interval:
+    """Both ends in the analyst's units; NULL where there are no bounds, or no level that high."""
+    found = reading.bands.of(ranks).at(level) if reading.bands is not None else None
+    size = len(reading.values)
+    if found is None or reading.bounds is None:
+        return nothing(size), nothing(size)
+    low, high = float(reading.bounds.lower), float(reading.bounds.upper)
+    ends = []
+    for places in found:
+        values = low + (high - low) * places
+        column = np.empty(len(values), dtype=object)
+        column[:] = [row if listed else row[0] for row in values.tolist()]
+        ends.append(column)
+    return ends[0], ends[1]
 
 
 def _place(reading: NoisyMeasure, fraction: float) -> NDArray[Any]:

@@ -86,11 +86,18 @@ class Errors:
 
 def _width(noise: Randomised) -> float:
     if isinstance(noise, QuantileChoice):
-        reaches = max(target.reach for target in noise.targets)
-        return LAPLACE_95 * float(reaches * noise.scale) / RANKS_OF_A_TREE
+        return LAPLACE_95 * _rank_in_scales(noise) * float(noise.scale) / RANKS_OF_A_TREE
     if isinstance(noise, LaplaceNoise):
         return LAPLACE_95 * float(noise.scale) * float(noise.grid)
     return GAUSSIAN_95 * float(noise.sigma) * float(noise.grid)
+
+
+def _rank_in_scales(choice: QuantileChoice) -> float:
+    """About how far from its rank a chosen leaf is; parts are cut near their middle, and inherit what their cuts are off."""
+    if not choice.nested:
+        return float(max(target.reach for target in choice.targets))
+    reach = 1.0 if any(target.margin for target in choice.targets) else 0.5
+    return reach * math.sqrt(choice.draws / 2)
 
 
 def _median_in_widths(noise: Randomised) -> float:

@@ -28,6 +28,8 @@ COARSEST = Fraction(1, 2**20)
 """A step in parts of what one owner adds, however large the noise: bounds that are found must not round to nothing."""
 FAR_TAIL = Fraction(1, 10)
 """Ranks this close to either end of the data may have too few rows beyond them: without a margin, anything would do."""
+SHARE_AROUND = Fraction(1, 5)
+"""Of the ε of chosen quantiles, what is spent on their intervals: errors grow by a quarter at most."""
 ONE_UNIT = Bounds(Fraction(-1), Fraction(1))
 """Bounds that are not known yet count as one unit; the grid is stretched with them when they are found."""
 
@@ -134,8 +136,11 @@ def choice_of(part: Part, epsilon: Fraction) -> QuantileChoice:
     if not isinstance(part.measure, Leaves):
         raise InternalError("only leaves can be chosen among")
     shift = Shift(part.measure.rows, part.coordinates, part.entries)
-    scale = round_scale_up(2 * len(part.targets) * shift.l1 / epsilon)
+    nested = len(part.targets) > 1
+    draws = len(part.targets).bit_length() if nested else 1
+    scale = round_scale_up(2 * draws * shift.l1 / (epsilon * (1 - SHARE_AROUND)))
+    around = round_scale_up(shift.l1 / (epsilon * SHARE_AROUND))
     margin = outer_margin(scale, part.measure.leaf_count)
     near = [t.fraction < FAR_TAIL or t.fraction > 1 - FAR_TAIL for t in part.targets]
     targets = tuple(RankTarget(t.fraction, margin if end else 0) for t, end in zip(part.targets, near, strict=True))
-    return QuantileChoice(shift, scale, targets)
+    return QuantileChoice(shift, scale, targets, around, nested)

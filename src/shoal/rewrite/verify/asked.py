@@ -147,6 +147,8 @@ def _check_choice(plan: SelectPlan, index: int, choice: QuantileChoice) -> None:
     asked = {fraction.limit_denominator(_FINEST) for aggregate in read for fraction in _fractions(aggregate)}
     found = [target.fraction for target in choice.targets]
     require(len(found) == len(asked) and set(found) == asked, "quantiles are drawn that are not the ones that are read")
+    require(choice.nested == (len(asked) > 1), "several quantiles are drawn apart from each other, or one among parts")
+    require(choice.around is not None, "a quantile without the counts that its interval comes from")
     for target in choice.targets:
         inside = Fraction(1, 10) <= target.fraction <= Fraction(9, 10)
         require((target.margin == 0) == inside, "a rank is looked for at another place than asked")

@@ -34,7 +34,7 @@ from shoal.rewrite.verify.requirement import require
 
 if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise
-    from shoal.plan.releases import Contribution, SelectPlan
+    from shoal.plan.releases import Contribution, Release, SelectPlan
 
 
 def check_noises(plan: SelectPlan) -> None:
@@ -76,6 +76,8 @@ def check_events(plan: SelectPlan) -> None:
         isinstance(selection, ThresholdSelection) and not selection.released
     ):
         noises.append(selection.noise)
+    for release in plan.releases:
+        _check_loss_of_choice(release, plan.contribution)
     known = all(isinstance(noise, (LaplaceNoise, GaussianNoise, QuantileChoice)) for noise in noises)
     require(known, "noise that keeps another promise than that to owners")
     drawn: Counter[object] = Counter(noise for noise in noises if noise.shift.l1)
@@ -117,6 +119,22 @@ def _without_groups(contribution: Contribution, groups: int, new: int) -> Contri
     if contribution.max_rows is not None:
         return replace(contribution, max_rows=contribution.max_rows - new)
     return replace(contribution, max_groups=groups - new)
+
+
+def _check_loss_of_choice(release: Release, contribution: Contribution) -> None:
+    """Every row moves each weight and their sum once in every draw, and one count around the drawn leaves."""
+    choice = release.noise
+    if not isinstance(choice, QuantileChoice):
+        return
+    rows = moves_of(release, contribution).l1
+    draws = _levels(len(choice.targets)) if choice.nested else len(choice.targets)
+    of_counts = 0 if choice.around is None else rows / choice.around
+    require(choice.epsilon >= 2 * draws * rows / choice.scale + of_counts, "a choice is charged too little")
+
+
+def _levels(quantiles: int) -> int:
+    """Of all quantiles the middle one is drawn first, then those of either side among its own rows: the larger side is m // 2."""
+    return 1 + _levels(quantiles // 2) if quantiles else 0
 
 
 def _check_shared_count(plan: SelectPlan) -> None:

@@ -108,10 +108,32 @@ def test_no_number_is_without_an_interval_and_without_a_reason(session, sql, nam
     assert all(f"{name}_low" not in result.intervals().columns for name in names)
 
 
-def test_a_chosen_quantile_tells_how_many_rows_it_may_be_off(session):
-    chosen = CLAUSE.replace(", noise = LAPLACE", "")
-    said = " ".join(session.query(f"{chosen} MEDIAN(x, contribution_bounds_per_row => (0, 9)) AS v FROM t").notes)
-    assert "rows of the rank that was looked for, 95% of the time" in said
+@pytest.mark.parametrize("noise", ["", ", noise = LAPLACE"])
+def test_quantiles_have_intervals_in_the_answer_and_in_its_bytes(session, noise):
+    chosen = CLAUSE.replace(", noise = LAPLACE", noise)
+    bounds = "contribution_bounds_per_row => (0, 9)"
+    items = f"g, MEDIAN(x, {bounds}) AS v, MIN(x, {bounds}) AS w, QUANTILE_CONT(x, [0.2, 0.5, 0.8], {bounds}) AS q"
+    result = session.query(f"{chosen} {items} FROM t GROUP BY g")
+    again = type(result).from_bytes(result.to_bytes())
+    for level in (0.5, 0.95, 0.999):
+        rows = result.intervals(level).to_dicts()
+        assert rows == again.intervals(level).to_dicts()
+        for row in rows:
+            if level > 0.99:
+                assert row["v_low"] is row["w_high"] is row["q_low"] is None
+                continue
+            assert 0 <= row["v_low"] <= row["v"] <= row["v_high"] <= 9
+            assert row["w_low"] <= row["w"] <= row["w_high"]
+            assert all(a <= b <= c for a, b, c in zip(row["q_low"], row["q"], row["q_high"], strict=True))
+    assert repr(again) == repr(result)
+    assert "no interval" not in " ".join(result.notes)
+
+
+def test_a_level_that_is_asked_for_is_kept_however_high(session):
+    clause = CLAUSE.replace("(", "(confidence_level = 0.999, ", 1)
+    items = "MAX(x, contribution_bounds_per_row => (0, 9)) AS v"
+    (row,) = session.query(f"{clause} {items} FROM t").intervals().to_dicts()
+    assert row["v_low"] <= row["v"] <= row["v_high"] == 9
 
 
 def test_the_whole_interval_is_never_inside_that_of_the_noise():

@@ -454,6 +454,8 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("LaplaceNoise", "grid"): {"half": smaller},
     ("QuantileChoice", "shift"): {"fewer rows": fewer_rows},
     ("QuantileChoice", "scale"): {"half": smaller},
+    ("QuantileChoice", "nested"): {"other": lambda old, _h, _p: not old},
+    ("QuantileChoice", "around"): {"half": smaller, "none": missing},
     ("QuantileChoice", "targets"): {"one less": one_target_less, "another": another_target},
     ("RankTarget", "fraction"): {"other": lambda old, _h, _p: (old + Fraction(1, 3)) / 2},
     ("RankTarget", "margin"): {"none": lambda old, _h, _p: 0 if old else SKIP, "some": lambda old, _h, _p: SKIP if old else 7},

@@ -1,0 +1,1 @@
+"""Ranks of rows: several quantiles by recursion, and where a quantile lies."""
