@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from shoal.release.resolve_bounds import ResolvedTotals
     from shoal.release.stored_rows import StoredRows
 
+    Asked = str | Callable[[Session], StatementPlan]
+
 Moves = dict[Any, int]
 """Which entry of a vector moved by how many steps, where it moved at all."""
 
@@ -126,13 +128,13 @@ def _with_owners(
 
 
 def replay(
-    sql: str,
+    sql: Asked,
     tables: Mapping[str, Any],
     neighbour: Mapping[str, Any],
     catalog: Catalog | Mapping[str, Any],
     seed: int = 0,
 ) -> Replay:
-    """Run a query on two neighbours with the same sampling key and the same noise, and compare all that differs."""
+    """Run a query, or a plan, on two neighbours with the same sampling key and the same noise, and compare all that differs."""
     with Neighbours(tables, neighbour, catalog) as pair:
         return pair.replay(sql, seed)
 
@@ -167,31 +169,35 @@ class Neighbours:
         for engine in self._engines:
             engine.close()
 
-    def replay(self, sql: str, seed: int = 0, *, ask: bool = True) -> Replay:
-        """Compare plans, then (`ask`) whole answers, then what enters every mechanism."""
+    def replay(self, asked: Asked, seed: int = 0, *, ask: bool = True) -> Replay:
+        """Compare plans, then (`ask`) whole answers, then what enters every mechanism.
+
+        What is asked is the text of a query, or makes a plan in a session.
+        """
+        sql = asked if isinstance(asked, str) else ""
         first, second = self._sessions[:2]
-        plan, other = _plan(first, sql), _plan(second, sql)
+        plan, other = _plan(first, asked), _plan(second, asked)
         if plan != other:
             return Replay(sql, (), ("the plan, or the refusal, depends on the data",))
         if isinstance(plan, str):
             return Replay(sql, (), ())
-        differences = tuple(_visible_differences(first, second, sql)) if ask else ()
+        differences = tuple(_visible_differences(first, second, asked)) if ask else ()
         try:
             return Replay(sql, tuple(_entries(plan, self._engines, seed)), differences)
         except EngineFailure:
             return Replay(sql, (), (*differences, "the engine fails where data is read"))
 
 
-def _plan(session: Session, sql: str) -> StatementPlan | str:
+def _plan(session: Session, asked: Asked) -> StatementPlan | str:
     try:
-        return session.plan(sql)
+        return session.plan(asked) if isinstance(asked, str) else asked(session)
     except ShoalError as error:
         return str(error)
 
 
-def _visible_differences(first: Session, second: Session, sql: str) -> Iterator[str]:
+def _visible_differences(first: Session, second: Session, asked: Asked) -> Iterator[str]:
     """What an analyst could tell apart without looking at values."""
-    faces = _face(first, sql), _face(second, sql)
+    faces = _face(first, asked), _face(second, asked)
     if any(status.startswith("E_EXECUTION") for status, _, _ in faces):
         yield "the query fails after data was read"
     for name, one, other in zip(("status", "columns and types", "charge"), *faces, strict=True):
@@ -199,11 +205,12 @@ def _visible_differences(first: Session, second: Session, sql: str) -> Iterator[
             yield f"{name} differs: {one} and {other}"
 
 
-def _face(session: Session, sql: str) -> tuple[str, str, str]:
+def _face(session: Session, asked: Asked) -> tuple[str, str, str]:
     before = session.spent
     status, schema = "answered", ""
     try:
-        schema = str(session.query(sql).to_arrow().schema.remove_metadata())
+        answer = session.query(asked) if isinstance(asked, str) else session.run(asked(session))
+        schema = str(answer.to_arrow().schema.remove_metadata())
     except ShoalError as error:
         status = str(error)
         if session.ledger.is_suspended(None):

@@ -12,9 +12,10 @@ import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from shoal.audit.suite import exact_checks, policies, queries, surveys
+from shoal.audit.suite import exact_checks, pipelines, policies, queries, surveys
 from shoal.audit.suite.replay import replay
 from shoal.audit.suite.rows import FALSE_ALARMS, Report, Row
 from shoal.audit.suite.sampled_query import SampledQuery
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from shoal.audit.suite.kept import KeptRows
+    from shoal.audit.suite.pipelines import Pipeline
     from shoal.audit.suite.policies import PolicyRelease
     from shoal.audit.suite.queries import PrivateQuery
     from shoal.audit.suite.rows import Key
     from shoal.audit.suite.samplers import Sampler
     from shoal.audit.suite.surveys import Randomiser
     from shoal.audit.tester.verdicts import Verdict
+    from shoal.plan.releases import StatementPlan
+    from shoal.session import Session
 
 EPSILONS = (0.1, math.log(3), 4.0)
 DEFAULT_SAMPLES = 100_000
@@ -86,6 +90,8 @@ def _all_checks() -> Iterator[Check]:
         yield from (Check(query.family, query.name, "sampled", e, _asked(query)) for e in EPSILONS)
     for query in queries.QUERIES:
         yield Check(query.family, query.name, "replayed", EPSILONS[1], _replayed(query))
+    for pipeline in pipelines.PIPELINES:
+        yield Check("collections", pipeline.name, "replayed", EPSILONS[1], _rebuilt(pipeline))
     for randomiser in surveys.RANDOMISERS:
         yield from (Check("local", randomiser.name, "sampled", e, _answered(randomiser)) for e in EPSILONS)
     for name, law in surveys.EXACT:
@@ -228,18 +234,24 @@ def _of_verdict(verdict: Verdict) -> _Found:
 
 
 def _replayed(query: PrivateQuery) -> Callable[[float, int, float], _Found]:
-    def run_replay(epsilon: float, _samples: int, _confidence: float) -> _Found:
-        problems: list[str] = []
-        entries = 0
-        for larger, smaller in queries.NEIGHBOURS:
-            tables = queries.DATABASES[larger], queries.DATABASES[smaller]
-            found = replay(query.sql(epsilon), *tables, queries.CATALOG)
-            problems.extend(found.problems)
-            entries += len(found.entries)
-        note = problems[0] if problems else f"{entries} entries, each within what was declared"
-        return _Found(not problems, query.delta, note)
+    return lambda epsilon, _samples, _confidence: _on_neighbours(query.sql(epsilon), query.delta)
 
-    return run_replay
+
+def _rebuilt(pipeline: Pipeline) -> Callable[[float, int, float], _Found]:
+    return lambda epsilon, _samples, _confidence: _on_neighbours(
+        partial(pipeline.plan, epsilon=epsilon), pipeline.delta
+    )
+
+
+def _on_neighbours(asked: str | Callable[[Session], StatementPlan], delta: float) -> _Found:
+    problems: list[str] = []
+    entries = 0
+    for larger, smaller in queries.NEIGHBOURS:
+        found = replay(asked, queries.DATABASES[larger], queries.DATABASES[smaller], queries.CATALOG)
+        problems.extend(found.problems)
+        entries += len(found.entries)
+    note = problems[0] if problems else f"{entries} entries, each within what was declared"
+    return _Found(not problems, delta, note)
 
 
 def _computed(law: Callable[[float], exact_checks.Computed]) -> Callable[[float, int, float], _Found]:
