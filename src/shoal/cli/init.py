@@ -67,7 +67,12 @@ class Guess:
             return f"owner {self.owner!r} (a guess){', one row each' if self.one_row else ''}"
         if self.through is not None:
             return f"owner through {self.through[0]!r} to {self.through[1]!r} (a guess)"
-        return "no owner found: each row is one (a guess); if it is nobody's data, say so with --public"
+        return "no owner found: each row is one (a guess)"
+
+    @property
+    def is_each_row(self) -> bool:
+        """Whether nothing looks like an owner."""
+        return not self.public and self.owner is None and self.through is None
 
     @property
     def for_machines(self) -> dict[str, object]:
@@ -118,7 +123,7 @@ def init(
     first = looked_at(source, _words(public), _words(public_values))
     schemas, guesses = first.schemas, first.guesses
     write_new(output, catalog_text(schemas, guesses, population, first), force=force)
-    oddities = worth_a_look(first.columns)
+    oddities = [*first.ownerless, *worth_a_look(first.columns)]
     if json:
         found = {name: guesses[name].for_machines for name in schemas}
         return write_json(
@@ -128,6 +133,9 @@ def init(
         typer.echo(f"{name}: {guesses[name].in_words}")
     if oddities:
         typer.echo("\n".join(["", "Worth a look, for you alone (it is about the data):", *oddities]))
+    lists = [name for name in schemas if guesses[name].is_each_row]
+    if lists and len(lists) < len(schemas):
+        typer.echo(f"\nAre these nobody's data, lists that everybody may see? Then: --public {','.join(lists)} --force")
     typer.echo(f"\nWritten to {output}. Check the lines marked GUESS before the first query.")
     if population is None:
         typer.echo("About how many owners are there? If that is public, say it: --population 10000, or in [defaults].")
@@ -144,6 +152,8 @@ class First:
     """Table → column → what was found in it; of public tables nothing."""
     lists: dict[tuple[str, str], list[object]] = field(default_factory=dict)
     """(table, column) → the values that were declared public."""
+    ownerless: list[str] = field(default_factory=list)
+    """What to say of rows whose owner is missing."""
 
 
 def _words(option: str) -> list[str]:
@@ -180,7 +190,7 @@ def _with_misfits(source: str, columns: dict[str, dict[str, Looked]]) -> dict[st
 
 
 def _first(engine: Engine, schemas: Schemas, nobodys: set[str], public_values: list[str]) -> First:
-    from shoal.cli.first_catalog.looking import listed, look_at
+    from shoal.cli.first_catalog.looking import count_missing, listed, look_at
     from shoal.plan.types import Kind
     from shoal.sql.functions import type_of
 
@@ -191,11 +201,17 @@ def _first(engine: Engine, schemas: Schemas, nobodys: set[str], public_values: l
     private = {table: columns for table, columns in schemas.items() if table not in nobodys}
     guesses = guess_all(private, is_key) | {table: Guess(public=True) for table in nobodys}
     looked = {table: look_at(engine, table, _but_owner(columns, guesses[table])) for table, columns in private.items()}
+    owners = [(table, guess.owner) for table, guess in guesses.items() if guess.owner is not None]
+    missing = {(table, owner): count_missing(engine, table, owner) for table, owner in owners}
+    ownerless = [
+        f"  {table}.{owner}: {number:,} rows have no owner (NULL), and are in no answer."
+        for (table, owner), number in missing.items()
+        if number
+    ]
     places = [_place(each, schemas) for each in public_values]
     lists = {(table, column): listed(engine, table, column) for table, column in places}
-    return First(
-        schemas, guesses, {t: {c: f for c, f in of.items() if (t, c) not in lists} for t, of in looked.items()}, lists
-    )
+    shown = {t: {c: f for c, f in of.items() if (t, c) not in lists} for t, of in looked.items()}
+    return First(schemas, guesses, shown, lists, ownerless)
 
 
 def _but_owner(columns: Mapping[str, str], guess: Guess) -> dict[str, str]:

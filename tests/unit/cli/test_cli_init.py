@@ -153,3 +153,11 @@ def test_init_of_a_place_that_is_not_there_is_refused_in_a_sentence(shoal):
     assert done.status == 2
     assert done.err.startswith("E_SOURCE")
     assert "Traceback" not in done.err
+
+
+def test_rows_without_an_owner_and_lists_of_nobody_are_pointed_out(shoal, tmp_path):
+    pq.write_table(pa.table({"customer_id": [1, None, None], "sold": [1, 2, 3]}), tmp_path / "orders.parquet")
+    pq.write_table(pa.table({"sold": [1, 2], "title": ["a", "b"]}), tmp_path / "things.parquet")
+    said = shoal("init", str(tmp_path), "-o", str(tmp_path / "c.toml")).out
+    assert "orders.customer_id: 2 rows have no owner (NULL), and are in no answer." in said
+    assert "Then: --public things --force" in said

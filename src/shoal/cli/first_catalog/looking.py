@@ -73,6 +73,17 @@ def counted(engine: Engine, table: str, column: str, most: int | None = ROWS_LOO
     return found
 
 
+def count_missing(engine: Engine, table: str, column: str) -> int:
+    """In how many rows a column is NULL, among those that are looked at."""
+    missing = seen = 0
+    for batch in engine.columns(table, [column]):
+        missing += batch.column(0).null_count
+        seen += batch.num_rows
+        if seen >= ROWS_LOOKED_AT:
+            break
+    return missing
+
+
 def judged(name: str, values: Counter[object], kind: Kind) -> Looked:
     """What the values of a column say about it."""
     if kind is not Kind.TEXT:

@@ -71,7 +71,7 @@ class Scope:
             raise ShoalError(
                 "E_UNKNOWN_TABLE",
                 f"Two tables of this FROM are called {relation.alias!r}.",
-                hint="Give one of them another name: FROM visits AS a JOIN visits AS b …",
+                hint=f"Give one of them another name: {relation.alias} AS other.",
             )
         self.relations.append(relation)
 

@@ -467,7 +467,10 @@ def _frame(spec: exp.WindowSpec | None) -> Frame | None:
 
     if spec.args["kind"] != "ROWS" and any(bound(k)[0] is not None for k in ("start", "end")):
         raise ShoalError(
-            "E_UNSUPPORTED", "Only ROWS frames take numbers.", hint="Write ROWS BETWEEN …", position=position_of(spec)
+            "E_UNSUPPORTED",
+            "Only ROWS frames take numbers.",
+            hint="Write ROWS BETWEEN 1 PRECEDING AND CURRENT ROW.",
+            position=position_of(spec),
         )
     return Frame(spec.args["kind"], bound("start"), bound("end"))
 

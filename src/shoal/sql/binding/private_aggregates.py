@@ -214,6 +214,11 @@ class AggregateBinder:
         if value is not None and value.type.kind in _TIMES and spelling.of_times and not isinstance(extra, tuple):
             aggregate = spelling.make(Written(_numbered(value), extra, rows, self._row_limit))
             self._times[aggregate] = value.type.plain()
+            unit = "days" if value.type.kind is Kind.DATE else "seconds"
+            self.notes.append(
+                f"{call.name} of times is looked for in {unit} since 1970, between bounds that may be decades apart: with few "
+                "hundred owners it can be years off. Who knows bounds asks for the distance from a known day."
+            )
             return aggregate
         return spelling.make(Written(value, extra, rows, self._row_limit))
 

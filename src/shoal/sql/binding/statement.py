@@ -15,10 +15,7 @@ from sqlglot import exp
 from shoal.catalog import fold
 from shoal.errors import ShoalError
 from shoal.plan import nodes
-from shoal.plan.expressions import (
-    Column,
-    Expression,
-)
+from shoal.plan.expressions import Call, Column, Expression, walk
 from shoal.plan.lineage import is_copy, lineage, owner_names
 from shoal.plan.traverse import is_owned
 from shoal.plan.types import Kind, Type, common_type
@@ -244,6 +241,8 @@ class Binder:
 
     def _owned_rows_only(self, node: Node) -> Node:
         """In plain SQL, rows of public tables without a match are left out, and the answer says so."""
+        if any(self._asks_for_no_owner(part.predicate) for part in nodes.walk(node) if isinstance(part, nodes.Filter)):
+            self.context.remarks.append("Rows without an owner (NULL) belong to nobody: they are in no answer.")
         node, tables = owned_rows_only(node)
         names = " and ".join(self.context.catalog.tables[table].name for table in tables)
         if names:
@@ -251,6 +250,10 @@ class Binder:
                 f"Rows of {names} without a match belong to nobody and are left out, as by an inner join."
             )
         return node
+
+    def _asks_for_no_owner(self, condition: Expression) -> bool:
+        tests = (part for part in walk(condition) if isinstance(part, Call) and part.function == "is_null")
+        return any(holds_owner(self.context, test.arguments[0]) for test in tests)
 
     def _groupings(
         self,

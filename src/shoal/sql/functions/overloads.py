@@ -104,7 +104,10 @@ def _check_constants(overload: Overload, taken: tuple[Expression, ...], position
 def wrong_arguments(function: Function, arguments: Sequence[Expression], position: Position) -> Exception:
     """The error for a call that fits no overload."""
     found = ", ".join(_shown(a) for a in arguments) or "nothing"
-    return unsupported(f"{function.usage} does not take ({found}).", position, hint=function.meaning)
+    hint = function.meaning
+    if "time" in function.usage and any(a.type.kind is Kind.TEXT and not isinstance(a, Literal) for a in arguments):
+        hint = "Read the string as a time first: STRPTIME(x, '%Y-%m-%d'), in the format that it is written in."
+    return unsupported(f"{function.usage} does not take ({found}).", position, hint=hint)
 
 
 def _shown(argument: Expression) -> str:

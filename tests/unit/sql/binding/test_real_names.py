@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import datetime as dt
 import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import shoal
 from shoal.errors import ShoalError
 from shoal.session import connect
 
@@ -115,6 +118,147 @@ CASES = [
         f'SELECT {{0}} FROM (SELECT "client no", amount AS x FROM {ORDERS})',
     ),
     ("SELECT tow, COUNT(*) FROM clients GROUP BY 1", r"mean '(.+?)'", "SELECT {0}, COUNT(*) FROM clients GROUP BY 1"),
+    ("SELECT BOOL_OR(town = 'a') FROM clients", r"Write (.+?),", "SELECT {0} FROM clients"),
+    (
+        "SELECT town, SUM(COUNT(*)) OVER (ORDER BY town RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) FROM clients GROUP BY 1",
+        r"Write (ROWS .+)\.$",
+        "SELECT town, SUM(COUNT(*)) OVER (ORDER BY town {0}) FROM clients GROUP BY 1",
+    ),
+    (
+        "SELECT COUNT(*) FROM towns WHERE (size, size) IN (1, 2)",
+        r"Write (.+)\.$",
+        "SELECT COUNT(*) FROM (SELECT size AS a, size AS b FROM towns) WHERE {0}",
+    ),
+    (
+        f"{CLAUSE}(epsilon = 1) COUNT(DISTINCT town, x => 1) FROM clients",
+        r"takes .*(max_contributions_per_group)",
+        f"{CLAUSE}(epsilon = 1) COUNT(DISTINCT town, {{0}} => 1) FROM clients",
+    ),
+    (
+        f"{CLAUSE}(epsilon = 1) COUNT(DISTINCT town, contribution_bounding_strategy => 'GREEDY') FROM clients",
+        r"Write (AUTO)",
+        f"{CLAUSE}(epsilon = 1) COUNT(DISTINCT town, contribution_bounding_strategy => '{{0}}') FROM clients",
+    ),
+    (
+        f"SELECT SUM(amount, contribution_bounds_per_group => (1)) FROM {ORDERS}",
+        r"Write (.+?), or",
+        f"SELECT SUM(amount, contribution_bounds_per_group => {{0}}) FROM {ORDERS}",
+    ),
+    (
+        f"SELECT SUM(amount, contribution_bounds_per_group => (5, 1)) FROM {ORDERS}",
+        r"as in (.+)\.$",
+        f"SELECT SUM(amount, contribution_bounds_per_group => {{0}}) FROM {ORDERS}",
+    ),
+    (
+        f"SELECT SUM(amount, 0, 5) FROM {ORDERS}",
+        r"Write bounds as (.+?) => \(lower",
+        f"SELECT SUM(amount, {{0}} => (0, 5)) FROM {ORDERS}",
+    ),
+    (
+        "SELECT COUNT(*, contribution_bounds_per_group => (-5, -1)) FROM clients",
+        r"such as (.+)\.$",
+        "SELECT COUNT(*, contribution_bounds_per_group => {0}) FROM clients",
+    ),
+    (
+        f"SELECT MEDIAN(0.5) WITHIN GROUP (ORDER BY amount) FROM {ORDERS}",
+        r"Write (.+)\.$",
+        f'SELECT {{0}} FROM (SELECT "client no", amount AS x FROM {ORDERS})',
+    ),
+    (
+        "SELECT UNNEST(town) AS part FROM towns",
+        r"Write (.+)\.$",
+        "SELECT {0} AS part FROM (SELECT town AS x FROM towns)",
+    ),
+    ("SELECT COUNT(DISTINCT *) FROM clients", r"Write (.+)\.$", "SELECT {0} FROM (SELECT *, town AS x FROM clients)"),
+    (
+        "SELECT COUNT(*) FROM clients WHERE born < DATE '2025-01-01' + INTERVAL '1 moon'",
+        r": (.+?),",
+        "SELECT COUNT(*) FROM clients WHERE born < DATE '2025-01-01' + {0}",
+    ),
+    (
+        "SELECT COUNT(*) FROM clients WHERE born < DATE '2025-01-01' + INTERVAL 'x' DAY",
+        r"Write (.+?) or",
+        "SELECT COUNT(*) FROM clients WHERE born < DATE '2025-01-01' + {0}",
+    ),
+    ("SELECT COUNT(*) FROM clients WHERE town IN 'a'", r"Write (.+?) or", "SELECT COUNT(*) FROM towns WHERE size {0}"),
+    (
+        "SELECT COUNT(*) FROM clients WHERE EXTRACT('x' FROM born) = 1",
+        r"Write (.+)\.$",
+        'SELECT COUNT(*) FROM (SELECT "client no", born AS day FROM clients) WHERE {0} = 1',
+    ),
+    ("SELECT CAST(size AS DECIMAL(a)) FROM towns", r"Write (.+?) or", "SELECT CAST(size AS {0}) FROM towns"),
+    ("SELECT CAST(size AS DECIMAL(a)) FROM towns", r" or (.+)\.$", "SELECT CAST(size AS {0}) FROM towns"),
+    ("SELECT COUNT(*) FROM clients WHERE town ISNULL", r"Write (.+)\.$", "SELECT COUNT(*) FROM clients WHERE town {0}"),
+    (
+        "SELECT COUNT(*) FROM clients WHERE town NOTNULL",
+        r"Write (.+)\.$",
+        "SELECT COUNT(*) FROM clients WHERE town {0}",
+    ),
+    ("SELECT town FROM towns LIMIT 1, 2", r"Write (.+)\.$", "SELECT town FROM towns {0}"),
+    ("SELECT town FROM towns LIMIT 10 PERCENT", r"Write (.+)\.$", "SELECT town FROM towns {0}"),
+    ("SELECT town FROM towns FETCH FIRST 3 PERCENT", r"Write (.+)\.$", "SELECT town FROM towns {0}"),
+    ("SELECT TOP 3 PERCENT town FROM towns", r"Write (.+)\.$", "SELECT {0} town FROM towns"),
+    (
+        "SELECT WITH AGGREGATION_THRESHOLD COUNT(*) FROM clients",
+        r"Write (.+)\.$",
+        "SELECT {0} OPTIONS(epsilon = 1) COUNT(*) FROM clients",
+    ),
+    ("SELECT WITH PRIVACY COUNT(*) FROM clients", r"Write (.+?) …", "{0} COUNT(*) FROM clients"),
+    ("SELECT size AS 'n' FROM towns", r"Write (.+)\.$", "SELECT size {0} FROM towns"),
+    ("SELECT COUNT(*) FROM towns t JOIN towns s", r"or (.+)\.$", "SELECT COUNT(*) FROM towns t {0} towns s"),
+    ("SELECT COUNT(*) FROM towns WHERE size <=> 1", r"Write (.+)\.$", "SELECT COUNT(*) FROM towns WHERE size {0} 1"),
+    (
+        "SELECT COUNT(*) FROM towns WHERE !(size = 1)",
+        r"Write (\w+),",
+        "SELECT COUNT(*) FROM towns WHERE {0} (size = 1)",
+    ),
+    (
+        "SELECT COUNT(*) FROM towns WHERE size ^ 2 > 1",
+        r"Use (.+)\.$",
+        "SELECT COUNT(*) FROM (SELECT size AS x, 2 AS y FROM towns) WHERE {0} > 1",
+    ),
+    (
+        "SELECT COUNT(*) FROM towns WHERE town SIMILAR TO 'a'",
+        r"Use (.+?) with",
+        "SELECT COUNT(*) FROM (SELECT town AS text FROM towns) WHERE {0}",
+    ),
+    (
+        "SELECT COUNT(*) FROM towns WHERE town GLOB 'a*'",
+        r"Use (.+?),",
+        "SELECT COUNT(*) FROM towns WHERE town {0} 'a%'",
+    ),
+    (
+        "SELECT town[1:2] FROM towns",
+        r"Use (.+)\.$",
+        "SELECT {0} FROM (SELECT town AS text, 1 AS start, 2 AS length FROM towns)",
+    ),
+    (
+        "SELECT PERCENTILE_CONT(amount, 0.5)[1] FROM " + ORDERS,
+        r"write (.+?) or",
+        f'SELECT {{0}} FROM (SELECT "client no", amount AS x FROM {ORDERS})',
+    ),
+    ("SELECT SUM(town) FROM clients", r"(CASE)", "SELECT SUM({0} WHEN town = 'a' THEN 1 ELSE 0 END) FROM clients"),
+    (
+        "SELECT SUM(born) FROM clients",
+        r"Count days: (.+)\.$",
+        'SELECT SUM({0}) FROM (SELECT "client no", born AS x FROM clients)',
+    ),
+    (
+        f"SELECT COUNT(*) FROM clients c JOIN {ORDERS} c ON c.born = c.day",
+        r": c (AS other)[.]$",
+        "SELECT COUNT(*) FROM clients {0}",
+    ),
+    ("SELECT COUNT(*) FROM read_csv('x')", r"written (.+)\.$", "SELECT name FROM {0}"),
+    (
+        "SELECT MAX(n) FROM (SELECT town, size, COUNT(*) AS n FROM towns GROUP BY town)",
+        r"(GROUP BY)",
+        "SELECT MAX(n) FROM (SELECT town, size, COUNT(*) AS n FROM towns {0} town, size)",
+    ),
+    (
+        "SELECT town, born FROM clients GROUP BY town",
+        r"such as (AVG)\(",
+        "SELECT town, {0}(born) FROM clients GROUP BY town",
+    ),
 ]
 
 
@@ -130,6 +274,72 @@ def test_a_hint_is_followed_to_the_letter(session, sql, suggestion, follows):
 @pytest.mark.parametrize("sql", [sql for sql, _, _ in CASES])
 def test_no_hint_speaks_of_tables_that_are_not_there(session, sql):
     assert not re.search(r"\b(uid|visits|customers|regions)\b", hint_of(session, sql))
+
+
+BARE = {
+    # the same, where the catalog has no default ε
+    "SELECT COUNT(*) FROM clients": (r"Write (.+?) …", "{0} COUNT(*) FROM clients"),
+    f"{CLAUSE}() COUNT(*) FROM clients": (r"Write OPTIONS(.+?):", f"{CLAUSE}{{0}} COUNT(*) FROM clients"),
+}
+
+
+@pytest.mark.parametrize("sql", BARE)
+def test_without_defaults_the_hint_has_the_clause(sql):
+    bare = connect({"clients": TABLES["clients"]}, catalog={"tables": {"clients": {"owner": "client no"}}})
+    suggestion, follows = BARE[sql]
+    found = re.search(suggestion, hint_of(bare, sql))
+    assert found is not None
+    bare.plan(follows.format(found.group(1)))
+
+
+IN_WORDS = {
+    # what hints say that no query could follow: words without code, or code for somebody else
+    "Write JOIN … ON a.uid = b.uid AND …; other conditions may follow, but not OR.": "replaced by the real names",
+    "Write OVER (PARTITION BY uid ORDER BY day).": "replaced by the real names",
+    "Write GROUP BY ROLLUP (a, b), or GROUP BY a, b.": "GROUPING() of what is no key",
+    "Write only one of them.": "options that exclude each other",
+    "Write the steps out, or ask for a view.": "recursion",
+    "Write a regular expression without backslashes: [0-9] for digits, [.] for a dot.": "patterns",
+    "Write the whole window, or OVER name.": "windows",
+    "Write the whole window out.": "windows",
+    "Write table.column.": "names",
+    "Write the name bare.": "names",
+    "Write catalog.schema.table.": "names",
+    "Write one aggregate per column, each with its own FILTER (WHERE …).": "PIVOT",
+    "Write a UNION ALL of the columns.": "UNPIVOT",
+    "Write a SELECT.": "other statements",
+    "Write SELECT … FROM … WHERE … GROUP BY ….": "pipes",
+    "Write [INNER | LEFT | RIGHT | FULL | CROSS] JOIN.": "joins that do not exist",
+    "Write the constant, strings in single quotes.": "prefixes",
+    "Write the constant in place of the ?.": "parameters",
+    "Write the constant in place of the variable.": "parameters",
+    "Write plain '…' for strings and \"…\" for names.": "quotes",
+    "Write plain numbers such as 12, 0.5 or 1e-6.": "numbers",
+    "Write bounds as ": "followed with the name of the argument",
+}
+
+
+def test_every_hint_that_says_what_to_write_is_followed(session):
+    """A new one joins the table above, or says in `IN_WORDS` why nothing can be followed."""
+    said = [hint_of(session, sql) for sql, _, _ in CASES]
+    folder = Path(shoal.__file__).parent
+    files = [
+        path
+        for room in ("sql/grammar", "sql/binding", "sql/functions", "rewrite")
+        for path in (folder / room).rglob("*.py")
+    ]
+    constants = {
+        node.value
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "Write " in node.value
+    }
+    hints = {text for text in constants if "\n" not in text and text not in IN_WORDS}
+    bare = {
+        "Write SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) … or set defaults in the catalog."
+    }
+    bare |= {text for text in hints if text.startswith("Write OPTIONS(")}
+    assert {text for text in hints - bare if not any(text in hint for hint in said)} == set()
 
 
 def test_a_table_whose_rows_are_owners_is_explained_where_it_is_joined(session):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from shoal.sql.grammar.dialects.formats import of_letters, of_mysql, of_to_char
+from shoal.sql.grammar.dialects.patterns import without_backslashes
 
 Rewrite = Callable[[list[exp.Expr]], "exp.Expr | None"]
 MOST_NODES = 24
@@ -25,6 +26,8 @@ def respelt(call: exp.Anonymous) -> exp.Expr:
     >>> respelt(exp.Anonymous(this="NVL2", expressions=[exp.column("a"), exp.column("b"), exp.column("c")])).sql()
     'CASE WHEN NOT a IS NULL THEN b ELSE c END'
     """
+    if call.name.upper().startswith("REGEXP_") and len(call.expressions) > 1:
+        call.expressions[1].replace(_plain_pattern(call.expressions[1]))
     rewrite = SPELLINGS.get(call.name.upper())
     if rewrite is None or any(isinstance(a, (exp.Kwarg, exp.Order, exp.Distinct, exp.Star)) for a in call.expressions):
         return call
@@ -59,7 +62,18 @@ def matches(text: exp.Expr, pattern: exp.Expr, *, any_case: bool) -> exp.Expr:
     """The operators ~, ~*, REGEXP and RLIKE."""
     if any_case and isinstance(pattern, exp.Literal) and pattern.is_string:
         pattern = exp.Literal.string(f"(?i){pattern.name}")
-    return _call("REGEXP_MATCHES", text, pattern)
+    return _call("REGEXP_MATCHES", text, _plain_pattern(pattern))
+
+
+def _plain_pattern(pattern: exp.Expr) -> exp.Expr:
+    """A constant pattern without backslashes, where it can be written so."""
+    text = _text(pattern)
+    found = without_backslashes(text) if text and "\\" in text else None
+    if not found:
+        return pattern
+    plain = exp.Literal.string(found)
+    plain.meta.update(pattern.meta)
+    return plain
 
 
 def as_one_value(values: list[exp.Expr]) -> exp.Expr:

@@ -52,6 +52,8 @@ SAME = {
     "name LIKE ANY ('A%', 'B%')": "name LIKE 'A%' OR name LIKE 'B%'",
     "name NOT LIKE ALL ('%n%', '%e%')": "NOT (name LIKE '%n%' AND name LIKE '%e%')",
     "kind == 'a'": "kind = 'a'",
+    r"REGEXP_EXTRACT(name, '^(\w+)')": "nullif(regexp_extract(name, '^([0-9A-Za-z_]+)', 1), '')",
+    r"name ~ '\s[A-Z\.]'": "regexp_matches(name, '[ ][A-Z.]')",
     "CONVERT(VARCHAR(10), n)": "n::VARCHAR",
     "CONVERT(x, SIGNED)": "x::BIGINT",
     "CAST(n > 5 AS DOUBLE)": "(n > 5)::INT::DOUBLE",
@@ -175,6 +177,21 @@ def test_dates_come_back_as_dates():
     ).to_dicts()
     assert abs((found["a"] - dt.date(2024, 1, 1)).days) <= 3
     assert abs((found["b"] - dt.date(2024, 10, 26)).days) <= 3
+
+
+def test_a_pattern_with_an_unknown_backslash_is_refused(session):
+    with pytest.raises(ShoalError, match="without backslashes"):
+        session.query(r"SELECT REGEXP_EXTRACT(name, '\bA') FROM p")
+
+
+def test_a_string_where_a_time_is_meant_is_told_how_to_be_read(session):
+    with pytest.raises(ShoalError) as refused:
+        session.query("SELECT YEAR(kind), COUNT(*) FROM t GROUP BY 1")
+    assert "STRPTIME" in (refused.value.hint or "")
+
+
+def test_rows_without_an_owner_are_said_to_be_in_no_answer(session):
+    assert "are in no answer" in str(session.explain("SELECT COUNT(*) FROM t WHERE uid IS NULL"))
 
 
 def test_one_moment_is_now(session):
