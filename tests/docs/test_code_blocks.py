@@ -11,7 +11,8 @@ import pytest
 from code_blocks import PageRun, blocks_of
 
 ROOT = Path(__file__).parent.parent.parent
-TAKE_LONG = {"command-line.md", "spark.md"}
+TAKE_LONG = {"command-line.md", "spark.md", "allow.md", "approve.md", "audit-the-log.md", "postgresql.md"}
+"""Pages that start a service, a server or dozens of programs."""
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "src" / "shoal" / "README.md"])
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
 

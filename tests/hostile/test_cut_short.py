@@ -11,7 +11,7 @@ import pytest
 import shoal
 from shoal.accounting.ledger import Ledger
 from shoal.engines.base import EngineFailure
-from shoal.engines.duckdb.engine import failure_of
+from shoal.engines.duckdb.connection import failure_of
 
 CATALOG = {
     "tables": {

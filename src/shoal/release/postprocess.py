@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from shoal.engines.duckdb.engine import failure_of
+from shoal.engines.duckdb.connection import failure_of
 from shoal.engines.duckdb.rendering import render
 from shoal.engines.duckdb.settings import LOCKDOWN
 from shoal.engines.group_keys import as_arrow

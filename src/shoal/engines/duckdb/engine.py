@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 from contextlib import closing, contextmanager, suppress
 from copy import copy
@@ -12,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import duckdb
-import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
 from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.checking.prepare import Reading
+from shoal.engines.duckdb.connection import BATCH_ROWS, ROOM_SHARE, Connected, within
 from shoal.engines.duckdb.line_up import lined_up
 from shoal.engines.duckdb.owners_in_turn import can_take_turns, of_turn, turns_for
 from shoal.engines.duckdb.rendering import render
@@ -55,6 +54,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    import pyarrow as pa
+
     from shoal.engines.base import Asked
     from shoal.engines.deadline import Deadline
     from shoal.engines.duckdb.sound_files import Stamp
@@ -64,21 +65,12 @@ if TYPE_CHECKING:
     from shoal.plan.totals import TotalsQuery
     from shoal.plan.types import Type
 
-CTRL_C = re.compile(
-    r"Query interrupted|Invalid Input Error: [a-z ]+ the object registered as '[^']*' failed: KeyboardInterrupt: "
-)
-"""What the engine makes of Ctrl+C, in its own work and while it asks Python for a frame; the whole text, which has no value of
-a row in it. A deadline's interrupt is another kind of error."""
-BATCH_ROWS = 1 << 17
 BATCH_ROWS_OF_TEXTS = 1 << 11
-UNITS = {"KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
 NO_KEY = SamplingKey((0,))
 """For instruments that look at all rows."""
-ROOM_SHARE = 4
-"""Rows may fill a quarter of the engine's memory limit; sorting them needs about as much again."""
 
 
-class DuckDBEngine:
+class DuckDBEngine(Connected):
     """One DuckDB database. `ours` says whether we opened it (and may lock it) or it was handed in (and is left alone).
 
     Each query works on a connection of its own (`snapshot`). Registered frames are registered there again; temporary tables
@@ -467,63 +459,10 @@ class DuckDBEngine:
         def measured(turn: int) -> ExactTotals:
             with closing(self._batches(statement, batch_rows)) as batches:
                 schema = next(batches).schema
-                rows = held(schema, _within(room, of_turn(batches, turn, turns)))
+                rows = held(schema, within(room, of_turn(batches, turn, turns)))
             return memory.measure_in_memory(query, key, rows, listed)
 
         return add([partials_from(query, measured(turn), {}) for turn in range(turns)])
-
-    def _rows(self, tree: exp.Expr, batch_rows: int = BATCH_ROWS, expected: int = 0) -> pa.Table:
-        """Rows as Arrow columns; MemoryError when they pass their share of the engine's memory limit."""
-        room = self._memory_limit() // ROOM_SHARE
-        with closing(self._batches(tree, batch_rows)) as batches:
-            return held(next(batches).schema, _within(room, batches), expected)
-
-    def _batches(self, tree: exp.Expr, batch_rows: int = BATCH_ROWS) -> Generator[pa.RecordBatch]:
-        """The rows of one statement as they come, one empty batch at least."""
-        try:
-            with self._lock:
-                self._check_deadline()
-                reader = self._connection.sql(render(tree, qualify_operators=not self._ours)).to_arrow_reader(
-                    batch_rows
-                )
-                yield pa.RecordBatch.from_pylist([], reader.schema)
-                yield from reader
-        except Exception as error:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
-            raise failure_of(error) from None
-
-    def _check_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.check()
-
-    def _memory_limit(self) -> int:
-        """The engine's memory limit in bytes."""
-        setting = self._table(select([call("current_setting", exp.Literal.string("memory_limit"))]))
-        number, unit = setting.column(0)[0].as_py().split()
-        return int(float(number) * 1024 ** UNITS.get(unit, 0))
-
-    def _table(self, tree: exp.Expr) -> pa.Table:
-        """Runs one statement; whatever goes wrong, nothing of it is told."""
-        try:
-            with self._lock:
-                self._check_deadline()
-                return self._connection.sql(render(tree, qualify_operators=not self._ours)).to_arrow_table()
-        except Exception as error:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
-            raise failure_of(error) from None
-
-
-def _within(room: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches; MemoryError when they take more bytes than there are."""
-    for batch in batches:
-        room -= batch.nbytes
-        if room < 0:
-            raise MemoryError
-        yield batch
-
-
-def failure_of(error: Exception) -> BaseException:
-    """What is told of an error: Ctrl+C, which the engine turns into an error of its own, is Ctrl+C; else that it failed."""
-    of_ctrl_c = type(error) in {RuntimeError, duckdb.InvalidInputException} and CTRL_C.fullmatch(str(error))
-    return KeyboardInterrupt() if of_ctrl_c else EngineFailure()
 
 
 def _as_bytes(value: exp.Expr, data_type: str) -> exp.Expr:

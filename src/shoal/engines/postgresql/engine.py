@@ -20,7 +20,8 @@ from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.deadline import DEFAULT_SECONDS, Deadline
 from shoal.engines.duckdb.checking.prepare import Reading
-from shoal.engines.duckdb.engine import DuckDBEngine, failure_of
+from shoal.engines.duckdb.connection import failure_of
+from shoal.engines.duckdb.engine import DuckDBEngine
 from shoal.engines.duckdb.filled import settings
 from shoal.engines.duckdb.rendering import render
 from shoal.engines.duckdb.settings import LOCKDOWN
