@@ -1,6 +1,6 @@
 """A service against a session in this process: explain, a small query, a replay; medians of interleaved rounds, loopback.
 
-python -m benchmarks service [--rounds 20] [--json]
+python -m benchmarks service [--rounds 20] [--workers 2 --clients 16] [--json]
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,7 @@ import shoal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+CROWD_ROUNDS = 5
 CATALOG = '[tables.visits]\nowner = "uid"\nmax_rows_per_owner_and_group = 5\n[defaults]\nmax_groups_per_owner = 3\n'
 
 
@@ -62,6 +65,8 @@ def measured(local: Any, remote: Any, rounds: int) -> dict[str, list[float]]:
         acts: dict[str, tuple[Callable[[str], Any], str]] = {
             "session.explain": (local.explain, asked),
             "service explain": (remote.explain, asked),
+            "session.explain, a new text": (local.explain, counting(f"e{number}")),
+            "service explain, a new text": (remote.explain, counting(f"e{number}")),
             "session.query": (local.query, counting(f"l{number}")),
             "service query": (remote.query, counting(f"r{number}")),
             "service replay": (remote.query, asked),
@@ -71,10 +76,33 @@ def measured(local: Any, remote: Any, rounds: int) -> dict[str, list[float]]:
     return found
 
 
+def crowd(local: Any, url: str, token: str, clients: int) -> dict[str, float]:
+    """How much more is done for many clients at once than in one session, in the same time: medians of interleaved rounds."""
+    found: dict[str, list[float]] = {"explain": [], "query": []}
+    with ExitStack() as stack:
+        remotes = [stack.enter_context(shoal.connect(url, token=token)) for _ in range(clients)]
+        for number in range(CROWD_ROUNDS):
+            for what, ratios in found.items():
+                texts = [counting(f"c{number}{what}{client}") for client in range(clients)]
+                alone = sum(seconds(getattr(local, what), text) for text in texts[:4]) / 4
+                with ThreadPoolExecutor(clients) as pool:
+                    start = time.perf_counter()
+                    list(
+                        pool.map(
+                            lambda pair, what=what: getattr(pair[0], what)(pair[1]), zip(remotes, texts, strict=True)
+                        )
+                    )
+                    each = (time.perf_counter() - start) / clients
+                ratios.append(alone / each)
+    return {f"{what}, {clients} clients": median(ratios) for what, ratios in found.items()}
+
+
 def main(argv: list[str] | None = None) -> None:
     """Prints medians, and ratios of speed."""
     options = argparse.ArgumentParser()
     options.add_argument("--rounds", type=int, default=20)
+    options.add_argument("--workers", type=int, default=1)
+    options.add_argument("--clients", type=int, default=0, help="also so many at once, beside one session")
     options.add_argument("--json", action="store_true")
     said = options.parse_args(argv)
     with tempfile.TemporaryDirectory() as name:
@@ -82,7 +110,7 @@ def main(argv: list[str] | None = None) -> None:
         written(folder)
         serve = [sys.executable, "-m", "shoal", "serve", str(folder / "data"), "--catalog", str(folder / "shoal.toml")]
         serve += ["--budget", "1000,1e-5", "--home", str(folder / "home"), "--port", "0", "--json"]
-        serve += ["--answer-time", "off", "--rates", "off"]
+        serve += ["--answer-time", "off", "--rates", "off", "--workers", str(said.workers)]
         with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as process:
             try:
                 ready = json.loads(process.stdout.readline() if process.stdout else "")
@@ -96,14 +124,17 @@ def main(argv: list[str] | None = None) -> None:
                     shoal.connect(f"{ready['url']}/d/data", token=token) as remote,
                 ):
                     found = measured(local, remote, said.rounds)
+                    many = crowd(local, f"{ready['url']}/d/data", token, said.clients) if said.clients else {}
             finally:
                 process.terminate()
     medians = {name: median(times[1:]) for name, times in found.items()}
     ratios = {
         "explain": medians["session.explain"] / medians["service explain"],
+        "explain, a new text": medians["session.explain, a new text"] / medians["service explain, a new text"],
         "query": medians["session.query"] / medians["service query"],
         "replay against explain": medians["service explain"] / medians["service replay"],
-    }
+        "replay against explain, a new text": medians["service explain, a new text"] / medians["service replay"],
+    } | many
     if said.json:
         print(json.dumps({"seconds": medians, "ratios": ratios}))
         return

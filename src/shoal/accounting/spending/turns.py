@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from shoal.accounting.stores.rows import Head
 
 MOST_AT_ONCE = 256
+MOST_PAUSES = 5
+PAUSE_SECONDS = 0.001
+"""A wait for the disk is several times as long."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +79,7 @@ class Turns:
         self._process = os.getpid()
         self._waiting: deque[_Wish] = deque()
         self._leading = threading.Lock()
+        self._company = 0
 
     def do(self, *works: Callable[[Pen], Any]) -> Any:
         """The works in turn, in one transaction that no other writer overlaps; the last one's value."""
@@ -114,6 +119,7 @@ class Turns:
     def _serve(self) -> None:
         """One transaction for those who wait; a ledger that cannot be written refuses all of them."""
         batch: list[_Wish] = []
+        self._gather()
         try:
             with suppress(_NothingChangedError):
                 self._remember(self._commit(batch))
@@ -123,8 +129,17 @@ class Turns:
         except BaseException:
             self._waiting.extendleft(reversed(batch))
             raise
+        self._company = len(batch)
         for wish in batch:
             wish.end()
+
+    def _gather(self) -> None:
+        """Those who were served together come back together: while more arrive, the transaction is not opened yet."""
+        for _ in range(MOST_PAUSES if self._company > 1 else 0):
+            before = len(self._waiting)
+            time.sleep(PAUSE_SECONDS)
+            if len(self._waiting) == before:
+                return
 
     def _commit(self, batch: list[_Wish]) -> Head:
         with self._store.turn(), self._store.writing() as transaction:

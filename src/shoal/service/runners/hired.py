@@ -133,9 +133,10 @@ class Hired:
     def _heard(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
         """The one reply to a message."""
         channel = self._opened()
-        limits = (processor_seconds(self.pid) + seconds, time.monotonic() + CLOCK_FACTOR * seconds)
         wire.send(channel, message)
-        self._await(channel, limits)
+        if not _speaks(channel, LOOK_SECONDS):  # most replies come long before anybody looks at a clock
+            limits = (processor_seconds(self.pid) + seconds, time.monotonic() + CLOCK_FACTOR * seconds)
+            self._await(channel, limits)
         return wire.receive(channel)[0]
 
     def _send_anew(self, message: dict[str, Any]) -> None:

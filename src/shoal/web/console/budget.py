@@ -81,9 +81,11 @@ def _picture(means: dict[str, Any], what: str) -> Any:
 
 def _series(data: dict[str, Any]) -> Any:
     """The last steps; what came before them is the height at which they begin."""
-    found = [(each["at"][:10], each["epsilon"]) for each in data["series"]][-MOST_STEPS:]
-    if not found:
+    last = data["series"][-MOST_STEPS:]
+    if not last:
         return None
+    one_day = last[0]["at"][:10] == last[-1]["at"][:10]
+    found = [(f"{each['at'][11:16]} UTC" if one_day else each["at"][:10], each["epsilon"]) for each in last]
     limit = None if data["budget"] is None else data["budget"]["epsilon"]
     title = f"Spent so far: ε {number(found[-1][1])}" + (f" of {number(limit)}" if limit is not None else "")
     return charts.steps(found, limit, title)

@@ -1,0 +1,98 @@
+"""Ledgers under load: charges with answers in a file and in PostgreSQL, sixteen at once, and opening a long one.
+
+python -m benchmarks ledgers [--postgresql URL] [--rounds 20] [--entries 100000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import threading
+import time
+from fractions import Fraction
+from pathlib import Path
+from statistics import median
+
+from shoal.accounting.accountants import Loss
+from shoal.accounting.ledger import Ledger
+from shoal.accounting.promises import Promise
+from shoal.accounting.spending.asking import Ask
+from shoal.params import budget
+
+AT_ONCE = 16
+ANSWER = bytes(2000)
+COST = Loss(Fraction(1, 1000), Fraction(0))
+
+
+def charge(ledger: Ledger, name: str) -> None:
+    """One charge, and its answer."""
+    ledger.reserve(COST, user="ann", fingerprint=name).commit(ANSWER)
+
+
+def one_at_a_time(ledger: Ledger, name: str) -> float:
+    """Seconds for sixteen, one after the other."""
+    start = time.perf_counter()
+    for number in range(AT_ONCE):
+        charge(ledger, f"{name} {number}")
+    return time.perf_counter() - start
+
+
+def together(ledger: Ledger, name: str) -> float:
+    """Seconds for sixteen that wait at once."""
+    threads = [threading.Thread(target=charge, args=(ledger, f"{name} {number}")) for number in range(AT_ONCE)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - start
+
+
+def long_ledger(path: Path, entries: int) -> Ledger:
+    """A file with so many settled charges, written a thousand in a transaction."""
+    ledger = Ledger.create(path, budget((10**6, 1e-5)))
+
+    def one(pen: object, number: int) -> None:
+        made = pen.charge(Ask(COST, "ann", "SELECT", f"f{number}", None, Promise.owner(), None, (), False))
+        pen.settle(made.sequence, "answer", [b"x"], "")
+
+    for start in range(0, entries, 1000):
+        ledger._turns.do(  # noqa: SLF001 - a thousand charges in one transaction are nobody else's wish
+            *(lambda pen, n=n: one(pen, n) for n in range(start, min(entries, start + 1000)))
+        )
+    return ledger
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Prints medians and ratios as JSON."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--postgresql")
+    options.add_argument("--rounds", type=int, default=20)
+    options.add_argument("--entries", type=int, default=100_000)
+    said = options.parse_args(argv)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ledgers = {"file": Ledger.create(folder / "ledger.db", budget((10**6, 1e-5)))}
+        if said.postgresql:
+            ledgers["postgresql"] = Ledger.create(f"{said.postgresql}#bench{time.time_ns()}", budget((10**6, 1e-5)))
+        found: dict[str, list[float]] = {}
+        for number in range(said.rounds):
+            for kind, ledger in ledgers.items():
+                found.setdefault(f"{kind}, one at a time", []).append(one_at_a_time(ledger, f"one {number}"))
+                found.setdefault(f"{kind}, together", []).append(together(ledger, f"many {number}"))
+        rates = {what: AT_ONCE / median(times) for what, times in found.items()}
+        ratios = {"sixteen waiting at a file": rates["file, together"] / rates["file, one at a time"]}
+        if said.postgresql:
+            ratios["PostgreSQL beside a file"] = rates["postgresql, one at a time"] / rates["file, one at a time"]
+        long_ledger(folder / "long.db", said.entries)
+        clock, processor = time.perf_counter(), time.process_time()
+        remaining = Ledger.open(folder / "long.db").remaining
+        opened = {"seconds": time.perf_counter() - clock, "processor seconds": time.process_time() - processor}
+    print(
+        json.dumps({"charges a second": rates, "ratios": ratios, "opening": opened, "left": str(remaining)}, indent=1)
+    )
+
+
+if __name__ == "__main__":
+    main()
