@@ -28,7 +28,9 @@ class OnePath:
         self.totals = engine.measure_by_sql if by_sql else engine.totals
 
 
-@pytest.mark.parametrize("first", range(0, QUERIES, BATCH))
+@pytest.mark.parametrize(
+    "first", [pytest.param(n, marks=pytest.mark.slow if n >= 4 * BATCH else []) for n in range(0, QUERIES, BATCH)]
+)
 def test_totals_of_generated_queries_are_those_of_plain_sql(sides, first):
     session, plain = sides
     for seed in range(first, first + BATCH):

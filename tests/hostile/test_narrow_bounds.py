@@ -53,6 +53,7 @@ def verdict(session, sql):
     return "answered", session.ledger.spent[0] == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregate", AGGREGATES, ids=lambda text: text.split("(")[0])
 @pytest.mark.parametrize("pair", PAIRS, ids=" to ".join)
 def test_nobodys_row_decides_whether_bounds_can_be_used(worlds, aggregate, pair):

@@ -219,6 +219,7 @@ ASKED = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(*, contributi
 AT_ONCE = 24
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("construct", RELATIONS)
 def test_a_relation_between_any_two_types_is_refused_or_answered_alike_on_neighbours(sessions, construct):
     types = dict(sessions[0]._schemas["t"])
