@@ -16,6 +16,8 @@ from shoal.errors import InternalError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+BYTES = pa.large_binary()
+"""With room for more than 2 GiB of keys: one more key must not be what a query fails on."""
 _HASHED_BYTES = 64
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _POWERS = np.cumprod(np.full(_HASHED_BYTES, _ODD))
@@ -27,23 +29,23 @@ def to_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
     >>> [value and value.hex() for value in to_bytes(pa.chunked_array([[1, None]])).to_pylist()]
     ['0100000000000000', None]
     """
-    return pa.chunked_array([_array_to_bytes(chunk) for chunk in column.chunks], pa.binary())
+    return pa.chunked_array([_array_to_bytes(chunk) for chunk in column.chunks], BYTES)
 
 
 def _array_to_bytes(array: pa.Array) -> pa.Array:
     if _is_text(array.type):
-        return array.cast(pa.binary())
+        return array.cast(pa.large_string()).cast(BYTES)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.uint8())
     elif pa.types.is_null(array.type):
-        return pa.nulls(len(array), pa.binary())
+        return pa.nulls(len(array), BYTES)
     width = _width(array.type)
     whole = pa.concat_arrays([array]) if array.offset else array
-    offsets = pa.array(np.arange(len(whole) + 1, dtype=np.int32) * np.int32(width))
+    offsets = pa.array(np.arange(len(whole) + 1, dtype=np.int64) * width)
     _, numbers = whole.buffers()
-    bytes_ = pa.Array.from_buffers(pa.binary(), len(whole), [_validity(whole), offsets.buffers()[1], numbers])
+    bytes_ = pa.Array.from_buffers(BYTES, len(whole), [_validity(whole), offsets.buffers()[1], numbers])
     # Below a NULL may lie anything: what is compared as bytes must not hold it.
-    return pa.compute.if_else(bytes_.is_valid(), bytes_, pa.scalar(None, pa.binary()))
+    return pa.compute.if_else(bytes_.is_valid(), bytes_, pa.scalar(None, BYTES))
 
 
 def _validity(array: pa.Array) -> Any:
@@ -86,7 +88,7 @@ def from_bytes(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     """
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], pa.binary())
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], BYTES)
     return pa.chunked_array([_array_from_bytes(array, type_)], type_)
 
 

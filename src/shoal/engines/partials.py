@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.engines.canonical_bytes import from_bytes, to_bytes
-from shoal.engines.group_keys import match_groups
+from shoal.engines.canonical_bytes import BYTES, from_bytes, to_bytes
+from shoal.engines.group_keys import match_groups, roomy
 from shoal.engines.statements.sum_owners import VALUE
 from shoal.errors import InternalError
 from shoal.plan.totals import ExactTotals, LeafCounts
@@ -56,7 +56,7 @@ class Partials:
 
 def partials_from(question: TotalsQuery, totals: ExactTotals, values: Mapping[int, pa.Table]) -> Partials:
     """Exact totals as rows that can be added up; `values` are those that owners keep, where they are counted."""
-    keys = totals.keys
+    keys = roomy(totals.keys)
     coded = pa.table({f"k{i}": to_bytes(column) for i, column in enumerate(keys.columns)})
     slots = slots_of(question)
     parts = [_of_groups(coded, 0, totals.owners)]
@@ -89,7 +89,7 @@ def _of_slot(coded: pa.Table, slot: int, found: NDArray[Any] | LeafCounts | dict
         return _rows(groups, len(found.counts), slot, found.leaves, found.counts)
     if isinstance(found, dict):
         bins, counts = np.array(list(found), dtype=np.int64), np.array(list(found.values()), dtype=np.int64)
-        nothing = pa.table({name: pa.nulls(len(bins), pa.binary()) for name in coded.column_names})
+        nothing = pa.table({name: pa.nulls(len(bins), BYTES) for name in coded.column_names})
         return _rows(nothing, len(bins), slot, bins, counts)
     return _of_groups(coded, slot, found)
 
@@ -112,7 +112,7 @@ def _rows(
     columns = {name: coded.column(name) for name in coded.column_names}
     columns["slot"] = pa.array(np.full(count, slot, dtype=np.int32))
     columns["leaf"] = pa.array(leaves.astype(np.int64, copy=False))
-    columns["value"] = pa.nulls(count, pa.binary()) if values is None else values
+    columns["value"] = pa.nulls(count, BYTES) if values is None else values
     return pa.table(columns | dict(zip(LIMBS, limbs_of(numbers), strict=True)))
 
 

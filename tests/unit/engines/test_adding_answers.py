@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from shoal.engines.canonical_bytes import parts_of, to_bytes
+from shoal.engines.canonical_bytes import from_bytes, parts_of, to_bytes
 from shoal.engines.partials import LIMBS, added, limbs_of, merged
 from shoal.engines.spark import task
 
@@ -46,6 +48,40 @@ def test_answers_that_come_as_bytes_are_added_up(waiting, monkeypatch):
     (stored,) = batch.column("rows").to_pylist()
     assert sorted_rows(pa.ipc.open_stream(stored).read_all()) == sorted_rows(added(pa.concat_tables(tables)))
     assert list(task.added_up([])) == []
+
+
+def test_long_answers_travel_in_pieces(monkeypatch):
+    monkeypatch.setattr(task, "PIECE_BYTES", 500)
+    tables = [answers(seed) for seed in range(3)]
+    batches = [batch for table in tables for batch in task._pieces_of(table, 4)]
+    assert len(batches) > 2 * len(tables)
+    assert {part for batch in batches for part in batch.column("part").to_pylist()} == {4}
+    come = [
+        pa.ipc.open_stream(stored).read_all() for b in task.added_up(batches) for stored in b.column("rows").to_pylist()
+    ]
+    assert len(come) > 1
+    assert sorted_rows(pa.concat_tables(come)) == sorted_rows(added(pa.concat_tables(tables)))
+    (empty,) = task._pieces_of(tables[0].slice(0, 0), 0)
+    assert pa.ipc.open_stream(empty.column("rows")[0].as_py()).read_all().schema == tables[0].schema
+
+
+def test_keys_of_more_than_two_gib_are_bytes_too():
+    """Whoever knows all keys but one could make that one key the one that does not fit."""
+    size, count = 64 * 2**20, 36
+    stored = pa.py_buffer(mmap.mmap(-1, size * count))  # pages that nobody writes to take no memory
+    borders = pa.py_buffer(np.arange(count + 1, dtype=np.int64) * size)
+    keys = pa.Array.from_buffers(pa.large_string(), count, [None, borders, stored])
+    coded = to_bytes(pa.chunked_array([keys]))
+    assert coded.type == pa.large_binary()
+    assert coded.nbytes > 2**31
+    assert from_bytes(coded, pa.large_string()).chunk(0).buffers()[2].size == size * count
+
+
+@pytest.mark.parametrize("type_", [pa.string(), pa.int64(), pa.bool_(), pa.null()], ids=str)
+def test_bytes_of_every_kind_have_room(type_):
+    column = pa.chunked_array([pa.nulls(3, type_)])
+    assert to_bytes(column).type == pa.large_binary()
+    assert from_bytes(to_bytes(column), type_).to_pylist() == [None] * 3
 
 
 def test_equal_keys_are_in_one_part_and_others_are_spread():

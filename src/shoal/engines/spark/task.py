@@ -38,6 +38,7 @@ BATCH_BYTES = 64 << 20
 """Rows are written into a table, which spills, whenever this many bytes of them have come."""
 WAITING_ROWS = 1 << 22
 """Answers of buckets are added up whenever this many rows of them have come."""
+PIECE_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class Job:
         answer = self.measured(_chained(first, arriving))
         numbers = parts_of(answer.rows.select(answer.keys.names), parts)
         for part in sorted(set(numbers.tolist())):
-            yield _bytes_of(answer.rows.take(as_arrow(np.flatnonzero(numbers == part))), part)
+            yield from _pieces_of(answer.rows.take(as_arrow(np.flatnonzero(numbers == part))), part)
 
 
 def _chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -156,6 +157,13 @@ def memory_share() -> str:
     return f"{max(256, total // 2 // max(1, os.cpu_count() or 1) >> 20)}MB"
 
 
+def _pieces_of(rows: pa.Table, part: int) -> Iterator[pa.RecordBatch]:
+    """The rows as bytes, in pieces: a value of Spark has less than 2 GiB, and long keys could be more."""
+    at_once = max(1, rows.num_rows * PIECE_BYTES // max(1, rows.nbytes))
+    for start in range(0, max(1, rows.num_rows), at_once):
+        yield _bytes_of(rows.slice(start, at_once), part)
+
+
 def _bytes_of(rows: pa.Table, part: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32()), "rows": [as_stream(rows)]})
 
@@ -176,7 +184,7 @@ def added_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if sum(table.num_rows for table in waiting) > WAITING_ROWS:
             waiting = [merged(pa.concat_tables(waiting))]
     if waiting:
-        yield _bytes_of(added(merged(pa.concat_tables(waiting))), 0)
+        yield from _pieces_of(added(merged(pa.concat_tables(waiting))), 0)
 
 
 def job_function(job: Job, parts: int) -> Any:
