@@ -128,7 +128,7 @@ def _list_shape(rows: list[dict[str, Any]], keys: list[str], name: str, ranks: t
     longest = max(len(row[name]) for row in rows if row[name] is not None)
     along: list[Any] = list(ranks) if len(ranks) == longest else list(range(longest))
     series = {
-        (_text(_label(row, keys)) if keys else ""): [Cell(float(value), None, None) for value in row[name]]
+        (_text(_label(row, keys)) if keys else ""): _cells_of_list(row, name)
         for row in rows[:MOST_SERIES]
         if row[name] is not None
     }
@@ -136,6 +136,13 @@ def _list_shape(rows: list[dict[str, Any]], keys: list[str], name: str, ranks: t
     kept: dict[str, list[Cell | None]] = {label: list(cells) for label, cells in series.items()}
     axis = "fraction of rows below" if len(ranks) == longest else "quantile"
     return Shape(along, kept, axis, name, ", ".join(keys) or None, left_out, MOST_SERIES)
+
+
+def _cells_of_list(row: dict[str, Any], name: str) -> list[Cell]:
+    """Every number of a list with the ends of its own interval."""
+    nothing = [None] * len(row[name])
+    low, high = row.get(f"{name}_low") or nothing, row.get(f"{name}_high") or nothing
+    return [Cell(float(value), a, b) for value, a, b in zip(row[name], low, high, strict=True)]
 
 
 def _label(row: dict[str, Any], keys: list[str]) -> Any:

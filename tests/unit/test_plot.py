@@ -105,6 +105,7 @@ def test_quantiles_are_points_alone_and_by_group(shop):
 def test_a_list_of_quantiles_is_drawn_over_its_fractions(shop):
     axes = drawn(shop, "PERCENTILE_CONT(spend, [0.25, 0.5, 0.75]) AS q FROM visits")
     assert next(list(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 3) == [0.25, 0.5, 0.75]
+    assert len(axes.collections) == 1  # whiskers
     assert axes.get_xlabel() == "fraction of rows below"
     by_site = drawn(shop, "site, APPROX_QUANTILES(spend, 4) AS q FROM visits GROUP BY site")
     assert len(by_site.get_legend().get_texts()) == 4

@@ -167,7 +167,9 @@ def _with_bands(
             continue
         here = np.flatnonzero(~np.isnan(numbers) & (class_of == number))
         own, rows = each.of(copied.aggregate.ranks), numbers[here].astype(np.int64)
-        both = np.stack([own.low[rows], own.high[rows]], axis=1).reshape(len(here), -1)
+        both = np.stack([own.low[rows], own.high[rows]], axis=1).reshape(
+            len(here), 2 * len(own.fractions) * len(levels)
+        )
         for place, ends in zip(here.tolist(), both.tolist(), strict=True):
             listed[place] = ends
     return replace(copied, numbers=(name, *source.numbers[1:]), levels=levels), pa.array(listed, ENDS)

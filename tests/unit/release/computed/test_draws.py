@@ -141,3 +141,13 @@ def test_the_whole_interval_is_never_inside_that_of_the_noise():
     session = shoal.connect({"t": rows}, catalog={"tables": {"t": {"owner": "uid"}}, "defaults": {"epsilon": 1.0}})
     answer = session.query("SELECT COUNT(*) / COUNT(DISTINCT uid) AS each FROM t").intervals().to_dicts()[0]
     assert answer["each_low"] <= answer["each_noise_low"] <= answer["each_noise_high"] <= answer["each_high"]
+
+
+@pytest.mark.parametrize("noise", ["", ", noise = LAPLACE"])
+def test_an_answer_without_groups_has_intervals_of_nothing(session, noise):
+    chosen = CLAUSE.replace(", noise = LAPLACE", noise).replace("epsilon = 1,", "epsilon = 0.0001,")
+    bounds = "contribution_bounds_per_row => (0, 9)"
+    items = f"g, MEDIAN(x, {bounds}) AS v, QUANTILE_CONT(x, [0.2, 0.8], {bounds}) AS q, MAX(x, {bounds}) AS w"
+    result = session.query(f"{chosen} {items} FROM t GROUP BY g")
+    assert len(result.intervals()) == len(result) == 0
+    assert repr(type(result).from_bytes(result.to_bytes())) == repr(result)
