@@ -22,7 +22,7 @@ from shoal.release.output_names import output_names
 from shoal.sql.binding.public_groups import has_public_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from shoal.params import Bounds
@@ -78,6 +78,14 @@ def without_interval(plan: StatementPlan, drawn: AbstractSet[str] = frozenset())
     mixed = [name for name in mixed_columns(plan) if name not in said]
     found += [f"{name} is computed from noisy numbers, and has no interval of its own." for name in mixed]
     return tuple(dict.fromkeys(found))
+
+
+def nothing_left(rows: int, released: Sequence[int]) -> tuple[str, ...]:
+    """Why an answer has no rows although groups were released: it follows from released numbers alone."""
+    if rows or not released or not all(released):
+        return ()
+    why = "HAVING, WHERE, LIMIT, joins and set operations compare noisy numbers, which are hardly ever equal"
+    return (f"Rows were released, and no row is left of them: {why}.",)
 
 
 def _of_owner(plan: SelectPlan) -> str:

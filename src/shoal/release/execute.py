@@ -25,7 +25,7 @@ from shoal.plan import nodes
 from shoal.plan.totals import MASK, LeafCounts, SamplingKey
 from shoal.plan.traverse import rebuilt, with_relations
 from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY, KeptAnswer, from_bytes, to_bytes
-from shoal.release.answer_notes import answer_notes, without_interval
+from shoal.release.answer_notes import answer_notes, nothing_left, without_interval
 from shoal.release.bounds_per_group import release_by_group
 from shoal.release.computed.draws import draws_for
 from shoal.release.cuts.clamped import beyond_in_words
@@ -240,7 +240,8 @@ def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadli
     taken = replace(plan, selects=tuple(as_run))
     answer = finish(taken, released, public_rows(plan.root, engine), deadline, entropy=entropy)
     drawn = {column.field.name for column in answer.computed.values()} if draws_for(answer.table.num_rows) else set()
-    return replace(answer, notes=(*answer.notes, *without_interval(plan, drawn)))
+    empty = nothing_left(answer.table.num_rows, [stored.table.num_rows for stored in released.values()])
+    return replace(answer, notes=(*answer.notes, *empty, *without_interval(plan, drawn)))
 
 
 def with_stored_rows(select: SelectPlan, released: dict[int, StoredRows]) -> SelectPlan:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,9 @@ from shoal.plan.expressions import Column as ColumnOf
 from shoal.plan.nodes import Field, Node
 from shoal.plan.traverse import all_nodes, rebuilt
 from shoal.plan.types import DOUBLE, Kind
-from shoal.release.computed.columns import all_symbols, computed_columns, passing_on
+from shoal.release.computed.columns import all_symbols, can_be_keys, computed_columns, passing_on
 from shoal.release.stored_rows import StoredRows, arrow_type, component, components_of, distinct_names
+from shoal.sql import functions
 from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ class Source:
 
 
 Carried = dict[str, tuple[Source, ...]]
-"""Symbol of a copy → the aggregates it copies: several after UNION ALL, of which every row has the numbers of one."""
+"""Symbol of a copy → the aggregates it copies: several after UNION, of which every row has the numbers of one at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +248,46 @@ def carry(node: Node, plan: StatementPlan) -> tuple[Node, Carried]:
             return replace(node, left=below), carried
         case nodes.SetOperation(kind="union_all"):
             return _carry_union(node, plan)
+        case nodes.SetOperation(kind="union"):
+            return _distinct(*_carry_union(replace(node, kind="union_all"), plan), node)
+        case nodes.SetOperation():
+            return _carry_chosen(node, plan)
+        case nodes.Distinct():
+            return _distinct(*carry(node.input, plan), node)
     return node, {}
+
+
+def _distinct(below: Node, carried: Carried, node: Node) -> tuple[Node, Carried]:
+    """Every different row once, with the numbers of one of those that are equal; as it was where nothing is carried."""
+    kept = {f.symbol: carried[f.symbol] for f in node.fields if f.symbol in carried}
+    if not kept or not can_be_keys(node):
+        return node, {}
+    keys = tuple((f, ColumnOf(f.symbol, f.type)) for f in node.fields)
+    names = [name for sources in kept.values() for name in _numbers(sources)]
+    numbers = ((Field("", n, DOUBLE), nodes.RowAggregate("max", (ColumnOf(n, DOUBLE),), DOUBLE)) for n in names)
+    return nodes.Aggregate(below, keys, tuple(numbers)), kept
+
+
+def _carry_chosen(node: nodes.SetOperation, plan: StatementPlan) -> tuple[Node, Carried]:
+    """INTERSECT and EXCEPT: the different rows of the left side that are, or are not, on the right."""
+    below, carried = _distinct(*carry(node.left, plan), nodes.Distinct(node.left))
+    if not carried:
+        return node, {}
+    same = [
+        functions.resolve("is_not_distinct_from", [ColumnOf(a.symbol, a.type), ColumnOf(b.symbol, b.type)], None)
+        for a, b in zip(node.left.fields, node.right.fields, strict=True)
+    ]
+    condition = reduce(lambda a, b: functions.resolve("and", [a, b], None), same)
+    chosen = nodes.Join(below, node.right, "semi" if node.kind == "intersect" else "anti", condition)
+    items: list[tuple[Field, Expression]] = []
+    kept: Carried = {}
+    for f, side in zip(node.fields, node.left.fields, strict=True):
+        items.append((f, ColumnOf(side.symbol, side.type)))
+        if sources := carried.get(side.symbol, ()):
+            kept[f.symbol] = _copied(sources, f.symbol)
+            pairs = zip(_numbers(kept[f.symbol]), _numbers(sources), strict=True)
+            items.extend((Field("", new, DOUBLE), ColumnOf(old, DOUBLE)) for new, old in pairs)
+    return nodes.Project(chosen, tuple(items)), kept
 
 
 def _carry_project(node: nodes.Project, plan: StatementPlan) -> tuple[Node, Carried]:

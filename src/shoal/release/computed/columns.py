@@ -121,18 +121,23 @@ def _follows(node: Node, symbol: str, private: frozenset[str], *, copied: bool) 
         case nodes.Filter() | nodes.Sort():
             return _follows(node.input, symbol, private, copied=copied)
         case nodes.Distinct():
-            return _follows(node.input, symbol, private, copied=False)
+            return _follows(node.input, symbol, private, copied=copied and can_be_keys(node))
         case nodes.Join():
             sides = [side for side in (node.left, node.right) if any(f.symbol == symbol for f in side.fields)]
             return any(_follows(side, symbol, private, copied=copied) for side in sides)
         case nodes.SetOperation():
             place = [field.symbol for field in node.fields].index(symbol)
-            same = copied and node.kind == "union_all"
-            sides = [node.left, node.right]
+            sides = [node.left, node.right] if node.kind in {"union_all", "union"} else [node.left]
+            same = copied and (node.kind == "union_all" or can_be_keys(node))
             return any(_follows(side, side.fields[place].symbol, private, copied=same) for side in sides)
         case nodes.StoredRows():
             return symbol in private and not copied
     return False
+
+
+def can_be_keys(node: Node) -> bool:
+    """Whether rows can be told apart by grouping: lists are no keys."""
+    return all(field.type.kind is not Kind.UNSUPPORTED for field in node.fields)
 
 
 def passing_on(node: Node, wanted: frozenset[str]) -> Node:

@@ -95,8 +95,8 @@ def test_a_quotient_that_may_be_undefined_has_no_ends(session):
     ("sql", "names"),
     [
         (f"SELECT SUM(n) AS v, MAX(n) AS w FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k", ["v", "w"]),
-        (f"SELECT n FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k UNION SELECT 7", ["n"]),
-        (f"SELECT DISTINCT n FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k", ["n"]),
+        (f"SELECT n FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k UNION SELECT 7", []),
+        (f"SELECT DISTINCT n FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k", []),
         (f"SELECT n FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k UNION ALL SELECT 7", []),
         (f"{CLAUSE} {COUNT} + 1 AS v FROM t", []),
     ],
