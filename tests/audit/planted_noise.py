@@ -37,9 +37,19 @@ from shoal.accounting.events import (
     Shift,
     ThresholdSelection,
 )
+from shoal.audit.suite import exact_checks
 from shoal.engines.memory import totals as memory_totals
 from shoal.engines.memory.totals import MomentTally
-from shoal.mechanisms import calibrate, group_selection, noise, quantile_choice, quantiles
+from shoal.mechanisms import (
+    calibrate,
+    gaussian_certificate,
+    group_selection,
+    joint_gaussian,
+    lattice_certificate,
+    noise,
+    quantile_choice,
+    quantiles,
+)
 from shoal.mechanisms.entropy import seeded_entropy
 from shoal.mechanisms.ranks import nested
 from shoal.mechanisms.sampling import samplers
@@ -637,6 +647,20 @@ def weights_by_no_degree(patch):
 def a_threshold_for_one_degree(patch):
     honest = weighted.weighted_threshold
     patch.setattr(weighted, "weighted_threshold", lambda event, weights, delta: honest(event, weights[:1], delta))
+
+
+@planted(
+    "L0 ignored",
+    "the exact δ of counts on a coarse grid is summed for one group less",
+    EXACT,
+    lambda: not exact_checks.gaussian_count(6.0, 3).holds,
+)
+def a_lattice_of_one_group_less(patch):
+    honest = lattice_certificate.lattice_delta
+    patch.setattr(
+        gaussian_certificate, "lattice_delta", lambda shift, groups, *facts: honest(shift, max(1, groups - 1), *facts)
+    )
+    patch.setattr(joint_gaussian, "approximate_lattice_sigma", lambda _shift, _groups, enough, *_: enough * 0.8)
 
 
 @planted(

@@ -81,11 +81,11 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_select
 
 -- Each rule on request: GAUSSIAN_THRESHOLD
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = GAUSSIAN_THRESHOLD, noise = GAUSSIAN) site, COUNT(*) FROM visits GROUP BY site
---> release 0: RowCount(origin=lower) in [0, 20] + Gaussian(sigma ≈ 84.4966, shift 20 × 1 over 2, grid 1)
---> release 1: RowCount(origin=upper) in [0, 20] + Gaussian(sigma ≈ 84.4966, shift 20 × 1 over 2, grid 1)
---> groups: threshold 589 on both parts of a whole, Gaussian(sigma ≈ 84.4966, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 1
+--> release 0: RowCount(origin=lower) in [0, 20] + Gaussian(sigma ≈ 84.4965, shift 20 × 1 over 2, grid 1)
+--> release 1: RowCount(origin=upper) in [0, 20] + Gaussian(sigma ≈ 84.4965, shift 20 × 1 over 2, grid 1)
+--> groups: threshold 589 on both parts of a whole, Gaussian(sigma ≈ 84.4965, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 1
 --> release 0 decides which groups appear
---> charge: epsilon 1, delta ≈ 1e-06 for 1 Gaussian parts and the threshold on one of them: threshold 589 on both parts of a whole, Gaussian(sigma ≈ 84.4966, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 1
+--> charge: epsilon 1, delta ≈ 1e-06 for 1 Gaussian parts and the threshold on one of them: threshold 589 on both parts of a whole, Gaussian(sigma ≈ 84.4965, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
 --> note: Jointly calibrated Gaussian noise, as asked.
 --> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell.

@@ -1,7 +1,7 @@
 """When is a vector of discrete Gaussian noise (ε, δ)-private? Certificates, and the smallest noise that has one.
 
 `joint_gaussian_certificate` is the judge, used alike when a plan is made and when it is verified. A certificate is
-rigorous: all reals are enclosed, all roundings go outward. There are three (proofs in docs/theory/noise.md), tried in
+rigorous: all reals are enclosed, all roundings go outward. There are four (proofs in docs/theory/noise.md), tried in
 this order:
 
 *discrete*: one shifted coordinate, shift Δ. P[X > εσ²/Δ − Δ/2] − e^ε·P[X > εσ²/Δ + Δ/2] ≤ δ, exact for the noise drawn.
@@ -10,6 +10,8 @@ this order:
 coordinate, continuous noise of variance r² = σ² − τ² that is rounded at random to an integer. With s² = r²τ²/σ², η =
 2Σ_{j≥1} e^{−2π²τ²j²}: w = 2Σ_{j≥1} e^{−2π²(τ²+s²)j²} + η²/(1 − η). Over d shifted coordinates, μ² = Σ Δᵢ²/rᵢ², ε′ = ε
 − Σ ln((1+w)/(1−w)), δ′ = δ·Π(1−w): Φ(μ/2 − ε′/μ) − e^{ε′}·Φ(−μ/2 − ε′/μ) ≤ δ′ suffices.
+
+*lattice*: one part in several coordinates on a coarse grid; the sum of its noises is convolved (`lattice_certificate`).
 
 *zcdp*: ρ = Σ Δᵢ²/2σᵢ²; e^{(α−1)(αρ−ε)}·(1 − 1/α)^α/(α − 1) ≤ δ for some α > 1.
 """
@@ -32,6 +34,7 @@ from shoal.mechanisms.certified import (
     exp_of_minus,
     normal_tail,
 )
+from shoal.mechanisms.lattice_certificate import is_coarse, lattice_delta
 from shoal.mechanisms.tails import gaussian_tail, wrapped
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 
     from shoal.accounting.events import GaussianNoise
 
-Certificate = Literal["discrete", "continuous", "zcdp"]
+Certificate = Literal["discrete", "continuous", "lattice", "zcdp"]
 ROUNDING_VARIANCES = tuple(Fraction(n, 8) for n in (3, 4, 5, 6, 8, 10, 12, 16))
 """τ² to choose from: a larger one rounds more faithfully and leaves less of the variance."""
 SHRINKS_FROM, MOST_SHRUNK = 64, 4
@@ -64,6 +67,8 @@ def _certificate(shifted: tuple[GaussianNoise, ...], epsilon: Fraction, delta: F
         return "discrete"
     if _holds_continuous(shifted, epsilon, delta):
         return "continuous"
+    if _is_lattice(shifted) and _holds_lattice(shifted, epsilon, delta):
+        return "lattice"
     if zcdp_holds(sum((part.rho for part in shifted), Fraction(0)), epsilon, delta):
         return "zcdp"
     return None
@@ -79,12 +84,18 @@ def grouped_gaussian_holds(parts: Sequence[GaussianNoise], epsilon: Fraction, de
 
     In one group the owner is either moved or new. In several, some are moved and some new, and what is left of the noise's δ
     where a part x of the groups is new must be at most (1 − x)·δ. It is where the continuous bound is convex in the squared norm v,
-    as it is 0 at 0: its second derivative is not negative where v² + 4v ≤ 4ε² (docs/theory/group-selection.md).
+    as it is 0 at 0: its second derivative is not negative where v² + 4v ≤ 4ε² (docs/theory/group-selection.md). On a coarse grid
+    it is summed for every number of groups.
     """
     shifted = tuple(replace(part, grid=Fraction(1)) for part in parts if part.shift.l1)
     if groups == 1 or not shifted:
         return joint_gaussian_holds(parts, epsilon, delta)
-    return _certificate(shifted, epsilon, delta) == "continuous" and _is_convex(shifted, epsilon)
+    if _holds_continuous(shifted, epsilon, delta) and _is_convex(shifted, epsilon):
+        return True
+    parts_of_delta = ((left, delta * left / groups) for left in range(groups, 0, -1))
+    return _is_lattice(shifted, groups) and all(
+        _holds_lattice(shifted, epsilon, part, left) for left, part in parts_of_delta
+    )
 
 
 def _is_convex(parts: Sequence[GaussianNoise], epsilon: Fraction) -> bool:
@@ -119,6 +130,22 @@ def gaussian_delta(norm_squared: Fraction, epsilon: Fraction) -> Decimal:
 
 def _holds_discrete(part: GaussianNoise, epsilon: Fraction, delta: Fraction) -> bool:
     return discrete_gaussian_delta(part.shift.per_coordinate, part.sigma, epsilon) <= decimal_below(delta)
+
+
+def _is_lattice(parts: Sequence[GaussianNoise], groups: int | None = None) -> bool:
+    """One part that moves the same way in several coordinates of a coarse grid (one for each group, where groups are told)."""
+    shift = parts[0].shift
+    plain = len(parts) == 1 and shift.touched == shift.coordinates and shift.length is None
+    return plain and is_coarse(shift.coordinates, parts[0].sigma) and groups in {None, shift.coordinates}
+
+
+def _holds_lattice(
+    parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction, coordinates: int | None = None
+) -> bool:
+    """The exact sum, where so many coordinates move (all of them, if not told)."""
+    (part,) = parts
+    moved = part.shift.coordinates if coordinates is None else coordinates
+    return lattice_delta(part.shift.per_coordinate, moved, part.sigma, epsilon) <= decimal_below(delta)
 
 
 def _holds_continuous(parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction) -> bool:

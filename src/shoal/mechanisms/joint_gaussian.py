@@ -25,6 +25,7 @@ from shoal.mechanisms.gaussian_certificate import (
     largest_norm,
     largest_zcdp,
 )
+from shoal.mechanisms.lattice_certificate import approximate_lattice_sigma, is_coarse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -101,10 +102,13 @@ def _sigmas(
 
 
 def _smallest_certified(guesses: Sequence[float], holds: Callable[[float], bool]) -> float | None:
-    """The smallest guess, raised in growing steps until it holds; a guess that fails for long gives way to the next."""
-    for guess in sorted(guesses):
+    """The smallest guess, raised in growing steps until it holds; one that fails up to the next guess gives way to it."""
+    ordered = sorted(guesses)
+    for guess, following in zip(ordered, [*ordered[1:], math.inf], strict=True):
         factor, raise_by = guess, FIRST_RAISE
         for _ in range(RAISES):
+            if factor > following:
+                break
             if holds(factor):
                 return factor
             factor, raise_by = guess * (1 + raise_by), raise_by * 8
@@ -123,6 +127,12 @@ def _guesses(shifts: Sequence[Shift], units: Sequence[float], epsilon: Fraction,
         analytic = shift / norm
         if analytic < DISCRETE_BELOW:
             guesses.append(_discrete_sigma(shift, analytic, min(guesses) * unit, float(epsilon), float(delta)) / unit)
+    elif len(moved) == 1 and moved[0][0].touched == moved[0][0].coordinates and moved[0][0].length is None:
+        only, unit = moved[0]
+        enough = min(guesses) * unit
+        if is_coarse(only.coordinates, enough):
+            facts = only.per_coordinate, only.coordinates, enough, float(epsilon), float(delta)
+            guesses.append(approximate_lattice_sigma(*facts) / unit)
     return guesses
 
 
