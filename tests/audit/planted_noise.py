@@ -45,7 +45,6 @@ from shoal.mechanisms import (
     gaussian_certificate,
     group_selection,
     joint_gaussian,
-    lattice_certificate,
     noise,
     quantile_choice,
     quantiles,
@@ -656,7 +655,7 @@ def a_threshold_for_one_degree(patch):
     lambda: not exact_checks.gaussian_count(6.0, 3).holds,
 )
 def a_lattice_of_one_group_less(patch):
-    honest = lattice_certificate.lattice_delta
+    honest = gaussian_certificate.lattice_delta
     patch.setattr(
         gaussian_certificate, "lattice_delta", lambda shift, groups, *facts: honest(shift, max(1, groups - 1), *facts)
     )

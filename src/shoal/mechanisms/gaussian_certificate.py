@@ -11,7 +11,7 @@ coordinate, continuous noise of variance r² = σ² − τ² that is rounded at 
 2Σ_{j≥1} e^{−2π²τ²j²}: w = 2Σ_{j≥1} e^{−2π²(τ²+s²)j²} + η²/(1 − η). Over d shifted coordinates, μ² = Σ Δᵢ²/rᵢ², ε′ = ε
 − Σ ln((1+w)/(1−w)), δ′ = δ·Π(1−w): Φ(μ/2 − ε′/μ) − e^{ε′}·Φ(−μ/2 − ε′/μ) ≤ δ′ suffices.
 
-*lattice*: one part in several coordinates on a coarse grid; the sum of its noises is convolved (`lattice_certificate`).
+*lattice*: one part in several coordinates on a coarse grid; the sum of its noises is convolved (`certificates.lattice`).
 
 *zcdp*: ρ = Σ Δᵢ²/2σᵢ²; e^{(α−1)(αρ−ε)}·(1 − 1/α)^α/(α − 1) ≤ δ for some α > 1.
 """
@@ -25,6 +25,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from shoal.mechanisms.certificates.lattice import is_coarse, lattice_delta
 from shoal.mechanisms.certified import (
     ARITHMETIC,
     arithmetic,
@@ -34,7 +35,6 @@ from shoal.mechanisms.certified import (
     exp_of_minus,
     normal_tail,
 )
-from shoal.mechanisms.lattice_certificate import is_coarse, lattice_delta
 from shoal.mechanisms.tails import gaussian_tail, wrapped
 
 if TYPE_CHECKING:

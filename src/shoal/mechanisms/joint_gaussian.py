@@ -15,6 +15,7 @@ import numpy as np
 
 from shoal.accounting.events import GaussianNoise, Shift
 from shoal.errors import InternalError
+from shoal.mechanisms.certificates.lattice import approximate_lattice_sigma, is_coarse
 from shoal.mechanisms.certified import arithmetic, decimal_near, round_scale_up
 from shoal.mechanisms.gaussian_certificate import (
     ROUNDING_VARIANCES,
@@ -25,7 +26,6 @@ from shoal.mechanisms.gaussian_certificate import (
     largest_norm,
     largest_zcdp,
 )
-from shoal.mechanisms.lattice_certificate import approximate_lattice_sigma, is_coarse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from shoal.accounting.events import GaussianNoise, Shift
+from shoal.mechanisms.certificates.lattice import is_coarse, lattice_delta
 from shoal.mechanisms.gaussian_certificate import grouped_gaussian_holds, joint_gaussian_certificate
 from shoal.mechanisms.joint_gaussian import joint_gaussian_sigmas
-from shoal.mechanisms.lattice_certificate import is_coarse, lattice_delta
 
 MILLIONTH = Fraction(1, 10**6)
 

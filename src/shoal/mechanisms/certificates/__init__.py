@@ -1,0 +1,1 @@
+"""Proofs of a δ by exact sums."""
