@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import InternalError
+from shoal.mechanisms.calibrate import noise_standard_deviation
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.ranks.bands import RankBands, bands_of, noisy_between, rungs_around
 from shoal.mechanisms.ranks.nested import SUB_LEAVES, Part, sides, turn_for, ways_to
@@ -324,6 +325,19 @@ def rank_error(choice: QuantileChoice, target: RankTarget, level: float, leaves:
     ways = ways_to(sorted(choice.targets, key=lambda each: each.fraction))
     each = math.log(SUB_LEAVES * leaves * choice.draws / (1 - level)) * float(choice.scale)
     return each * float(sum(cut.reach for cut in ways[target]))
+
+
+def rank_spread(choice: QuantileChoice, leaves: int) -> float:
+    """About how many rows what is shown is off: the drawn rank, or the ends of its interval where rows around it are counted.
+
+    Where rows lie in many leaves, a drawn rank has Laplace noise; a place on the ladder around it has half of its bins on either
+    side. It grows with the rows of an owner as the scales do.
+    """
+    drawn = math.sqrt(2) * float(choice.scale) * max(float(target.reach) for target in choice.targets)
+    if choice.counts is None:
+        return drawn
+    bins = 2 * leaves.bit_length()
+    return max(drawn, noise_standard_deviation(choice.counts) * math.sqrt(bins) / 2)
 
 
 def outer_margin(scale: Fraction, leaves: int) -> int:

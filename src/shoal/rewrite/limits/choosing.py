@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from shoal.accounting.events import GaussianNoise, LaplaceNoise
+from shoal.accounting.events import GaussianNoise, LaplaceNoise, QuantileChoice
 from shoal.errors import InternalError, ShoalError
 from shoal.mechanisms import group_selection, limit_choice
 from shoal.mechanisms.calibrate import noise_standard_deviation
+from shoal.mechanisms.quantile_choice import rank_spread
 from shoal.plan.limits.sought import GROUP_EDGES, ROW_EDGES, Limits
 from shoal.rewrite.limits.open_limits import PRIOR_ROWS_OF_ALL, prior_groups, prior_of, with_limits
 from shoal.rewrite.limits.search import STAND_IN, is_count_of_all
@@ -193,10 +194,13 @@ def _noise_per_unit(choice: SelectPlan, place: int, *, limited: bool) -> float:
     if not column.releases:
         return 1.0
     release = choice.releases[column.releases[0]]
-    if not isinstance(release.noise, LaplaceNoise | GaussianNoise):
-        return 1.0  # a quantile that is chosen by its rank, which limits on rows change alike
-    spread = noise_standard_deviation(release.noise) * float(release.noise.grid) if release.noise.shift.l1 else 0.0
-    spread *= math.sqrt(release.measure.levels)
+    if isinstance(release.noise, QuantileChoice):
+        spread = rank_spread(release.noise, release.measure.leaf_count)
+    elif isinstance(release.noise, LaplaceNoise | GaussianNoise):
+        spread = noise_standard_deviation(release.noise) * float(release.noise.grid) if release.noise.shift.l1 else 0.0
+        spread *= math.sqrt(release.measure.levels)
+    else:
+        return 1.0
     if limited:
         return spread / float(STAND_IN)
     reach = release.noise.shift.per_coordinate * float(release.noise.grid)

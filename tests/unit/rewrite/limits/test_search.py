@@ -224,6 +224,17 @@ def test_counts_in_few_listed_groups_limit_rows_in_all_of_them():
     assert all(abs(row["n"] - 2000) < 60 for row in result.to_dicts())
 
 
+def test_a_median_looks_at_few_rows_of_heavy_owners():
+    """Half as many owners in every octave: all rows of the heaviest would make each of them worth a thousand others."""
+    plan = connected({"epsilon": 1.0}, facts={"spend": {"bounds": [0, 100]}}).plan(
+        "SELECT place, MEDIAN(spend) FROM visits GROUP BY place"
+    )
+    search = plan.selects[0].search
+    halving = [[10_000 * 0.5**place for place in range(len(histogram.bins))] for histogram in search.sought]
+    found = find(plan.selects[0], halving, lambda select: plan_select(select, "basic"))
+    assert found.limits.of_call[0] <= 16
+
+
 def test_few_owners_find_how_many_rows_to_count():
     session = connected({"population": 100, "epsilon": 1.0}, data=tables(owners=100, rows=3))
     plan = session.plan("SELECT COUNT(*) FROM visits").selects[0]
