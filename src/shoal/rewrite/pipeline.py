@@ -65,7 +65,7 @@ def plan_query(
     check_limits(bound)
     owned = [check_ownership(select, context.references) for select in bound.selects]
     check_windows(bound)
-    check_regrouping(bound)
+    check_regrouping(bound, catalog)
     for error in context.late:
         raise error
     if is_owned(bound.root):

@@ -15,6 +15,7 @@ from shoal.plan.expressions import Column
 from shoal.plan.traverse import all_nodes
 
 if TYPE_CHECKING:
+    from shoal.catalog import Catalog, Table
     from shoal.plan.nodes import Node
     from shoal.plan.releases import PrivateSelect
     from shoal.sql.binding.statement import BoundStatement
@@ -31,7 +32,7 @@ _EVENTS = frozenset({"booking", "event", "invoice", "order", "payment", "purchas
 """Things that happen to one owner, and whose numbers are therefore no groups."""
 
 
-def check_regrouping(bound: BoundStatement) -> None:
+def check_regrouping(bound: BoundStatement, catalog: Catalog) -> None:
     """E_UID_LOST where an outer aggregate reads a private SELECT that is grouped by the number of an event."""
     for node in all_nodes(bound.root):
         if not isinstance(node, nodes.Aggregate):
@@ -42,7 +43,7 @@ def check_regrouping(bound: BoundStatement) -> None:
         select = bound.selects[below.select]
         found = _event_key(select)
         if found is not None:
-            raise _refusal(select, found)
+            raise _refusal(select, found, catalog)
 
 
 def _released(node: Node) -> nodes.StoredRows | None:
@@ -67,14 +68,23 @@ def _event_key(select: PrivateSelect) -> str | None:
     return None
 
 
-def _refusal(select: PrivateSelect, key: str) -> ShoalError:
+def _refusal(select: PrivateSelect, key: str, catalog: Catalog) -> ShoalError:
     scan = next(n for n in nodes.walk(select.input) if isinstance(n, nodes.Scan) and n.owner is not None)
     owner = nodes.field_of(scan, scan.owner or "").name
     # Of a table whose owner stands in another one, no column has the name.
-    added = f"Add {owner}" if owner else "Join the table that has the owner column, and add that column"
+    added = f"Add {owner}" if owner else _joined(catalog.table(scan.table), catalog)
     return ShoalError(
         "E_UID_LOST",
         f"Every {key} belongs to one owner, so no group of the inner query could be shown and the answer would be NULL.",
         hint=f"{added} to GROUP BY of the inner query: then the outer aggregate is over owners, and private.",
         position=select.position,
     )
+
+
+def _joined(table: Table | None, catalog: Catalog) -> str:
+    """The table at the end of the references that lead to the owner, and its column."""
+    while table is not None and table.through is not None:
+        table = catalog.table(table.through.to)
+    if table is None or not table.owner:
+        return "Join the table that has the owner column, and add that column"
+    return f"Join {table.name}, and add {table.owner}"
