@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -12,45 +13,46 @@ from hypothesis import given
 from hypothesis import strategies as st
 from questions import QUESTIONS, by_keys, measured_with, nasty_tables, session_for
 
-from shoal.engines.buckets import measure_bucket
+from shoal.engines.buckets import measure_bucket, partials_of
 from shoal.engines.canonical_bytes import from_bytes, to_bytes
+from shoal.engines.duckdb.filled import filled
 from shoal.engines.partials import add, limbs_of, numbers_of
+
+COUNTS = (1, 3, 7)
 
 
 class Buckets:
-    """Cuts the owned tables of a session by owner, asks every bucket, and compares the sum with the whole."""
+    """Asks every bucket of the owned tables, cut in several ways, and compares each sum with the whole."""
 
-    def __init__(self, engine, tables, owners, buckets):
-        self._engine, self._tables, self._owners, self._buckets = engine, tables, owners, buckets
+    def __init__(self, engine, cut):
+        self._engine, self._cut = engine, cut
         self.asked = 0
 
     def totals(self, query, key):
         whole = self._engine.totals(query, key)
-        parts = [measure_bucket(query, key, self.bucket(number), threads=1) for number in range(self._buckets)]
-        here = add(parts)
-        assert by_keys(here) == by_keys(whole)
-        assert here.keys.schema.types == whole.keys.schema.types
+        for engines in self._cut:
+            here = add([partials_of(query, key, engine) for engine in engines])
+            assert by_keys(here) == by_keys(whole), len(engines)
+            assert here.keys.schema.types == whole.keys.schema.types
         self.asked += 1
         return whole
 
-    def bucket(self, number):
-        return {name: self._rows_of(name, table, number) for name, table in self._tables.items()}
 
-    def _rows_of(self, name, table, number):
-        owner = self._owners.get(name)
-        if owner is None:
-            return table
-        places = [zlib.crc32(str(value).encode()) % self._buckets for value in table.column(owner).to_pylist()]
-        return table.filter(pa.array(np.array(places) == number) if places else pa.array([], pa.bool_()))
-
-
-CASES = [(q, 2) for q in QUESTIONS] + [(q, 7) for q in QUESTIONS[::8]] + [(q, 1) for q in QUESTIONS[::16]]
+@contextmanager
+def cut_in_all_ways(question):
+    """Open engines over 1, 3 and 7 buckets: questions about the same tables share them, as opening takes longer than asking."""
+    tables = nasty_tables(question)
+    with ExitStack() as stack:
+        yield [
+            [stack.enter_context(filled(bucket, threads=1)) for bucket in buckets_of(tables, question, count)]
+            for count in COUNTS
+        ]
 
 
-@pytest.mark.parametrize(("question", "buckets"), CASES, ids=lambda part: getattr(part, "name", part))
-def test_buckets_add_up_to_the_whole_table(question, buckets, kept):
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
+def test_buckets_add_up_to_the_whole_table(question, kept):
     session = kept(question.about, lambda: session_for(question))
-    asked = Buckets(session._engine, nasty_tables(question), question.owners, buckets)
+    asked = Buckets(session._engine, kept((question.about, "cut"), lambda: cut_in_all_ways(question)))
     measured_with(session, question, asked)
     assert asked.asked
 
@@ -98,8 +100,18 @@ class Recorder:
 
 
 def buckets_of(tables, question, count):
-    cut = Buckets(None, tables, question.owners, count)
-    return [cut.bucket(number) for number in range(count)]
+    """The tables with the owners of one bucket, for each bucket."""
+    return [
+        {name: rows_of_bucket(table, question.owners.get(name), number, count) for name, table in tables.items()}
+        for number in range(count)
+    ]
+
+
+def rows_of_bucket(table, owner, number, count):
+    if owner is None:
+        return table
+    places = [zlib.crc32(str(value).encode()) % count for value in table.column(owner).to_pylist()]
+    return table.filter(pa.array(np.array(places) == number) if places else pa.array([], pa.bool_()))
 
 
 def sorted_rows(partials):
