@@ -11,9 +11,9 @@ from starlette.exceptions import HTTPException
 from shoal.errors import ShoalError
 from shoal.web import approvals, datasets, health, jobs, log, people
 from shoal.web.console import routes as pages
-from shoal.web.console.rendering import error_page
+from shoal.web.console.rendering import error_page, internal_error_page
 from shoal.web.errors import error_reply
-from shoal.web.gate import Gate, is_page
+from shoal.web.gate import INTERNAL, Gate, is_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,12 +65,18 @@ def application(
     app.add_exception_handler(ShoalError, _ours)
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(HTTPException, _not_there)
+    app.add_exception_handler(Exception, _bug)
     app.openapi_schema = _described(app.openapi())
     return Gate(app, service, frozenset(host.lower() for host in hosts), secure, proxy)
 
 
 async def _ours(request: Request, error: Any) -> Response:
     return error_page(request, error) if is_page(request.url.path) else error_reply(error)
+
+
+async def _bug(request: Request, _: Any) -> Response:
+    """Ours: the gate counts it, and nothing of it is told."""
+    return internal_error_page() if is_page(request.url.path) else error_reply(INTERNAL)
 
 
 async def _not_understood(_: Request, error: Any) -> Response:

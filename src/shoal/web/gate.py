@@ -78,9 +78,10 @@ class Gate:
         except ShoalError as error:
             await error_reply(error, _STATUS_AT_THE_GATE.get(error.message))(scope, receive, sent)
         except Exception as error:  # noqa: BLE001 - a bug of ours: counted, never told
+            self.service.bugs += 1
             _LOGGER.error("%s %s: %s", scope["method"], scope["path"], type(error).__name__)  # noqa: TRY400 - same
             if not sent.started:
-                reply = internal_error_page() if is_page(scope["path"]) else error_reply(_INTERNAL)
+                reply = internal_error_page() if is_page(scope["path"]) else error_reply(INTERNAL)
                 await reply(scope, receive, sent)
 
     async def _checked(self, scope: Scope, receive: Receive) -> bytes:
@@ -158,7 +159,7 @@ TOO_SLOW = "The request took too long to arrive."
 TOO_LARGE = "The body of a request has at most 1 MiB."
 NOT_JSON = "The body is not JSON: send it as application/json."
 _STATUS_AT_THE_GATE = {WRONG_HOST: 421, TOO_MANY_HEADERS: 431, TOO_LARGE: 413, NOT_JSON: 415, TOO_SLOW: 408}
-_INTERNAL = ShoalError("E_INTERNAL", "Something went wrong in the service, which is a bug in shoal.", hint="Report it.")
+INTERNAL = ShoalError("E_INTERNAL", "Something went wrong in the service, which is a bug in shoal.", hint="Report it.")
 
 
 class _Sent:

@@ -401,3 +401,14 @@ def test_an_answer_of_too_many_cells_comes_as_arrow_alone(ann, monkeypatch):
         refused = ann.get(f"/v1/answers/{answer}", headers={"Accept": kind})
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "E_LIMITS")
     assert ann.get(f"/v1/answers/{answer}", headers={"Accept": replies.ARROW}).status_code == 200
+
+
+def test_a_bug_of_ours_is_counted_and_tells_nothing(served, ann, carla, monkeypatch):
+    def broken(_):
+        raise ValueError("a row of ours")
+
+    monkeypatch.setattr(served.service, "me", broken)
+    reply = ann.get("/v1/me")
+    assert code_of(reply) == (500, "E_INTERNAL")
+    assert "row" not in reply.text
+    assert "shoal_internal_errors 1\n" in carla.get("/v1/metrics").text

@@ -81,7 +81,7 @@ class AccountingFor(Core):
             (lines,) = rows.all("SELECT count(*) AS n FROM log")
         return {
             f"jobs_{state}": states.get(state, 0) for state in ("waiting", "approval", "running", *sorted(jobs.ENDED))
-        } | {"log_lines": lines["n"]}
+        } | {"log_lines": lines["n"], "internal_errors": self.bugs}
 
     def _write_missing_lines(self) -> None:
         """Charges that a death left out of the log are written from their ledger."""

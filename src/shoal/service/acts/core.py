@@ -43,6 +43,8 @@ class Core:
         self._listeners: dict[str, list[Callable[[], None]]] = {}
         self._lock = threading.Lock()
         self._started = False
+        self.bugs = 0
+        """Requests that met a bug of ours in this process."""
         self._ending = False
         share = limits.memory_share or memory.share(limits.number_of_slots + number_of_planners())
         waiting = WAITING_PER_PERSON if limits.rates else sys.maxsize
