@@ -17,10 +17,12 @@ from shoal.errors import InternalError
 from shoal.mechanisms import calibrate, group_selection, quantiles
 from shoal.mechanisms.noise import add_noise
 from shoal.mechanisms.quantile_choice import ChosenQuantiles
+from shoal.mechanisms.ranks.whole_numbers import LEAVES_EACH, WholeQuantiles
 from shoal.params import Bounds, many
 from shoal.plan.aggregates import NoisyMeasure
 from shoal.plan.measures import Leaves
 from shoal.plan.totals import ExactTotals, LeafCounts
+from shoal.plan.types import Kind
 from shoal.release.computed.draws import LEVELS
 from shoal.release.cuts.clamped import what_is_clamped
 
@@ -141,7 +143,7 @@ def reading(
     if isinstance(total, LeafCounts):
         if not isinstance(release_.measure, Leaves):
             raise InternalError("only leaves have a tree")
-        forest = _forest(release_.measure, total, order, noise, entropy)
+        forest = _forest(release_.measure, total, order, noise, entropy, bounds)
         # What is carried beside the answer is where its own numbers stand.
         numbered = np.arange(len(order), dtype=np.float64)
         bands = forest.bands(*_ranks_and_levels(plan, index, len(order)))
@@ -157,6 +159,15 @@ def reading(
     return NoisyMeasure(release_.measure, noise, grid, bounds, steps, values)
 
 
+def whole_width(measure_: Leaves, bounds: Bounds | None) -> int | None:
+    """U − L, where all values between these bounds are whole numbers and each has leaves of its own; None elsewhere."""
+    if measure_.argument.type.kind is not Kind.INTEGER or bounds is None:
+        return None
+    width = bounds.upper - bounds.lower
+    whole = bounds.lower.denominator == 1 and width.denominator == 1
+    return int(width) if whole and 0 < width * LEAVES_EACH <= measure_.leaf_count else None
+
+
 def _ranks_and_levels(plan: SelectPlan, index: int, groups: int) -> tuple[list[Fraction], list[float]]:
     """Which quantiles are read off a release, and the levels of their intervals."""
     ranks = sorted({r for column in plan.columns if index in column.releases for r in column.call.aggregate.ranks})
@@ -165,7 +176,12 @@ def _ranks_and_levels(plan: SelectPlan, index: int, groups: int) -> tuple[list[F
 
 
 def _forest(
-    measure_: Leaves, counts: LeafCounts, order: NDArray[np.int64], noise: Randomised, entropy: Entropy
+    measure_: Leaves,
+    counts: LeafCounts,
+    order: NDArray[np.int64],
+    noise: Randomised,
+    entropy: Entropy,
+    bounds: Bounds | None,
 ) -> Forest:
     """Noisy trees, or chosen quantiles, of the groups that are shown, and of no other."""
     shown = np.full(max(int(counts.groups.max(initial=-1)), int(order.max(initial=-1))) + 1, -1, dtype=np.int64)
@@ -174,6 +190,9 @@ def _forest(
     kept = group >= 0
     shown_counts = len(order), group[kept], counts.leaves[kept], counts.counts[kept]
     if isinstance(noise, QuantileChoice):
+        width = whole_width(measure_, bounds)
+        if width is not None:
+            return WholeQuantiles.of(*shown_counts, noise, measure_.leaf_count, entropy, width)
         return ChosenQuantiles(*shown_counts, noise, measure_.leaf_count, entropy)
     return quantiles.NoisyForest(
         *shown_counts,
