@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
 from sqlglot import exp
@@ -20,7 +21,14 @@ from shoal.sql.binding.clauses.conditions import has_one_row, holds_owner
 from shoal.sql.binding.expressions import LAST_VERDICTS, ExpressionBinder
 from shoal.sql.binding.options import ABOUT_GROUPS
 from shoal.sql.binding.private_aggregates import AggregateBinder, BoundAggregate, as_time
-from shoal.sql.binding.public_groups import has_public_keys, listed_in_catalog, listed_in_tables, outer_joined
+from shoal.sql.binding.public_groups import (
+    SHORT_LIST,
+    has_public_keys,
+    listed_in_catalog,
+    listed_in_query,
+    listed_in_tables,
+    outer_joined,
+)
 from shoal.sql.binding.row_select import ordered, qualifying, value_name
 from shoal.sql.parse import function_call, position_of, privacy_clause
 
@@ -297,9 +305,18 @@ class PrivateBinder:
         listed = listed_in_catalog(self._binder, self._node, keys, values)
         if listed is not None and self._options.min_owners == 1 and self._options.selection_epsilon is None:
             return self._node, listed, "the catalog lists the values of every key"
+        if strategy == "AUTO" and self._context.is_plain and (said := self._listed_in_query(keys)) is not None:
+            return self._node, said, "the query itself lists the values of every key"
         if strategy == "AUTO":
             return self._listed_in_tables(keys)
         raise self._no_public_groups(keys)
+
+    def _listed_in_query(self, keys: tuple[tuple[Field, Expression], ...]) -> Node | None:
+        """In plain SQL: few groups, each of which the text of the query or the catalog names."""
+        values = [self._facts(value).values or listed_in_query(value) for _, value in keys]
+        if not all(values) or prod(len(each or ()) for each in values) > SHORT_LIST:
+            return None
+        return listed_in_catalog(self._binder, self._node, keys, values)
 
     def _listed_in_tables(self, keys: tuple[tuple[Field, Expression], ...]) -> tuple[Node, Node | None, str]:
         """In plain SQL a short public list is the list of groups; who writes the clause says it by the strategy."""

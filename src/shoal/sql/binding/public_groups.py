@@ -10,7 +10,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from shoal.plan import nodes
-from shoal.plan.expressions import Call, Column, Expression, Literal, transform
+from shoal.plan.expressions import Call, Case, Column, Expression, Literal, transform
 from shoal.plan.traverse import columns_read, is_owned
 from shoal.plan.types import BOOLEAN
 from shoal.sql.binding.clauses.conditions import filtered
@@ -106,6 +106,18 @@ def listed_in_catalog(binder: Binder, node: Node, keys: Keys, lists: Sequence[Se
     on_list = {value: Column(f.symbol, f.type) for f, (_, value) in zip(fields, keys, strict=True)}
     conditions = [transform(c, lambda part: on_list.get(part, part)) for c in _conditions(node)]
     return filtered(listed, [c for c in conditions if _reads_only(c, listed)])
+
+
+def listed_in_query(value: Expression) -> tuple[object, ...] | None:
+    """Every value that a key can have, where its own text says so: the constants of a CASE with ELSE, or IS NULL."""
+    if isinstance(value, Call) and value.function in {"is_null", "is_not_null"}:
+        return (True, False)
+    if not isinstance(value, Case):
+        return None
+    results = [result for _, result in value.branches] + [value.otherwise]
+    constants = [result.value for result in results if isinstance(result, Literal) and result.value is not None]
+    plain = len(constants) == len(results) and all(isinstance(c, (str, bool, int)) for c in constants)
+    return tuple(dict.fromkeys(constants)) if plain else None
 
 
 def _kept(node: Node) -> tuple[Node, Node] | None:

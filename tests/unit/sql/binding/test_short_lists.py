@@ -115,3 +115,44 @@ def test_a_sum_without_bounds_in_groups_that_always_appear_is_null_and_shown(ses
     answer = session.query(sql, epsilon=0.1)
     assert answer.to_arrow().column("s").null_count in {0, 4}
     assert "s" in repr(answer)
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("CASE WHEN spend > 5 THEN 'much' WHEN spend > 1 THEN 'some' ELSE 'none' END", {"much", "some", "none"}),
+        ("CASE kind WHEN 0 THEN 1 ELSE 2 END", {1, 2}),
+        ("kind IS NULL", {True, False}),
+    ],
+)
+def test_what_the_query_itself_lists_appears_in_plain_sql(session, key, values):
+    answer = session.query(f"SELECT {key} AS k, COUNT(*) AS n FROM visits GROUP BY 1")
+    assert set(answer.to_arrow().column("k").to_pylist()) == values
+    assert answer.delta == 0
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "CASE WHEN spend > 5 THEN 'much' END",  # NULL is a group too, and not on the list
+        "CASE WHEN spend > 5 THEN kind ELSE 7 END",
+        "CASE WHEN spend > 5 THEN 'much' ELSE NULL END",
+        "spend > 5",  # NULL where spend is
+    ],
+)
+def test_a_key_that_can_be_something_else_is_selected(session, key):
+    assert groups(session, f"SELECT {key} AS k, COUNT(*) AS n FROM visits GROUP BY 1") is None
+
+
+def test_with_the_clause_a_case_is_selected(session):
+    clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6)"
+    assert (
+        groups(session, f"{clause} CASE WHEN spend > 5 THEN 'a' ELSE 'b' END AS k, COUNT(*) FROM visits GROUP BY 1")
+        is None
+    )
+
+
+def test_long_lists_of_a_query_are_selected(session):
+    many = " ".join(f"WHEN {n} THEN 'v{n}'" for n in range(11))
+    keys = ", ".join(f"CASE kind + {each} {many} ELSE 'x' END AS k{each}" for each in range(2))
+    assert groups(session, f"SELECT {keys}, COUNT(*) AS n FROM visits GROUP BY ALL") is None
