@@ -99,7 +99,7 @@ def gaussian_pair_tail(sigma: Fraction, least: int) -> Enclosure:
     """P[X + Y ≥ least] for two independent draws with P[X = k] ∝ exp(−k²/2σ²), as bounds.
 
     >>> round(float(gaussian_pair_tail(Fraction(3), 0).upper), 6)
-    0.546935
+    0.547016
     """
     if least <= 0:
         return complement(gaussian_pair_tail(sigma, 1 - least))
