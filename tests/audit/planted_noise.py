@@ -435,7 +435,12 @@ def a_threshold_for_one_noise(patch):
     "τ for one group",
     "the same on a whole with Gaussian noise",
     PLAN_CHECK,
-    stops_the_plan(private(TOTAL, options="epsilon=1, delta=0.01, max_groups_contributed=2, noise=GAUSSIAN")),
+    stops_the_plan(
+        private(
+            TOTAL,
+            options="epsilon=1, delta=0.01, max_groups_contributed=2, noise=GAUSSIAN, group_selection_strategy=GAUSSIAN_THRESHOLD",
+        )
+    ),
 )
 def a_threshold_for_one_gaussian_noise(patch):
     patch.setattr(calibrate, "smallest_pair_point", calibrate.smallest_tail_point)

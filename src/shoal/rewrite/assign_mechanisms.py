@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from shoal.accounting.events import WeightedSelection
 from shoal.errors import ShoalError
 from shoal.mechanisms import calibrate
 from shoal.mechanisms.group_selection import RULES
@@ -123,8 +124,15 @@ def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
             found += _with_leaner_selection(draft, budget, rule, found)
         found += with_whole(draft, budget)
     if noise != "LAPLACE" and moves:
-        found += with_gaussian_whole(draft, budget)
+        found += [whole for whole in with_gaussian_whole(draft, budget) if not _weights_show_more(draft, whole, found)]
     return found
+
+
+def _weights_show_more(draft: Draft, whole: Candidate, found: list[Candidate]) -> bool:
+    """Whether a selection by weights is expected to show more groups: where it may be taken, closer numbers do not outweigh it."""
+    open_to_weights = draft.shared_unit is None and draft.select.options.strategy == "AUTO"
+    weighed = (c for c in found if isinstance(c.selection, WeightedSelection))
+    return open_to_weights and any(c.typical_owners() < whole.typical_owners() for c in weighed)
 
 
 def _nowhere_worse(candidate: Candidate, baseline: Candidate, spare: float) -> bool:

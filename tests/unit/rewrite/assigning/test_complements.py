@@ -11,7 +11,7 @@ import pytest
 
 import shoal
 from shoal.accounting.accountants import plan_loss
-from shoal.accounting.events import LaplaceNoise, SelectedGaussian, Shift, WholeSelection
+from shoal.accounting.events import LaplaceNoise, SelectedGaussian, Shift, WeightedSelection, WholeSelection
 from shoal.errors import InternalError
 from shoal.mechanisms import calibrate, group_selection
 from shoal.mechanisms.entropy import seeded_entropy
@@ -176,7 +176,10 @@ def test_the_tail_of_two_gaussian_noises_holds_that_of_their_convolution(sigma):
 
 def test_gaussian_wholes_are_one_joint_release_whose_threshold_shares_its_delta():
     """A sum of values in [0, 9] by fifty groups: all of the norm for the sum, where weights would take a half of it."""
-    plan = planned("epsilon = 1, delta = 1e-6, max_groups_contributed = 50", TOTAL.replace("-2", "0"))
+    options = "epsilon = 1, delta = 1e-6, max_groups_contributed = 50"
+    by_weights = planned(options, TOTAL.replace("-2", "0"))
+    assert isinstance(by_weights.selection, WeightedSelection)  # they show more groups
+    plan = planned(f"{options}, group_selection_strategy = GAUSSIAN_THRESHOLD", TOTAL.replace("-2", "0"))
     (event,) = plan.events
     assert isinstance(event, SelectedGaussian)
     assert event.selection == plan.selection

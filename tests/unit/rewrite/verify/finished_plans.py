@@ -42,7 +42,7 @@ SQL = {
     "min owners": f"{CLAUSE}({LAPLACE}, min_privacy_units_per_group = 5) site, {TOTAL} {BY_SITE}",
     "joint Gaussian": f"{CLAUSE}({GAUSSIAN}) site, AVG(spend, contribution_bounds_per_group => (0, 9)), {COUNT} {BY_SITE}",
     "shared Gaussian": f"{CLAUSE}({GAUSSIAN}) site, COUNT(DISTINCT uid), {TOTAL} {BY_SITE}",
-    "a Gaussian whole that selects": f"{CLAUSE}({GAUSSIAN}) site, {TOTAL} {BY_SITE}",
+    "a Gaussian whole that selects": f"{CLAUSE}({GAUSSIAN}, group_selection_strategy = GAUSSIAN_THRESHOLD) site, {TOTAL} {BY_SITE}",
     "Gaussian beside optimal": f"{CLAUSE}({GAUSSIAN}, group_selection_strategy = OPTIMAL) site, {COUNT}, {TOTAL} {BY_SITE}",
     "weights": f"{CLAUSE}({GAUSSIAN}, group_selection_strategy = WEIGHTED, min_privacy_units_per_group = 4) "
     f"site, {TOTAL} {BY_SITE}",
