@@ -127,6 +127,19 @@ PRIVATE_AGGREGATES = forms(
     SUM(COUNT(*)) OVER (ORDER BY MAX({n}{row}) ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) ; RANK() OVER (ORDER BY COUNT(*))
     """
 )
+LISTS = forms(
+    """
+    QUANTILE_CONT({n}, [0.25, 0.5, 0.75]{row}{most}) ; PERCENTILE_DISC({n}, [0, 0.1, 1]{row}) ; APPROX_QUANTILE({n}, [0.5]) ;
+    QUANTILE_DISC({n}, [0.9, 0.1]{row})
+    """
+)
+FOREIGN = forms(
+    """
+    COUNT(ISNULL(SPLIT({t}, 'o')[1], TO_CHAR(DATEADD(day, 3, {d}), 'YYYY-MM'))) ; SUM(ISNULL(CONVERT(INT, {t}), 0)) ;
+    COUNT(DATEADD(day, 3, {d})) ; COUNT(DECODE({t}, 'a', {n}, CHARINDEX('o', SPLIT({t}, ' ')[1]))) ; COUNTIF({t} ~ 'a+')
+    """
+)
+"""Functions of other databases, which the reference names with what to write instead."""
 OLD_AGGREGATES = forms(
     """
     ANON_COUNT(*) ; ANON_SUM({n}, 0, 100) ; ANON_AVG({n} CLAMPED BETWEEN -5 AND 90) ; ANON_VAR({n}, 0, 10) ;
@@ -222,7 +235,25 @@ class Grammar:
             return f"SELECT r.region, p.* FROM regions r LEFT JOIN ({inner}) AS p ON TRUE"
         if kind < 0.97:
             return self.public_groups()
-        return f"{self.private(total=True)} UNION ALL {self.private(total=True)}"
+        if kind < 0.985:
+            return f"{self.private(total=True)} UNION ALL {self.private(total=True)}"
+        return self.of_owners()
+
+    def of_owners(self) -> str:
+        """Values that a subquery computes of the same owner, lists of quantiles, weights, and cuts that are measured."""
+        outer, inner = self.table(), self.table()
+        a, b = self.owner_of(outer), self.owner_of(inner)
+        also = f" AND {self.expression(FLAG, inner.columns, 1)}" if self.dice.random() < 0.5 else ""
+        value = f"(SELECT {self.filled(self.dice.choice(ROW_AGGREGATES), inner.columns, 1)} FROM {inner.sql} WHERE {b} = {a}{also})"
+        text = self.expression(TEXT, outer.columns, 1)
+        rows = self.derived(
+            f"SELECT {a} AS uid, {text} AS t, {value} AS n FROM {outer.sql}", [("t", TEXT), ("n", NUMBER)]
+        )
+        counted = self.filled(self.dice.choice((*LISTS, *FOREIGN, *FOREIGN, *PRIVATE_AGGREGATES[:6])), rows.columns, 1)
+        extra = self.dice.choice(("", ", group_selection_strategy=WEIGHTED", ", measure_cut=0.2", ", noise=GAUSSIAN"))
+        key, by = self.dice.choice((("", ""), (f"{rows.columns[1][0]} AS k0, ", " GROUP BY 1")))
+        options = f"epsilon=1, delta=1e-6, max_groups_contributed={self.dice.choice((1, 3, 10))}{extra}"
+        return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) {key}{counted} AS v0 FROM {rows.sql}{by}"
 
     def public_groups(self) -> str:
         """Every region of the public table, with whatever is known about it."""

@@ -171,6 +171,7 @@ DATE '|TIME '|TIMESTAMP '|DATETIME '|NUMERIC '|INTERVAL \d+ \w+|INTERVAL '\d+' \
 SUBSTRING\(.* FROM .* FOR|TRIM\(BOTH|TRIM\(LEADING|TRIM\(TRAILING|POSITION\(.* IN|\w+\(DISTINCT|WITHIN GROUP \(ORDER BY
 IGNORE NULLS|RESPECT NULLS|FILTER \(WHERE|CLAMPED BETWEEN|\(\* CLAMPED|PARTITION BY|ROWS BETWEEN|RANGE BETWEEN|GROUPS BETWEEN
 ROWS UNBOUNDED PRECEDING|UNBOUNDED FOLLOWING|CURRENT ROW|\d PRECEDING|\d FOLLOWING|QUALIFY|HAVING|--|/\*|;|"\w+"|`\w+`
+\w+\(.*, \[0\.\d|\(SELECT \w+\(.*\) FROM \w+ AS \w+ WHERE \w+\.uid = \w+\.uid
 \b\d+\b|\d\.\d| \.\d|\de-\d| // | % | \|\| | != |\(-\w| \+\w|report_format => 'JSON'|epsilon =>
 """
 """Forms of more than one word, as regular expressions."""
