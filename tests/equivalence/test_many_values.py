@@ -42,9 +42,9 @@ def test_quantiles_of_a_million_values_are_within_one_percent_of_rank_or_a_leaf(
 def test_nine_quantiles_cost_what_one_does(session):
     one, four, nine = (session.plan(f"{CLAUSE} {_deciles(number)} FROM t") for number in (1, 4, 9))
     assert one.epsilon == four.epsilon == nine.epsilon == 1
-    assert nine.loss == four.loss
-    assert nine.events == four.events
-    assert len(nine.selects[0].releases) == 1
+    for plan in (one, four, nine):
+        assert len(plan.selects[0].releases) == 1
+        assert 0.999 < plan.loss.epsilon <= 1
 
 
 def _deciles(number: int) -> str:
