@@ -101,6 +101,15 @@ QUERIES: tuple[PrivateQuery, ...] = (
     _aggregate(
         "PERCENTILE_CONT", f"PERCENTILE_CONT(x, 0.9, {_IN_ROW} => (0, 10), max_contributions_per_group => 2)", 2
     ),
+    _aggregate(
+        "quartiles by recursion",
+        ", ".join(
+            f"PERCENTILE_CONT(x, {share}, {_IN_ROW} => (0, 10), max_contributions_per_group => 2) AS {name}"
+            for name, share in (("low", 0.25), ("middle", 0.5))
+        )
+        + f", PERCENTILE_CONT(x, 0.75, {_IN_ROW} => (0, 10), max_contributions_per_group => 2)",
+        8,
+    ),
     _aggregate("MIN", f"MIN(x, {_IN_ROW} => (0, 10))", 2),
     _aggregate("MAX", f"MAX(x, {_IN_ROW} => (0, 10))", 2),
     PrivateQuery(
