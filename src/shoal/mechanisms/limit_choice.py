@@ -44,6 +44,8 @@ HIDDEN = 2.0
 """Scales of noise more than one that may hide in a bin, where counts do not fall off."""
 OCTAVES_BEYOND = 8
 """Beyond the last edge, in the pessimistic reading: each has as many times fewer owners as bins before it."""
+OCTAVE = 0.5
+"""How fast a tail like 1/x falls from one octave to the next."""
 SURELY = 1000
 """A bin that noise fills once in a thousand histograms is there for certain."""
 SIZES = 10
@@ -138,7 +140,9 @@ def heaviness_of(noisy: NDArray[np.float64], top: int, slow: float) -> float:
         return 0.0
     seen = np.maximum(noisy, 0.0)
     fall = float(seen[top - bins + 1 : top + 1].sum()) / max(float(seen[top - bins : top].sum()), 1e-9)
-    slowly = min(max((fall / slow - 0.6) / 0.5, 0.0), 1.0)
+    # A few owners that noise has made up fall slowly among themselves, and not from the largest bin on.
+    overall: float = (float(seen[top]) / max(float(seen[largest]), 1e-9)) ** (1 / (top - largest))
+    slowly = min(max((min(fall, 1.6 * overall) / slow - 0.6) / 0.5, 0.0), 1.0)
     return slowly * min((top - largest - 1) / 2, 1.0)
 
 
@@ -149,11 +153,11 @@ def _feared(
     feared = np.concatenate([counts, np.zeros(beyond)])
     last = len(counts) - 1
     if top == last and beyond:
-        falling = slow ** np.arange(beyond + 1)
+        falling = min(slow, OCTAVE) ** np.arange(beyond + 1)
         feared[last:] = counts[last] * falling / falling.sum()
     alone = scale * math.log(10 * len(counts))
     for place in range(top + 1, len(feared)):
-        falls = slow * feared[place - 1]
+        falls = (slow if place <= last else min(slow, OCTAVE)) * feared[place - 1]
         if place <= last:
             seen = counts[place] + (1 + HIDDEN * heaviness) * scale
             falls = seen if counts[place] >= alone else min(seen, falls)

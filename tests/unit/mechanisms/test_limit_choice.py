@@ -112,3 +112,8 @@ def test_heavy_owners_are_within_what_is_feared_of_them():
         kept = np.minimum(rows, 256).sum() / rows.sum()
         assert reading.heaviness > 0.5
         assert reading.kept(256, pessimistic=True) ** 1.25 < kept < reading.kept(256, with_tail=True) + 0.02
+
+
+def test_noise_next_to_owners_with_one_group_is_no_heavy_tail():
+    reading = read_histogram([4200, 40, 50, 45, 0, 0, 0], 10, MIDDLES, slow=0.7, beyond=8)
+    assert reading.heaviness == 0

@@ -118,8 +118,8 @@ def test_bytes_keep_what_was_clamped(made_up):
 
 
 def test_bins_next_to_the_bounds_that_stand_out_are_believed_as_they_are():
-    falling = cut({64: 5000, 128: 40, 256: 30, 512: 28}, 32, 64)
-    assert falling.above.believed == pytest.approx((40 * 32 + 30 * 128 + 28 * 320) / 5000)
+    falling = cut({16: 5000, 32: 1200, 64: 200, 128: 40, 256: 30, 512: 28}, 8, 64)
+    assert falling.above.believed == pytest.approx((40 * 32 + 30 * 128 + 28 * 320) / 6400)
     assert falling.above.feared > 1.5 * falling.above.believed
     assert falling.heaviness == 1
     assert cut({64: 5000, 128: 40}, 32, 64).heaviness == 0
