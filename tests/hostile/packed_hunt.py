@@ -226,7 +226,10 @@ def hunted(hunt: PackedHunt, generator: str, stop: int) -> None:
     gc.set_threshold(100_000, 50, 50)
     began = time.process_time()
     for seed in range(hunt.next_seed, stop):
+        found = len(hunt.finds)
         one(hunt, pair, write(seed), ask=seed % ASKED == 0)
+        if len(hunt.finds) > found:  # an engine that failed may answer nothing any more
+            pair = Neighbours(sessions_of(generator, stated=True))
         hunt.next_seed = seed + 1
         if seed % EVERY == 0:
             now = time.process_time()
@@ -246,7 +249,9 @@ def one(hunt: PackedHunt, pair: Neighbours, packed: Packed, *, ask: bool) -> Non
         hunt.told[f"relations {way} on both"] += len(left.branches)
         hunt.told[f"expressions {way} on both"] += left.count()
         if found := pair.face(left, ask=ask):
-            shown = cut_down(left, lambda part: bool(pair.face(part, ask=ask)))
+            # After an error of its own an engine fails whatever it is asked: only what fails otherwise can be cut down.
+            broken = "RAW" in found or "E_EXECUTION" in found
+            shown = left if broken else cut_down(left, lambda part: bool(pair.face(part, ask=ask)))
             hunt.finds[str(hunt.next_seed)] = f"{found}\n{shown.sql()}"
 
 
