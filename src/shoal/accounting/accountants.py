@@ -109,7 +109,7 @@ def plan_loss(events: Sequence[Event]) -> Loss:
     | the same by groups, with the threshold on one of its parts | ε | δ | Σρ | δ of the threshold |
     | m quantiles chosen in each of κ groups (nested: m is the number of levels), c rows, scale b | 2·m·κ·c/b | 0 | m·κ·c²/2b² | 0 |
     | the rows around them counted, scale a | κ·c/a | 0 | κ·`laplace_rho`(c, a) | 0 |
-    | optimal selection, κ groups | ε | δ | ε²/2κ | δ |
+    | optimal selection, κ groups | ε | δ | ε·tanh(ε/2κ) ≤ ε²/2κ | δ |
     | threshold on a count, on weights, or on two parts of a whole (its noise must be charged beside it) | 0 | δ | 0 | δ |
 
     Any claim that does not hold is an `InternalError`: nothing may be released under it. The sum is a loss under the one

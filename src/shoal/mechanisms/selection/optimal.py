@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shoal.accounting.events import OptimalSelection
+from shoal.accounting.zcdp import laplace_rho
 from shoal.mechanisms import calibrate
 from shoal.mechanisms.sampling.samplers import bernoulli
 from shoal.mechanisms.selection import keep_tables
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class OptimalRule:
-    """κ decisions, each a randomised response of (ε/κ, δ₁): the whole is (ε, δ)-private and δ-approximately ε²/2κ-zCDP."""
+    """κ decisions, each a randomised response of (ε/κ, δ₁): the whole is (ε, δ)-private and δ-approximately ε·tanh(ε/2κ)-zCDP."""
 
     name = "OPTIMAL"
     words = "each group is kept with the largest chance that its share of (ε, δ) allows"
@@ -76,8 +77,9 @@ class OptimalRule:
         return
 
     def loss(self, selection: OptimalSelection) -> SelectionLoss:
-        """(ε, δ), and δ-approximately κ·(ε/κ)²/2-zCDP."""
-        rho = selection.epsilon**2 / (2 * selection.max_groups_per_owner)
+        """(ε, δ), and δ-approximately ε·tanh(ε/2κ)-zCDP: a response of ε₁ is Laplace noise of scale 1/ε₁ on a count, clamped."""
+        groups, epsilon = selection.max_groups_per_owner, selection.epsilon
+        rho = groups * laplace_rho(1, groups / epsilon) if epsilon else Fraction(0)
         return SelectionLoss(selection.epsilon, selection.delta, rho, selection.delta)
 
     def responses(self, selection: OptimalSelection) -> tuple[Fraction, int] | None:
