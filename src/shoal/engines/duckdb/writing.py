@@ -286,8 +286,9 @@ class _Writer:
         return f"WITH {self._listed(node.args['expressions'])} "
 
     def common_table(self, node: Node) -> str:
-        _only(node, "this", "alias")
-        return f"{self.write(node.args['alias'])} AS ({self.write(node.args['this'])})"
+        _only(node, "this", "alias", "materialized")
+        first = " MATERIALIZED" if node.args.get("materialized") else ""
+        return f"{self.write(node.args['alias'])} AS{first} ({self.write(node.args['this'])})"
 
     def distinct(self, node: Node) -> str:
         _only(node, "expressions")

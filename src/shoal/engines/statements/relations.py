@@ -150,7 +150,18 @@ class Compiler:
             return query.where(exists if node.kind == "semi" else exp.Not(this=exists), copy=False)
         side = {"inner": None, "left": "LEFT", "right": "RIGHT", "full": "FULL"}[node.kind]
         query.append("joins", exp.Join(this=right, on=condition, side=side, kind=None if side else "INNER"))
-        return query
+        return query if side is None else self._made_first(query)
+
+    def _made_first(self, query: exp.Select) -> exp.Select:
+        """Rows of an outer join are made before anything else reads them.
+
+        The engine brings matched and unmatched rows from two sources. One of its joins that keeps dictionaries expects rows of one
+        source, and fails where they reach it as they come; which joins do depends on how many rows it expects, so on data.
+        """
+        made = name(f"t{next(self._aliases)}")
+        names = [item.alias_or_name for item in query.expressions]
+        reading = select((column(each) for each in names), exp.Table(this=made.copy()))
+        return reading.with_(exp.TableAlias(this=made), as_=query, materialized=True, copy=False)
 
     def _project(self, node: nodes.Project) -> exp.Select:
         items = [aliased(self.expression(value), f.symbol) for f, value in node.items]
