@@ -40,7 +40,7 @@ from shoal.audit.suite.replay import without_owner
 from shoal.catalog import Catalog
 from shoal.engines.base import EngineFailure
 from shoal.engines.deadline import Deadline
-from shoal.engines.duckdb import engine
+from shoal.engines.duckdb import connection
 from shoal.engines.duckdb.engine import DuckDBEngine
 from shoal.engines.statements import bound_owners
 from shoal.engines.statements.bound_owners import OWNER, BoundOwners
@@ -372,7 +372,7 @@ def _tells_a_value():
 
 @planted("engine errors passed through", "the message of the database reaches the analyst", INVARIANT, _tells_a_value)
 def the_message_of_the_database(patch):
-    class Telling(engine.EngineFailure):
+    class Telling(connection.EngineFailure):
         def __init__(self):
             super().__init__(str(sys.exception()))
 
@@ -382,7 +382,7 @@ def the_message_of_the_database(patch):
         reservation.commit()
         return finished
 
-    patch.setattr(engine, "EngineFailure", Telling)
+    patch.setattr(connection, "EngineFailure", Telling)
     patch.setattr(execute, "execute", open_hearted)
 
 
