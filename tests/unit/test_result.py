@@ -260,10 +260,10 @@ def test_rows_of_union_all_keep_the_intervals_of_the_select_they_come_from(shop)
     assert [row["n_low"] is not None for row in mixed] == [True, True, True]
 
 
-def test_other_set_operations_forget_where_a_row_comes_from(shop):
+def test_rows_of_other_set_operations_keep_their_intervals(shop):
     one = f"{CLAUSE}(epsilon = 1) COUNT(DISTINCT uid) AS n FROM customers"
     for operation in ("UNION", "EXCEPT", "INTERSECT"):
-        assert shop.query(f"{one} {operation} {one}").intervals().columns == ["n"]
+        assert shop.query(f"{one} {operation} {one}").intervals().columns == ["n", "n_low", "n_high"]
 
 
 # ---- reading it ----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.engines.group_keys import find_groups
+from shoal.engines.group_keys import find_groups, roomy
 from shoal.engines.memory.bounded_owners import Bounded
 from shoal.engines.memory.codes import Groups, Owners
 from shoal.engines.memory.packed import Packed
@@ -61,7 +61,9 @@ def measure_coded(query: TotalsQuery, coded: CodedRows) -> ExactTotals:
     if place is None or listed is None:
         place, listed = _found(query, groups, tallies[0])
     owner_count, *totals = (_spread(tally, place, listed.num_rows if query.keys else 1) for tally in tallies)
-    return ExactTotals(listed, owner_count, tuple(totals), tuple(histogram.counts(place) for histogram in histograms))
+    return ExactTotals(
+        roomy(listed), owner_count, tuple(totals), tuple(histogram.counts(place) for histogram in histograms)
+    )
 
 
 class CodedRows:
