@@ -33,7 +33,7 @@ from shoal.sql import functions
 from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from shoal.engines.base import Engine
     from shoal.engines.deadline import Deadline
@@ -194,6 +194,12 @@ STORED: dict[str, pa.DataType] = {
     "UINTEGER": pa.uint32(),
     "FLOAT": pa.float32(),
 }
+
+
+def schema_of(fields: Sequence[Field]) -> pa.Schema:
+    """The columns of an answer, known from its plan: `typed` gives them these types."""
+    types = [STORED.get(f.type.storage) or arrow_type(f.type) for f in fields]
+    return pa.schema(list(zip(distinct_names([f.name for f in fields]), types, strict=True)))
 
 
 def _with_public(root: Node, public: dict[str, pa.Table], tables: dict[str, pa.Table]) -> Node:

@@ -43,3 +43,8 @@ class Question:
         """One text for one question."""
         said = {name: value for name, value in asdict(self).items() if value is not None}
         return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
+
+
+def only_explained() -> ShoalError:
+    """A statement that asks for its explanation has no answer."""
+    return ShoalError("E_USAGE", "EXPLAIN PRIVACY is not a query here.", hint="Ask for its explanation instead.")

@@ -11,7 +11,7 @@ from shoal.engines.deadline import Deadline
 from shoal.errors import InternalError
 from shoal.plan import nodes
 from shoal.plan.traverse import all_nodes
-from shoal.release.postprocess import finish, is_ordered, public_rows
+from shoal.release.postprocess import finish, is_ordered, public_rows, schema_of
 
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
 SURE = "epsilon = 100000, delta = 0.01, max_groups_contributed = 4"
@@ -56,7 +56,9 @@ SITES = f"{CLAUSE}({SURE}) site, {COUNT} FROM visits GROUP BY site"
     ],
 )
 def test_outer_queries_are_ordinary_sql_over_released_rows(shop, sql, rows):
-    assert [tuple(row.values()) for row in shop.query(sql).to_dicts()] == rows
+    answer = shop.query(sql)
+    assert [tuple(row.values()) for row in answer.to_dicts()] == rows
+    assert schema_of(shop.plan(sql).root.fields) == answer.to_arrow().schema
 
 
 def test_an_aggregate_in_having_or_order_by_alone_is_a_mechanism_of_its_own_and_pays(shop):

@@ -11,6 +11,7 @@ from shoal.errors import ShoalError
 from shoal.service import allowances, jobs, log
 from shoal.service.acts.core import Core
 from shoal.service.people import random_id
+from shoal.service.questions import only_explained
 
 if TYPE_CHECKING:
     from shoal.service.acts.planned import Planned
@@ -56,7 +57,7 @@ class Asking(Core):
         about = (dataset, caller.name, question.sql, question.epsilon, question.composition)
         planned = self._plans.asked(*about)
         if planned.only_explained:
-            raise ShoalError("E_USAGE", "EXPLAIN PRIVACY is not a query here.", hint="Ask for its explanation instead.")
+            raise only_explained()
         grants = self._grants(caller, dataset.name)
         limit = allowances.smallest([grant.max_epsilon for grant in grants])
         cost = planned.cost

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.accounting.claims.meaning import meaning
 from shoal.service import allowances, jobs, log
 from shoal.service.acts.looking import Looking
+from shoal.service.questions import only_explained
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -32,10 +33,7 @@ class Explaining(Looking):
         self, caller: Caller, name: str, sql: str, epsilon: float | None = None, composition: str = "basic"
     ) -> dict[str, Any]:
         """The plan in words and numbers, what it would cost the caller, and whether it is there already. Free."""
-        caller.require("explain")
-        self._rates.take(caller.name, "explain")
-        dataset = self._opened_to(caller, name)
-        self._count_explain(caller.name)
+        dataset = self._explains(caller, name)
         planned = self._plans.explained(dataset, caller.name, sql, epsilon, composition)
         explained = planned.explained(dataset.session.remaining)
         replay = self._released(dataset, caller, planned.key)
@@ -54,6 +52,21 @@ class Explaining(Looking):
             "unit": dataset.unit,
             "advice": _advice(explained),
         }
+
+    def answer_schema(self, caller: Caller, name: str, sql: str) -> bytes:
+        """The columns that the answer will have, as Arrow writes them; free, and refused where asking would be."""
+        planned = self._plans.asked(self._explains(caller, name), caller.name, sql, None, "basic")
+        if planned.only_explained:
+            raise only_explained()
+        return planned.schema
+
+    def _explains(self, caller: Caller, name: str) -> DataSet:
+        """The data set, for whoever may have questions about it explained."""
+        caller.require("explain")
+        self._rates.take(caller.name, "explain")
+        dataset = self._opened_to(caller, name)
+        self._count_explain(caller.name)
+        return dataset
 
     def _count_explain(self, person: str) -> None:
         """Explanations cost nothing: their counts are written in batches, once a second at most."""

@@ -6,6 +6,7 @@ for them alone: how quickly a reply comes tells nobody what others ask.
 
 from __future__ import annotations
 
+import base64
 import re
 import threading
 from collections import OrderedDict
@@ -38,6 +39,11 @@ class Planned:
     def only_explained(self) -> bool:
         """Whether the statement asks for its explanation alone."""
         return bool(self.more["only_explained"])
+
+    @property
+    def schema(self) -> bytes:
+        """The columns of the answer, as Arrow writes them; known of a question, not of an explanation."""
+        return base64.b64decode(self.more["schema"])
 
     def explained(self, left: tuple[float, float] | None) -> dict[str, Any]:
         """The explanation with its text; what is left of the budget is that of now."""

@@ -5,10 +5,14 @@ A text is a stranger's. Whatever it does to whoever reads it, it does to this pr
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any, cast
 
 from shoal.errors import ShoalError
+from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY
 from shoal.release.policy_clause.explain import PolicyExplanation
+from shoal.release.policy_clause.plan import PolicyPlan
+from shoal.release.postprocess import schema_of
 from shoal.service.acts.pricing import price_of
 from shoal.service.fingerprints import answer_key
 from shoal.service.runners.errand import budget_of, promise_of
@@ -16,7 +20,6 @@ from shoal.service.runners.errand import budget_of, promise_of
 if TYPE_CHECKING:
     from shoal.accounting.ledger import Ledger
     from shoal.plan.releases import StatementPlan
-    from shoal.release.policy_clause.plan import PolicyPlan
     from shoal.service.runners.errand import PlanErrand
     from shoal.session import Session
 
@@ -40,7 +43,7 @@ def planned(opened: Session, errand: PlanErrand) -> dict[str, Any]:
         return {"epsilon": session.epsilon_for(errand.sql, *errand.width)}
     if errand.what == "asked":
         plan, only_explained = session.asked(errand.sql, epsilon=errand.epsilon, composition=errand.composition)
-        return _told(plan, facts, errand) | {"only_explained": only_explained}
+        return _told(plan, facts, errand) | {"only_explained": only_explained, "schema": _schema(plan)}
     made, plan = session.explained_with_plan(errand.sql, epsilon=errand.epsilon, composition=errand.composition)
     text = str(made) if isinstance(made, PolicyExplanation) else None
     return _told(plan, facts, errand) | {"explained": made.to_dict(), "text": text}
@@ -50,6 +53,16 @@ def _told(plan: StatementPlan | PolicyPlan, facts: Ledger, errand: PlanErrand) -
     about = (errand.place.name, errand.place.version, errand.catalog_version, errand.composition)
     key = answer_key(plan, about, None if errand.shared else errand.person)
     return {"key": key, "cost": [str(part) for part in price_of(plan, facts)]}
+
+
+def _schema(plan: StatementPlan | PolicyPlan) -> str:
+    """The columns of the answer, as Arrow writes them."""
+    if isinstance(plan, PolicyPlan):
+        root, promise = plan.select.root, plan.promise
+    else:
+        root, promise = plan.root, OWNER_LEVEL
+    found = schema_of(root.fields).with_metadata({PROMISE_KEY: promise})
+    return base64.b64encode(found.serialize().to_pybytes()).decode()
 
 
 def cannot_be_planned() -> ShoalError:

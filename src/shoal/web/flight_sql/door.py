@@ -18,7 +18,7 @@ import pyarrow.flight as fl
 from shoal.errors import ShoalError
 from shoal.service.people import unknown_caller
 from shoal.service.questions import Question
-from shoal.web.flight_sql.messages import Message, read_command, written
+from shoal.web.flight_sql.messages import Message, NotOffered, read_command, written
 from shoal.web.flight_sql.tables import described
 
 if TYPE_CHECKING:
@@ -46,9 +46,24 @@ _ERRORS = {
 }
 
 
-def _raised(error: ShoalError) -> fl.FlightError:
+class UnimplementedError(NotImplementedError):
+    """UNIMPLEMENTED for the client, without a traceback.
+
+    pyarrow has no Flight error for it: it sends any other exception with its traceback, and with the name of its class alone
+    where the traceback cannot be written. Whoever writes one asks for the cause first.
+    """
+
+    @property
+    def __cause__(self) -> BaseException | None:  # type: ignore[override]
+        """Not to be had."""
+        raise LookupError
+
+
+def _raised(error: ShoalError) -> Exception:
+    if isinstance(error, NotOffered):
+        return UnimplementedError(str(error))
     kind = _ERRORS.get(error.code, fl.FlightServerError)
-    return kind(str(error))
+    return kind(str(error))  # type: ignore[no-any-return]
 
 
 def _ours(handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,10 +103,10 @@ class _Calls(fl.ServerMiddlewareFactory):
     def start_call(self, info: Any, headers: dict[str, list[Any]]) -> _Call:
         """Nothing is believed yet: whoever handles the call asks for its caller.
 
-        A handler of these calls cannot refuse without a traceback, so they are refused here.
+        A handler of these calls cannot refuse in its own words without a traceback, so they are refused here.
         """
         if info.method in NOT_OFFERED:
-            raise _raised(_not_offered())
+            raise _raised(NotOffered())
         return _Call({name.lower(): list(values) for name, values in headers.items()})
 
 
@@ -126,7 +141,7 @@ class Door(fl.FlightServerBase):
         elif asked.name.startswith("Command"):
             table, ticket = described(self._service, caller, dataset, asked), _command(descriptor)
         else:
-            raise _not_offered()
+            raise NotOffered
         endpoint = fl.FlightEndpoint(ticket, [])
         return fl.FlightInfo(table.schema, descriptor, [endpoint], table.num_rows, table.nbytes)
 
@@ -137,22 +152,24 @@ class Door(fl.FlightServerBase):
         if ticket.ticket.startswith(b"j_"):
             job = self._service.job(caller, ticket.ticket.decode("latin-1"))
             if job.state != "answered":
-                raise _not_offered()
+                raise ShoalError("E_USAGE", "There is no answer under this ticket.")
             return fl.RecordBatchStream(self._service.answer_of(caller, job)[0].to_arrow())
         return fl.RecordBatchStream(described(self._service, caller, dataset, _about_tables(ticket.ticket)))
 
     @_ours
     def do_action(self, context: Any, action: Any) -> Any:
-        """Prepare: the statement is planned and explained, which is free, and nothing runs."""
+        """Prepare: the statement is planned, which is free; the columns of its answer are told, and nothing runs."""
         caller, dataset = self._caller(context)
+        if action.type not in {CREATE, CLOSE}:
+            raise NotOffered
         asked = read_command(action.body.to_pybytes())
         if (action.type, asked.name) == (CLOSE, "ActionClosePreparedStatementRequest"):
             return []
         if (action.type, asked.name) != (CREATE, "ActionCreatePreparedStatementRequest"):
-            raise _not_offered()
+            raise NotOffered
         sql = _sql(asked)
-        self._service.explain(caller, dataset, sql)
-        return [fl.Result(written("ActionCreatePreparedStatementResult", [(1, sql.encode())]))]
+        schema = self._service.answer_schema(caller, dataset, sql)
+        return [fl.Result(written("ActionCreatePreparedStatementResult", [(1, sql.encode()), (2, schema)]))]
 
     @_ours
     def list_actions(self, context: Any) -> Any:
@@ -164,19 +181,19 @@ class Door(fl.FlightServerBase):
     def list_flights(self, context: Any, _: Any) -> Any:
         """Not offered."""
         self._caller(context)
-        raise _not_offered()
+        raise NotOffered
 
     @_ours
     def do_put(self, context: Any, *_: Any) -> Any:
         """Not offered: nothing is written, and statements have no parameters."""
         self._caller(context)
-        raise _not_offered()
+        raise NotOffered
 
     @_ours
     def do_exchange(self, context: Any, *_: Any) -> Any:
         """Not offered."""
         self._caller(context)
-        raise _not_offered()
+        raise NotOffered
 
     # ---- a statement ---------------------------------------------------------------------------------------------
 
@@ -204,27 +221,23 @@ class Door(fl.FlightServerBase):
 
 def _command(descriptor: Any) -> bytes:
     if descriptor.descriptor_type != fl.DescriptorType.CMD or descriptor.command is None:
-        raise _not_offered()
+        raise NotOffered
     return bytes(descriptor.command)
 
 
 def _about_tables(ticket: bytes) -> Message:
     asked = read_command(ticket)
     if asked.name in STATEMENTS or not asked.name.startswith("Command"):
-        raise _not_offered()
+        raise NotOffered
     return asked
 
 
 def _sql(asked: Message) -> str:
     """The statement; a handle is the statement itself, so that nothing is kept for whoever only prepares."""
     if asked.said.get("transaction"):
-        raise _not_offered()
+        raise NotOffered
     text = asked.said.get("query", asked.said.get("handle"))
     try:
         return text if isinstance(text, str) else (text or b"").decode("utf-8")
     except UnicodeDecodeError:
         raise ShoalError("E_USAGE", "There is no such prepared statement.") from None
-
-
-def _not_offered() -> ShoalError:
-    return ShoalError("E_UNSUPPORTED", "This service does not offer that part of Flight SQL.")

@@ -35,6 +35,13 @@ MESSAGES: dict[str, dict[int, tuple[str, str]]] = {
 _ANY = {1: ("type_url", TEXT), 2: ("value", BYTES)}
 
 
+class NotOffered(ShoalError):  # noqa: N818 - the service works, and has no such part
+    """A part of Flight SQL that this service does not have; a driver is told UNIMPLEMENTED."""
+
+    def __init__(self) -> None:
+        super().__init__("E_UNSUPPORTED", "This service does not offer that part of Flight SQL.")
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """A message by its name; what it does not say is missing in `said`."""
@@ -50,7 +57,7 @@ def read_command(data: bytes) -> Message:
     outer = _fields(data, _ANY)
     name = str(outer.get("type_url", "")).removeprefix(PREFIX)
     if f"{PREFIX}{name}" != outer.get("type_url") or name not in MESSAGES:
-        raise ShoalError("E_UNSUPPORTED", "This service does not offer that part of Flight SQL.")
+        raise NotOffered
     return Message(name, _fields(outer.get("value", b""), MESSAGES[name]))
 
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import shoal
+from shoal.release.postprocess import schema_of
 
 OWNERS = 300
 AGGREGATES = {
@@ -57,6 +58,7 @@ def session():
 @pytest.mark.parametrize("sql", QUESTIONS)
 def test_every_number_has_an_interval_or_a_reason(session, sql):
     result = session.query(sql)
+    assert schema_of(session.plan(sql).root.fields) == result.to_arrow().schema  # known before anything is read
     rows, notes = result.intervals().to_dicts(), result.notes
     assert rows or any("appears" in note or "no row is left" in note for note in notes)
     for name in result.columns:

@@ -76,19 +76,37 @@ def test_a_ticket_is_worth_nothing_to_somebody_else(door, client):
         client.do_get(info.endpoints[0].ticket, headers(served, "bob")).read_all()
 
 
-def test_a_prepared_statement_costs_nothing_until_it_runs(door, client):
+def prepare(sql):
+    return fl.Action("CreatePreparedStatement", written("ActionCreatePreparedStatementRequest", [(1, sql.encode())]))
+
+
+BY_SITE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.1, delta = 1e-6) site, COUNT(*) AS n FROM visits GROUP BY site"
+
+
+@pytest.mark.parametrize("sql", [counting(0.1, "later"), BY_SITE, "SELECT town, site FROM sites ORDER BY town"])
+def test_a_prepared_statement_tells_the_columns_of_its_answer_and_costs_nothing_until_it_runs(door, client, sql):
     served, _ = door
     before = spent(served)
-    action = fl.Action(
-        "CreatePreparedStatement",
-        written("ActionCreatePreparedStatementRequest", [(1, counting(0.1, "later").encode())]),
-    )
-    (made,) = client.do_action(action, headers(served))
-    assert counting(0.1, "later").encode() in made.body.to_pybytes()
+    (made,) = client.do_action(prepare(sql), headers(served))
+    told = made.body.to_pybytes()
+    assert sql.encode() in told
+    schema = pa.ipc.read_schema(pa.BufferReader(told[told.index(sql.encode()) + len(sql.encode()) :][3:]))
     assert spent(served) == before
-    run = command("CommandPreparedStatementQuery", (1, counting(0.1, "later").encode()))
-    assert client.get_flight_info(run, headers(served)).total_records == 1
-    assert float(spent(served) - before) == 0.1
+    info = client.get_flight_info(command("CommandPreparedStatementQuery", (1, sql.encode())), headers(served))
+    assert info.schema.equals(schema, check_metadata=True)
+    assert float(spent(served) - before) == (0.1 if "visits" in sql else 0)
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT ,", "SELECT uid FROM visits", "SELECT nothing FROM visits", "EXPLAIN PRIVACY " + BY_SITE]
+)
+def test_preparing_is_refused_as_running_would_be(door, client, sql):
+    served, _ = door
+    refused = refusal(lambda: list(client.do_action(prepare(sql), headers(served))))
+    assert refused == refusal(lambda: client.get_flight_info(statement(sql), headers(served)))
+    with served.client("ann") as http:
+        error = http.post("/v1/datasets/visits/explain", json={"sql": sql}).json().get("error")
+    assert error is None or refused[1] == error["code"]
 
 
 def test_tables_and_the_server_are_described(door, client):
@@ -134,6 +152,13 @@ def put_nothing(client, descriptor, options):
     writer.close()
 
 
+def exchange_nothing(client, descriptor, options):
+    writer, reader = client.do_exchange(descriptor, options)
+    writer.begin(pa.schema([]))
+    writer.done_writing()
+    reader.read_all()
+
+
 def test_every_refusal_is_one_error_of_ours(door, client):
     served, _ = door
     good, nobody = headers(served), fl.FlightCallOptions(timeout=30)
@@ -145,17 +170,67 @@ def test_every_refusal_is_one_error_of_ours(door, client):
     assert refusal(lambda: client.get_flight_info(run, elsewhere)) == (fl.FlightUnauthorizedError, "E_NOT_FOUND")
     for act in (
         lambda: client.get_flight_info(statement("SELECT ,"), good),
-        lambda: client.get_flight_info(fl.FlightDescriptor.for_path("x"), good),
+        lambda: client.get_flight_info(statement("SELECT uid FROM visits WHERE nothing(uid)"), good),
         lambda: client.do_get(fl.Ticket(b"\xff"), good),
-        lambda: list(client.list_flights(options=good)),
-        lambda: list(client.do_action(fl.Action("BeginTransaction", b""), good)),
     ):
         assert refusal(act)[0] is fl.FlightServerError
-    for act in (lambda: client.get_schema(run, good), lambda: put_nothing(client, run, good)):
-        text = said_by(act)
-        assert text.startswith("E_UNSUPPORTED")
-        assert "Traceback" not in text
     assert len(list(client.list_actions(good))) == 2
+
+
+NOT_OFFERED_COMMANDS = [
+    "CommandStatementUpdate",
+    "CommandStatementSubstraitPlan",
+    "CommandStatementIngest",
+    "CommandPreparedStatementUpdate",
+    "CommandGetPrimaryKeys",
+    "CommandGetExportedKeys",
+    "CommandGetImportedKeys",
+    "CommandGetCrossReference",
+    "CommandGetXdbcTypeInfo",
+]
+NOT_OFFERED_ACTIONS = [
+    "BeginTransaction",
+    "EndTransaction",
+    "BeginSavepoint",
+    "EndSavepoint",
+    "CreatePreparedSubstraitPlan",
+    "CancelQuery",
+    "CancelFlightInfo",
+    "RenewFlightEndpoint",
+    "SetSessionOptions",
+    "GetSessionOptions",
+    "CloseSession",
+    "healthcheck",
+]
+
+
+def not_offered(client, run, options):
+    """Whatever Flight and Flight SQL have besides what we offer."""
+    in_transaction = command("CommandStatementQuery", (1, counting().encode()), (2, b"t"))
+    yield "GetSchema", lambda: client.get_schema(run, options)
+    yield "ListFlights", lambda: list(client.list_flights(options=options))
+    yield "DoPut", lambda: put_nothing(client, run, options)
+    yield "DoExchange", lambda: exchange_nothing(client, run, options)
+    yield "a path", lambda: client.get_flight_info(fl.FlightDescriptor.for_path("x"), options)
+    yield "a transaction", lambda: client.get_flight_info(in_transaction, options)
+    yield "a statement as a ticket", lambda: client.do_get(fl.Ticket(run.command), options)
+    for name in NOT_OFFERED_COMMANDS:
+        yield name, lambda name=name: client.get_flight_info(command(name), options)
+        yield name, lambda name=name: client.do_get(fl.Ticket(written(name, [])), options).read_all()
+    for name in NOT_OFFERED_ACTIONS:
+        yield name, lambda name=name: list(client.do_action(fl.Action(name, b"anything"), options))
+
+
+def test_every_verb_that_is_not_offered_is_unimplemented_with_a_sentence(door, client):
+    served, _ = door
+    before = spent(served)
+    for name, act in not_offered(client, statement(counting()), headers(served)):
+        with pytest.raises(pa.ArrowNotImplementedError) as error:
+            act()
+        text = str(error.value)
+        assert text.startswith("E_UNSUPPORTED: This service does not offer that part of Flight SQL."), name
+        assert not any(word in text for word in ("Traceback", "File ", ".py")), name
+    assert spent(served) == before
 
 
 @given(st.binary(max_size=60))
