@@ -29,7 +29,8 @@ from shoal.rewrite.select_groups import delta_of, select_groups
 from shoal.rewrite.verify.statement import verify
 from shoal.sql.binding.clauses.conditions import has_one_row
 from shoal.sql.binding.context import Context
-from shoal.sql.binding.statement import BoundStatement, Given, bind_in, no_clause
+from shoal.sql.binding.statement import BoundStatement, Given, bind_in
+from shoal.sql.binding.without_clause import no_clause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -134,6 +134,29 @@ def test_distinct_shows_groups_of_many_owners(plain):
     assert sorted(plain.query("SELECT DISTINCT site FROM visits")["site"]) == ["s0", "s1", "s2", "s3"]
 
 
-@pytest.mark.parametrize("sql", ["SELECT DISTINCT site FROM visits", f"WITH a AS (SELECT {BY_SITE}) SELECT * FROM a"])
+WITHOUT_CLAUSE = [
+    "SELECT DISTINCT site FROM visits",
+    f"WITH a AS (SELECT {BY_SITE}) SELECT * FROM a",
+    "SELECT site, QUANTILE_CONT(spend, 0.5) FROM visits GROUP BY site",
+    "SELECT QUANTILE_CONT(spend, [0.25, 0.75]), COUNT(*) FROM visits",
+    "SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY spend) FROM visits",
+    "SELECT ROUND(MEDIAN(spend), 2) FROM visits HAVING MEDIAN(spend) > 3",
+    "SELECT AVG(spend, contribution_bounds_per_group => (0, 10)) FROM visits",
+]
+
+
+@pytest.mark.parametrize("sql", WITHOUT_CLAUSE)
 def test_without_defaults_plain_sql_is_refused(quiet_shop, refusal, sql):
     assert refusal(quiet_shop, sql).code == "E_NO_DP_CLAUSE"
+
+
+OTHERWISE_WRONG = [
+    ("SELECT MEDIAN(spent) FROM visits", "E_UNKNOWN_COLUMN"),
+    ("SELECT MEDIAN(spend), nowhere FROM visits", "E_UNKNOWN_COLUMN"),
+    ("SELECT STRING_AGG(site, ',') FROM visits", "E_FUNCTION_NOT_ALLOWED"),
+]
+
+
+@pytest.mark.parametrize(("sql", "code"), OTHERWISE_WRONG)
+def test_without_defaults_what_else_is_wrong_is_said_first(quiet_shop, refusal, sql, code):
+    assert refusal(quiet_shop, sql).code == code

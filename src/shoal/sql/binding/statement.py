@@ -39,6 +39,7 @@ from shoal.sql.binding.expressions import ExpressionBinder
 from shoal.sql.binding.options import default_options, read_options
 from shoal.sql.binding.private_select import bind_private_select
 from shoal.sql.binding.row_select import RowsBinder
+from shoal.sql.binding.without_clause import RowsWithoutClause, no_clause
 from shoal.sql.binding.written_out import groupings_of, written_out
 from shoal.sql.parse import Statement, position_of, privacy_clause
 
@@ -229,7 +230,7 @@ class Binder:
             node = self._owned_rows_only(node)
         if clause is None and is_owned(node) and (top or self._is_private(tree, node, scope)):
             if not self.context.catalog.defaults.answers_plain_sql:
-                self._bind_as_rows(tree, node, scope, tables)
+                RowsWithoutClause(self, tree, node, scope, tables).bound()
                 raise no_clause(position_of(tree))
             tree = distinct_as_groups(tree)
             options = default_options(self.context.catalog.defaults, self.context.epsilon)
@@ -348,16 +349,6 @@ def is_one_row(tree: exp.Expr) -> bool:
         tree.args.get(key) for key in ("group", "having", "distinct", "limit")
     )
     return plain and all(has_aggregate(value) for _, value in select_items(tree.expressions))
-
-
-def no_clause(position: tuple[int, int] | None) -> ShoalError:
-    """The refusal of a plain query over private rows."""
-    return ShoalError(
-        "E_NO_DP_CLAUSE",
-        "This query reads a private table without a privacy clause.",
-        hint="Write SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) … or set defaults in the catalog.",
-        position=position,
-    )
 
 
 # ---- plain SQL: where the default clause is meant ------------------------------------------------------------------

@@ -19,6 +19,7 @@ from shoal.sql.functions.aggregates import (
     OWNER_AGGREGATES,
     check_owner_aggregate,
     grid_steps,
+    is_owner_aggregate,
     owner_aggregate,
     owner_aggregate_form,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "grid_steps",
     "is_date_part",
     "is_known",
+    "is_owner_aggregate",
     "key_form",
     "literal_form",
     "needs_order",

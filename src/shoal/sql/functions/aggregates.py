@@ -228,9 +228,14 @@ def owner_aggregate(name: str, types: Sequence[Type], position: Position) -> tup
     return known, result
 
 
+def is_owner_aggregate(name: str) -> bool:
+    """Whether an aggregate can be computed exactly over one owner's rows."""
+    return _ALIASES.get(name.lower(), name.lower()) in OWNER_AGGREGATES
+
+
 def check_owner_aggregate(name: str, position: Position) -> None:
     """Refuse an aggregate that is not on the list."""
-    if _ALIASES.get(name.lower(), name.lower()) not in OWNER_AGGREGATES:
+    if not is_owner_aggregate(name):
         raise ShoalError(
             "E_FUNCTION_NOT_ALLOWED",
             f"{name.upper()} is not among the exact aggregates.",
