@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from shoal.engines.deadline import Deadline
 from shoal.mechanisms.ranks.bands import RankBands
+from shoal.params import Bounds
 from shoal.plan.aggregates.noisy_measure import nothing
 from shoal.release.computed.draws import LEVELS, Input, drawn_ends, end_name, seed_of
-from shoal.release.cuts.widening import NOTHING, Widening, of_bounds, of_limits
+from shoal.release.cuts.widening import Widening, of_bounds, of_limits
 from shoal.release.postprocess import evaluated
 from shoal.rewrite.limits.choosing import HALF
 
@@ -27,14 +28,17 @@ if TYPE_CHECKING:
 
     from shoal.plan.aggregates import Aggregate, NoisyMeasure
     from shoal.plan.nodes import Node
-    from shoal.plan.releases import Column, StatementPlan
+    from shoal.plan.releases import Column, SelectPlan, StatementPlan
     from shoal.release.cuts.clamped import Clamped
     from shoal.release.cuts.widening import Ends
     from shoal.release.postprocess import Answer, Source
+    from shoal.release.stored_rows import StoredRows
     from shoal.rewrite.limits.choosing import Kept
 
 NO_VALUES = np.zeros(0)
 ENDS = pa.list_(pa.float64())
+FACTS = frozenset({"expression", "catalog", "one row"})
+"""Where bounds come from that are said to hold for every value."""
 SECONDS_TO_EVALUATE = 60.0
 """Expressions over released numbers; no data is read."""
 
@@ -60,6 +64,11 @@ class CopiedAggregate:
         """Whether any end is moved."""
         return any(widening.widens for widening in self.widenings)
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether any end stays within what is possible."""
+        return any(widening.least is not None or widening.most is not None for widening in self.widenings)
+
     def fill(
         self, carried: list[NDArray[Any]], level: float, low: NDArray[Any], high: NDArray[Any], *, whole: bool
     ) -> None:
@@ -81,7 +90,7 @@ class CopiedAggregate:
             else:
                 readings = [replace(t, values=np.asarray(v)[here]) for t, v in zip(taken, values, strict=True)]
             ends = self.aggregate.interval(readings, level)
-            low[here], high[here] = widening.of(*ends) if whole else ends
+            low[here], high[here] = widening.of(*ends, whole=whole)
 
     def _bands(self, listed: NDArray[Any]) -> RankBands:
         """The intervals that are carried."""
@@ -118,7 +127,7 @@ class ErrorBars:
         # An outer join has rows without a number, and so without an interval.
         missing = table.column(index).is_null().to_numpy(zero_copy_only=False)
         low[missing] = high[missing] = None
-        return low, high
+        return _around_shown(low, high, table.column(index)) if any(each.is_cut for each in copied) else (low, high)
 
     def _drawn_interval(self, index: int, level: float, part: str) -> Ends:
         """The ends at the next level that was drawn; none above the highest."""
@@ -130,6 +139,16 @@ class ErrorBars:
             for side in ("low", "high")
         )
         return low, high
+
+
+def _around_shown(low: NDArray[Any], high: NDArray[Any], shown: pa.ChunkedArray) -> Ends:
+    """Ends that are cut to what is possible never leave out the number that is shown, which noise may have made impossible."""
+    if not (pa.types.is_integer(shown.type) or pa.types.is_floating(shown.type)):
+        return low, high
+    for place, value in enumerate(shown.to_pylist()):
+        if value is not None and low[place] is not None:
+            low[place], high[place] = min(low[place], float(value)), max(high[place], float(value))
+    return low, high
 
 
 def error_bars(plan: StatementPlan, finished: Answer) -> ErrorBars:
@@ -235,15 +254,32 @@ def _copied(plan: StatementPlan, finished: Answer, source: Source) -> CopiedAggr
     kept = stored.kept[source.column] if stored.kept else None
     clamped = stored.clamped or ((),) * len(classes)
     grouped = bool(plan.selects[source.select].select.keys)
-    domains = plan.selects[source.select].domains
-    most = Widening(most=Fraction(domains[source.column] or 0) or None) if domains else NOTHING
+    possible = _possible(plan.selects[source.select], source.column, stored, grouped=grouped)
     beyond = stored.beyond[source.column] if stored.beyond else None
     one_row = plan.selects[source.select].one_row
     widenings = tuple(
-        _widening(column, kept, taken, (cut, beyond), grouped=grouped, one_row=one_row).and_also(most)
+        _widening(column, kept, taken, (cut, beyond), grouped=grouped, one_row=one_row).and_also(possible)
         for taken, cut in zip(classes, clamped, strict=True)
     )
     return CopiedAggregate(column.call.aggregate, source.numbers, classes, widenings)
+
+
+def _possible(select: SelectPlan, place: int, stored: StoredRows, *, grouped: bool) -> Widening:
+    """What the exact number can be: by its nature, by the size of a public list, by bounds that are facts.
+
+    Bounds of a query clamp, and the exact value may well lie beyond them. Those of constants are facts. Those of the catalog
+    are what the custodian says of values; where it was measured what lies beyond them, a group may be made of that alone.
+    """
+    call = select.select.aggregates[place]
+    beyond = stored.beyond[place] if stored.beyond else None
+    certain = call.bounds_source in FACTS and (call.bounds_source != "catalog" or beyond is None)
+    least, most = call.aggregate.possible(call.bounds if certain else None)
+    if call.bounds is not None and call.bounds_source == "catalog" and beyond is not None and not grouped:
+        least, most = call.aggregate.possible(
+            Bounds(call.bounds.lower - Fraction(beyond.below.feared), call.bounds.upper + Fraction(beyond.above.feared))
+        )
+    size = select.domains[place] if select.domains else None
+    return Widening(least=least, most=most if size is None else Fraction(size))
 
 
 def _widening(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.params import many
@@ -13,7 +14,6 @@ from shoal.plan.aggregates.noisy_measure import half_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from fractions import Fraction
 
     from numpy.typing import NDArray
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from shoal.plan.measures import Measure
     from shoal.plan.releases import AggregateCall, Release
     from shoal.plan.types import Type
+
+
+Possible = tuple[Fraction | None, Fraction | None]
 
 
 class OfOwner(enum.Enum):
@@ -136,6 +139,10 @@ class Aggregate(ABC):
     def bounds_from(self, known: Known | None, rows: int | None) -> Known | None:  # noqa: ARG002 - same
         """Bounds of what one owner gives a group, from what is known of single values and of rows per owner and group."""
         return known if known is not None and (known.from_catalog or known.lower < known.upper) else None
+
+    def possible(self, bounds: Bounds | None) -> Possible:  # noqa: ARG002 - few go by the bounds
+        """The least and the most that the exact number can be, where values surely lie within the bounds."""
+        return (Fraction(0) if self.never_negative else None), None
 
     def expected_half_width(self, releases: Sequence[Release], level: float, owners: int) -> float | None:  # noqa: ARG002 - one signature
         """How far the noise strays, before data is read; None where that depends on the data."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from shoal.params import Bounds
 from shoal.plan.aggregates.complements import around_complement, is_complement, real_numbers, whole_numbers
-from shoal.plan.aggregates.defaults import Aggregate, Clamped, KeptRows, OfOwner, OneNumber, range_in_words
+from shoal.plan.aggregates.defaults import Aggregate, Clamped, KeptRows, OfOwner, OneNumber, Possible, range_in_words
 from shoal.plan.aggregates.noisy_measure import Interval, around, around_whole, half_width, integers, nothing
 from shoal.plan.aggregates.wholes import ends_of_variance, variance_and_rows
 from shoal.plan.measures import (
@@ -101,6 +101,12 @@ class Sum(OneNumber):
         limit = None if bounds is None else max(abs(bounds.lower), abs(bounds.upper))
         return ("sum", limit) if limit else ("rows", None)
 
+    def possible(self, bounds: Bounds | None) -> Possible:
+        """Of values of one sign the sum has it too."""
+        if bounds is None:
+            return None, None
+        return (Fraction(0) if bounds.lower >= 0 else None), (Fraction(0) if bounds.upper <= 0 else None)
+
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The noisy sum."""
         if readings[0].bounds is None:
@@ -122,6 +128,8 @@ class Sum(OneNumber):
 
 CERTAIN = 4
 """So many times its width a count of rows has to be, for first-order errors to be good."""
+ROOT_OF_TWO = Fraction(14143, 10000)
+"""Rounded up."""
 HIGH_LEVEL = 0.92
 """From here on the width of a sum of two noises is at most the root of the sum of their squared widths."""
 
@@ -162,6 +170,10 @@ class Average(Aggregate):
     def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - one signature
         """Averages beyond the bounds."""
         return None if bounds is None else ("value", None)
+
+    def possible(self, bounds: Bounds | None) -> Possible:
+        """Averages lie between the values."""
+        return (None, None) if bounds is None else (bounds.lower, bounds.upper)
 
     @property
     def partition(self) -> tuple[Measure, ...]:
@@ -282,6 +294,10 @@ class RowAverage(KeptRows):
         """Values beyond the bounds."""
         return self._average.given_limit(bounds, is_open=is_open)
 
+    def possible(self, bounds: Bounds | None) -> Possible:
+        """Averages lie between the values."""
+        return self._average.possible(bounds)
+
     @property
     def _average(self) -> Average:
         """The same arithmetic, where rows are limited in all groups together."""
@@ -332,6 +348,13 @@ class Variance(KeptRows):
     def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - one signature
         """Values beyond the bounds."""
         return None if bounds is None else ("value", None)
+
+    def possible(self, bounds: Bounds | None) -> Possible:
+        """Widest where half of the values are at each bound; of a sample of two that is twice as much."""
+        if bounds is None:
+            return Fraction(0), None
+        width, more = bounds.upper - bounds.lower, Fraction(2) if self.sample else Fraction(1)
+        return Fraction(0), (width / 2 * ROOT_OF_TWO**self.sample if self.root else width**2 / 4 * more)
 
     @property
     def partition(self) -> tuple[Measure, ...]:

@@ -48,8 +48,9 @@ class Widening:
     low_shift: Fraction = Fraction(0)
     high_shift: Fraction = Fraction(0)
     both_signs: bool = False
+    least: Fraction | None = None
     most: Fraction | None = None
-    """What is shown cannot be more than this, so that the high end moves no further."""
+    """What the exact number cannot be less, or more, than: both ends stay within, unless noise carried them past it whole."""
     of_spread: str = ""
     """'' for what is shown as it is; 'root' for a standard deviation, 'square' for a variance."""
 
@@ -63,14 +64,23 @@ class Widening:
         """Whether anything is moved at all."""
         return max(self.low_factor, self.high_factor) > 1 or max(self.low_shift, self.high_shift) > 0
 
-    def of(self, low: NDArray[Any], high: NDArray[Any]) -> Ends:
-        """The ends with what was left out."""
-        if not self.widens:
+    def of(self, low: NDArray[Any], high: NDArray[Any], *, whole: bool = True) -> Ends:
+        """The ends with what was left out, where they are possible; not `whole`, those of the noise alone."""
+        bounded = self.least is not None or self.most is not None
+        if not bounded and not (whole and self.widens):
             return low, high
         known = np.array([value is not None for value in low], dtype=bool)
         wide = low.copy(), high.copy()
-        wide[0][known], wide[1][known] = self._moved(low[known].astype(np.float64), high[known].astype(np.float64))
+        ends = low[known].astype(np.float64), high[known].astype(np.float64)
+        wide[0][known], wide[1][known] = self._possible(*(self._moved(*ends) if whole and self.widens else ends))
         return wide
+
+    def _possible(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> Ends:
+        """Cut where the exact number cannot lie; an interval that lies there whole stays, as nothing would be left of it."""
+        least, most = (
+            math.inf * side if end is None else float(end) for end, side in ((self.least, -1), (self.most, 1))
+        )
+        return np.where(high > least, np.maximum(low, least), low), np.where(low < most, np.minimum(high, most), high)
 
     def _moved(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> Ends:
         up, down = float(self.high_shift), float(self.low_shift)
@@ -80,10 +90,7 @@ class Widening:
         if self.both_signs:
             size = np.maximum(np.abs(low), np.abs(high))
             return low - less * size - down, high + more * size + up
-        wide = high + more * np.maximum(high, 0.0) + up
-        if self.most is not None:
-            wide = np.maximum(high, np.minimum(wide, float(self.most)))
-        return low - less * np.maximum(low, 0.0) - down, wide
+        return low - less * np.maximum(low, 0.0) - down, high + more * np.maximum(high, 0.0) + up
 
     def and_also(self, other: Widening) -> Widening:
         """Both, one after the other."""
@@ -93,6 +100,7 @@ class Widening:
             self.low_shift + other.low_shift,
             self.high_shift + other.high_shift,
             self.both_signs or other.both_signs,
+            self.least if other.least is None else other.least,
             self.most if other.most is None else other.most,
             self.of_spread or other.of_spread,
         )

@@ -1,0 +1,80 @@
+"""Intervals end where the exact number can no longer lie: at 0, at the size of a public list, at bounds that are facts."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import shoal
+from shoal.params import Bounds
+from shoal.plan.aggregates import Average, CountRows, Sum, Variance
+from shoal.plan.expressions import Column
+from shoal.plan.types import DOUBLE
+from shoal.release.cuts.widening import Widening
+
+X = Column("x", DOUBLE)
+OWNERS = 60
+DEFAULTS = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def test_ends_are_cut_to_what_is_possible():
+    cut = Widening(high_factor=Fraction(3), least=Fraction(0), most=Fraction(50))
+    low, high = cut.of(np.array([-4.0, 10.0]), np.array([6.0, 20.0]))
+    assert (low.tolist(), high.tolist()) == ([0.0, 10.0], [18.0, 50.0])
+    low, high = cut.of(np.array([-4.0, 10.0]), np.array([6.0, 20.0]), whole=False)
+    assert (low.tolist(), high.tolist()) == ([0.0, 10.0], [6.0, 20.0])
+
+
+def test_an_interval_that_is_impossible_as_a_whole_stays():
+    low, high = Widening(least=Fraction(0), most=Fraction(9)).of(np.array([-8.0, 12.0]), np.array([-2.0, 14.0]))
+    assert (low.tolist(), high.tolist()) == ([-8.0, 12.0], [-2.0, 14.0])
+
+
+def test_each_aggregate_knows_what_it_can_be():
+    bounds = Bounds(Fraction(0), Fraction(4))
+    assert CountRows(None).possible(None) == (0, None)
+    assert Sum(X).possible(bounds) == (0, None)
+    assert Sum(X).possible(Bounds(Fraction(-4), Fraction(-1))) == (None, 0)
+    assert Sum(X).possible(None) == (None, None)
+    assert Average(X).possible(bounds) == (0, 4)
+    assert Variance(X, 1, sample=False, root=False).possible(bounds) == (0, 4)
+    assert Variance(X, 1, sample=False, root=True).possible(bounds) == (0, 2)
+    least, most = Variance(X, 1, sample=True, root=True).possible(bounds)
+    assert least == 0
+    assert 2 * 2**0.5 <= most < 2.83
+
+
+@pytest.fixture(scope="module")
+def few():
+    """Several rows of few owners, all of whom have y = 1: every interval reaches for its end."""
+    rows = {"uid": [i % OWNERS for i in range(4 * OWNERS)], "y": [1] * (4 * OWNERS), "z": [1.0] * (4 * OWNERS)}
+    catalog = {"tables": {"t": {"owner": "uid", "columns": {"z": {"bounds": [0, 1]}}}}, "defaults": DEFAULTS}
+    with shoal.connect({"t": rows}, catalog=catalog) as session:
+        yield session
+
+
+@pytest.mark.parametrize(
+    "share", ["AVG(CASE WHEN y > 0 THEN 1 ELSE 0 END)", "AVG_ROWS(CASE WHEN y > 0 THEN 1 ELSE 0 END)"]
+)
+def test_a_share_is_at_most_one(few, share):
+    (row,) = few.query(f"SELECT {share} AS s, 100 * {share} AS percent FROM t").intervals().to_dicts()
+    assert 0 <= row["s_low"] <= row["s"] <= row["s_high"] <= 1
+    assert row["percent_high"] <= 100
+
+
+def test_bounds_of_the_catalog_are_facts_until_something_is_measured_beyond_them(few):
+    (row,) = few.query("SELECT AVG(z) AS m FROM t").intervals().to_dicts()
+    assert row["m_high"] <= 1
+    clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, measure_cut = 0)"
+    (row,) = few.query(f"{clause} AVG(z) AS m FROM t").intervals().to_dicts()
+    assert row["m_high"] <= 1
+
+
+def test_the_number_that_is_shown_is_in_its_interval(few):
+    """Noise makes a count negative now and then; its interval goes from there to what is possible."""
+    for _ in range(20):
+        (row,) = few.query("SELECT COUNT(DISTINCT uid) AS n FROM t WHERE y > 1").intervals().to_dicts()
+        assert row["n_low"] <= row["n"] <= row["n_high"]
+        assert row["n_low"] >= min(0, row["n"]) or row["n_high"] <= 0
