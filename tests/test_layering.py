@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).parent.parent / "src" / "shoal"
 
 LAYERS = (
-    ("errors", "params", "exact", "stack", "interrupts", "pages"),
+    ("frozen", "errors", "params", "exact", "stack", "interrupts", "pages"),
     ("mechanisms", "accounting", "policies"),
     ("catalog", "owner_names", "plan"),
     ("sql",),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal import params
 from shoal.accounting.events import LaplaceNoise, QuantileChoice, WeightedSelection
+from shoal.frozen import dataclass
 from shoal.mechanisms import group_selection
 from shoal.mechanisms.calibrate import noise_quantile, noise_standard_deviation
 from shoal.mechanisms.quantile_choice import rank_error

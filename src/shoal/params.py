@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 
 SMALLEST_EPSILON = Fraction(1, 10**10)
 MIN_EPSILON_PER_QUERY = Fraction(1, 100)

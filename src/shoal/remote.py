@@ -8,12 +8,12 @@ from __future__ import annotations
 import base64
 import os
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from shoal.errors import OTHER_CODES, QUERY_CODES, ShoalError, missing_extra
 from shoal.explain import Explanation
+from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import SYSTEM
 from shoal.release.answer_bytes import MEDIA_TYPE
 from shoal.result import Result

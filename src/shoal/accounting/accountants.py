@@ -12,7 +12,6 @@ compares sums with limits that were fixed before the first query (docs/theory/ac
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -34,6 +33,7 @@ from shoal.accounting.events import (
 from shoal.accounting.neighbours import OWNER
 from shoal.accounting.zcdp import laplace_rho, zcdp_epsilon, zcdp_rho_limit
 from shoal.errors import InternalError, ShoalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Literal
 
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from shoal.params import Budget

@@ -7,11 +7,11 @@ A shift says between which neighbours it was taken: all rows of one owner more o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 from shoal.accounting.neighbours import OWNER, Neighbours
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 
 
 def _require(condition: bool, sentence: str) -> None:

@@ -7,7 +7,8 @@ data; sums over releases are sums under one promise only.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+
+from shoal.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

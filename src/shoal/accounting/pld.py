@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -45,6 +44,7 @@ from shoal.accounting.events import (
 from shoal.accounting.zcdp import zcdp_delta, zcdp_epsilon
 from shoal.errors import InternalError, ShoalError, missing_extra
 from shoal.exact import float_above, float_below
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Any, Literal
@@ -23,6 +22,7 @@ from typing import Any, Literal
 from shoal.accounting.accountants import Loss
 from shoal.errors import InternalError, ShoalError
 from shoal.exact import ceil_to_binary_digits
+from shoal.frozen import dataclass
 
 Kind = Literal["owner", "policy", "local", "shuffled"]
 VALUE = "value"

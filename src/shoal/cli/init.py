@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_text
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +15,7 @@ from shoal.catalog import fold
 from shoal.cli.first_catalog.sentences import worth_a_look
 from shoal.cli.output import write_json
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.owner_names import is_contact, is_staff, owner_candidates
 
 if TYPE_CHECKING:

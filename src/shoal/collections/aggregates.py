@@ -9,13 +9,13 @@ Omitted bounds are found and paid for, as in SQL. `epsilon` is a share of its ow
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal import params
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

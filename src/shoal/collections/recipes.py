@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shoal.catalog import fold
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.expressions import Column
 from shoal.plan.lineage import lineage, owner_names

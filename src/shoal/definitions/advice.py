@@ -10,11 +10,12 @@ is protected and assumed, `combine_with` how losses are counted.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from shoal.definitions.catalogue import get
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

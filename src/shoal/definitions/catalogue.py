@@ -9,11 +9,12 @@ shoal.errors.ShoalError: E_USAGE: There is no definition 'reny-dp'.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
 from shoal.errors import InternalError, ShoalError
+from shoal.frozen import dataclass
 
 KINDS = ("definition", "deployment model", "sensitivity notion", "out of scope")
 PROPERTIES = ("post_processing", "convexity", "composition")

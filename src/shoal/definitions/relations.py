@@ -13,12 +13,13 @@ special case of a frame implies nothing by itself.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
 from shoal.definitions.catalogue import all_definitions, get
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 INVERSE = {
     "stronger": "weaker",

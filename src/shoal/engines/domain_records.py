@@ -8,7 +8,6 @@ would jump when the content moves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 
 from shoal.catalog import fold
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ Zeros are left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from shoal.engines.canonical_bytes import BYTES, from_bytes, to_bytes
 from shoal.engines.group_keys import match_groups, roomy
 from shoal.engines.statements.sum_owners import VALUE
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.plan.totals import ExactTotals, LeafCounts
 
 if TYPE_CHECKING:

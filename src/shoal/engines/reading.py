@@ -8,10 +8,11 @@ are compared by their bytes.
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shoal.engines.statements.crowded_owners import products_of
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, Column, InRelation, Literal, ScalarRelation, walk
 from shoal.plan.traverse import all_nodes, columns_read, expressions_of, rebuilt, relations_in, with_relations

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from shoal.accounting.claims import composition, loss_distributions, profiles
 from shoal.accounting.claims.profiles import above, decimal_of
 from shoal.accounting.zcdp import zcdp_delta, zcdp_epsilon
 from shoal.errors import ShoalError, missing_extra
+from shoal.frozen import dataclass
 from shoal.guarantees.claims import (
     WHAT_CLAIMS,
     Claim,

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from shoal.accounting.claims.composition import renyi_delta, renyi_epsilon
 from shoal.accounting.claims.profiles import above, decimal_of, is_bounded
 from shoal.accounting.zcdp import zcdp_delta, zcdp_epsilon
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.guarantees.claims import Claim, exact, kept_number, number_above, refused_parameter
 from shoal.guarantees.derived import group
 from shoal.guarantees.noises import GaussianNoise, GeometricNoise, LaplaceNoise, RandomizedResponse, Subsampled

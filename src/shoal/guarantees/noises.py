@@ -8,12 +8,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from shoal.accounting.claims import profiles
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.guarantees.claims import (
     Claim,
     Concentrated,

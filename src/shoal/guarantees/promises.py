@@ -8,12 +8,12 @@ Fraction(1, 2)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from shoal.accounting.claims import profiles
 from shoal.accounting.claims.profiles import above, decimal_of
+from shoal.frozen import dataclass
 from shoal.guarantees.claims import (
     LARGEST_PARAMETER,
     Claim,

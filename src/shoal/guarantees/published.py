@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
 from shoal.accounting.claims import meaning
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.guarantees.claims import Claim
 
 CAVEAT = (

@@ -17,11 +17,11 @@ so D is summed from the largest M down, without a subtraction. Coins with anothe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.frozen import dataclass
 from shoal.knowledge.distributions import Floats, binomial, binomial_chances
 
 Whole = NDArray[np.int64]

@@ -6,12 +6,12 @@ so the worst case is at a corner: a of the others at λ, the rest at 1 − λ. A
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations_with_replacement
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.knowledge.blanket import Blanket
 from shoal.knowledge.distributions import Distribution, Floats, binomial, sum_of_answers, without_one
 from shoal.knowledge.losses import Loss, NoisyCounts, ShiftedCounts, stacked

@@ -10,11 +10,12 @@ left out; `LEFT_OUT` covers all of them together.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from shoal.frozen import dataclass
 
 Floats = NDArray[np.float64]
 

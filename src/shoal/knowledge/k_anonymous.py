@@ -9,11 +9,11 @@ such legs: (ε, δ) twice is (2ε, (1 + e^ε)·δ).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.knowledge.blanket import Blanket
 from shoal.knowledge.distributions import Floats, binomial
 from shoal.knowledge.thresholds import Corners

@@ -8,12 +8,12 @@ S is log-concave, so the ratio P[S = k − r]/P[S = k] only grows with k, and ea
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.knowledge.distributions import Distribution, Floats, tails
 
 

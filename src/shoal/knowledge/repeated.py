@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.knowledge.blanket import Blanket
 from shoal.knowledge.counts import KnownChances
 

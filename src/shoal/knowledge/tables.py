@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.knowledge.guarantee import Guarantee, rounded_up
 
 if TYPE_CHECKING:

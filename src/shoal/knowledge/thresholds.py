@@ -14,11 +14,11 @@ is largest at j = T, where it grows while a < T − 1 + e^ε·T(1 − p)/p.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.knowledge.blanket import Whole, coin_cuts, coin_deltas
 from shoal.knowledge.counts import LeftOut, left_out
 from shoal.knowledge.distributions import (

@@ -9,7 +9,6 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
 from operator import add
@@ -20,6 +19,7 @@ import numpy as np
 
 from shoal import params
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.local import charges, client, estimate
 from shoal.local.reports import (
     LINES_AT_ONCE,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from shoal.accounting.ledger import Ledger
 from shoal.accounting.promises import Promise
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     import os

@@ -10,7 +10,6 @@ and a bias for rare values. Intervals are those of the raw shares, moved inside 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import ShoalError, missing_extra
+from shoal.frozen import dataclass
 from shoal.mechanisms.binomial import clopper_pearson
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ Weights w₀ on all of {−N−h … N+h} sum to 0, so E[y] = t·(w₁ − w₀)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -23,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.local import estimate
 from shoal.local.base import Question, different_values, wrong_value
 from shoal.local.client import HALF_RANGE

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from shoal.frozen import dataclass
 from shoal.local.client import PRIME
 from shoal.local.projective import Projective, best_shape, spread
 from shoal.local.weights import weights_for

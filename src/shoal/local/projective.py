@@ -13,7 +13,6 @@ transform D over F_r^t adds r − 1 for each report with ⟨u, v⟩ = 0 and −1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.local.client import number_of, point
 from shoal.mechanisms.sampling.samplers import below, bernoulli
 

@@ -15,7 +15,6 @@ import json
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +24,7 @@ import numpy as np
 
 from shoal import params
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.local import client, estimate, oracles
 from shoal.local.base import Question, Target, Value, different_values, wrong_value
 from shoal.local.estimate import Chances, Estimate

@@ -13,13 +13,13 @@ rationals.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from shoal import params
 from shoal.errors import ShoalError
 from shoal.exact import Number, as_fraction, float_below
+from shoal.frozen import dataclass
 from shoal.mechanisms.sampling.inversion import enclose_exp
 
 LARGEST_EPSILON = Fraction(40)

@@ -14,7 +14,6 @@ Whatever privacy depends on is an exact rational or an outward-rounded bound for
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -34,6 +33,7 @@ from shoal.accounting.events import (
 )
 from shoal.errors import InternalError
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 from shoal.mechanisms.certified import ARITHMETIC, Enclosure, decimal_below, round_scale_up
 from shoal.mechanisms.gaussian_certificate import (
     approximate_norm,

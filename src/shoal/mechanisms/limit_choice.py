@@ -17,11 +17,11 @@ L² = p·[(m·r̄·(1 − R))² + (U·σ)²] + (1 − p)·(m·r̄)².
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.mechanisms.calibrate import sum_tail_point
 
 if TYPE_CHECKING:

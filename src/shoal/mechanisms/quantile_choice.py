@@ -20,7 +20,6 @@ leaves further off than that weigh β together.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.calibrate import noise_standard_deviation
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.ranks.bands import RankBands, bands_of, noisy_between, rungs_around

@@ -15,7 +15,7 @@ depend on p, so quantiles are monotone in p.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.calibrate import (
     approx_bounds_threshold,
     noise_quantile,

@@ -6,10 +6,11 @@ to shadow. Calls name a function of the allow-list (`sql/functions.py`); operato
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.plan.types import BOOLEAN, Kind, Type, are_alike
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ limit like any other, and what lies beyond is cut.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, Column
 from shoal.plan.traverse import is_owned

@@ -13,12 +13,12 @@ Nothing private rests on the answer: it becomes a clamp like any other bounds, a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 from shoal.params import is_usable_bound
 from shoal.plan.expressions import Call, Case, Cast, Column, Literal
 from shoal.plan.types import Kind

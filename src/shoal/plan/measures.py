@@ -24,12 +24,13 @@ For one group, with bounds [L, U] in steps:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Self
 
 from shoal.errors import InternalError
 from shoal.exact import ceil_to_grid, floor_to_grid
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from shoal.params import Bounds

@@ -6,10 +6,11 @@ binder fills it at the scans; `rewrite/check_ownership` carries it upward and re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.plan.expressions import require_alike, require_condition
 
 if TYPE_CHECKING:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING, Literal
+
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -5,8 +5,10 @@ Both are public, so plans may depend on them. They bound how many rows one priva
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,10 +6,11 @@ declaration being true. Where it is true, comparing owners changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from shoal.catalog import fold
+from shoal.frozen import dataclass
 from shoal.plan.expressions import Call, Column
 
 if TYPE_CHECKING:

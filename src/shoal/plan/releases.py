@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from shoal.accounting.accountants import Loss

@@ -6,10 +6,10 @@ same integers for the same question, rows and sampling key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from shoal.frozen import dataclass
 from shoal.plan.measures import Steps
 
 if TYPE_CHECKING:

@@ -5,9 +5,11 @@ Engines have many more; `Type.storage` remembers what a column was stored as, so
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

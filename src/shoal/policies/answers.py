@@ -9,7 +9,6 @@ draw is 1/(1 − v_i(cosh λ − 1)), and cosh(λw) − 1 ≤ w²(cosh λ − 1)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.accounting.events import LaplaceNoise, Shift
+from shoal.frozen import dataclass
 from shoal.mechanisms.calibrate import noise_quantile
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.noise import add_noise

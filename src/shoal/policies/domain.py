@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import InternalError, ShoalError
+from shoal.frozen import dataclass
 
 Indices = npt.NDArray[np.int64]
 

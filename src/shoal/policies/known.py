@@ -7,11 +7,11 @@ is one, and one that meets a cell twice is two). `moves` is the length of the lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.policies.domain import Domain, Indices, usage
 
 if TYPE_CHECKING:

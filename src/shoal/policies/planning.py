@@ -10,7 +10,6 @@ different *lines* (parts of an ordered attribute that no edge crosses) are never
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -19,6 +18,7 @@ import numpy as np
 
 from shoal.accounting.accountants import plan_loss
 from shoal.accounting.events import PolicyLaplace, Shift
+from shoal.frozen import dataclass
 from shoal.mechanisms.certified import round_scale_up
 from shoal.policies import losses, strategies
 from shoal.policies.graphs.distances import Distance, Within

@@ -14,7 +14,6 @@ from __future__ import annotations
 import builtins
 import hashlib
 import json
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from shoal import params
 from shoal.accounting.neighbours import Neighbours
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.policies import known as known_counts
 from shoal.policies import secrets, sensitivity
 from shoal.policies.domain import Domain, usage

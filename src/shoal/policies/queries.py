@@ -11,13 +11,14 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.policies.domain import Domain, Indices, usage
 from shoal.policies.tables import Dense, OneHot, Prefixes, Table, whole_steps
 

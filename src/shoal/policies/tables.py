@@ -12,7 +12,6 @@ of values with the same label) by a closed form:
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.policies.domain import Indices, require
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal import params
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.policies import queries, secrets
 from shoal.policies.policy import Policy, stretch
 from shoal.policy.explanation import Explanation, explain

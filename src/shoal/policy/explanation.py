@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal import params
+from shoal.frozen import dataclass
 from shoal.policies.planning import owner_level_error, plan_release
 from shoal.policies.queries import Sum
 from shoal.policy.release import _checked, promise_text

@@ -16,7 +16,6 @@ Both times `moves` (known counts) and the rows per owner.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from shoal.accounting.accountants import plan_loss
 from shoal.accounting.events import PolicyLaplace, Shift
 from shoal.engines.domain_records import check_columns, read_records
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.certified import round_scale_up
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.noise import add_noise

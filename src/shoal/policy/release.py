@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +14,7 @@ from shoal import params
 from shoal.engines.domain_records import Records, check_columns, read_records
 from shoal.engines.sources import as_arrow, open_source
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.policies import answers, charging
 from shoal.policies.planning import ReleasePlan, plan_release
 from shoal.policies.policy import Policy

@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_args
@@ -21,6 +20,7 @@ import pyarrow as pa
 
 from shoal.accounting.events import Randomised, RankTarget, Shift
 from shoal.errors import InternalError, ShoalError
+from shoal.frozen import dataclass
 from shoal.params import Bounds
 from shoal.plan import aggregates
 from shoal.plan.aggregates import Aggregate, NoisyMeasure

@@ -11,7 +11,7 @@ only the groups of the class are read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from shoal.engines.group_keys import match_groups
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.plan.totals import LeafCounts
 from shoal.release.cuts.clamped import most_clamped
 from shoal.release.noisy import read_bounds, reading, selected, weights_among

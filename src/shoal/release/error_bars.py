@@ -5,7 +5,7 @@ An answer carries this with it, in memory and in its bytes: no exact total, samp
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.engines.deadline import Deadline
+from shoal.frozen import dataclass
 from shoal.mechanisms.ranks.bands import RankBands
 from shoal.params import Bounds
 from shoal.plan.aggregates.noisy_measure import nothing

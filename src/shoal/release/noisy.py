@@ -6,7 +6,7 @@ Noise is added here and nowhere else, for every engine.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from shoal.accounting.events import QuantileChoice
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.mechanisms import calibrate, group_selection, quantiles
 from shoal.mechanisms.noise import add_noise
 from shoal.mechanisms.quantile_choice import ChosenQuantiles

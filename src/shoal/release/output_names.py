@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.expressions import Column as ColumnOf
 from shoal.plan.expressions import walk as walk_expression

@@ -6,7 +6,7 @@ Touches released rows and public tables only, on an embedded DuckDB of its own t
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from shoal.engines.duckdb.settings import LOCKDOWN
 from shoal.engines.group_keys import as_arrow
 from shoal.engines.statements.relations import Compiler
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.plan import nodes
 from shoal.plan.expressions import Cast, Expression, Literal

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, QuantileChoice, Shift, WeightedSelection
 from shoal.errors import InternalError
 from shoal.exact import power_of_two_below
+from shoal.frozen import dataclass
 from shoal.mechanisms.gaussian_certificate import MOST_SHRUNK, SHRINKS_FROM
 from shoal.params import Bounds
 from shoal.plan.measures import OwnerWeight

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from shoal.engines.group_keys import as_arrow
+from shoal.frozen import dataclass
 from shoal.plan.types import Kind
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ many (`engines/statements/crowded_owners`).
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, Case, Cast, Column, Literal, children
 from shoal.plan.traverse import expressions_of, relations_in

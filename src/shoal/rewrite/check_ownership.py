@@ -9,12 +9,13 @@ forged, cross-owner, lost / join / set operation, exposed is the one to report.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
 from shoal.catalog import fold
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.aggregates import CountOwners
 from shoal.plan.expressions import Call, Cast, Column, Expression, columns_of

@@ -5,13 +5,13 @@ A charge must fit the ledger and every allowance that applies, in the ledger's o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.allowances import Allowance
 from shoal.accounting.spending.report_data import amounts
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.params import Budget
 from shoal.service.people import checked_name
 

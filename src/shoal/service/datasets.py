@@ -7,7 +7,6 @@ import logging
 import threading
 import tomllib
 from contextlib import suppress
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from shoal.accounting.spending.opening import open_store as open_ledger_store
 from shoal.catalog import Catalog
 from shoal.engines.sources import open_source
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.service.people import checked_name, not_found
 from shoal.service.runners.errand import Place
 from shoal.session import Session

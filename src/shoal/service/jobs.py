@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.spending.processes import is_gone, this_process
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.service.people import later, not_found
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import hashlib
 import hmac
 import json
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import SYSTEM
 
 if TYPE_CHECKING:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from shoal import params
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 LONGEST_REASON = 4096
 _KNOWN = {"sql": str, "fresh": bool, "composition": str, "reason": str}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 LIMITS = {"explain": (20.0, 40.0), "query": (2.0, 10.0)}
 """Requests a second, and how many at once."""

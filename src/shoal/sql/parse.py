@@ -14,12 +14,12 @@ Verdicts come in a fixed order: size, kind of statement, number of statements, l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
 
 from sqlglot import exp
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.sql.grammar.constants import Constant, ConstantKind, constant, position_of
 from shoal.sql.grammar.keywords import QUERY_WORDS
 from shoal.sql.grammar.queries import QueryGrammar

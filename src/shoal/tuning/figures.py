@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shoal.accounting.events import WeightedSelection
+from shoal.frozen import dataclass
 from shoal.mechanisms import group_selection
 
 if TYPE_CHECKING:

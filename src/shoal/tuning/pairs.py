@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.aggregates.defaults import OfOwner
 from shoal.plan.expressions import Column

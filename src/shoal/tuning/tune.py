@@ -6,7 +6,7 @@ every output says so.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from shoal.catalog import Catalog
 from shoal.engines.deadline import Deadline
 from shoal.engines.sources import open_source
 from shoal.errors import InternalError, ShoalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.calibrate import noise_standard_deviation
 from shoal.plan.releases import SelectPlan, StatementPlan
 from shoal.release.output_names import output_names

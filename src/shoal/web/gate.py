@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.service.browser.sessions import MOST_SECONDS
 from shoal.service.people import unknown_caller
 from shoal.web.calling import call

@@ -12,7 +12,6 @@ import socket
 import threading
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.service.runners import nursery
 from shoal.service.service import Limits, Service
 from shoal.web.app import LOOPBACK, application

@@ -16,7 +16,6 @@ Any α is valid: the search for a good one needs no proof, the value at it is ro
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.claims.profiles import above, decimal_of
 from shoal.exact import float_above, float_below
+from shoal.frozen import dataclass
 from shoal.mechanisms.certified import arithmetic
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ as in `pld`, added above and taken off below.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.accounting.claims.profiles import Gaussian, Geometric, Laplace, Loss, Response, Sampled
 from shoal.errors import missing_extra
 from shoal.exact import float_above, float_below
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

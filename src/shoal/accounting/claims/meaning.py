@@ -15,12 +15,12 @@ e^ε + (e^ε − 1)p; and ln 4 removes three fifths of the uncertainty, not two 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 from shoal.params import LARGEST_EPSILON, PROTECTS_UP_TO, default_delta, one_in, percent, whole_number
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ evaluated in 80 digits and rounded up, so that a claim made from it is valid.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from shoal.errors import InternalError
 from shoal.exact import float_above
+from shoal.frozen import dataclass
 from shoal.mechanisms.certified import arithmetic, normal_tail
 
 if TYPE_CHECKING:

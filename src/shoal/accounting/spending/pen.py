@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.accountants import Accountant, Loss, Spent, accountant
@@ -31,6 +31,7 @@ from shoal.accounting.stores.rows import (
 from shoal.accounting.suspension import suspended
 from shoal.errors import InternalError
 from shoal.exact import ceil_to_binary_digits
+from shoal.frozen import dataclass
 from shoal.params import Budget
 
 if TYPE_CHECKING:

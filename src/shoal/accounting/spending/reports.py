@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from shoal.accounting.promises import Promise
 from shoal.accounting.stores.rows import amount_of
 from shoal.accounting.suspension import Suspension
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from shoal.accounting.accountants import Spent
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 FORMAT = 2
 SEPARATOR = "\x1f"

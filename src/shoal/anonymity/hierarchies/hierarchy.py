@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from shoal.anonymity.hierarchies import automatic, listed
 from shoal.anonymity.hierarchies.rules import TOP, Dates, Flat, Intervals, Mask, Rule, SortedGroups, Table, wrong
 from shoal.anonymity.hierarchies.values import text_of
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,13 +6,13 @@ leaves under a label, so that a leaf the data lacks still counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoal.anonymity.hierarchies.rules import wrong
 from shoal.anonymity.hierarchies.values import Kind, text_of
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

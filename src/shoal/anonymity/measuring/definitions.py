@@ -14,13 +14,13 @@ their rows fail wherever the levels are at most these, so the search may leave t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from shoal.anonymity.measuring import diversity
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal.anonymity.measuring.definitions import (
@@ -18,6 +17,7 @@ from shoal.anonymity.measuring.definitions import (
 )
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -9,13 +9,13 @@ for one class (fractions), which decides comparisons that come too close to a li
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from shoal.anonymity.measuring.tuples import counted
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

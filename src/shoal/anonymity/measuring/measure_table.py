@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from shoal.anonymity.measuring.population import population_classes, shared_code
 from shoal.anonymity.measuring.rows import read_rows
 from shoal.anonymity.measuring.tuples import tuples_of
 from shoal.catalog import fold
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

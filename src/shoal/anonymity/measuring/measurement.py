@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from shoal.anonymity.measuring.verdicts import Finding, Verdict
 from shoal.anonymity.reports.limits import not_protected
 from shoal.anonymity.reports.page import measurement_page
 from shoal.anonymity.reports.terminal import measurement_text
+from shoal.frozen import dataclass
 from shoal.pages import embedded, write_page
 
 if TYPE_CHECKING:

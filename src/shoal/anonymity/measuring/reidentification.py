@@ -7,10 +7,11 @@ table was drawn uniformly from the population, and a prior ∝ 1/F on class size
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,6 @@ data always mean the same value.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from shoal.catalog import fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.sources import frame_table, open_source
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

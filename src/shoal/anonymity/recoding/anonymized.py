@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from shoal.anonymity.reports.limits import not_protected
 from shoal.anonymity.reports.page import recoding_page
 from shoal.anonymity.reports.terminal import recoding_text
 from shoal.engines.frames import as_pandas, as_polars
+from shoal.frozen import dataclass
 from shoal.pages import embedded, write_page
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ has a place too. A row outside of every part has no label; it is suppressed.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoal.anonymity.hierarchies.values import text_of
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from shoal.anonymity.hierarchies.values import Kind, kind_of
 from shoal.anonymity.measuring.rows import Column, Rows
 from shoal.anonymity.measuring.tuples import Tuples
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import SYSTEM
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ from shoal.anonymity.recoding.local_cuts import OUTSIDE, LocalCuts
 from shoal.anonymity.recoding.output import Labels
 from shoal.anonymity.searching.evaluation import k_of
 from shoal.anonymity.searching.quality import global_cells, qualities, span_cells
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

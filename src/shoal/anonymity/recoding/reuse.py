@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from shoal.anonymity.recoding.refusals import fixed_recoding_failed
 from shoal.anonymity.recoding.task import THRESHOLD, fixed_ladders, read_task, task_of
 from shoal.anonymity.recoding.transformation import Transformation
 from shoal.anonymity.searching.problem import Problem
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from shoal.anonymity.hierarchies.folders import hierarchies_for
@@ -17,6 +17,7 @@ from shoal.anonymity.measuring.measure_table import MARKER, Roles, measured, rea
 from shoal.anonymity.measuring.rows import read_rows
 from shoal.anonymity.measuring.tuples import tuples_of
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.anonymity.hierarchies.folders import hierarchy_from
 from shoal.anonymity.recoding.local_cuts import LocalCuts
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from shoal.anonymity.hierarchies.hierarchy import Hierarchy

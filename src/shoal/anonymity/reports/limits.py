@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shoal.anonymity.reports.words import counted, number, of_owners, percent
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,10 +8,10 @@ is a bound for the table.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shoal.anonymity.searching.evaluation import Searched
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from shoal.anonymity.searching.evaluation import Clock, Evaluator, Found

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shoal.anonymity.measuring.definitions import KAnonymity
 from shoal.anonymity.searching.quality import count_classes, discernibility
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,6 @@ suppressed, and the same table is always cut the same way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ from shoal.anonymity.measuring.classes import Classes, Held
 from shoal.anonymity.measuring.definitions import KAnonymity
 from shoal.anonymity.measuring.tuples import counted, distinct_rows, summed
 from shoal.anonymity.searching.evaluation import k_of
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

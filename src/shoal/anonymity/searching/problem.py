@@ -8,7 +8,6 @@ row loses w_j · D in each column.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from shoal.anonymity.measuring.classes import Classes, classes_of
 from shoal.anonymity.measuring.definitions import Presence, Setting, surviving
 from shoal.anonymity.measuring.population import population_classes, shared_codes
 from shoal.anonymity.measuring.tuples import number_classes, summed
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from shoal.anonymity.measuring.tuples import summed
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

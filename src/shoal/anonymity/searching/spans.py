@@ -6,13 +6,13 @@ everything under one label is one stretch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shoal.anonymity.hierarchies.rules import TOP
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

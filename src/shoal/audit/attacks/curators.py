@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 from shoal.mechanisms.sampling.samplers import discrete_laplace
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ knows only which diagnosis is most common.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,7 @@ import pyarrow as pa
 from shoal.anonymity.recoding.enforce import enforce
 from shoal.audit.attacks.private_sql import private_histogram
 from shoal.audit.attacks.results import AttackResult, Curve
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from shoal.frozen import dataclass
 from shoal.pages.figures import new_figure, saved
 
 if TYPE_CHECKING:

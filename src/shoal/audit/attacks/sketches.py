@@ -8,12 +8,12 @@ every target, and guesses by the exact likelihood ratio.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.pages.figures import new_figure, saved
 from shoal.risk.hashing.keys import Key
 from shoal.risk.membership.ratios import chances_of_ranks, posterior_of, ratio_table

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from shoal.accounting.events import (
     WeightedSelection,
 )
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 from shoal.mechanisms import calibrate
 from shoal.mechanisms.selection import keep_tables
 from shoal.mechanisms.selection.thresholds import GaussianThreshold

@@ -6,11 +6,11 @@ records, no other owner's part may move, and nothing but the numbers may differ.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from shoal.collections import aggregates as agg
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from shoal.audit.suite.exact_checks import Computed
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 from shoal.mechanisms.noise import draw_noise
 from shoal.policies import known, planning, queries, secrets
 from shoal.policies.domain import Domain

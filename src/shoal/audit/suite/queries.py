@@ -6,9 +6,9 @@ a *low* one. Neighbours differ by all rows of one of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
+
+from shoal.frozen import dataclass
 
 FEW = [(1, "a", 2.0, 1), (1, "a", 3.0, 2), (2, "a", 4.0, 3), (2, "b", 1.0, 3)]
 HIGH = [(3, "a", 10.0, 8), (3, "a", 10.0, 9), (3, "b", 99.0, 9), (3, "c", 10.0, 7)]

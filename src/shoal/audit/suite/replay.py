@@ -16,7 +16,7 @@ may change by one step (but for counts of different values, where owners stand i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from shoal.catalog import Catalog
 from shoal.engines.base import EngineFailure
 from shoal.engines.sources import open_source
 from shoal.errors import InternalError, ShoalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import seeded_entropy
 from shoal.plan.measures import Leaves
 from shoal.plan.totals import LeafCounts

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+
+from shoal.frozen import dataclass
 
 FALSE_ALARMS = 1e-6
 """Of a whole run, shared evenly between its checks."""

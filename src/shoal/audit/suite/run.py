@@ -11,7 +11,6 @@ import math
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from shoal.audit.suite.rows import FALSE_ALARMS, Report, Row
 from shoal.audit.suite.sampled_query import SampledQuery
 from shoal.audit.suite.samplers import SAMPLERS
 from shoal.audit.tester.check import check
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -13,7 +13,7 @@ private). Bounds that must be found are found anew for every answer, and the eng
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from shoal.accounting.ledger import Ledger
 from shoal.catalog import Catalog
 from shoal.engines.sources import open_source
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import SYSTEM, SystemEntropy, seeded_entropy
 from shoal.plan.expressions import Literal
 from shoal.plan.nodes import Field

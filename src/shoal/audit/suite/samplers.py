@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from shoal.accounting.events import LaplaceNoise, Shift
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 from shoal.mechanisms import calibrate
 from shoal.mechanisms.noise import draw_noise
 from shoal.mechanisms.sampling.samplers import VETTED_BATCH, bernoulli, discrete_gaussian, discrete_laplace, geometric

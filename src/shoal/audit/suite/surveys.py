@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from shoal.audit.suite.exact_checks import Computed
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 from shoal.local.client import Client, bucket_of, keeps
 from shoal.local.questions import choice, count, number, text
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from shoal.audit.tester.neighbours import Pair, plan_pairs
 from shoal.audit.tester.outcomes import Vocabulary, run_mechanism
 from shoal.audit.tester.verdicts import Verdict, Witness
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from shoal.audit.tester.statistics import Counts

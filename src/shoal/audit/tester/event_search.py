@@ -14,13 +14,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.audit.tester.outcomes import Outcomes, Vocabulary
 from shoal.audit.tester.statistics import Counts, Floats
+from shoal.frozen import dataclass
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]

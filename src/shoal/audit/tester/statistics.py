@@ -14,12 +14,13 @@ power; no verdict rests on them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from shoal.frozen import dataclass
 
 Floats = NDArray[np.float64]
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import csv
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from shoal.catalog import CsvOptions, fold
 from shoal.engines.data_files import COMPRESSED, ending, opened
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ frame that somebody registered may hold a value that its scan refuses: it is rea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import sqlglot
@@ -19,6 +19,7 @@ from shoal.catalog import fold
 from shoal.engines.duckdb.checking.known_calls import FUNCTIONS_OF_VIEWS
 from shoal.engines.duckdb.checking.reading import Reader
 from shoal.errors import InternalError, ShoalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shoal.engines.memory.segments import Segments, duplicate_numbers, first_of_kind, keep_smallest
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,7 +5,7 @@ Codes are positions of this table's values and mean nothing elsewhere: whatever 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.engines.group_keys import as_arrow, roomy
+from shoal.frozen import dataclass
 from shoal.plan.types import Kind, Type
 from shoal.sql import functions
 

@@ -6,7 +6,6 @@ a row belongs to and are the same for all words of a part, so that they need no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from shoal.engines.memory.picks import PICK_BITS
 from shoal.engines.memory.rows import TooWide
 from shoal.engines.memory.segments import WORD, bits_for
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

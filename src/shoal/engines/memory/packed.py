@@ -10,7 +10,7 @@ Parts are small enough for the processor's caches, and no owner is in two of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from shoal.engines.memory.ordered import Ordered
 from shoal.engines.memory.pairs import Pairs, grouped
 from shoal.engines.memory.picks import PICK_BITS
 from shoal.engines.memory.segments import Segments, keep_smallest
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

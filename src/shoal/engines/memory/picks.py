@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.plan.totals import MASK
 
 if TYPE_CHECKING:

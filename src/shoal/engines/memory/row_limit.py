@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shoal.engines.memory.pairs import Pairs
 from shoal.engines.memory.segments import Segments, duplicate_numbers, keep_smallest
+from shoal.frozen import dataclass
 from shoal.sql.functions.canonical import NULL_INTEGER
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ r0 …     the same as doubles, where the engine's own cast must decide (decimal
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from shoal.engines.statements.bound_owners import OWNER
 from shoal.engines.statements.integers import not_null
 from shoal.engines.statements.pruned import read_input
 from shoal.engines.statements.relations import Compiler, aliased, column, select
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, walk
 from shoal.plan.measures import SATURATION_BITS

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -34,6 +34,7 @@ from shoal.engines.python_rows.stages import stages_of
 from shoal.engines.python_rows.tables import PythonTables
 from shoal.engines.reading import Need, narrowed, needs_of, needs_of_scans
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.traverse import all_nodes
 from shoal.plan.types import Kind

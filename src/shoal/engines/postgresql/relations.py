@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from shoal.catalog import fold
 from shoal.engines.postgresql.statements import quoted
 from shoal.engines.postgresql.types import Stored
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from shoal.catalog import Catalog, Table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from shoal.frozen import dataclass
 
 _FIRST, _LAST = "0001-01-01", "10000-01-01"
 UNSUPPORTED = " (not supported)"

@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ import pyarrow as pa
 from shoal.engines.base import EngineFailure
 from shoal.engines.python_rows.worker import CLOCK_FACTOR, READY, Work, receive, send, stream_of
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import islice
 from operator import itemgetter
@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.engines.python_rows.values import ValueType, column_of, values_of
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,7 +7,7 @@ made come later.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from shoal.engines.python_rows.values import ValueType
 from shoal.engines.python_rows.worker import Work
 from shoal.engines.statements.pruned import pruned
 from shoal.engines.statements.relations import Compiler, aliased, by_bytes, column, name, select
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.expressions import Column
 from shoal.plan.traverse import all_nodes, columns_read, rebuilt

@@ -8,13 +8,14 @@ from __future__ import annotations
 import datetime as dt
 import math
 from contextlib import suppress
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

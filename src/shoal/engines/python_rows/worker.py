@@ -16,7 +16,6 @@ import struct
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -25,6 +24,7 @@ import pyarrow as pa
 
 from shoal.engines.python_rows.draws import Draws
 from shoal.engines.python_rows.records import Progress, Rows, Step, run_step
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -26,6 +26,7 @@ from shoal.engines.partials import Partials, added, merged
 from shoal.engines.python_rows.pool import Pool
 from shoal.engines.python_rows.tables import PythonTables
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

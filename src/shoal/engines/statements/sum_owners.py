@@ -7,7 +7,6 @@ leaves    one row per group and leaf of a tree; distinct and histograms alike
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -26,6 +25,7 @@ from shoal.engines.statements.integers import (
     wide,
 )
 from shoal.engines.statements.relations import aliased, call, column, select
+from shoal.frozen import dataclass
 from shoal.plan.measures import (
     SATURATION_BITS,
     DistinctValues,

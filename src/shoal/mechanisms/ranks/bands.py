@@ -19,7 +19,6 @@ within 1% of the exact one where measured, and half a row is added, as Z is disc
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,7 @@ import numpy.typing as npt
 
 from shoal.accounting.events import LaplaceNoise
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.calibrate import noise_standard_deviation
 from shoal.mechanisms.noise import draw_noise
 

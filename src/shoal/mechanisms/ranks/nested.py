@@ -18,7 +18,6 @@ A left quantile is never above its cut and a right one never below: the list ris
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.accounting.events import RankTarget
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

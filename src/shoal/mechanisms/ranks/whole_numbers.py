@@ -7,12 +7,12 @@ interval goes from whole number to whole number, and no empty leaf between two o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from shoal.frozen import dataclass
 from shoal.mechanisms.quantile_choice import ChosenQuantiles
 from shoal.mechanisms.ranks.bands import RankBands
 

@@ -15,7 +15,6 @@ probability e^{−γ}, γ = (|Y| − σ²/t)²/2σ²: then P[Y] ∝ e^{−|Y|/t 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from shoal.frozen import dataclass
 from shoal.mechanisms.sampling.inversion import CutPoints, Geometric, Sign, TruncatedGeometric
 from shoal.mechanisms.sampling.rejection import keep_as_gaussian
 

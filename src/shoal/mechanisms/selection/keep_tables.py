@@ -14,13 +14,13 @@ docs/theory/group-selection.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.calibrate import delta_per_group
 from shoal.mechanisms.certified import ARITHMETIC
 from shoal.mechanisms.sampling.inversion import enclose_exp

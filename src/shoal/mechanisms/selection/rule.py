@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from fractions import Fraction

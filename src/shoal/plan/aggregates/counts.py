@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from shoal.frozen import dataclass
 from shoal.params import Bounds, many
 from shoal.plan.aggregates.complements import around_complement, is_complement, whole_numbers
 from shoal.plan.aggregates.defaults import Clamped, OfOwner, OneNumber, with_rows

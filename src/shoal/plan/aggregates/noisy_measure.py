@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

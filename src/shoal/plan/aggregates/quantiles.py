@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.plan.aggregates.defaults import Aggregate, KeptRows, range_in_words
 from shoal.plan.aggregates.noisy_measure import Interval, nothing
 from shoal.plan.measures import (

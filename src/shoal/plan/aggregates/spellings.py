@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from shoal.frozen import dataclass
 from shoal.plan.aggregates import (
     ApproxBounds,
     Average,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.params import Bounds
 from shoal.plan.aggregates.complements import around_complement, is_complement, real_numbers, whole_numbers
 from shoal.plan.aggregates.defaults import Aggregate, Clamped, KeptRows, OfOwner, OneNumber, Possible, range_in_words

@@ -16,12 +16,12 @@ Every owner fills one bin of each histogram, so one owner moves one count by one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from shoal.plan.releases import SelectPlan

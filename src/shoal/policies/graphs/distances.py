@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from shoal.frozen import dataclass
 from shoal.policies.domain import LARGEST_TABLE, Domain, Indices, usage
 from shoal.policies.graphs import hops
 from shoal.policies.graphs.secret import Pairs, Positions, Secret, changes, shifted_pairs, sizes

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.policies.domain import Domain, Indices, usage
 from shoal.policies.graphs.secret import Pairs, Positions, Secret, changes
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.policies.domain import Domain, Indices, usage
 from shoal.policies.graphs import hops
 from shoal.policies.graphs.secret import Pairs, Positions, Secret, changes

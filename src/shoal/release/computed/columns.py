@@ -5,9 +5,10 @@ What mixes rows (aggregates over released groups, windows, subqueries, set opera
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, Case, Cast, Column, Literal, columns_of, transform, walk
 from shoal.plan.nodes import Field

@@ -10,7 +10,7 @@ what two limits cut does not.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.accounting.events import GaussianNoise, LaplaceNoise
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.aggregates import CountDistinct, CountOwners, CountRows, Sum
 from shoal.plan.expressions import Cast, walk

@@ -11,11 +11,12 @@ wide each, so values that lie evenly halve from bin to bin: there feared is half
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.mechanisms.calibrate import noise_quantile, noise_standard_deviation
 from shoal.mechanisms.limit_choice import heaviness_of
 

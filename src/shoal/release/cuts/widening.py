@@ -7,13 +7,13 @@ what lies beyond them, and a spread by the root of its mean square. The moved en
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.plan.aggregates.defaults import Clamped as Moved
 from shoal.plan.aggregates.defaults import OfOwner
 from shoal.rewrite.limits.choosing import HALF

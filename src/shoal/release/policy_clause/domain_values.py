@@ -7,7 +7,6 @@ looked up. The same list gives the answer, so that what is protected is what is 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 
 from shoal.errors import ShoalError
 from shoal.exact import power_of_two_below
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.expressions import Column, columns_of
 from shoal.plan.nodes import Field

@@ -12,11 +12,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.policies.answers import one_draw
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ crosses it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ import numpy as np
 
 from shoal.accounting.accountants import plan_loss
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.policies import losses, planning
 from shoal.policies.queries import Cumulative
 from shoal.policies.strategies import discrete_variance

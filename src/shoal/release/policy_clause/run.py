@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 from shoal.accounting.spending.asking import NO_TERMS
 from shoal.engines.domain_records import Records, read_records
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.noise import add_noise, saturate_int64
 from shoal.plan import nodes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shoal.accounting.events import (
@@ -11,6 +10,7 @@ from shoal.accounting.events import (
     LaplaceNoise,
     QuantileChoice,
 )
+from shoal.frozen import dataclass
 from shoal.mechanisms import group_selection
 from shoal.rewrite.assigning.spread import Spread
 from shoal.rewrite.assigning.weights import GAUSSIAN_MEDIAN, LAPLACE_MEDIAN

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shoal.accounting.events import LaplaceNoise, QuantileChoice, RankTarget, Shift
 from shoal.errors import InternalError
 from shoal.exact import power_of_two_below
+from shoal.frozen import dataclass
 from shoal.mechanisms.calibrate import laplace_scale
 from shoal.mechanisms.certified import round_scale_up
 from shoal.mechanisms.quantile_choice import outer_margin

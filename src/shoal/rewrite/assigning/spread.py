@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shoal.frozen import dataclass
 from shoal.mechanisms import calibrate
 from shoal.plan.measures import Steps
 

@@ -7,12 +7,13 @@ were found is not one that was charged for, a choice that was verified beforehan
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, QuantileChoice
 from shoal.errors import InternalError, ShoalError
+from shoal.frozen import dataclass
 from shoal.mechanisms import group_selection, limit_choice
 from shoal.mechanisms.calibrate import noise_standard_deviation
 from shoal.mechanisms.quantile_choice import rank_spread

@@ -10,10 +10,11 @@ values, over all rows: eight equal ones within the bounds, and beyond them some 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from shoal.frozen import dataclass
 from shoal.plan.aggregates import CountOwners
 from shoal.plan.aggregates.defaults import OfOwner
 from shoal.plan.expressions import Column, Expression, Literal

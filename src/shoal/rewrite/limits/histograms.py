@@ -7,12 +7,12 @@ same passes plan it, the same `verify` checks it, the same engines answer it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING
 
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.aggregates import CountOwners
 from shoal.plan.expressions import Column, Expression, Literal

@@ -7,12 +7,13 @@ what was charged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
 
 from shoal.accounting.accountants import Loss, plan_loss
+from shoal.frozen import dataclass
 from shoal.mechanisms.group_selection import half_point
 from shoal.plan.limits.sought import Limits, Search
 from shoal.rewrite.limits.cuts import FEWEST_TO_MEASURE, cut_select, cuts_of

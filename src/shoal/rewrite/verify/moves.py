@@ -20,13 +20,14 @@ most R rows in all. Norms are taken of the worst way to spread it. The passes ha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 from shoal.accounting.events import GaussianNoise, LaplaceNoise, QuantileChoice
 from shoal.accounting.neighbours import OWNER
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.params import Bounds
 from shoal.plan.measures import (
     SATURATION_BITS,

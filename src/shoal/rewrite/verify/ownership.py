@@ -6,11 +6,11 @@ For each relation over private tables: which fields hold the owner in every row 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shoal.catalog import fold
 from shoal.errors import InternalError
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, Cast, Column, WindowCall
 from shoal.rewrite.verify.requirement import require

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_args
 
+from shoal.frozen import dataclass
 from shoal.plan import expressions, nodes
 from shoal.plan.expressions import Column
 from shoal.plan.nodes import Field, Values

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shoal.frozen import dataclass
 from shoal.risk.sketch.files import subject_name
 
 if TYPE_CHECKING:

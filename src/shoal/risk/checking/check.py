@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import product
 from typing import TYPE_CHECKING
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.risk.checking.baseline import Comparison, Movement, compare_with_baseline, sketches_by_name
 from shoal.risk.checking.policy import Change, Containment, Judge, KAnonymity, Policy, Uniqueness
 from shoal.risk.joining.containment import containment

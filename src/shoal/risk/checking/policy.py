@@ -27,11 +27,11 @@ A limit is judged by the estimate; `judge = "surely"` breaks only when the whole
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.risk.sketch.measures import WHOLES, Whole
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ look at the first rows of a batch decides. Nothing about the result depends on t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shoal.frozen import dataclass
 from shoal.risk.hashing import shapes
 from shoal.risk.hashing.canonical import canonical
 from shoal.risk.hashing.messages import Shapes, combination

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from shoal.frozen import dataclass
 from shoal.risk.hashing import shapes
 
 if TYPE_CHECKING:

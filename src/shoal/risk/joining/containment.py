@@ -15,13 +15,13 @@ here to show the difference.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.risk.sketch.estimate import UNKNOWN_SHARE, Estimate, Z, exactly, share_of_trials
 from shoal.risk.sketch.measures import distinct_values
 

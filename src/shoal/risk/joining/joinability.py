@@ -10,11 +10,11 @@ Estimate(value=1, low=1, high=1)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.pages import write_page
 from shoal.risk.joining.knowledge import IDENTIFIED, PSEUDONYMOUS, Knowledge, spaces_of
 from shoal.risk.joining.labels import Contradiction, Proposal, propagate

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

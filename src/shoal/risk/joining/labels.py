@@ -6,11 +6,11 @@ without, and where two different labels meet, that is listed as a contradiction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.risk.sketch.files import subject_name
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ datasets; where chance explains what they share, the pair says so, and is no lin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from shoal.frozen import dataclass
 from shoal.risk.hashing import shapes
 from shoal.risk.joining.containment import AllContainments, all_containments
 from shoal.risk.sketch.files import subject_name

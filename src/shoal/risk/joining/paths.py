@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from shoal.risk.joining.containment import Matrix

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.risk.membership.posterior import Posterior, membership
 from shoal.risk.sketch.files import SketchedDataset, subject_name
 from shoal.risk.sketch.khll import Sketch

@@ -7,10 +7,10 @@ else has raised the register that far, which happens with chance e^{−μ2^{−�
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.risk.sketch.leakage import average_privacy_loss
 
 _TERMS = 400

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.risk.membership.ratios import posterior_of, ratio_table
 from shoal.risk.sketch.khll import OwnedBy, Sketch
 from shoal.risk.sketch.owner_sets import OwnerBatch, OwnerSets

@@ -7,12 +7,12 @@ the places. A key slows an insider down; ten sketches undo it. One key for each 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.risk.membership.posterior import HASHES, Posterior, believed, check_counts_owners, checked_prior
 from shoal.risk.membership.ratios import Floats, chances_of_ranks, ratio_table
 from shoal.risk.sketch.owner_sets import OwnerBatch, OwnerSets

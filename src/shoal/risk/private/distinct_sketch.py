@@ -7,13 +7,13 @@ and what leaves the house is `release(epsilon)`.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoal import params
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import Entropy, seeded_entropy, system_entropy
 from shoal.risk.hashing.encoding import ColumnEncoder
 from shoal.risk.hashing.keys import PROCESS_KEY, Key, KeyLike, as_key

@@ -14,11 +14,11 @@ s = Πsᵢ, p = min pᵢ, q = p·(1 − 1/s): the order does not matter.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shoal.frozen import dataclass
 from shoal.risk.private.flips import Bits, coins
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shoal import params
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import Entropy, system_entropy
 from shoal.risk.private import packed
 from shoal.risk.private.flips import Bits, flip_numerator

@@ -6,10 +6,10 @@ A new column is one row of `COLUMNS`; the table in a terminal and the table of t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from shoal.frozen import dataclass
 from shoal.risk.reports import charts
 from shoal.risk.sketch.grading import Grade, percent
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from shoal.frozen import dataclass
 from shoal.pages import embedded, write_page
 from shoal.risk.reports.page import risk_page
 from shoal.risk.reports.terminal import as_text, risk_tables

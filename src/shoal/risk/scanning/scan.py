@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, combinations
 from math import comb
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.owner_names import worth_a_look
 from shoal.risk.hashing.canonical import has_canonical_form
 from shoal.risk.hashing.keys import PROCESS_KEY, Key, KeyLike, ProcessKey, as_key

@@ -8,7 +8,6 @@ DuckDB.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +22,7 @@ from shoal.engines.duckdb.csv_files import csv_relation, quoted, text
 from shoal.engines.postgresql.types import UNSUPPORTED
 from shoal.engines.sources import is_postgresql, open_source
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 
 BATCH_ROWS = 1 << 17
 _BATCH_BYTES = 64 << 20  # wide rows come in fewer at a time

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from shoal.frozen import dataclass
 from shoal.risk.hashing.encoding import ColumnEncoder, Encoded, combine
 from shoal.risk.sketch.arrays import encode_owners
 from shoal.risk.sketch.khll import Sketch

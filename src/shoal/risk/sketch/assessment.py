@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shoal.frozen import dataclass
 from shoal.risk.sketch import measures as measuring
 from shoal.risk.sketch.files import SketchedDataset, subject_name
 from shoal.risk.sketch.grading import Grade, Graded, grade_column

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.risk.sketch.owner_sets import HIGHEST_RANK, OwnerSets
 
 if TYPE_CHECKING:

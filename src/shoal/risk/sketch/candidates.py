@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from shoal.risk.hashing.encoding import Encoded

@@ -7,9 +7,10 @@ Estimate(value=0.1, low=0.05523, high=0.1744)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
+
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,12 +11,13 @@ import json
 import os
 import stat
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import system_entropy
 from shoal.risk.hashing.keys import warn_unkeyed
 from shoal.risk.sketch.binary_format import damaged, sealed, unsealed

@@ -15,9 +15,10 @@ together with another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
+
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from shoal.risk.sketch.measures import Measures

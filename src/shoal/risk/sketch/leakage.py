@@ -14,12 +14,12 @@ hashes hides nobody from whoever has the key.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.risk.sketch.estimate import exactly
 from shoal.risk.sketch.measures import owners_of_one_set
 

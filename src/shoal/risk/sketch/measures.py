@@ -18,13 +18,13 @@ With fewer than K values nothing is sampled and only sets of more than M/8 owner
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.risk.sketch.estimate import Estimate, Z, clipped, distinct_from_threshold, divided, exactly, share_of_trials
 
 if TYPE_CHECKING:

@@ -10,11 +10,13 @@ byte.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from shoal.risk.hashing.siphash import Hashes, Positions

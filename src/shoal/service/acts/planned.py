@@ -10,11 +10,11 @@ import base64
 import re
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.explain import Explanation
+from shoal.frozen import dataclass
 from shoal.service.runners.errand import PlanErrand, facts_of
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.service import log
 from shoal.service.people import later, random_id, unknown_caller
 

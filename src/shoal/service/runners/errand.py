@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.accountants import Loss
 from shoal.accounting.promises import Promise
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.params import Budget
 
 if TYPE_CHECKING:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
 from shoal.catalog import fold
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.plan.expressions import Column, Expression, Position
 from shoal.plan.known_bounds import KnownBounds
 from shoal.plan.nodes import Field

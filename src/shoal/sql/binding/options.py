@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal import params
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.mechanisms.group_selection import RULES
 from shoal.plan.releases import Options
 from shoal.sql.parse import Constant

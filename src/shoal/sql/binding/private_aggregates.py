@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from shoal import params
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.params import Bounds
 from shoal.plan.aggregates import CountOwners
 from shoal.plan.aggregates.spellings import DISTINCT, ROWS, SPELLINGS, STRATEGY, Argument, Extra, Written, spelling_of

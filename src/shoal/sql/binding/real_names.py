@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from shoal.catalog import fold
+from shoal.frozen import dataclass
 from shoal.plan.types import Kind
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ Ownership is not judged here (`rewrite/check_ownership` does), only which SELECT
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from shoal.catalog import fold
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, Column, Expression, walk
 from shoal.plan.lineage import is_copy, lineage, owner_names

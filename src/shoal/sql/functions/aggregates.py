@@ -7,12 +7,12 @@ fits. The result is brought back to a double by one fixed computation, so it is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.plan.types import BOOLEAN, DOUBLE, INTEGER, Kind, Type
 from shoal.sql.functions import forms
 from shoal.sql.functions.coerce import named, unsupported

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from shoal.frozen import dataclass
 from shoal.plan.expressions import Call, Expression, Literal, Position
 from shoal.plan.types import BOOLEAN, Kind, Type
 from shoal.sql.functions.coerce import coerced, named, unsupported

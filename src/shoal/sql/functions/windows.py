@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.plan.types import DOUBLE, INTEGER, Kind
 from shoal.sql.functions import aggregates, forms
 from shoal.sql.functions.aggregate_names import AGGREGATE_NAMES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from typing import TypeAlias
@@ -10,6 +9,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from shoal.exact import as_fraction
+from shoal.frozen import dataclass
 
 Position: TypeAlias = tuple[int, int]
 Value: TypeAlias = "int | Fraction | str | bool | tuple[Constant, ...] | None"

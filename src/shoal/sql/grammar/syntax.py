@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from sqlglot import exp
 
+from shoal.frozen import dataclass
 from shoal.sql.grammar.calls import CLAMPED
 from shoal.sql.grammar.constants import Constant, ConstantKind, constant, position_of
 

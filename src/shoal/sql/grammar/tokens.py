@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import NamedTuple, NoReturn
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.sql.grammar.keywords import BEFORE_A_QUOTE
 
 MAX_BYTES = 64 * 1024

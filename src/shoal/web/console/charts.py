@@ -7,11 +7,12 @@ Numbers come from released answers, from public parameters or, on the tuning pag
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
+
+from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,11 +8,11 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.service.people import unknown_caller
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ read once for all queries; its numbers are checked one by one.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from shoal.engines.statements.crowded_owners import (
 from shoal.engines.statements.integers import check_width
 from shoal.engines.statements.relations import Compiler, name, select
 from shoal.engines.statements.sum_owners import Summing
+from shoal.frozen import dataclass
 from shoal.params import Bounds
 from shoal.plan import nodes
 from shoal.plan.expressions import Column

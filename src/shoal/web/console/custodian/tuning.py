@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.tuning import NOT_PRIVATE, OpenTuning
 from shoal.web.calling import call, service_of
 from shoal.web.console import charts
