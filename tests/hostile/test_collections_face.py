@@ -37,8 +37,15 @@ def prints(record):
     return {"n": 1}
 
 
-def wants_all_memory(record):
-    return {"n": len(bytearray(1 << 62)) if record.x == SECRET else 1}
+class Hostile(int):
+    """A number whose class runs code when somebody looks at it."""
+
+    def __float__(self):
+        raise SystemExit
+
+
+def gives_hostile_values(record):
+    return {"n": Hostile(1) if record.x == SECRET else 1}
 
 
 def gives_nonsense(record):
@@ -49,13 +56,13 @@ def forges_an_owner(record):
     return {"n": 1, "uid": 5, "o": 5, "row": 0} if record.x == SECRET else {"n": 1}
 
 
-@pytest.mark.parametrize("function", [fails, prints, wants_all_memory, gives_nonsense, forges_an_owner])
+@pytest.mark.parametrize("function", [fails, prints, gives_hostile_values, gives_nonsense, forges_an_owner])
 def test_an_owner_more_changes_no_face(function, capfd):
     seen = []
     for with_secret in (False, True):
         with shoal.connect(tables(with_secret=with_secret), catalog=CATALOG, budget=(10, 1e-6)) as session:
             result = (
-                session.collection("t").map(function, {"n": "integer"}).release(n=agg.count("n", upper=1), epsilon=1)
+                session.collection("t").map(function, {"n": "double"}).release(n=agg.count("n", upper=1), epsilon=1)
             )
             (entry,) = session.ledger.entries()
             seen.append((result.to_arrow().schema, len(result), session.spent, entry.state, entry.description))
@@ -68,10 +75,11 @@ def test_an_owner_more_changes_no_face(function, capfd):
     [
         lambda record: os._exit(0) if record.x == SECRET else True,
         lambda record: time.sleep(60 * (record.x == SECRET)) is None,
+        lambda record: record.x != SECRET or bytearray(1 << 62),
     ],
-    ids=["dies", "hangs"],
+    ids=["dies", "hangs", "wants all memory"],
 )
-def test_a_process_that_dies_or_hangs_is_one_generic_failure_that_stays_charged(function):
+def test_a_process_that_dies_hangs_or_has_no_memory_is_one_generic_failure_that_stays_charged(function):
     with shoal.connect(tables(with_secret=True), catalog=CATALOG, budget=(10, 1e-6)) as session:
         kept = session.collection("t", function_timeout=0.5).filter(function)
         with pytest.raises(shoal.ShoalError) as error:

@@ -1,7 +1,9 @@
 """Calling the functions: records go in, records come out, and whatever a function raises says nothing.
 
 A record whose function raises is missing. So is an owner whose function of all records raises. What a function gives is typed by
-its schema before the next one sees it. Runs in worker processes: imports little.
+its schema before the next one sees it. Want of memory is another matter: how much is left depends on what other owners' calls have
+made, so a record that were missing for it would make one owner decide about others. It ends the process, and with it the release.
+Runs in worker processes: imports little.
 """
 
 from __future__ import annotations
@@ -97,9 +99,26 @@ def run_step(step: Step, function: Function, rows: Rows, begin: Begin, number: i
     if step.kind == "filter":
         return rows.take(places)
     made = list(zip(*found, strict=True)) if found else [()] * len(step.made)
-    columns = [column_of(values, type_) for values, (_, type_) in zip(made, step.made, strict=True)]
     kept = np.array(places, dtype=np.int64)
-    return Rows(columns, rows.owner[kept], rows.origin[kept])
+    owner = rows.owner[kept]
+    columns = [
+        column_of(values, type_, _turns(owner, begin, number))
+        for values, (_, type_) in zip(made, step.made, strict=True)
+    ]
+    return Rows(columns, owner, rows.origin[kept])
+
+
+def _turns(owner: NDArray[np.int64], begin: Begin, number: int) -> Callable[[int], object]:
+    """Whose value comes next: a class of the analyst's own may draw when its value is looked at, as its function may."""
+    before = -1
+
+    def turn(place: int) -> None:
+        nonlocal before
+        if owner[place] != before:
+            before = int(owner[place])
+            begin(before, number)
+
+    return turn
 
 
 def _ends(owner: NDArray[np.int64]) -> list[int]:
@@ -119,6 +138,8 @@ def _filter(_: Step, function: Function) -> Call:
             try:
                 if function(record):
                     places.append(place)
+            except MemoryError:
+                raise
             except BaseException:  # noqa: BLE001, S110 - what a function raises says nothing
                 pass
             place += 1
@@ -136,6 +157,8 @@ def _map(step: Step, function: Function) -> Call:
                 if values is not None:
                     found.append(values)
                     places.append(place)
+            except MemoryError:
+                raise
             except BaseException:  # noqa: BLE001, S110 - what a function raises says nothing
                 pass
             place += 1
@@ -174,6 +197,8 @@ def _several(step: Step, function: Function) -> Callable[[Any], list[tuple[Any, 
     def several(given: Any) -> list[tuple[Any, ...]]:
         try:
             return [values for made in islice(function(given), step.most) if (values := read(made)) is not None]
+        except MemoryError:
+            raise
         except BaseException:  # noqa: BLE001 - what a function raises says nothing
             return []
 

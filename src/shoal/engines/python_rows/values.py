@@ -74,8 +74,10 @@ def values_of(column: pa.Array) -> list[Any]:
     return list(column.to_pylist())
 
 
-def column_of(values: Sequence[Any], type_: ValueType) -> pa.Array:
+def column_of(values: Sequence[Any], type_: ValueType, turn: Callable[[int], object] = lambda place: place) -> pa.Array:
     """Values that a function gave, as a column of the declared type; what does not fit is NULL.
+
+    Where not all of them are of Python's own types, `turn` is called with the place of each before code of its class may run.
 
     >>> column_of([1, 2.5, "3", True, 2**63, None], ValueType("integer")).to_pylist()
     [1, None, None, None, None, None]
@@ -85,7 +87,11 @@ def column_of(values: Sequence[Any], type_: ValueType) -> pa.Array:
         with suppress(pa.ArrowException, OverflowError, UnicodeError, ValueError, TypeError):
             return pa.array(values, type_.arrow, from_pandas=type_.kind == "double")
     fit = fitting(type_)
-    return pa.array([_taken(fit(value), type_) for value in values], type_.arrow)
+    fitted = []
+    for place, value in enumerate(values):
+        turn(place)
+        fitted.append(_taken(fit(value), type_))
+    return pa.array(fitted, type_.arrow)
 
 
 def _taken(value: Any, type_: ValueType) -> Any:
@@ -107,14 +113,20 @@ _PLAIN: dict[str, set[type]] = {
 
 
 def fitting(type_: ValueType) -> Callable[[Any], Value]:
-    """The value of the declared type that something is, or None; never an exception, whatever it is."""
+    """The value of the declared type that something is, or None; never an exception, whatever it is, but for want of memory.
+
+    What comes out is of Python's own types: no code of the value's class runs any more.
+    """
     exact = _FITS[type_.kind]
 
     def fit(value: Any) -> Value:
-        with suppress(Exception):
+        try:
             plain = value.item() if isinstance(value, np.generic) else value
             return exact(plain, type_)
-        return None
+        except MemoryError:  # whether there is enough depends on what others have left
+            raise
+        except BaseException:  # noqa: BLE001 - a class may raise what it likes, and that says nothing
+            return None
 
     return fit
 
@@ -154,18 +166,27 @@ def _text(value: Any, _: ValueType) -> Value:
 
 
 def _date(value: Any, _: ValueType) -> Value:
-    return value if isinstance(value, dt.date) and not isinstance(value, dt.datetime) else None
+    if not isinstance(value, dt.date) or isinstance(value, dt.datetime):
+        return None
+    return value if type(value) is dt.date else dt.date(value.year, value.month, value.day)
 
 
 def _timestamp(value: Any, _: ValueType) -> Value:
     """Instants with a zone in UTC, as stored ones are."""
     if not isinstance(value, dt.datetime):
         return None
-    return value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+    plain = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+    if type(plain) is dt.datetime:
+        return plain
+    return dt.datetime(  # noqa: DTZ001 - instants are kept without a zone
+        *(plain.year, plain.month, plain.day, plain.hour, plain.minute, plain.second, plain.microsecond)
+    )
 
 
 def _time(value: Any, _: ValueType) -> Value:
-    return value if isinstance(value, dt.time) and value.tzinfo is None else None
+    if not isinstance(value, dt.time) or value.tzinfo is not None:
+        return None
+    return value if type(value) is dt.time else dt.time(value.hour, value.minute, value.second, value.microsecond)
 
 
 _FITS: dict[str, Callable[[Any, ValueType], Value]] = {

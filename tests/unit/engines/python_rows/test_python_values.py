@@ -107,3 +107,41 @@ def test_values_of_reads_every_type_of_a_record():
     assert values_of(pa.array([True, None])) == [True, None]
     assert values_of(pa.array(["a", None])) == ["a", None]
     assert values_of(pa.array([dt.time(1, 2), None], pa.time64("us"))) == [dt.time(1, 2), None]
+
+
+class Zone(dt.tzinfo):
+    """A zone whose code raises what nobody expects."""
+
+    def utcoffset(self, _):
+        raise KeyboardInterrupt
+
+
+class Instant(dt.datetime):
+    """An instant that says it has no zone, and has one."""
+
+    @property
+    def tzinfo(self):
+        return None
+
+
+class Number(float):
+    """A number that ends the process when it is read."""
+
+    def __float__(self):
+        raise SystemExit
+
+
+def test_code_of_a_values_class_can_only_make_it_missing():
+    aware = Instant(2024, 1, 2, 3, 4, 5, 6, tzinfo=Zone())
+    assert column_of([Number(1.5), 2.5], ValueType("double")).to_pylist() == [None, 2.5]
+    assert column_of([dt.datetime(2024, 1, 2, tzinfo=Zone())], ValueType("timestamp")).to_pylist() == [None]
+    assert column_of([aware], ValueType("timestamp")).to_pylist() == [dt.datetime(2024, 1, 2, 3, 4, 5, 6)]  # noqa: DTZ001 - as it is kept
+
+
+def test_whether_there_is_memory_is_not_a_matter_of_one_value():
+    class Greedy(float):
+        def __float__(self):
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        column_of([Greedy(1)], ValueType("double"))

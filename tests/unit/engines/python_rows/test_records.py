@@ -69,6 +69,44 @@ def test_whatever_a_function_raises_only_its_own_record_is_missing(kind, raised)
     assert ran(kind, function, [(1, 1), (2, 2), (3, 3)], max_rows=limit) == [(1, 1), (3, 3)]
 
 
+@pytest.mark.parametrize("kind", ["filter", "map", "flat_map", "per_owner"])
+def test_a_call_without_memory_is_not_a_record_without_a_value(kind):
+    # What earlier owners' calls have made is kept while the next one runs. If want of memory left out records, whoever made much
+    # would decide about all that come later: 40 owners were missing because of one (a sum moved by 39 where 1 was declared).
+    def function(given):
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        ran(kind, function, [(1, 1)], max_rows=9 if kind == "per_owner" else 0)
+
+
+class Drawn(int):
+    """A value that is drawn when it is looked at."""
+
+    seed = 0
+
+    def __float__(self):
+        Drawn.seed = (Drawn.seed * 6364136223846793005 + 1) % 2**64
+        return float(Drawn.seed % 1000)
+
+
+def test_values_that_are_drawn_late_follow_from_their_owner_alone():
+    def begin(owner, _):
+        Drawn.seed = owner
+        return owner
+
+    def drawn(values):
+        step = Step("flat_map", ("n",), (("n", ValueType("double")), ("m", ValueType("double"))), 2)
+        function = lambda record: [{"n": Drawn(record.n), "m": Drawn(0)}] * 2  # noqa: E731 - a function of a record
+        found = run_step(step, function, rows_of(values), begin, 0, Progress())
+        return list(zip(found.owner.tolist(), *(column.to_pylist() for column in found.columns), strict=True))
+
+    values = [(owner, n) for owner in range(4) for n in range(3)]
+    for somebody in range(4):
+        others = drawn([row for row in values if row[0] != somebody])
+        assert [row for row in drawn(values) if row[0] != somebody] == others
+
+
 def test_a_generator_that_fails_late_gives_nothing():
     def function(record):
         yield {"n": record.n}
