@@ -130,9 +130,10 @@ class Result(Rows):
             if ends is None:
                 continue
             numbers = zip(self._table.column(index).to_pylist(), *ends, strict=True)
+            known = [(v, low, high) for v, low, high in numbers if isinstance(v, (int, float)) and low is not None]
+            yield from _hidden(name, known, self._kept.bars.bounds(index))
             if set(self.ranks(name)) & {0.0, 1.0}:
                 continue  # of the least and the greatest value one end is a bound, whatever the noise
-            known = [(v, low, high) for v, low, high in numbers if isinstance(v, (int, float)) and low is not None]
             weak = sum((high - low) / 2 > abs(value) for value, low, high in known)
             if weak:
                 rows = "" if len(known) == 1 else f" in {weak:,} of {params.many(len(known), 'row')}"
@@ -268,6 +269,23 @@ class PolicyResult(Result):
 
     def _repr_html_(self) -> str:
         return f"<div>{html.escape(self.promise)}</div>{super()._repr_html_()}"
+
+
+MOST_OF_THE_RANGE = 0.9
+
+
+def _hidden(name: str, known: list[tuple[Any, Any, Any]], bounds: params.Bounds | None) -> Iterator[str]:
+    """Quantiles, least and greatest values that could be anywhere, because groups are too small for the noise."""
+    if bounds is None or bounds.lower == bounds.upper:
+        return
+    width = float(bounds.upper - bounds.lower)
+    anywhere = sum(high - low >= MOST_OF_THE_RANGE * width for _, low, high in known)
+    if anywhere:
+        rows = "" if len(known) == 1 else f" in {anywhere:,} of {params.many(len(known), 'row')}"
+        yield (
+            f"{name}: noise hides where it lies{rows}; the number shown there says nothing. It takes larger groups, a larger "
+            "epsilon or fewer columns."
+        )
 
 
 def _without_commas(cells: list[list[str]], index: int, values: list[Any]) -> None:

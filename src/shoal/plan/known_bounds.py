@@ -42,6 +42,20 @@ class Known:
     from_catalog: bool = False
 
 
+def of_column(bounds: Range | None, values: tuple[object, ...] | None) -> Known | None:
+    """What the catalog says of a column: its bounds, else the ends of the list of its values, where these are numbers.
+
+    >>> of_column(None, (0, 1))
+    Known(lower=Fraction(0, 1), upper=Fraction(1, 1), from_catalog=True)
+    """
+    if bounds is not None:
+        return Known(*bounds, from_catalog=True)
+    numbers = [as_fraction(v) for v in values or () if type(v) in {int, float} and math.isfinite(v)]  # type: ignore[arg-type]
+    if not values or len(numbers) < len(values) or min(numbers) == max(numbers):
+        return None
+    return _usable(Known(min(numbers), max(numbers), from_catalog=True))
+
+
 class KnownBounds:
     """The bounds of columns, by symbol, and of expressions over them."""
 

@@ -14,6 +14,7 @@ from shoal.params import many
 from shoal.plan import nodes
 from shoal.plan.aggregates.defaults import OfOwner
 from shoal.plan.expressions import Cast, walk
+from shoal.plan.expressions import Column as KeyColumn
 from shoal.plan.releases import Inferred
 from shoal.plan.traverse import is_owned
 from shoal.plan.types import Kind
@@ -149,5 +150,7 @@ def _listing(plan: SelectPlan, written: CallsAsWritten) -> str:
             if whole is not None:
                 return f"every group of {tables[0]}, by {whole}"
             return f"every group of {tables[0]}, by group_selection_strategy = PUBLIC_GROUPS and outer joins that keep its rows"
-    keys = ", ".join(field.name or "the key" for field, _ in select.keys)
-    return f"listing the values of {keys} in the catalog (values = […]), which shows every listed group"
+    columns = [field.name for field, value in select.keys if isinstance(value, KeyColumn) and field.name]
+    if len(columns) < len(select.keys):
+        return "a CASE of constants with ELSE as the key, all of whose groups appear"
+    return f"listing the values of {', '.join(columns)} in the catalog (values = […]), which shows every listed group"

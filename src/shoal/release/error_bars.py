@@ -18,7 +18,7 @@ from shoal.mechanisms.ranks.bands import RankBands
 from shoal.params import Bounds
 from shoal.plan.aggregates.noisy_measure import nothing
 from shoal.release.computed.draws import LEVELS, Input, drawn_ends, end_name, seed_of
-from shoal.release.cuts.widening import Widening, of_bounds, of_limits
+from shoal.release.cuts.widening import Widening, of_bounds, of_limits, of_quantile
 from shoal.release.postprocess import evaluated
 from shoal.rewrite.limits.choosing import HALF
 
@@ -113,6 +113,12 @@ class ErrorBars:
     def is_widened(self, index: int) -> bool:
         """Whether limits on each owner left something out of a column."""
         return self.drawn.get(index, False) or any(each.is_widened for each in self.columns.get(index, ()))
+
+    def bounds(self, index: int) -> Bounds | None:
+        """Of a column of one quantile, between which values it was looked for."""
+        copied = self.columns.get(index, ())
+        one = copied[0] if len(copied) == 1 and len(copied[0].aggregate.ranks) == 1 else None
+        return one.classes[0][0].bounds if one is not None and len(one.classes) == 1 else None
 
     def interval(self, index: int, table: pa.Table, level: float, *, whole: bool = True) -> Ends | None:
         """(low, high) of a column, None where it is no copy of a private aggregate; not `whole`, of its noise alone."""
@@ -301,6 +307,8 @@ def _widening(
         found = by_histogram[column.histogram] if column.histogram < len(by_histogram) else None
     if column.histogram is not None and found is None and aggregate.stands_without_bounds:
         kept = kept or HALF
+    if aggregate.ranks:
+        return of_quantile(aggregate, found, bounds)
     return of_limits(aggregate, kept, never_negative=never_negative).and_also(
         of_bounds(aggregate, found, grouped=grouped, one_row=one_row)
     )

@@ -241,7 +241,8 @@ def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadli
     answer = finish(taken, released, public_rows(plan.root, engine), deadline, entropy=entropy)
     drawn = {column.field.name for column in answer.computed.values()} if draws_for(answer.table.num_rows) else set()
     empty = nothing_left(answer.table.num_rows, [stored.table.num_rows for stored in released.values()])
-    return replace(answer, notes=(*answer.notes, *empty, *without_interval(plan, drawn)))
+    notes = (*answer.notes, *empty, *without_interval(plan, drawn))
+    return replace(answer, notes=tuple(dict.fromkeys(notes)))
 
 
 def with_stored_rows(select: SelectPlan, released: dict[int, StoredRows]) -> SelectPlan:
@@ -365,7 +366,7 @@ def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
         bounds, name = measured.found[column.histogram], column.call.field.name or column.call.aggregate.name
         paid = plan.price_of_bounds(column.histogram)
         clamped = measured.clamped[column.histogram] if measured.clamped else None
-        counted = not any(plan.releases[index].measure.is_tree for index in column.releases)
+        counted = len(column.call.aggregate.ranks) <= 1
         if bounds is not None:
             notes.append(
                 f"{name}: bounds [{float(bounds.lower):g}, {float(bounds.upper):g}] were found privately{paid}. "

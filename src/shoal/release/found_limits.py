@@ -121,10 +121,7 @@ def _notes_of_bounds(
         if clamped is None:
             yield f"{name}: too few owners to measure what lies beyond the bounds; its interval takes them for facts."
         else:
-            counted = not any(
-                found.plan.releases[index].measure.is_tree for index in found.plan.columns[place].releases
-            )
-            beyond_them = beyond_in_words(clamped, counted=counted)
+            beyond_them = beyond_in_words(clamped, counted=len(call.aggregate.ranks) <= 1)
             yield f"{name}: owners' values beyond the bounds are clamped{beyond_them}."
 
 

@@ -78,3 +78,19 @@ def test_long_public_lists_appear_where_there_are_as_many_owners():
             "defaults": {"epsilon": 1.0, "delta": 1e-6, "population": population},
         }
         assert len(shoal.connect({"films": films, "seen": seen}, catalog=catalog).query(sql)) == groups
+
+
+def test_a_computed_key_is_told_what_lists_its_groups(session):
+    notes = session.query("SELECT film % 7 AS f, COUNT(DISTINCT uid) FROM seen GROUP BY f").notes
+    told = next(note for note in notes if note.startswith("No group appears"))
+    assert "a CASE of constants with ELSE" in told
+    assert "catalog" not in told
+    listed = session.query(
+        "SELECT CASE film % 7 WHEN 1 THEN 'one' ELSE 'other' END AS f, COUNT(DISTINCT uid) FROM seen GROUP BY f"
+    )
+    assert sorted(listed["f"]) == ["one", "other"]
+
+
+def test_groupings_say_each_thing_once(session):
+    notes = session.query("SELECT film, n, COUNT(*) FROM seen GROUP BY ROLLUP (film, n)").notes
+    assert sorted(notes) == sorted(set(notes))

@@ -95,6 +95,7 @@ ALIKE = [
     f"SELECT g, COUNT(*) FROM trips JOIN {TAGS} ON b = borough WHERE g <> 'big' GROUP BY g",
     "SELECT COUNT(*) FROM trips WHERE dropoff - pickup > INTERVAL '5 minutes'",
     "SELECT COUNT(*) FROM trips WHERE EXTRACT(EPOCH FROM (dropoff - pickup)) / 60 >= 6",
+    "SELECT COUNT(*) FROM trips WHERE EPOCH(dropoff - pickup) > 300",
 ]
 
 
@@ -103,6 +104,12 @@ def test_it_means_what_it_means_elsewhere(session, truth, sql):
     expected = truth.execute(sql).fetchall()
     answer = session.query(sql).to_arrow()
     assert rounded(tuple(row.values()) for row in answer.to_pylist()) == rounded(expected)
+
+
+def test_a_part_of_what_lies_between_two_times_is_told_what_it_is(session):
+    with pytest.raises(shoal.ShoalError, match="number of seconds") as refusal:
+        session.query("SELECT AVG(EXTRACT(MINUTE FROM dropoff - pickup)) FROM trips")
+    assert "DATE_DIFF" in (refusal.value.hint or "")
 
 
 def test_timestamps_are_subtracted_in_seconds(session):

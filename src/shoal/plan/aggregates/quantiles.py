@@ -127,10 +127,8 @@ class Extreme(Aggregate):
     def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:  # noqa: ARG002 - one signature
         """Its values are clamped, and its interval is open to one side."""
         clamped = "" if bounds is None else f"values are clamped to {range_in_words(bounds)}; "
-        side = "down to the lower" if self.side == "min" else "up to the upper"
-        return (
-            f"{name}: {clamped}its interval goes {side} bound where the noise could hide one owner, who may lie there."
-        )
+        side = "down" if self.side == "min" else "up"
+        return f"{name}: {clamped}its interval goes {side} to where one owner may lie whom the noise hides."
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
         """The place in [L, U]."""

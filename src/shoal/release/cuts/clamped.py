@@ -36,6 +36,7 @@ SQUARED = 2
 further out it would grow with every bin that is merely feared."""
 STANDS_OUT, NEIGHBOURS = 4.5, (1, 2, 3, 4)
 """Standard deviations of the noise of so many neighbouring bins together."""
+TO_ZERO = ((0.0, 0.0),)
 TWO_SIDED = 0.9
 """The level whose quantile the noise exceeds, to one side, once in twenty."""
 
@@ -47,6 +48,12 @@ class Beyond:
     believed: float = 0.0
     feared: float = 0.0
     square: float = 0.0
+    tail: tuple[tuple[float, float], ...] = ()
+    """Bin by bin from the bound outwards: which share of owners is feared beyond it, and its outer edge."""
+
+    def reach(self, share: float) -> float | None:
+        """How far out values may lie that fewer than this share of owners exceed; None where nothing is feared beyond the bound."""
+        return next((edge for beyond, edge in self.tail if beyond <= share), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +87,13 @@ def what_is_clamped(
 ) -> Clamped:
     """What lies beyond the bounds that reach from the first to the last of the `ends`, which are places of bins."""
     middles = np.array([_middle(histogram, number) for number in histogram.bins])
+    outer = np.array([_outer(histogram, number) for number in histogram.bins])
     sizes = np.abs(middles)
     first, last = ends
     up, down = _outwards(first, last)
     grows = sizes[up] > sizes[last:-1], sizes[down] > sizes[first:0:-1]
-    return _clamped(np.array(noisy, dtype=np.float64), middles, ends, bounds, grows, _Noised.of(noise))
+    bins = np.array(noisy, dtype=np.float64), middles, outer
+    return _clamped(bins, ends, bounds, grows, _Noised.of(noise))
 
 
 def what_is_beyond(edges: Sequence[Fraction], noise: AdditiveNoise, noisy: Sequence[float], bounds: Bounds) -> Clamped:
@@ -98,7 +107,8 @@ def what_is_beyond(edges: Sequence[Fraction], noise: AdditiveNoise, noisy: Seque
     up, down = _outwards(first, last)
     grows = np.ones(len(middles[up]), dtype=bool), np.ones(len(middles[down]), dtype=bool)
     # Bins within the bounds are as wide as each other, so that how they fall says nothing about octaves beyond.
-    return _clamped(np.array(noisy), middles, (first, last), bounds, grows, _Noised.of(noise), shape=1)
+    outer = np.concatenate([upper[:first], middles[first : last + 1], upper[last:]])
+    return _clamped((np.array(noisy), middles, outer), (first, last), bounds, grows, _Noised.of(noise), shape=1)
 
 
 def _outwards(first: int, last: int) -> tuple[slice, slice]:
@@ -107,15 +117,15 @@ def _outwards(first: int, last: int) -> tuple[slice, slice]:
 
 
 def _clamped(
-    counts: NDArray[np.float64],
-    middles: NDArray[np.float64],
+    bins: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
     ends: tuple[int, int],
     bounds: Bounds,
     grows: tuple[NDArray[np.bool_], NDArray[np.bool_]],
     noised: _Noised,
     shape: int | None = None,
 ) -> Clamped:
-    """Both sides; `shape`: of how many bins inside the bounds the way they fall is looked at."""
+    """Both sides, from counts, middles and outer edges; `shape`: of how many bins inside the way they fall is looked at."""
+    counts, middles, outer = bins
     low, high = float(bounds.lower), float(bounds.upper)
     first, last = ends
     inside = np.maximum(counts[first : last + 1], 0.0)
@@ -124,12 +134,15 @@ def _clamped(
     at_ends = inside[-(shape or len(inside)) :], inside[::-1][-(shape or len(inside)) :]
     above = _side(counts[up], (middles - high)[up], grows[0], at_ends[0], noised)
     below = _side(counts[down], (low - middles)[down], grows[1], at_ends[1], noised)
+    # Towards zero octaves never end; nobody minds an end of 0 instead of the next ones.
+    below_tail = TO_ZERO if low > 0 else _tail(below.bins, outer[down], owners)
+    above_tail = TO_ZERO if high < 0 else _tail(above.bins, outer[up], owners)
     within = np.clip(middles[first : last + 1], low, high)
     size = float(inside @ np.abs(within)) / owners
     believed, feared = above.owners + below.owners, above.feared_owners + below.feared_owners
     return Clamped(
-        above=above.per_owner(owners),
-        below=below.per_owner(owners),
+        above=above.per_owner(owners, above_tail),
+        below=below.per_owner(owners, below_tail),
         owners=owners,
         size=size,
         both_signs=low < 0,
@@ -146,12 +159,24 @@ def without_outside(clamped: Clamped) -> Clamped:
     return replace(clamped, below=Beyond(), above=Beyond(), outside=0.0, feared_outside=0.0, shares_outside=(0.0, 0.0))
 
 
+def _tail(feared: NDArray[np.float64], edges: NDArray[np.float64], owners: float) -> tuple[tuple[float, float], ...]:
+    """Of every bin that may hold somebody the share of owners further out, and its outer edge."""
+    last = int(np.flatnonzero(feared >= 1 / 2)[-1]) + 1 if (feared >= 1 / 2).any() else 0
+    beyond = np.concatenate([np.cumsum(feared[:last][::-1])[::-1][1:], [0.0]]) / owners
+    return tuple(zip(beyond.tolist(), edges[:last].tolist(), strict=True)) if last else ()
+
+
 def _deviation(values: NDArray[np.float64], owners: NDArray[np.float64]) -> float:
     """The standard deviation of values that so many owners have; 0 where noise hides all of them."""
     if not owners.sum():
         return 0.0
     mean = float(owners @ values) / float(owners.sum())
     return math.sqrt(float(owners @ (values - mean) ** 2) / float(owners.sum()))
+
+
+def _outer(histogram: Histogram, number: int) -> float:
+    """The end of a bin that lies farther from 0."""
+    return max((float(edge) for edge in histogram.edges(number)), key=abs)
 
 
 def _middle(histogram: Histogram, number: int) -> float:
@@ -171,9 +196,11 @@ class _Side:
     owners: float
     feared_owners: float
     heaviness: float
+    bins: NDArray[np.float64]
+    """Feared, bin by bin from the bounds outwards."""
 
-    def per_owner(self, owners: float) -> Beyond:
-        return Beyond(self.lost / owners, self.feared / owners, self.square / owners)
+    def per_owner(self, owners: float, tail: tuple[tuple[float, float], ...]) -> Beyond:
+        return Beyond(self.lost / owners, self.feared / owners, self.square / owners, tail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +258,7 @@ def _side(
         float(believed.sum()),
         float(feared.sum()),
         heaviness,
+        feared,
     )
 
 
@@ -241,7 +269,7 @@ def most_clamped(cuts: Sequence[Clamped | None]) -> Clamped | None:
 
 
 def beyond_in_words(clamped: Clamped | None, *, counted: bool = True) -> str:
-    """About how many owners' values lie beyond the bounds; not `counted` where there is no interval."""
+    """About how many owners' values lie beyond the bounds; not `counted` where no interval goes there."""
     if clamped is None or clamped.feared_outside < 0.005:
         return "; next to none lie there"
     believed, feared = clamped.outside, clamped.feared_outside

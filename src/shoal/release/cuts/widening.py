@@ -1,7 +1,8 @@
 """How far the ends of an interval move beyond the noise, because limits or bounds left something out.
 
 A count, or a sum of what is never negative, loses a share: its high end is divided by what was kept. Bounds move a mean by
-what lies beyond them, and a spread by the root of its mean square. The moved end has no confidence level of its own.
+what lies beyond them, and a spread by the root of its mean square. An interval of a quantile that ends at a bound goes as far past
+it as values are feared that are no fewer than the quantile leaves out. The moved end has no confidence level of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from shoal.rewrite.limits.choosing import HALF
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from shoal.params import Bounds
     from shoal.plan.aggregates import Aggregate
     from shoal.release.cuts.clamped import Clamped
     from shoal.rewrite.limits.choosing import Kept
@@ -32,6 +34,8 @@ OF_SPREAD = 0.2
 """Of the spread of owners' averages: how far the average of rows may lie from theirs. It is their correlation with the number of
 rows, times the spread of that number beside its mean; on fourteen columns of public data sets the median was 0.07."""
 LARGEST = Fraction(10**12)
+NEAR = 1e-6
+"""Of the width of bounds: less is nothing, next to a bound or beyond it."""
 SPREADS: dict[Moved | None, str] = {Moved.VARIANCE: "square", Moved.DEVIATION: "root"}
 
 
@@ -51,6 +55,9 @@ class Widening:
     least: Fraction | None = None
     most: Fraction | None = None
     """What the exact number cannot be less, or more, than: both ends stay within, unless noise carried them past it whole."""
+    at: tuple[Fraction, Fraction] | None = None
+    reach: tuple[Fraction, Fraction] | None = None
+    """Of quantiles: bounds at which values are clamped, and how far values beyond them may lie. Ends at a bound go there."""
     of_spread: str = ""
     """'' for what is shown as it is; 'root' for a standard deviation, 'square' for a variance."""
 
@@ -62,7 +69,8 @@ class Widening:
     @property
     def widens(self) -> bool:
         """Whether anything is moved at all."""
-        return max(self.low_factor, self.high_factor) > 1 or max(self.low_shift, self.high_shift) > 0
+        moved = max(self.low_factor, self.high_factor) > 1 or max(self.low_shift, self.high_shift) > 0
+        return moved or self.reach is not None
 
     def of(self, low: NDArray[Any], high: NDArray[Any], *, whole: bool = True) -> Ends:
         """The ends with what was left out, where they are possible; not `whole`, those of the noise alone."""
@@ -83,6 +91,8 @@ class Widening:
         return np.where(high > least, np.maximum(low, least), low), np.where(low < most, np.minimum(high, most), high)
 
     def _moved(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> Ends:
+        if self.at is not None and self.reach is not None:
+            return _reaching(low, high, self.at, self.reach)
         up, down = float(self.high_shift), float(self.low_shift)
         if self.of_spread == "square":
             return low, (np.sqrt(np.maximum(high, 0.0)) + up) ** 2
@@ -102,11 +112,24 @@ class Widening:
             self.both_signs or other.both_signs,
             self.least if other.least is None else other.least,
             self.most if other.most is None else other.most,
+            self.at or other.at,
+            self.reach or other.reach,
             self.of_spread or other.of_spread,
         )
 
 
 NOTHING = Widening()
+
+
+def _reaching(
+    low: NDArray[np.float64], high: NDArray[np.float64], at: tuple[Fraction, Fraction], reach: tuple[Fraction, Fraction]
+) -> Ends:
+    """Ends at a bound, where clamped values lie, go as far as these may."""
+    lower, upper, near = float(at[0]), float(at[1]), float(at[1] - at[0]) * NEAR
+    return (
+        np.where(low <= lower + near, np.minimum(low, float(reach[0])), low),
+        np.where(high >= upper - near, np.maximum(high, float(reach[1])), high),
+    )
 
 
 def of_limits(aggregate: Aggregate, kept: Kept | None, *, never_negative: bool) -> Widening:
@@ -142,13 +165,36 @@ def of_bounds(aggregate: Aggregate, clamped: Clamped | None, *, grouped: bool, o
         return NOTHING
     if aggregate.clamped is Moved.MEAN:
         both = 0.0 if one_row or aggregate.of_owner is not OfOwner.MEAN else OF_SPREAD * clamped.spread
-        return Widening(low_shift=_shift(clamped.below.feared + both), high_shift=_shift(clamped.above.feared + both))
+        return Widening(
+            low_shift=_shift(clamped.below.feared + both, clamped.size),
+            high_shift=_shift(clamped.above.feared + both, clamped.size),
+        )
     if aggregate.clamped in SPREADS:
         beyond = math.sqrt(clamped.below.square + clamped.above.square)
         return Widening(high_shift=_shift(beyond), of_spread=SPREADS[aggregate.clamped])
     if aggregate.clamped is Moved.SUM:
         return _of_sums(clamped, grouped=grouped)
     return NOTHING
+
+
+def of_quantile(aggregate: Aggregate, clamped: Clamped | None, bounds: Bounds | None) -> Widening:
+    """How far a quantile may lie beyond bounds: where fewer values than it leaves out are feared further out.
+
+    A group may have a heavier tail than the whole, so half of them count.
+    """
+    if clamped is None or bounds is None or len(aggregate.ranks) != 1:
+        return NOTHING
+    (rank,) = map(float, aggregate.ranks)
+    near = float(bounds.upper - bounds.lower) * NEAR
+    below, above = clamped.shares_outside
+    low = clamped.below.reach(rank / 2) if below > rank / 2 else None
+    high = clamped.above.reach((1 - rank) / 2) if above > (1 - rank) / 2 else None
+    reach = (
+        bounds.lower if low is None or low > float(bounds.lower) - near else Fraction(low),
+        bounds.upper if high is None or high < float(bounds.upper) + near else Fraction(high),
+    )
+    at = bounds.lower, bounds.upper
+    return NOTHING if reach == at else Widening(at=at, reach=reach)
 
 
 def _of_sums(clamped: Clamped, *, grouped: bool) -> Widening:
@@ -163,5 +209,6 @@ def _of_sums(clamped: Clamped, *, grouped: bool) -> Widening:
     )
 
 
-def _shift(distance: float) -> Fraction:
-    return Fraction(distance) if distance > 0 else Fraction(0)
+def _shift(distance: float, size: float = 0.0) -> Fraction:
+    """A distance; next to the size of what it moves, a tiny one is nothing."""
+    return Fraction(distance) if distance > NEAR * size else Fraction(0)

@@ -8,6 +8,7 @@ no zone: what is stored with one is UTC.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -147,8 +148,6 @@ def _bind_part(function: Function, arguments: tuple[Expression, ...], position: 
     written = (text_constant(part) or "").lower()
     if written in {"date", "time"}:
         return resolve_cast(as_temporal(value) or value, DATE if written == "date" else TIME, position)
-    if written == "epoch" and isinstance(value, Call) and value.function == "seconds_between":
-        return value
     if written == "epoch":
         return _BY_NAME["epoch"].bind(_BY_NAME["epoch"], (value,), position)
     if written not in PARTS:
@@ -166,8 +165,32 @@ def _bind_extract(function: Function, arguments: tuple[Expression, ...], positio
     return _bind_part(function, arguments, position)
 
 
+def _is_apart(value: Expression) -> bool:
+    """Whether it is one time less another, which is a number of seconds."""
+    return isinstance(value, Call) and value.function == "seconds_between"
+
+
+def _with_seconds(function: Function) -> Function:
+    """EPOCH also takes what lies between two times, which is in seconds already."""
+
+    def bind(known: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
+        return (
+            arguments[0]
+            if len(arguments) == 1 and _is_apart(arguments[0])
+            else function.bind(known, arguments, position)
+        )
+
+    return replace(function, bind=bind)
+
+
 def _part(function: Function, name: str, value: Expression, position: Position) -> Expression:
     source = value if value.type.kind is Kind.TIME and name in _CLOCK else as_temporal(value)
+    if source is None and _is_apart(value):
+        raise unsupported(
+            f"{function.usage} does not take a part of what lies between two times: it is a number of seconds here.",
+            position,
+            hint="Divide by 60 for minutes, 3600 for hours, or count them: DATE_DIFF('minute', start, end).",
+        )
     if source is None:
         raise wrong_arguments(function, (value,), position)
     return Call("date_part", (Literal(name, TEXT, position), source), INTEGER, position)
@@ -407,11 +430,13 @@ FUNCTIONS = (
         _bind_format(_READ_FORMAT, DATE),
         _parsed_date,
     ),
-    overloaded(
-        "epoch",
-        "EPOCH(time)",
-        "Seconds since 1970, with fractions.",
-        Overload((TIMESTAMP,), DOUBLE, lambda value: _epoch(calendar_timestamp(value))),
+    _with_seconds(
+        overloaded(
+            "epoch",
+            "EPOCH(time)",
+            "Seconds since 1970, with fractions; of one time less another, the seconds between them.",
+            Overload((TIMESTAMP,), DOUBLE, lambda value: _epoch(calendar_timestamp(value))),
+        )
     ),
     _since_1970("unix_seconds", SECOND, "Whole seconds since 1970."),
     _since_1970("unix_millis", 1000, "Whole milliseconds since 1970.", ("epoch_ms",)),

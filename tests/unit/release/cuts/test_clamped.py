@@ -12,14 +12,16 @@ import shoal
 from shoal.accounting.events import LaplaceNoise, Shift
 from shoal.errors import InternalError
 from shoal.params import Bounds
+from shoal.plan.aggregates import Extreme, Quantile
 from shoal.plan.expressions import Column
 from shoal.plan.measures import Histogram, OwnerMean, RowCount
 from shoal.plan.types import DOUBLE
 from shoal.release.cuts.clamped import beyond_in_words, what_is_clamped
-from shoal.release.cuts.widening import Widening
+from shoal.release.cuts.widening import Widening, of_quantile
 
 OWNERS = 400
-REALS = Histogram(OwnerMean(Column("x", DOUBLE)))
+X = Column("x", DOUBLE)
+REALS = Histogram(OwnerMean(X))
 NOISE = LaplaceNoise(Shift(1, 1), Fraction(2))
 
 
@@ -80,6 +82,32 @@ def test_an_end_is_never_moved_inwards():
 def test_numbers_without_an_interval_stay_without():
     low, high = (np.array([None, 1.0], dtype=object) for _ in range(2))
     assert Widening(high_shift=Fraction(1)).of(low, high)[1].tolist() == [None, 2.0]
+
+
+def test_a_quantile_goes_beyond_a_bound_as_far_as_it_may_lie():
+    found, bounds = cut({128: 100, 64: 1000}, 32, 64), Bounds(Fraction(32), Fraction(64))
+    greatest, median = Extreme(X, "max"), Quantile(X, Fraction(1, 2), 1)
+    low, high = of_quantile(greatest, found, bounds).of(np.array([40.0, 40.0]), np.array([63.0, 64.0]))
+    assert low.tolist() == [40.0, 40.0]
+    assert high[0] == 63.0
+    assert high[1] >= 128.0
+    assert of_quantile(median, found, bounds).of(np.array([40.0]), np.array([64.0]))[1].tolist() == [64.0]
+    tenth = Quantile(X, Fraction(19, 20), 1)
+    assert of_quantile(tenth, found, bounds).of(np.array([40.0]), np.array([64.0]))[1].tolist() == [128.0]
+
+
+def test_towards_zero_an_end_is_zero():
+    found, bounds = cut({64: 1000, 16: 40}, 32, 64), Bounds(Fraction(32), Fraction(64))
+    low, _ = of_quantile(Extreme(X, "min"), found, bounds).of(np.array([32.0]), np.array([50.0]))
+    assert low.tolist() == [0.0]
+
+
+def test_a_least_value_that_could_be_anywhere_is_said_to_say_nothing():
+    catalog = {"tables": {"t": {"owner": "uid"}}, "defaults": {"epsilon": 1.0, "delta": 1e-6}}
+    with shoal.connect({"t": pa.table({"uid": range(90), "x": np.linspace(33, 63, 90)})}, catalog=catalog) as session:
+        clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.05, measure_cut = 0)"
+        notes = session.query(f"{clause} MAX(x, contribution_bounds_per_row => (0, 100)) AS most FROM t").notes
+    assert any(note.startswith("most: noise hides where it lies") for note in notes)
 
 
 @pytest.fixture(scope="module")

@@ -78,3 +78,9 @@ def test_the_number_that_is_shown_is_in_its_interval(few):
         (row,) = few.query("SELECT COUNT(DISTINCT uid) AS n FROM t WHERE y > 1").intervals().to_dicts()
         assert row["n_low"] <= row["n"] <= row["n_high"]
         assert row["n_low"] >= min(0, row["n"]) or row["n_high"] <= 0
+
+
+def test_a_list_of_values_in_the_catalog_bounds_what_is_averaged():
+    catalog = {"tables": {"t": {"owner": "uid", "columns": {"saved": {"values": [0, 1]}}}}, "defaults": DEFAULTS}
+    with shoal.connect({"t": {"uid": list(range(OWNERS)), "saved": [1] * OWNERS}}, catalog=catalog) as session:
+        assert session.plan("SELECT AVG(saved) FROM t").selects[0].histograms == ()
