@@ -137,14 +137,14 @@ def percent(level: float) -> str:
 def one_in(chance: float) -> str:
     """A chance as people say it, never smaller than it is.
 
-    >>> one_in(1e-7), one_in(0.0004), one_in(3e-9), one_in(0.05), one_in(1e-20)
-    ('1 in 10 million', '1 in 2,500', '1 in 333 million', '5%', '10⁻²⁰')
+    >>> one_in(1e-7), one_in(0.0004), one_in(3e-9), one_in(0.05), one_in(1e-20), one_in(3e-310)
+    ('1 in 10 million', '1 in 2,500', '1 in 333 million', '5%', '10⁻²⁰', '10⁻³⁰⁹')
     """
     if chance >= SMALL_CHANCE:
         return percent(math.ceil(chance * 1000 - ROUNDED_OFF) / 1000)
     times = 1 / chance * (1 + ROUNDED_OFF)
     if times >= LARGEST_WORD * 1000:
-        return "10⁻" + str(int(math.log10(times))).translate(RAISED)
+        return "10⁻" + str(int(ROUNDED_OFF - math.log10(chance))).translate(RAISED)
     size, word = next(((size, word) for size, word in LARGE_NUMBERS if times >= size), (1, ""))
     digits = 10 ** max(0, int(math.log10(times / size)) - 2)
     return f"1 in {int(times / size / digits) * digits:,}{word}"

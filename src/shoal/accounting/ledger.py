@@ -352,6 +352,11 @@ class Ledger:
         with self._looking() as (transaction, _):
             return entries_of(transaction)
 
+    def ended(self) -> set[int]:
+        """The numbers of all charges that have ended: answered, failed, cancelled or withheld."""
+        with self._looking() as (transaction, _):
+            return set(transaction.ended_spends())
+
     def accounts(self) -> dict[str, tuple[Fraction, Fraction]]:
         """Plain sums (Σε, Σδ) of every account."""
         with self._looking() as (transaction, _):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from shoal.errors import ShoalError
-from shoal.web import approvals, datasets, health, jobs, log, people
+from shoal.web import approvals, datasets, health, jobs, log, people, replies
 from shoal.web.console import routes as pages
 from shoal.web.console.rendering import error_page, internal_error_page
 from shoal.web.errors import error_reply
@@ -43,6 +45,21 @@ _IN_ADDRESS = {
     ],
 }
 """What the address of a question may carry; `jobs.only` refuses anything else."""
+_STATUS = {
+    ("post", "/v1/tokens"): ("201",),
+    ("post", "/v1/users"): ("201",),
+    ("post", "/v1/allowances"): ("201",),
+    ("post", "/v1/approvals"): ("202",),
+    ("post", "/v1/datasets/{dataset}/query"): ("200", "202"),
+}
+"""How requests end well, where it is not 200 alone."""
+_CONTENT = {
+    ("/v1/log/export", "200"): ("application/jsonl",),
+    ("/v1/metrics", "200"): ("text/plain",),
+    ("/v1/answers/{answer}", "200"): replies.FORMATS,
+    ("/v1/datasets/{dataset}/query", "200"): replies.FORMATS,
+}
+"""What is sent, where it is not JSON alone."""
 
 
 def application(
@@ -93,7 +110,16 @@ async def _not_there(request: Request, error: Any) -> Response:
     }
     status = error.status_code if error.status_code in known else 400
     said = known.get(status, ShoalError("E_USAGE", "The request cannot be understood."))
-    return error_page(request, said, status) if is_page(request.url.path) else error_reply(said, status)
+    reply = error_page(request, said, status) if is_page(request.url.path) else error_reply(said, status)
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        reply.headers["Allow"] = ", ".join(sorted(_methods_at(request)))
+    return reply
+
+
+def _methods_at(request: Request) -> set[str]:
+    """What the address of a request does know."""
+    matching = [r for r in request.app.router.routes if r.matches(request.scope)[0] is not Match.NONE]
+    return {method for route in matching for method in getattr(route, "methods", None) or ()}
 
 
 def _described(schema: dict[str, Any]) -> dict[str, Any]:
@@ -126,8 +152,19 @@ def _described(schema: dict[str, Any]) -> dict[str, Any]:
         for method, operation in methods.items():
             if method == "get" and path in _IN_ADDRESS:
                 operation.setdefault("parameters", []).extend(_IN_ADDRESS[path])
-            operation["responses"].pop("422", None)
-            operation["responses"] |= {"4XX": refusal, "5XX": refusal}
+            operation["responses"] = _ends_well(method, path) | {"4XX": refusal, "5XX": refusal}
+            if path == "/v1/ready":
+                operation["responses"]["503"] = operation["responses"]["200"]
             if path not in {"/v1/health", "/v1/ready"}:
                 operation["security"] = [{"token": []}]
     return schema
+
+
+def _ends_well(method: str, path: str) -> dict[str, Any]:
+    return {
+        status: {
+            "description": "Done" if status != "202" else "It waits",
+            "content": {kind: {} for kind in _CONTENT.get((path, status), (replies.JSON,))},
+        }
+        for status in _STATUS.get((method, path), ("200",))
+    }

@@ -40,6 +40,14 @@ def number(request: Request, name: str, default: float, low: float, high: float)
     return found
 
 
+def whole(request: Request, name: str, default: int, low: int, high: int) -> int:
+    """A parameter of the address that is a whole number."""
+    text = request.query_params.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high):
+        raise ShoalError("E_USAGE", f"{name} is a whole number from {low} to {high}.")
+    return int(text)
+
+
 def level_of(request: Request) -> float | None:
     """The level of the error bars, None where the answer's own is meant."""
     if "level" not in request.query_params:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from shoal.web.calling import call, caller_of, service_of
 from shoal.web.errors import json_reply
-from shoal.web.jobs import number, only
+from shoal.web.jobs import only, whole
 
 routes = APIRouter(prefix="/v1/log", tags=["log"])
 
@@ -17,7 +17,7 @@ routes = APIRouter(prefix="/v1/log", tags=["log"])
 async def lines(request: Request) -> Response:
     """Lines after a number."""
     only(request, {"after", "limit"})
-    after, limit = int(number(request, "after", 0, 0, 2**53)), int(number(request, "limit", 100, 1, 1000))
+    after, limit = whole(request, "after", 0, 0, 2**53), whole(request, "limit", 100, 1, 1000)
     return json_reply({"log": await call(service_of(request).log, caller_of(request), after, limit)})
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 LAST_REPLIES_SECONDS = 5
 REPLACED_A_MINUTE = 10
 TAKE_OVER_SECONDS = 1.0
+ORDERS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _LOGGER = logging.getLogger("shoal.web")
 
 
@@ -282,15 +283,17 @@ def _serve_in_children(
     ending = False
 
     def fork(told: Callable[[str, int, str | None], None]) -> None:
-        child = os.fork()
-        if child == 0:
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, signal.SIG_DFL)  # until it has handlers of its own: ours would end its siblings
-            os._exit(_serve_here(home, limits, place, listening, told))
-        children.add(child)
-        if ending:  # the order came while this one was made
-            os.kill(child, signal.SIGTERM)
+        signal.pthread_sigmask(signal.SIG_BLOCK, ORDERS)  # an order that comes now is heard when the child is known
+        if not ending:
+            child = os.fork()
+            if child == 0:
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    signal.signal(number, signal.SIG_DFL)  # until it has its own: ours would end its siblings
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, ORDERS)
+                os._exit(_serve_here(home, limits, place, listening, told))
+            children.add(child)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ORDERS)
 
     def forward(signal_number: int, _: object) -> None:
         nonlocal ending
@@ -302,11 +305,11 @@ def _serve_in_children(
         for child in children:
             os.kill(child, signal.SIGHUP)
 
-    for number in range(place.workers):
-        fork(ready if number == 0 else lambda *_: None)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, forward)
     signal.signal(signal.SIGHUP, reload)
+    for worker in range(place.workers):
+        fork(ready if worker == 0 else lambda *_: None)
     return _watch(children, lambda: ending, lambda: fork(lambda *_: None))
 
 
@@ -317,6 +320,8 @@ def _watch(children: set[int], is_ending: Callable[[], bool], replace: Callable[
         child, status = os.wait()
         children.discard(child)
         code = os.waitstatus_to_exitcode(status)
+        if is_ending() and -code in ORDERS:
+            code = 0  # the order came before it could hear it: it had begun nothing
         if code and not is_ending():
             _LOGGER.error("process %d died: %d", child, code)
         if code and not is_ending() and time.monotonic() - replaced[0] > 60:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import socket
 from fractions import Fraction
 from itertools import count
@@ -21,6 +22,7 @@ from web_server import Served, counting
 import shoal
 from shoal.service.allowances import Grant
 from shoal.service.service import OPERATOR
+from shoal.web import health
 
 if TYPE_CHECKING:
     import httpx
@@ -256,8 +258,28 @@ def test_every_reply_has_the_headers_that_browsers_obey(served, ann):
 
 def test_methods_and_parameters_that_are_unknown_are_refused(ann):
     assert code_of(ann.put("/v1/me")) == (405, "E_USAGE")
+    assert ann.put("/v1/tokens").headers["Allow"] == "DELETE, GET, POST"
     assert code_of(ann.get("/v1/me", params={"x": 1})) == (400, "E_USAGE")
-    assert code_of(ann.get("/v1/log", params={"limit": "nan"})) == (400, "E_USAGE")
+    for wrong in ({"limit": "nan"}, {"after": "1.5"}, {"after": str(2**53 + 1)}):
+        assert code_of(ann.get("/v1/log", params=wrong)) == (400, "E_USAGE")
+    assert ann.get("/v1/meaning", params={"delta": "2.2e-309"}).status_code == 200
+
+
+def test_whether_the_store_works_is_looked_at_once_in_five_seconds(served, ann, monkeypatch):
+    looked, ready = [], served.service.ready
+    monkeypatch.setattr(served.service, "ready", lambda: looked.append(1) or ready())
+    monkeypatch.setattr(health, "READY_SECONDS", -1.0)
+    assert ann.get("/v1/ready").json() == {"ready": True}
+    monkeypatch.setattr(health, "READY_SECONDS", 3600.0)
+    assert [ann.get("/v1/ready").status_code for _ in range(3)] == [200] * 3
+    assert len(looked) == 1
+
+
+def test_metrics_are_counts_as_prometheus_reads_them(ann, carla):
+    found = carla.get("/v1/metrics")
+    assert found.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert all(re.fullmatch(r"shoal_[a-z_]+ [0-9]+", line) for line in found.text.splitlines())
+    assert code_of(ann.get("/v1/metrics")) == (403, "E_FORBIDDEN")
 
 
 def test_too_many_headers_are_refused(ann):
@@ -268,6 +290,8 @@ def test_the_description_is_complete_and_loads_nothing(ann):
     description = ann.get("/openapi.json").json()
     assert description["openapi"].startswith("3.1")
     assert "/v1/datasets/{dataset}/query" in description["paths"]
+    assert description["paths"]["/v1/tokens"]["post"]["responses"].keys() == {"201", "4XX", "5XX"}
+    assert description["paths"]["/v1/metrics"]["get"]["responses"]["200"]["content"].keys() == {"text/plain"}
     assert ann.get("/docs").status_code == 404
 
 

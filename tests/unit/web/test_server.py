@@ -6,17 +6,20 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 
 import httpx
+import pyarrow.flight as fl
 import pytest
 from web_server import counting, write_folder
 
 import shoal
+from shoal.web.flight_sql.messages import written
 from shoal.web.server import Place
 
 pytestmark = pytest.mark.slow
@@ -36,7 +39,10 @@ def serving(tmp_path, *options):
         str(tmp_path / "shoal.toml"),
     ]
     command += ["--budget", "2,1e-5", "--home", str(tmp_path / "home"), "--port", "0", "--json", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with (
+        (tmp_path / "process.log").open("a") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+    ):
         try:
             yield process, json.loads(process.stdout.readline())
         finally:
@@ -66,8 +72,12 @@ def test_from_a_folder_to_an_analysts_first_answer_and_an_ordered_end(tmp_path):
         with shoal.connect(f"{ready['url']}/d/data", token=token) as session:
             assert len(session.query(counting(0.5))) == 1
             assert session.remaining == (1.5, 1e-5)
+            with pytest.raises(shoal.ShoalError):
+                session.query("SELECT uid FROM visits")
         process.send_signal(signal.SIGTERM)
         assert process.wait(40) == 0
+    lines = (tmp_path / "process.log").read_text().splitlines()
+    assert [json.loads(line)["message"] for line in lines] == ["serving", "ended"]  # no statement, no token
     assert "agree" in run(tmp_path, "check")
     with serving(tmp_path) as (_, ready):
         assert ready["login"] is None
@@ -100,17 +110,67 @@ def test_a_killed_service_owes_nothing_and_charges_nothing_twice(tmp_path):
     assert "3 charges" in run(tmp_path, "check")
 
 
-def test_two_processes_share_one_budget(tmp_path):
-    with serving(tmp_path, "--workers", "2", "--answer-time", "off", "--rates", "off") as (process, ready):
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def asked_by_flight(port, token, sql):
+    """The rows of an answer, from whichever process has the port by then."""
+    sent = [(b"authorization", f"Bearer {token}".encode()), (b"database", b"data")]
+    options = fl.FlightCallOptions(headers=sent, timeout=60)
+    asked = fl.FlightDescriptor.for_command(written("CommandStatementQuery", [(1, sql.encode())]))
+    for _ in range(600):
+        with suppress(fl.FlightUnavailableError), fl.connect(f"grpc://127.0.0.1:{port}") as client:
+            info = client.get_flight_info(asked, options)
+            return client.do_get(info.endpoints[0].ticket, options).read_all().to_pylist()
+        time.sleep(0.1)
+    raise AssertionError
+
+
+def test_two_processes_share_one_budget_and_one_of_them_speaks_flight(tmp_path):
+    port, off = free_port(), ("--answer-time", "off", "--rates", "off")
+    with serving(tmp_path, "--workers", "2", "--flight-port", str(port), *off) as (process, ready):
+        assert ready["flight"] == f"grpc://127.0.0.1:{port}"
         run(tmp_path, "user", "add", "ann", "--role", "analyst")
         run(tmp_path, "allow", "data", "--to", "everyone")
-        head = {"Authorization": f"Bearer {run(tmp_path, 'token', 'create', 'ann').strip()}"}
-        with httpx.Client(base_url=ready["url"], headers=head, timeout=60) as client:
+        token = run(tmp_path, "token", "create", "ann").strip()
+        with httpx.Client(base_url=ready["url"], headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
             path = "/v1/datasets/data/query"
             replies = [client.post(path, json={"sql": counting(0.3, f"n{i}")}) for i in range(8)]
         assert sorted(reply.status_code for reply in replies) == [200] * 6 + [402] * 2
+        assert asked_by_flight(port, token, counting(0.3, "n0")) == replies[0].json()["rows"]
         process.send_signal(signal.SIGTERM)
         assert process.wait(40) == 0
+
+
+ORDERED_WHILE_FORKING = """
+import os, signal, sys, time
+from shoal.service.limits import Limits
+from shoal.web import server
+
+def fork(real=os.fork):
+    child = real()
+    if child:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return child
+
+server.nursery.start = lambda: None
+server._serve_here = lambda *_: time.sleep(600) or 0
+server.os.fork = fork
+place = server.Place(port=0, workers=2)
+status = server._serve_in_children(sys.argv[1], Limits(), place, server.bound_socket(place), print)
+try:
+    os.wait()
+except ChildProcessError:
+    print("no child is left", status)
+"""
+
+
+def test_an_order_to_end_that_comes_while_a_process_is_made_ends_it_too(tmp_path):
+    command = [sys.executable, "-c", ORDERED_WHILE_FORKING, str(tmp_path / "home")]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "no child is left 0\n"
 
 
 @pytest.mark.parametrize(

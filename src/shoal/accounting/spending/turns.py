@@ -135,9 +135,11 @@ class Turns:
             wish.end()
 
     def _gather(self) -> None:
-        """Those who were served together come back together: while more arrive, the transaction is not opened yet."""
+        """Those who were served together come back together: until they are there, or nobody comes, no transaction is opened."""
         for _ in range(MOST_PAUSES if self._company > 1 else 0):
             before = len(self._waiting)
+            if before >= self._company:
+                return
             time.sleep(PAUSE_SECONDS)
             if len(self._waiting) == before:
                 return

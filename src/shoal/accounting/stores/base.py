@@ -43,6 +43,9 @@ class Transaction(Protocol):
     def end_of(self, spend: int) -> PlacedRow | None:
         """The row that ended a spend."""
 
+    def ended_spends(self) -> list[int]:
+        """Every spend that has ended."""
+
     def spends_with_key(self, key: str) -> list[int]:
         """Spends with this fingerprint, oldest first."""
 

@@ -182,6 +182,11 @@ class PostgresTransaction:
         """See `base.Transaction`."""
         return self._one_row("reservation = %s AND reservation > 0", spend)
 
+    def ended_spends(self) -> list[int]:
+        """See `base.Transaction`."""
+        query = "SELECT reservation FROM shoal.entries WHERE ledger = %s AND reservation > 0"
+        return [number for (number,) in self._all(query)]
+
     def spends_with_key(self, key: str) -> list[int]:
         """See `base.Transaction`."""
         condition = "key = %s AND key <> '' AND kind = 'spend'"

@@ -97,6 +97,10 @@ class SqliteTransaction:
         """See `base.Transaction`."""
         return self._one_entry("s.reservation = ? AND s.reservation > 0", spend)
 
+    def ended_spends(self) -> list[int]:
+        """See `base.Transaction`."""
+        return [number for (number,) in self._all("SELECT reservation FROM entries WHERE reservation > 0")]
+
     def spends_with_key(self, key: str) -> list[int]:
         """See `base.Transaction`."""
         query = "SELECT sequence FROM entries WHERE key = ? AND key <> '' AND kind = 'spend' ORDER BY sequence"

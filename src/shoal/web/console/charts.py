@@ -22,6 +22,7 @@ NARROW = 330
 BESIDE = 380
 LONGEST_LABEL = 18
 ROW = 26
+STEEP = 50
 FARTHEST = 1e300
 
 
@@ -174,7 +175,7 @@ def _steps(totals: Sequence[tuple[str, float]], limit: float | None, title: str,
 def _histogram(edges: Sequence[float], raw: Sequence[float], clamped: Sequence[float], title: str, width: int) -> str:
     left, right, top, height = 52, 14, 10, 220
     bottom = height - 28
-    up, ticks = _scale([0.0, *raw, *clamped], bottom, top)
+    up, ticks = _counts_scale([*raw, *clamped], bottom, top)
     across, bottom_ticks = _scale(list(edges), left, width - right, round_out=False)
     drawn = _horizontal_grid(ticks, up, left, width - right)
     for number in range(len(raw)):
@@ -189,6 +190,24 @@ def _histogram(edges: Sequence[float], raw: Sequence[float], clamped: Sequence[f
         if edges[0] <= t <= edges[-1]
     )
     return _svg(width, height, title, drawn)
+
+
+def is_steep(counts: Sequence[float]) -> bool:
+    """Whether one column is so much taller than most that the others would not be seen."""
+    there = sorted(count for count in counts if count > 0)
+    return bool(there) and there[-1] > STEEP * there[len(there) // 2]
+
+
+def _counts_scale(counts: Sequence[float], start: float, end: float) -> tuple[Callable[[float], float], list[float]]:
+    """How tall columns are: in proportion, or by their powers of ten where the tallest would hide the others."""
+    if not is_steep(counts):
+        return _scale([0.0, *counts], start, end)
+    powers = math.ceil(math.log10(max(counts)))
+
+    def place(count: float) -> float:
+        return start + (math.log10(count) + 0.3) / (powers + 0.3) * (end - start) if count > 0 else start
+
+    return place, [10.0**power for power in range(powers + 1)]
 
 
 def _column(kind: str, start: float, end: float, y: float, bottom: float) -> str:

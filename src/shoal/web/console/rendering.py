@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +43,8 @@ def _templates() -> Environment:
         "small": small,
         "percent": percent,
         "cell": cell,
+        "amount": amount,
+        "detail": detail,
         "moment": moment,
         "statement": statement,
         "written_out": written_out,
@@ -135,6 +139,24 @@ def written_out(text: str) -> str:
 def statement(text: str) -> str:
     """A statement as the log and the ledger keep it, with its lines as they were."""
     return text.replace("\\n", "\n").replace("\\t", "  ")
+
+
+def amount(text: str | None) -> str:
+    """An exact amount of the log, such as 9/10, as a decimal number."""
+    return "—" if text is None else number(float(Fraction(text)))
+
+
+def detail(line: dict[str, Any]) -> str:
+    """What else a line of the log says: settings are counted, the parts of an allowance named."""
+    said = str(line["detail"])
+    if line["action"] == "tune":
+        return f"{said} settings" if said != "1" else "1 setting"
+    if line["action"] != "allowance":
+        return said
+    told = {name: value for name, value in json.loads(said).items() if value is not None and name != "dataset"}
+    limit = told.pop("budget", None)
+    words = [f"{name.replace('_', ' ')}: {value}" for name, value in told.items()]
+    return " · ".join([*words, f"budget: ε {number(limit['epsilon'])}, δ {small(limit['delta'])}"] if limit else words)
 
 
 def moment(text: str) -> str:

@@ -195,10 +195,14 @@ def test_a_refresh_lets_go_of_files_in_every_process(opened, tmp_path):
             connection.execute(f"CREATE TABLE visits AS FROM '{tmp_path / 'v.parquet'}'")
         (tmp_path / "new.duckdb").replace(place)
 
-    def holders() -> list[str]:
+    def holders(name: str) -> list[Path]:
         pids = ["self", *map(str, runners(service))]
         links = [link for pid in pids for link in Path(f"/proc/{pid}/fd").iterdir()]
-        return [str(link) for link in links if link.is_symlink() and "visits.duckdb (deleted)" in str(link.readlink())]
+        return [link for link in links if link.is_symlink() and link.readlink().name == name]
+
+    def may_write(link: Path) -> bool:
+        flags = (link.parent.parent / "fdinfo" / link.name).read_text().partition("flags:")[2].split()[0]
+        return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
 
     write(100)
     catalog = tmp_path / "one.toml"
@@ -207,9 +211,12 @@ def test_a_refresh_lets_go_of_files_in_every_process(opened, tmp_path):
     carla = service.people.trusted("carla", "test")
     job = service.wait(service.ask(carla, "one", Question(counting(1.0, "n"))).id, 60)
     assert job.state == "answered"
+    open_now = holders("visits.duckdb")
+    assert open_now
+    assert not any(map(may_write, open_now))
     write(5000)
     service.refresh(OPERATOR, "one")
-    assert eventually(lambda: not holders())
+    assert eventually(lambda: not holders("visits.duckdb (deleted)"))
     again = service.wait(service.ask(carla, "one", Question(counting(1.0, "n"))).id, 60)
     assert service.answer(carla, again.answer)[2].to_dicts()[0]["n"] > 4000
 

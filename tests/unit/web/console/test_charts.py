@@ -70,6 +70,13 @@ def test_a_histogram_draws_what_is_there():
     assert picture.count('class="clamped"') == 2 * 2
 
 
+def test_a_histogram_with_one_tall_column_shows_the_others_too():
+    picture = drawn(charts.histogram([0.0, 1.0, 2.0, 3.0], [40_000.0, 30.0, 1.0], [40_000.0, 30.0, 0.0], "t"))
+    heights = [float(height) for height in re.findall(r'class="raw"[^>]* height="([0-9.]+)"', picture)]
+    assert min(heights) > 5
+    assert "10k" in picture
+
+
 def test_a_hundred_dots_are_a_hundred():
     picture = charts.hundred(73, "t")
     assert (picture.count('class="on"'), picture.count('class="off"')) == (73, 27)

@@ -13,7 +13,7 @@ from shoal.web.calling import call, service_of
 from shoal.web.console.forms import form_of
 from shoal.web.console.frame import framed
 from shoal.web.console.rendering import session_of
-from shoal.web.jobs import number, only
+from shoal.web.jobs import only, whole
 
 routes = APIRouter(include_in_schema=False)
 LINES = 50
@@ -52,7 +52,7 @@ async def _lines(request: Request, verified: dict[str, Any] | None) -> Response:
     service, caller = service_of(request), session_of(request).caller
     anchor = await call(service.log_anchor, caller)
     last = int(anchor.partition(":")[0])
-    after = min(int(number(request, "after", max(0, last - LINES), 0, 2**53)), last)
+    after = min(whole(request, "after", max(0, last - LINES), 0, 2**53), last)
     lines = await call(service.log, caller, after, LINES)
     return await framed(
         request,

@@ -145,6 +145,7 @@ def tuning_view(opened: OpenTuning, choice: Choice) -> dict[str, Any]:
     bounds = one.bounds.get(column)
     others = [(words, _at(opened, column, other).settings[0]) for words, other in _neighbours(one, bounds)]
     groups = found.groups(0)
+    histogram, is_steep = _histogram(found, column)
     return {
         "column": column,
         "others_untold": opened.columns[1:],
@@ -155,7 +156,8 @@ def tuning_view(opened: OpenTuning, choice: Choice) -> dict[str, Any]:
         "settings_looked_at": 1 + len(others),
         "bounds": bounds,
         "range": _range(found, bounds),
-        "histogram": _histogram(found, column),
+        "histogram": histogram,
+        "histogram_is_steep": is_steep,
         "groups": _groups(groups),
         "groups_left_out": max(0, len(groups) - MOST_GROUPS),
         "options": _options(found),
@@ -207,16 +209,17 @@ def _range(found: Tuning, bounds: tuple[float, float] | None) -> dict[str, float
     return {"low": math.floor(low / step) * step, "high": math.ceil(high / step) * step, "step": step}
 
 
-def _histogram(found: Tuning, column: str) -> Any:
+def _histogram(found: Tuning, column: str) -> tuple[Any, bool]:
+    """The picture, where there is one, and whether its columns are drawn by powers of ten."""
     try:
         drawn = found.histogram(0)
     except ShoalError:
-        return None
+        return None, False
     if drawn["edges"][0] == drawn["edges"][-1] or sum(map(bool, drawn["raw"])) < 2:
-        return None
-    return charts.histogram(
-        drawn["edges"], drawn["raw"], drawn["clamped"], f"What each person adds to {column}: raw and clamped"
-    )
+        return None, False
+    title = f"What each person adds to {column}: raw and clamped"
+    steep = charts.is_steep([*drawn["raw"], *drawn["clamped"]])
+    return charts.histogram(drawn["edges"], drawn["raw"], drawn["clamped"], title), steep
 
 
 def _groups(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
