@@ -14,6 +14,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.xdist_group("layering")  # one process reads all files, and forgets them afterwards
+
 SOURCE = Path(__file__).parent.parent / "src" / "shoal"
 
 LAYERS = (
@@ -137,6 +139,13 @@ def modules() -> dict[str, Path]:
 def parsed(path: Path) -> ast.Module:
     """A file as a tree; most tests here read all of them."""
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten_trees() -> Iterator[None]:
+    """A million nodes would be looked through at every search for garbage."""
+    yield
+    parsed.cache_clear()
 
 
 @cache

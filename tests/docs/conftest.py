@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from forked_shoal import started
 
 from shoal import datasets
 
@@ -22,14 +23,25 @@ def sample_shop(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory):
+    """Where the command `shoal` is found: a child of a server that has loaded it (`forked_shoal`)."""
+    folder = tmp_path_factory.mktemp("p")
+    server = started(folder)
+    yield folder
+    server.terminate()
+    server.wait(timeout=60)
+    server.stdout.close()
+
+
 @pytest.fixture
-def workplace(sample_shop, tmp_path, monkeypatch) -> Path:
+def workplace(sample_shop, programs, tmp_path, monkeypatch) -> Path:
     """A fresh copy of the sample shop as the current folder, with `shoal` and `python` of this environment in reach."""
-    place = tmp_path / "shop"
-    shutil.copytree(sample_shop, place)
-    monkeypatch.chdir(place)
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    return place
+    folder = tmp_path / "shop"
+    shutil.copytree(sample_shop, folder)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]))
+    return folder
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """kill -9 of a service at twelve points of its life, before and after each; run as a program.
 
-    python tests/stats/service_kills.py --times 100 --store DIR|URL [--point NAME]
+    python tests/stats/service_kills.py --times 100 --store DIR|URL [--point NAME | --asked]
 
 Each trial serves HTTP in a process of its own, forked from a parent without threads, which kills itself with SIGKILL when it comes
 to the point. The client then sends the same request under the same key to a new process. It prints one line of JSON for each point:
@@ -446,10 +446,16 @@ def main() -> int:
     options.add_argument("--point", choices=POINTS, action="append")
     options.add_argument("--keep", type=Path, help="append each line here, and go on until each point has --deaths")
     options.add_argument("--deaths", type=int, default=0)
+    options.add_argument("--asked", action="store_true", help="read the points from standard input, one a line")
     said = options.parse_args()
     prepare_runners(said.folder)
     kind = "file" if "://" not in said.store else "postgresql"
     bad = number = 0
+    if said.asked:
+        for number, line in enumerate(sys.stdin):
+            trials = trials_of(line.strip(), said.folder, place_for(said.store, said.folder, number), said.times)
+            print(json.dumps({"tried": trials.tried, "killed": trials.killed} | trials.wrong), flush=True)
+        return 0
     while True:
         done = done_before(said.keep, kind)
         points = [p for p in said.point or POINTS if not said.deaths or done[p] < said.deaths]

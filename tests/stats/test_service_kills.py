@@ -20,11 +20,32 @@ pytestmark = pytest.mark.slow
 PROGRAM = Path(__file__).with_name("service_kills.py")
 
 
-@pytest.fixture(params=["file", "postgresql"])
-def store(request):
-    if request.param == "file":
-        return "file"
-    server = request.getfixturevalue("postgres_server")[0]
+STORES = [pytest.param(store, marks=pytest.mark.xdist_group(f"kills, {store}")) for store in ("file", "postgresql")]
+
+
+@pytest.fixture(scope="module", params=STORES)
+def killing(request, tmp_path_factory):
+    """The program, started once for each store: it is told a point, and says what it found there."""
+    store = request.param if request.param == "file" else new_database(request.getfixturevalue("postgres_server")[0])
+    folder = tmp_path_factory.mktemp("kills")
+    words = [sys.executable, str(PROGRAM), "--times", "1", "--store", store, "--folder", str(folder), "--asked"]
+    complaints = folder / "complaints.txt"
+    with (
+        complaints.open("w") as heard,
+        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=heard, text=True) as program,
+    ):
+
+        def at(point):
+            program.stdin.write(f"{point}\n")
+            program.stdin.flush()
+            said = program.stdout.readline()
+            assert said, complaints.read_text()
+            return json.loads(said)
+
+        yield at
+
+
+def new_database(server):
     name = f"d{secrets.token_hex(8)}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
@@ -32,15 +53,10 @@ def store(request):
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_service_that_is_killed_owes_nothing(store, point, tmp_path):
+def test_a_service_that_is_killed_owes_nothing(killing, point):
     """A busy machine may keep a process from its point in time, so what was not killed is tried again."""
-    for attempt in range(3):
-        folder = tmp_path / str(attempt)
-        folder.mkdir()
-        command = [sys.executable, PROGRAM, "--times", "1", "--store", store, "--folder", folder, "--point", point]
-        run = subprocess.run(list(map(str, command)), check=False, capture_output=True, text=True)
-        assert run.stdout, run.stderr
-        found = json.loads(run.stdout)
+    for _ in range(3):
+        found = killing(point)
         assert {found[name] for name in ("unpaid", "charged twice", "changed", "never ended", "chains")} == {0}
         if found["killed"] == found["tried"] == 2:
             return
