@@ -55,7 +55,7 @@ def connect(
     """Opens a session over a source of data.
 
     Args:
-        source: a DuckDB or SQLite file; a parquet, CSV or JSON lines file, a glob or a folder (a table per file stem);
+        source: a DuckDB, SQLite or Excel file; a parquet, CSV or JSON lines file, a glob or a folder (a table per file stem);
             a dict of name → Arrow,
             pandas or polars table; an open DuckDB connection (never reconfigured); postgresql://role@host/database; or a
             Spark session, classic or Connect (never reconfigured or stopped).

@@ -90,7 +90,7 @@ def init(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A DuckDB or SQLite file, a parquet, CSV or JSON lines file, a glob, a folder, or postgresql://…",
+            help="A DuckDB, SQLite or Excel file, a parquet, CSV or JSON lines file, a glob, a folder, or postgresql://…",
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The catalog to write.")] = Path(

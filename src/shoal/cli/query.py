@@ -37,7 +37,7 @@ Database = Annotated[
     typer.Option(
         "--db",
         metavar="SOURCE",
-        help="A DuckDB or SQLite file, a parquet, CSV or JSON lines file, a glob, a folder, postgresql://… or https://host/d/NAME",
+        help="A DuckDB, SQLite or Excel file, a parquet, CSV or JSON lines file, a glob, a folder, postgresql://… or https://host/d/NAME",
     ),
 ]
 CatalogFile = Annotated[

@@ -29,6 +29,8 @@ FORMATS = {
 COMPRESSED = (".gz", ".zst")
 DATABASES = frozenset({".duckdb", ".db", ".ddb", ".sqlite", ".sqlite3"})
 """Endings of databases; which kind one is, its first bytes tell."""
+WORKBOOKS = frozenset({".xlsx", ".xlsm"})
+"""Endings of Excel files, whose sheets are tables; each is opened by itself."""
 
 
 def ending(path: Path) -> str:

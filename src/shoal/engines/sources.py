@@ -7,21 +7,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.catalog import fold
-from shoal.engines.data_files import CSV, DATABASES, JSON_LINES, PARQUET, ending, format_of, tables_at
+from shoal.engines.data_files import CSV, DATABASES, JSON_LINES, PARQUET, WORKBOOKS, ending, format_of, tables_at
 from shoal.engines.decoded.json_lines import read_json_lines
 from shoal.engines.decoded.sqlite_files import is_sqlite, read_sqlite
+from shoal.engines.decoded.workbooks import read_workbook
 from shoal.engines.duckdb.csv_files import Reading, csv_relation, misfits, quoted, reading_refused, text
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import duckdb
 
     from shoal.catalog import Catalog
     from shoal.engines.base import Engine
 
 _WHAT_WORKS = (
-    "A source is a DuckDB or SQLite file, a parquet, CSV or JSON lines file, a glob or a folder of them, a dict of data frames, "
-    "an open DuckDB connection, the URL of a PostgreSQL database, or a Spark session."
+    "A source is a DuckDB, SQLite or Excel file, a parquet, CSV or JSON lines file, a glob or a folder of them, a dict of data "
+    "frames, an open DuckDB connection, the URL of a PostgreSQL database, or a Spark session."
+)
+
+
+_OF_WORKBOOKS = (
+    "Excel files are opened one at a time, by their own names; an .xls file has to be saved as .xlsx or CSV first."
 )
 
 
@@ -74,16 +82,19 @@ def _open_path(place: str, catalog: Catalog | None = None) -> Engine:
         )
     path = Path(place)
     if path.is_file() and ending(path) in DATABASES:
-        return _open_sqlite(path, catalog) if is_sqlite(path) else _open_database(path)
+        return _open_decoded(read_sqlite, path, catalog) if is_sqlite(path) else _open_database(path)
+    if path.is_file() and ending(path) in WORKBOOKS:
+        return _open_decoded(read_workbook, path, catalog)
     return _open_files(data_files(place), catalog)
 
 
-def _open_sqlite(path: Path, catalog: Catalog | None) -> Engine:
+def _open_decoded(read: Callable[..., dict[str, Any]], path: Path, catalog: Catalog | None) -> Engine:
+    """A file of several tables that is read once, here."""
     from shoal.engines.duckdb.sound_files import stamps
 
     opened = stamps([path])
     declared = {key: declared_types(catalog, key) for key in (catalog.tables if catalog is not None else ())}
-    return _open_frames(dict(read_sqlite(path, declared)), files=opened)
+    return _open_frames(dict(read(path, declared)), files=opened)
 
 
 def declared_types(catalog: Catalog | None, table: str) -> dict[str, str]:
@@ -120,9 +131,17 @@ def data_files(place: str) -> dict[str, list[Path]]:
     """Table name → the files that queries read."""
     tables = tables_at(place)
     if not tables:
-        raise ShoalError("E_SOURCE", f"No parquet, CSV or JSON lines file was found at {place!r}.", hint=_WHAT_WORKS)
+        raise ShoalError(
+            "E_SOURCE",
+            f"No parquet, CSV or JSON lines file was found at {place!r}.",
+            hint=_OF_WORKBOOKS if _has_workbooks(Path(place)) else _WHAT_WORKS,
+        )
     _refuse_clashes(tables)
     return tables
+
+
+def _has_workbooks(path: Path) -> bool:
+    return path.is_dir() and any(ending(entry) in {*WORKBOOKS, ".xls"} for entry in path.iterdir())
 
 
 def _refuse_clashes(tables: dict[str, list[Path]]) -> None:
@@ -175,7 +194,7 @@ def misfits_at(place: str) -> dict[str, dict[str, tuple[int, str]]]:
     import duckdb
 
     path = Path(place)
-    if is_postgresql(place) or (path.is_file() and ending(path) in DATABASES):
+    if is_postgresql(place) or (path.is_file() and ending(path) in DATABASES | WORKBOOKS):
         return {}
     with duckdb.connect(":memory:") as connection:
         return {

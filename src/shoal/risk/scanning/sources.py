@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.engines.base import Engine, EngineFailure
-from shoal.engines.data_files import CSV, DATABASES, JSON_LINES, PARQUET, ending, format_of, tables_at
+from shoal.engines.data_files import CSV, DATABASES, JSON_LINES, PARQUET, WORKBOOKS, ending, format_of, tables_at
 from shoal.engines.decoded.sqlite_files import is_sqlite, read_sqlite
+from shoal.engines.decoded.workbooks import read_workbook
 from shoal.engines.duckdb.csv_files import csv_relation, quoted, text
 from shoal.engines.postgresql.types import UNSUPPORTED
 from shoal.engines.sources import is_postgresql, open_source
@@ -56,7 +57,7 @@ def unreadable(what: str) -> ShoalError:
     return ShoalError(
         "E_SOURCE",
         f"{what} cannot be read.",
-        hint="Give a parquet, CSV or JSON lines file, a folder or glob of them, a DuckDB or SQLite file, or a data frame.",
+        hint="Give a parquet, CSV or JSON lines file, a folder or glob of them, a DuckDB, SQLite or Excel file, or a data frame.",
     )
 
 
@@ -93,6 +94,8 @@ def _of_path(path: str) -> list[Table]:
         return _of_server(path)
     if Path(path).is_file() and ending(Path(path)) in DATABASES:
         return _of_sqlite(Path(path)) if is_sqlite(Path(path)) else _of_database(_open_database(path))
+    if Path(path).is_file() and ending(Path(path)) in WORKBOOKS:
+        return [_of_frame(name, table) for name, table in read_workbook(Path(path)).items()]
     files = tables_at(path)
     if not files and Path(path).is_file():
         raise unreadable(f"The table {Path(path).stem!r} is of an unknown format and")
