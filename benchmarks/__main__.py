@@ -23,7 +23,7 @@ BENCHMARKS = {
     "local": "the local model against other libraries: microseconds a report",
     "policies": "policies beside owner-level privacy and OpenDP's tree",
     "guarantees": "composition of claims, exact and numerical, and the page of definitions",
-    "ledgers": "charges and answers in a file and in PostgreSQL, sixteen at once, and opening a long ledger",
+    "ledgers": "charges and answers in a file and in PostgreSQL, sixteen at once, opening a long ledger, a service with it",
     "service": "a budget service over HTTP beside a session in the same process",
     "peers": "other libraries on the same jobs, in an environment of their own",
     "comparison": "groups released and errors beside other libraries, also on files of your own",

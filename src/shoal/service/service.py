@@ -35,10 +35,14 @@ class Service(Explaining, Asking, Following, Approving, Keeping, Admitting, Acco
     """One budget service over one store; any number of processes may open the same."""
 
     @classmethod
-    def open(cls, place: Path | str, limits: Limits | None = None, *, anchor: str | None = None) -> Service:
+    def open(
+        cls, place: Path | str, limits: Limits | None = None, *, anchor: str | None = None, catch_up: bool = True
+    ) -> Service:
         """The service in a folder or a PostgreSQL database; made where there is none.
 
         `anchor` is a line of the log that was noted elsewhere: with it, a database that failed over is opened again.
+        `catch_up`: lines of the log that a death left out are written, for which every ledger is read. Whoever opens a
+        service for a moment, before it serves, leaves that to the next.
         """
         store = open_store(place, random_id("", 16), has_anchor=anchor is not None)
         service = cls(store, limits or Limits())
@@ -47,7 +51,8 @@ class Service(Explaining, Asking, Following, Approving, Keeping, Admitting, Acco
                 log.verify(log.export(store), anchor)
                 service.datasets.confirm_unspent()
                 confirm(store)
-            service._write_missing_lines()
+            if catch_up:
+                service._write_missing_lines()
         except BaseException:
             service.close(0.0)
             raise

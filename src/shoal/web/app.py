@@ -164,7 +164,7 @@ def _ends_well(method: str, path: str) -> dict[str, Any]:
     return {
         status: {
             "description": "Done" if status != "202" else "It waits",
-            "content": {kind: {} for kind in _CONTENT.get((path, status), (replies.JSON,))},
+            "content": {kind: {"schema": {}} for kind in _CONTENT.get((path, status), (replies.JSON,))},
         }
         for status in _STATUS.get((method, path), ("200",))
     }

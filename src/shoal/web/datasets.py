@@ -84,7 +84,7 @@ async def query(
 
     def ask() -> tuple[Job, Response | None]:
         """What was released before is there at once, and costs one thread once."""
-        asked = service.ask(caller, dataset, question, idempotency_key)
+        asked = service.ask(caller, dataset, question, idempotency_key, at_once=False)
         return asked, released_reply(service, caller, kind, asked, body.level) if asked.state == "answered" else None
 
     job, reply = await call(ask)

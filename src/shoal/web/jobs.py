@@ -63,6 +63,7 @@ async def job_reply(request: Request, job: Job, level: float | None) -> Response
     if job.state in {"failed", "cancelled"}:
         return ended_reply(job)
     if job.state != "answered":
+        await call(service.keep)
         return json_reply(job_data(job, await call(service.position, job)), 202)
     return await call(released_reply, service, caller, wanted_format(request), job, level)
 

@@ -93,6 +93,12 @@ def test_epsilon_comes_from_the_error_one_can_live_with(ann):
     assert 0.1 < ann.post("/v1/datasets/visits/epsilon_for", json=body).json()["epsilon"] < 2
 
 
+def test_a_job_that_somebody_is_told_of_is_on_the_disk(served, ann):
+    reply = ann.post("/v1/datasets/visits/query", json={"sql": counting(0.1, "told"), "wait": 0, "fresh": True})
+    assert (reply.status_code, served.service.store.is_behind) == (202, False)
+    ann.get(f"/v1/jobs/{reply.json()['job']}", params={"wait": 60})
+
+
 def test_a_job_can_be_polled_and_cancelled(ann):
     reply = asked(ann, new_question(), wait=0)
     assert reply.status_code in {200, 202}

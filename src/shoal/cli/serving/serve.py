@@ -129,7 +129,7 @@ def prepare(kept: Path | str, source: str | None, catalog: Path, budget: str | N
     from shoal.service.datasets import NewDataSet
     from shoal.service.service import OPERATOR, Service
 
-    service = Service.open(kept)
+    service = Service.open(kept, catch_up=False)
     try:
         if source is not None:
             name = dataset_name(source)

@@ -29,9 +29,20 @@ class Asking(Core):
         return self.ask(caller, name, question, key, only_for_approval=True)
 
     def ask(
-        self, caller: Caller, name: str, question: Question, key: str | None = None, *, only_for_approval: bool = False
+        self,
+        caller: Caller,
+        name: str,
+        question: Question,
+        key: str | None = None,
+        *,
+        only_for_approval: bool = False,
+        at_once: bool = True,
     ) -> Job:
-        """A job for a question: answered at once where the answer was released before, else waiting or to be approved."""
+        """A job for a question: answered at once where the answer was released before, else waiting or to be approved.
+
+        Whoever tells nobody of the job before it has ended need not wait until it is on the disk (`at_once=False`): a slot
+        that takes it waits for that, before anything is charged.
+        """
         caller.require("query")
         if self._ending:
             raise ShoalError("E_BUSY", "The service is ending.", hint="Send it again in a minute.")
@@ -43,7 +54,8 @@ class Asking(Core):
             return _same(known, request)
         self._rates.take(caller.name, "query")
         try:
-            job = self._new_job(caller, dataset, question, request, only_for_approval=only_for_approval)
+            options = {"only_for_approval": only_for_approval, "at_once": at_once}
+            job = self._new_job(caller, dataset, question, request, **options)
         except ShoalError as error:
             self._log_refusal(caller, name, question.sql, error)
             raise
@@ -52,7 +64,14 @@ class Asking(Core):
         return job
 
     def _new_job(
-        self, caller: Caller, dataset: DataSet, question: Question, request: Request, *, only_for_approval: bool
+        self,
+        caller: Caller,
+        dataset: DataSet,
+        question: Question,
+        request: Request,
+        *,
+        only_for_approval: bool,
+        at_once: bool,
     ) -> Job:
         about = (dataset, caller.name, question.sql, question.epsilon, question.composition)
         planned = self._plans.asked(*about)
@@ -88,7 +107,7 @@ class Asking(Core):
         if approve is not None and job.epsilon > approve:
             explanation = _explanation(self._plans.explained(*about), job)
         # What is free need not be on the disk at once.
-        with self.store.writing(at_once=not self._is_released(dataset, caller, job)) as rows:
+        with self.store.writing(at_once=at_once and not self._is_released(dataset, caller, job)) as rows:
             known = jobs.under_request(rows, request.key)
             if known is not None:
                 return _same(known, request)

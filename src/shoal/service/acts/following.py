@@ -42,6 +42,11 @@ class Following(Core):
             raise not_found("job")
         return job
 
+    def keep(self) -> None:
+        """What was written so far is on the disk from now on: somebody is about to be told of it."""
+        if self.store.is_behind:
+            self.store.keep_all()
+
     def position(self, job: Job) -> int | None:
         """How many wait before it, itself counted."""
         with self.store.reading() as rows:

@@ -200,7 +200,7 @@ class Door(fl.FlightServerBase):
     def _run(self, caller: Caller, dataset: str, sql: str) -> tuple[pa.Table, bytes]:
         """The answer and the ticket for it: a job's id, which is worth nothing to anybody else."""
         with self._one_more():
-            job = self._service.ask(caller, dataset, Question(sql))
+            job = self._service.ask(caller, dataset, Question(sql), at_once=False)
             job = self._service.wait(job.id, WAIT_SECONDS)
         if job.error is not None:
             raise ShoalError(str(job.error["code"]), str(job.error["message"]), hint=job.error.get("hint"))
