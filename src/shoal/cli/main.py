@@ -12,7 +12,6 @@ import signal
 import sys
 from contextlib import suppress
 from copy import copy
-from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -109,7 +108,7 @@ def leave_in_order() -> None:
             signal.signal(number, lambda received, _: sys.exit(128 + received))
 
 
-class WithoutPandas(MetaPathFinder):
+class WithoutPandas:
     """Finds no pandas, so that nobody imports it just to look.
 
     The command line is never given a data frame, and Arrow would spend a fifth of a second to see whether it was.

@@ -14,7 +14,7 @@ from dataclasses import field
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +28,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Function = Callable[[Any], Any]
-Begin = Callable[[int, int], int]
-"""Called with the number of an owner and that of the step, before the owner's records; gives the owner's seed."""
+
+
+class Owners(Protocol):
+    """Whose records a function sees, for whoever draws in it."""
+
+    apart: bool
+    """Whether every owner is announced before the records; otherwise `watch` is enough."""
+
+    def begin(self, owner: int, step: int) -> int:
+        """The owner with this number comes next; gives the owner's seed."""
+
+    def watch(self, owner: NDArray[np.int64], step: int, waiting: Iterator[Any]) -> None:
+        """All owners come next: how many records still wait says whose is being looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +62,26 @@ class Rows:
     owner: NDArray[np.int64]
     origin: NDArray[np.int64]
     records: list[Any] | None = None
+    standing: NDArray[np.int64] | None = None
 
-    def take(self, kept: list[int]) -> Rows:
+    def take(self, kept: NDArray[np.int64]) -> Rows:
         """Fewer of them."""
-        chosen = pa.array(kept, pa.int64())
-        records = None if self.records is None else [self.records[place] for place in kept]
-        return Rows([c.take(chosen) for c in self.columns], self.owner[kept], self.origin[kept], records)
+        if self.records is None:
+            chosen = pa.array(kept)
+            return Rows([c.take(chosen) for c in self.columns], self.owner[kept], self.origin[kept])
+        records = list(map(self.records.__getitem__, kept.tolist()))
+        return Rows(self.columns, self.owner[kept], self.origin[kept], records, self._of_columns(kept))
+
+    def _of_columns(self, kept: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where the records stand in the columns, which are only cut when they go out: the next function reads records."""
+        return kept if self.standing is None else self.standing[kept]
+
+    def written(self) -> list[pa.Array]:
+        """The columns, of these rows alone."""
+        if self.standing is None:
+            return self.columns
+        chosen = pa.array(self.standing)
+        return [c.take(chosen) for c in self.columns]
 
 
 @dataclass(slots=True)
@@ -83,7 +108,7 @@ def records_of(columns: list[pa.Array], fields: Sequence[str], rows: int) -> lis
     return list(map(make, zip(*map(values_of, columns), strict=True))) if columns else [make(()) for _ in range(rows)]
 
 
-def run_step(step: Step, function: Function, rows: Rows, begin: Begin, number: int, progress: Progress) -> Rows:
+def run_step(step: Step, function: Function, rows: Rows, owners: Owners, number: int, progress: Progress) -> Rows:
     """The rows that a function makes of others."""
     if rows.records is None:
         rows.records = records_of(rows.columns, step.fields, len(rows.owner))
@@ -91,24 +116,28 @@ def run_step(step: Step, function: Function, rows: Rows, begin: Begin, number: i
     progress.waiting = waiting = iter(rows.records)
     places: list[int] = []
     found: list[tuple[Any, ...]] = []
-    start = 0
-    for end in _ends(rows.owner):
-        seed = begin(int(rows.owner[start]), number)
-        call(islice(waiting, end - start), start, seed, places, found)
-        start = end
-    if step.kind == "filter":
-        return rows.take(places)
-    made = list(zip(*found, strict=True)) if found else [()] * len(step.made)
+    if owners.apart or step.kind == "per_owner":
+        start = 0
+        for end in _ends(rows.owner):
+            seed = owners.begin(int(rows.owner[start]), number)
+            call(islice(waiting, end - start), start, seed, places, found)
+            start = end
+    else:
+        owners.watch(rows.owner, number, waiting)
+        call(waiting, 0, 0, places, found)
     kept = np.array(places, dtype=np.int64)
+    if step.kind == "filter":
+        return rows.take(kept)
+    made = list(zip(*found, strict=True)) if found else [()] * len(step.made)
     owner = rows.owner[kept]
     columns = [
-        column_of(values, type_, _turns(owner, begin, number))
+        column_of(values, type_, _turns(owner, owners, number))
         for values, (_, type_) in zip(made, step.made, strict=True)
     ]
     return Rows(columns, owner, rows.origin[kept])
 
 
-def _turns(owner: NDArray[np.int64], begin: Begin, number: int) -> Callable[[int], object]:
+def _turns(owner: NDArray[np.int64], owners: Owners, number: int) -> Callable[[int], object]:
     """Whose value comes next: a class of the analyst's own may draw when its value is looked at, as its function may."""
     before = -1
 
@@ -116,7 +145,7 @@ def _turns(owner: NDArray[np.int64], begin: Begin, number: int) -> Callable[[int
         nonlocal before
         if owner[place] != before:
             before = int(owner[place])
-            begin(before, number)
+            owners.begin(before, number)
 
     return turn
 
@@ -129,39 +158,43 @@ def _ends(owner: NDArray[np.int64]) -> list[int]:
 
 
 Call = Callable[["Iterator[Any]", int, int, list[int], list[tuple[Any, ...]]], None]
-"""Calls a function on one owner's records, the first of which stands at a place; adds places, and what is made of them."""
+"""Calls a function on records, the first of which stands at a place, with an owner's seed; adds places and what is made of them."""
 
 
 def _filter(_: Step, function: Function) -> Call:
-    def call(records: Iterator[Any], place: int, _: int, places: list[int], __: list[tuple[Any, ...]]) -> None:
-        for record in records:
+    def call(records: Iterator[Any], first: int, _: int, places: list[int], __: list[tuple[Any, ...]]) -> None:
+        keep = places.append
+        for place, record in enumerate(records, first):
             try:
                 if function(record):
-                    places.append(place)
+                    keep(place)
             except MemoryError:
                 raise
             except BaseException:  # noqa: BLE001, S110 - what a function raises says nothing
                 pass
-            place += 1
 
     return call
 
 
 def _map(step: Step, function: Function) -> Call:
-    read = _reader(step)
+    read, together = _reader(step), _together([name for name, _ in step.made])
 
-    def call(records: Iterator[Any], place: int, _: int, places: list[int], found: list[tuple[Any, ...]]) -> None:
-        for record in records:
+    def call(records: Iterator[Any], first: int, _: int, places: list[int], found: list[tuple[Any, ...]]) -> None:
+        keep, add = places.append, found.append
+        for place, record in enumerate(records, first):
             try:
-                values = read(function(record))
+                made = function(record)
+                try:  # what most functions give is read without a further call
+                    values = together(made) if type(made) is dict else read(made)
+                except KeyError:
+                    values = read(made)
                 if values is not None:
-                    found.append(values)
-                    places.append(place)
+                    add(values)
+                    keep(place)
             except MemoryError:
                 raise
             except BaseException:  # noqa: BLE001, S110 - what a function raises says nothing
                 pass
-            place += 1
 
     return call
 
@@ -213,22 +246,27 @@ _CALLS: dict[str, Callable[[Step, Function], Call]] = {
 }
 
 
+def _together(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """What reads these fields of a dictionary that has all of them."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda made: tuple([made[name] for name in names])
+
+
 def _reader(step: Step) -> Callable[[Any], tuple[Any, ...] | None]:
     """The declared fields of a mapping, missing ones as None; None for what is no mapping."""
     names = [name for name, _ in step.made]
-    together: Callable[[Any], tuple[Any, ...]] | None = itemgetter(*names) if len(names) > 1 else None
+    together = _together(names)
 
     def read(made: Any) -> tuple[Any, ...] | None:
         if type(made) is not dict:
             if not isinstance(made, Mapping):
                 return None
             made = dict(made)
-        if together is not None:
-            try:
-                return together(made)
-            except KeyError:
-                pass
-        return tuple(made.get(name) for name in names)
+        try:
+            return together(made)
+        except KeyError:
+            return tuple([made.get(name) for name in names])
 
     return read
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 OWNER = "o"
 BATCH_ROWS = 1 << 15
+"""Rows that a worker has as records at one time: more of them are slower to make, as they leave the processor's caches."""
 NAME = "(python {})"
 """No table of a catalog can be called so, because queries quote what they name and this is nothing that they could find."""
 
@@ -198,8 +199,8 @@ class OwnedBatch(Batch):
 def batches_of(stage: Stage, rows: Iterable[pa.RecordBatch], key: SamplingKey) -> Iterator[OwnedBatch]:
     """Sorted rows cut between owners."""
     held: list[pa.RecordBatch] = []
-    for batch in rows:
-        held.append(batch)
+    for piece in (batch.slice(at, BATCH_ROWS) for batch in rows for at in range(0, batch.num_rows or 1, BATCH_ROWS)):
+        held.append(piece)
         if sum(part.num_rows for part in held) < BATCH_ROWS:
             continue
         whole = pa.Table.from_batches(held).combine_chunks()

@@ -9,6 +9,7 @@ pipe says that Python still moves; when one call takes too long the process ends
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -33,6 +34,8 @@ TICK_SECONDS = 1.0
 CLOCK_FACTOR = 4
 """A call has its seconds of processor time, and four times as long on the clock, like a query."""
 _LENGTH = struct.Struct("<Q")
+SELDOM = (50_000, 10, 10)
+"""New objects between two searches for cycles, which functions may leave behind: a batch of records is none."""
 READY, NOT_LOADED = b"\1", b"\2"
 
 
@@ -92,6 +95,10 @@ class Worker:
             self._going.flush()
             return
         self._draws.look_at(work.functions, before)
+        if not self._draws.apart and not any(b"pandas" in each or b"pyarrow" in each for each in work.functions):
+            without_pandas()
+        gc.freeze()  # what is loaded stays: looking through it again and again for cycles takes longer than the functions
+        gc.set_threshold(*SELDOM)
         limit_memory(work.memory)
         self._watch(work.seconds)
         self._going.write(READY)
@@ -112,16 +119,11 @@ class Worker:
         columns = [column.combine_chunks() for column in batch.columns]
         sizes = np.diff(ends, prepend=0)
         rows = Rows(columns, np.repeat(np.arange(len(ends)), sizes), np.arange(int(ends[-1]) if len(ends) else 0))
-
-        def begin(owner: int, number: int) -> int:
-            seed = int(seeds[owner])
-            self._draws.begin(seed, number)
-            return seed
-
+        self._draws.take(seeds)
         for number, (step, function) in enumerate(zip(work.steps, functions, strict=True)):
-            rows = run_step(step, function, rows, begin, number, self._progress)
+            rows = run_step(step, function, rows, self._draws, number, self._progress)
             self._finished += 1
-        made = {f"m{place}": column for place, column in enumerate(rows.columns)}
+        made = {f"m{place}": column for place, column in enumerate(rows.written())}
         table = pa.table({"row": pa.array(rows.origin, pa.int64()), **made})
         spent = str(time.process_time() - began)
         return stream_of(table.replace_schema_metadata({"seconds": spent}))
@@ -156,6 +158,23 @@ def limit_memory(most: int) -> None:
 
     with suppress(OSError, ValueError, AttributeError):
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+class _NoPandas:
+    """Finds no pandas."""
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        """Refuses pandas, and leaves everything else to the usual finders."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname)
+
+
+def without_pandas() -> None:
+    """Arrow looks for pandas once, when it first makes a column; loading it takes longer than ten batches, so it finds none."""
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    pa.array([0])
+    sys.meta_path.remove(finder)
 
 
 def main() -> None:

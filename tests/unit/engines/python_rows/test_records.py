@@ -21,10 +21,22 @@ def rows_of(values: list[tuple[int, int]]) -> Rows:
     return Rows([pa.array([v for _, v in ordered], pa.int64())], owners, np.arange(len(ordered)))
 
 
+class Numbered:
+    """Owners whose seeds are their numbers."""
+
+    apart = False
+
+    def begin(self, owner, _):
+        return owner
+
+    def watch(self, *_):
+        pass
+
+
 def ran(kind, function, values, *, most=3, max_rows=0):
     step = Step(kind, ("n",), NUMBER, most, max_rows)
-    found = run_step(step, function, rows_of(values), lambda owner, _: owner, 0, Progress())
-    return list(zip(found.owner.tolist(), found.columns[0].to_pylist(), strict=True))
+    found = run_step(step, function, rows_of(values), Numbered(), 0, Progress())
+    return list(zip(found.owner.tolist(), found.written()[0].to_pylist(), strict=True))
 
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(-9, 9)), max_size=30)
@@ -91,14 +103,15 @@ class Drawn(int):
 
 
 def test_values_that_are_drawn_late_follow_from_their_owner_alone():
-    def begin(owner, _):
-        Drawn.seed = owner
-        return owner
+    class Drawing(Numbered):
+        def begin(self, owner, _):
+            Drawn.seed = owner
+            return owner
 
     def drawn(values):
         step = Step("flat_map", ("n",), (("n", ValueType("double")), ("m", ValueType("double"))), 2)
         function = lambda record: [{"n": Drawn(record.n), "m": Drawn(0)}] * 2  # noqa: E731 - a function of a record
-        found = run_step(step, function, rows_of(values), begin, 0, Progress())
+        found = run_step(step, function, rows_of(values), Drawing(), 0, Progress())
         return list(zip(found.owner.tolist(), *(column.to_pylist() for column in found.columns), strict=True))
 
     values = [(owner, n) for owner in range(4) for n in range(3)]
