@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from shoal.engines.memory.segments import Segments, duplicate_numbers, first_of_
 from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
     from numpy.typing import NDArray
 
     from shoal.engines.memory.pairs import Pairs
@@ -29,6 +31,7 @@ class Bounded:
     rows_are_cut: bool = False
     _taken: dict[int, Argument] = field(default_factory=dict)
     _samples: dict[tuple[int, int], tuple[NDArray[np.int64], Argument]] = field(default_factory=dict)
+    _computed: dict[Hashable, NDArray[Any]] = field(default_factory=dict)
 
     @property
     def groups(self) -> NDArray[np.int64]:
@@ -55,6 +58,12 @@ class Bounded:
     def first_pairs(self) -> NDArray[np.bool_]:
         """The pair with the smallest pick of each owner."""
         return keep_smallest(self.pair_picks, self.runs, 1)
+
+    def once(self, name: Hashable, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """What several measures read, computed for the first of them."""
+        if name not in self._computed:
+            self._computed[name] = compute()
+        return self._computed[name]
 
     def argument(self, number: int) -> Argument:
         """An argument for the kept rows."""

@@ -95,7 +95,7 @@ class GroupTally:
             return groups, np.ones(len(groups), dtype=np.int64) if values is None else values
         if values is None:
             return None, np.bincount(groups, minlength=size)
-        if _magnitude(values) * len(groups) >= EXACT_IN_DOUBLES:
+        if self._task.delta * len(groups) >= EXACT_IN_DOUBLES and _magnitude(values) * len(groups) >= EXACT_IN_DOUBLES:
             sums = np.zeros(size, dtype=np.int64)
             np.add.at(sums, groups, values)
             return None, sums
@@ -135,20 +135,28 @@ def _row_count(task: GridMeasure, number: int | None, bounded: Bounded) -> NDArr
 
 
 def _owner_sum(task: GridMeasure, number: int | None, bounded: Bounded) -> NDArray[np.int64]:
-    sums, counts = _sums(number, bounded, task.row_grid)
-    return np.where(counts > 0, rescaled(clamped(sums, task), task), 0)
+    return _of_present(number, bounded, rescaled(clamped(_sums(number, bounded, task.row_grid), task), task))
 
 
 def _owner_mean(task: GridMeasure, number: int | None, bounded: Bounded) -> NDArray[np.int64]:
-    sums, counts = _sums(number, bounded, task.row_grid)
     assert task.steps is not None  # noqa: S101 - means have bounds
-    return np.where(counts > 0, clamped(mean(sums, counts), task) - task.steps.middle, 0)
+    return _of_present(number, bounded, clamped(_means(number, bounded, task.row_grid), task) - task.steps.middle)
 
 
-def _sums(number: int | None, bounded: Bounded, grid: Fraction) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sums and numbers of values; an owner without a value adds nothing, also where the bounds leave out 0."""
+def _of_present(number: int | None, bounded: Bounded, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """An owner without a value adds nothing, also where the bounds leave out 0."""
+    return values if bounded.always_present(number) else np.where(bounded.counts(number) > 0, values, 0)
+
+
+def _sums(number: int | None, bounded: Bounded, grid: Fraction) -> NDArray[np.int64]:
+    """Sums of values; a total and what is missing to its bound read the same."""
     assert number is not None  # noqa: S101 - sums and means have an argument
-    return bounded.segments.sums(bounded.argument(number).in_steps(grid)), bounded.counts(number)
+    return bounded.once(("sums", number, grid), lambda: bounded.segments.sums(bounded.argument(number).in_steps(grid)))
+
+
+def _means(number: int | None, bounded: Bounded, grid: Fraction) -> NDArray[np.int64]:
+    """Means of values."""
+    return bounded.once(("means", number, grid), lambda: mean(_sums(number, bounded, grid), bounded.counts(number)))
 
 
 PER_OWNER: dict[type, Callable[[GridMeasure, int | None, Bounded], NDArray[np.int64]]] = {
@@ -179,16 +187,25 @@ class MomentTally(GroupTally):
         assert isinstance(measure, RowMoment)  # noqa: S101 - chosen by tally_of
         if self._argument is None:
             return bounded.groups, bounded.counts(None)
-        pairs, argument = bounded.sample(self._argument, measure.rows)
-        groups = bounded.groups[pairs]
+        number, most = self._argument, measure.rows
+        groups = bounded.once(("groups", number, most), lambda: bounded.groups[bounded.sample(number, most)[0]])
         if measure.power == 0:
             return groups, None
-        assert task.steps is not None  # noqa: S101 - these moments have bounds
-        steps = argument.in_steps(task.row_grid, task.steps)
+        within = task.steps
+        assert within is not None  # noqa: S101 - these moments have bounds
+        steps = bounded.once(
+            ("steps", number, most, task.row_grid, within.lower, within.upper),
+            lambda: bounded.sample(number, most)[1].in_steps(task.row_grid, within),
+        )
         if measure.origin == "between":
-            return groups, 2 * (steps - task.steps.lower) * (task.steps.upper - steps)
-        centred = steps - (task.steps.middle if measure.centred else 0)
-        return groups, rescaled(centred**measure.power, task)
+            return groups, 2 * (steps - within.lower) * (within.upper - steps)
+        centred = steps - within.middle if measure.centred and within.middle else steps
+        return groups, rescaled(_power(centred, measure.power), task)
+
+
+def _power(numbers: NDArray[np.int64], power: int) -> NDArray[np.int64]:
+    """The numbers, or their powers: a product takes a fraction of what `**` does."""
+    return numbers if power == 1 else numbers * numbers if power == 2 else numbers**power
 
 
 class LeafTally:
@@ -312,8 +329,7 @@ class HistogramTally:
         wanted = wanted & (bounded.counts(number) > 0)
         pairs = np.flatnonzero(wanted)
         if measure.summed_on_grid:
-            sums, counts = _sums(number, bounded, grid)
-            return pairs, mean(sums[wanted], counts[wanted]) if measure.centred else sums[wanted]
+            return pairs, (_means if measure.centred else _sums)(number, bounded, grid)[wanted]
         if measure.extreme is not None:
             _, reals = extremes(bounded, number, measure.extreme)
             return pairs, real_steps(reals[wanted], grid)
