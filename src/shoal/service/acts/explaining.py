@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.claims.meaning import meaning
@@ -35,7 +36,8 @@ class Explaining(Looking):
         """The plan in words and numbers, what it would cost the caller, and whether it is there already. Free."""
         dataset = self._explains(caller, name)
         planned = self._plans.explained(dataset, caller.name, sql, epsilon, composition)
-        explained = planned.explained(dataset.session.remaining)
+        remaining = dataset.ledger.remaining
+        explained = planned.explained(None if remaining is None else (float(remaining[0]), float(remaining[1])))
         replay = self._released(dataset, caller, planned.key)
         cost = planned.cost
         grants = self._grants(caller, name)
@@ -44,11 +46,11 @@ class Explaining(Looking):
         price = {"epsilon": float(cost[0]), "delta": float(cost[1])}
         return explained | {
             "price": price,
-            "affordable": _fits(cost, [dataset.ledger.remaining, *left]),
+            "affordable": _fits(cost, [remaining, *left]),
             "replay": replay if dataset.share_answers else None,
             "needs_approval": approve is not None and cost[0] > approve and replay is None,
             "allowances": allowances.shown(grants, left),
-            "meaning": meaning(max(price["epsilon"], 1e-10), price["delta"]).to_dict(),
+            "meaning": _meaning(max(price["epsilon"], 1e-10), price["delta"]),
             "unit": dataset.unit,
             "advice": _advice(explained),
         }
@@ -95,6 +97,12 @@ class Explaining(Looking):
         caller.require("explain")
         self._rates.take(caller.name, "explain")
         return self._plans.epsilon_for(self._opened_to(caller, name), caller.name, sql, error, level, owners)
+
+
+@lru_cache(1024)
+def _meaning(epsilon: float, delta: float) -> dict[str, Any]:
+    """The same for everybody; most questions cost what others cost."""
+    return meaning(epsilon, delta).to_dict()
 
 
 def _fits(cost: tuple[Fraction, Fraction], limits: list[tuple[Fraction, Fraction] | None]) -> bool:
