@@ -144,6 +144,8 @@ class Defaults:
     max_seconds_per_query: Fraction = LONGEST_QUERY_SECONDS
     measure_cut: Fraction | None = None
     """The share of ε that measures what limits cut; None where plain SQL and clauses have their own."""
+    single_owner_groups: int | None = None
+    """About how many groups of one owner there may be, which is public: explanations say how many of them may ever show."""
 
     def floor(self, *, has_budget: bool) -> Fraction | None:
         """The least ε of one query: what the catalog says, else 0.01 where a budget counts queries by their price."""
@@ -463,6 +465,7 @@ def _read_defaults(raw: Any) -> Defaults:
         "max_epsilon_per_query",
         "min_epsilon_per_query",
         "max_seconds_per_query",
+        "single_owner_groups",
     }
     _known_keys("In the catalog, [defaults]", raw, known)
 
@@ -493,6 +496,7 @@ def _read_defaults(raw: Any) -> Defaults:
         number("min_epsilon_per_query", tiny, huge),
         number("max_seconds_per_query", Fraction(1), huge) or LONGEST_QUERY_SECONDS,
         number("measure_cut", Fraction(0), params.LARGEST_SHARE),
+        whole("single_owner_groups", 10**12),
     )
     limit = defaults.max_epsilon_per_query
     if limit is not None and defaults.epsilon is not None and defaults.epsilon > limit:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from shoal import params
-from shoal.accounting.events import LaplaceNoise, QuantileChoice, WeightedSelection
+from shoal.accounting.events import GaussianNoise, LaplaceNoise, QuantileChoice, WeightedSelection
 from shoal.frozen import dataclass
 from shoal.mechanisms import group_selection
 from shoal.mechanisms.calibrate import noise_quantile, noise_standard_deviation
@@ -49,14 +49,20 @@ class Explanation:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-def explain_plan(plan: StatementPlan, ledger: Ledger | None = None, warnings: tuple[str, ...] = ()) -> Explanation:
-    """The explanation of a verified plan; `warnings` are about the source."""
+def explain_plan(
+    plan: StatementPlan,
+    ledger: Ledger | None = None,
+    warnings: tuple[str, ...] = (),
+    single_owner_groups: int | None = None,
+) -> Explanation:
+    """The explanation of a verified plan; `warnings` are about the source, `single_owner_groups` is what the catalog says."""
     left = ledger.remaining if ledger is not None else None
     written = CallsAsWritten(plan.sql)
     return Explanation(
         {
             "epsilon": float(plan.epsilon),
             "delta": float(plan.delta) if plan.loss.delta else 0.0,
+            "delta_is": _delta_in_words(plan, single_owner_groups),
             "rho": float(plan.loss.zcdp[0]) if plan.selects else 0.0,
             "remaining": [float(left[0]), float(left[1])] if left is not None else None,
             "selects": [_select(*pair, written) for pair in zip(plan.selects, output_names(plan), strict=True)],
@@ -64,6 +70,23 @@ def explain_plan(plan: StatementPlan, ledger: Ledger | None = None, warnings: tu
             "notes": [*_warnings(plan), *warnings],
         }
     )
+
+
+def _delta_in_words(plan: StatementPlan, single_owner_groups: int | None) -> list[str]:
+    """What δ allows for; nothing where nothing uses it."""
+    if not plan.loss.delta:
+        return []
+    found = []
+    if any(select.selection is not None for select in plan.selects):
+        several = " together" if sum(select.selection is not None for select in plan.selects) > 1 else ""
+        found.append(f"the chance that a group of one owner appears is at most δ{several}")
+        if single_owner_groups is not None:
+            shown = float(single_owner_groups * plan.delta)
+            of_them = f"of {single_owner_groups:,} such groups, which the catalog allows for"
+            found[0] += f"; {of_them}, at most {shown:.2g} are ever expected to show"
+    if any(isinstance(release.noise, GaussianNoise) for select in plan.selects for release in select.releases):
+        found.append("the tail of the Gaussian noise is within δ")
+    return found
 
 
 def _warnings(plan: StatementPlan) -> list[str]:
@@ -291,6 +314,7 @@ def _number(value: float) -> str:
 
 def _lines(data: dict[str, Any]) -> list[str]:
     lines = [f"cost          ε = {_number(data['epsilon'])}, δ = {data['delta']:g}"]
+    lines.extend(f"delta         {what}" for what in data["delta_is"])
     if data["remaining"] is not None:
         lines.append(f"budget left   ε = {_number(data['remaining'][0])}, δ = {data['remaining'][1]:g}")
     for number, select in enumerate(data["selects"]):

@@ -197,7 +197,7 @@ class Session:
     def _explained(self, plan: StatementPlan) -> Rows:
         import pyarrow as pa
 
-        return Rows(pa.table({"explanation": str(explain_plan(plan, self._ledger, self.warnings)).splitlines()}))
+        return Rows(pa.table({"explanation": str(self.explained(plan)).splitlines()}))
 
     def snapshot(self, deadline: Deadline) -> AbstractContextManager[Engine]:
         """The engine itself, for instruments that look at raw data; see `Engine.snapshot`."""
@@ -256,7 +256,7 @@ class Session:
             plan, is_explain = self._planned(sql, asked, composition)
             if as_asked and not is_explain:
                 self._require_ceiling(plan)
-            return explain_plan(plan, self._ledger, self.warnings), plan
+            return self.explained(plan), plan
 
     def epsilon_for(self, sql: str, error: float, level: float = 0.95, owners: int | None = None) -> float:
         """The smallest ε at which the widest interval of the query has this half-width, without reading data.
@@ -332,7 +332,7 @@ class Session:
 
     def explained(self, plan: StatementPlan) -> Explanation:
         """A plan in words and numbers."""
-        return explain_plan(plan, self._ledger, self.warnings)
+        return explain_plan(plan, self._ledger, self.warnings, self._catalog.defaults.single_owner_groups)
 
     # ---- under a policy ------------------------------------------------------------------------------------------
 

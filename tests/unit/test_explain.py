@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
 
 import shoal
@@ -88,6 +89,30 @@ def test_where_nothing_is_selected_the_reason_is_told(quiet_shop, sql, rule, wor
     selection = explained(quiet_shop, sql)[0]["selects"][0]["selection"]
     assert selection["rule"] == rule
     assert words in selection["why"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("epsilon = 1, delta = 1e-6, noise = LAPLACE", ["a group of one owner"]),
+        ("epsilon = 1, delta = 1e-6, noise = GAUSSIAN", ["a group of one owner", "Gaussian"]),
+    ],
+)
+def test_what_delta_allows_for_is_told(quiet_shop, options, words):
+    told, text = explained(quiet_shop, f"{CLAUSE}({options}) site, COUNT(DISTINCT uid) FROM visits GROUP BY site")
+    assert len(told["delta_is"]) == len(words)
+    assert all(word in said for word, said in zip(words, told["delta_is"], strict=True))
+    assert f"delta         {told['delta_is'][0]}" in text
+    assert explained(quiet_shop, f"{CLAUSE}(epsilon = 1) COUNT(DISTINCT uid) FROM visits")[0]["delta_is"] == []
+
+
+def test_groups_of_one_owner_that_may_show_are_counted_where_the_catalog_says_how_many_there_are():
+    catalog = {"tables": {"visits": {"owner": "uid"}}, "defaults": {"single_owner_groups": 2000}}
+    with shoal.connect({"visits": pa.table({"uid": [1, 2], "site": ["a", "b"]})}, catalog=catalog) as session:
+        sql = f"{CLAUSE}(epsilon = 1, delta = 1e-6) site, COUNT(DISTINCT uid) FROM visits GROUP BY site"
+        (said,) = explained(session, sql)[0]["delta_is"][:1]
+    assert "2,000 such groups" in said
+    assert "at most 0.002 are ever expected to show" in said
 
 
 def test_an_epsilon_that_protects_nobody_is_called_that(quiet_shop):

@@ -35,12 +35,12 @@ async def create_token(request: Request, body: TokenBody) -> Response:
     return json_reply(made, 201)
 
 
-@routes.delete("/tokens/{token}")
-async def revoke_token(request: Request, token: str) -> Response:
+@routes.delete("/tokens/{identifier}")
+async def revoke_token(request: Request, identifier: str) -> Response:
     """End a token at once, by its id."""
     only(request, set())
-    await call(service_of(request).revoke_token, caller_of(request), token)
-    return json_reply({"revoked": token})
+    await call(service_of(request).revoke_token, caller_of(request), identifier)
+    return json_reply({"revoked": identifier})
 
 
 @routes.delete("/tokens")

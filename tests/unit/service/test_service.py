@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from fractions import Fraction
 
 import pytest
@@ -14,6 +15,7 @@ from shoal.service import jobs, log, rates
 from shoal.service.acts import planned
 from shoal.service.allowances import Grant
 from shoal.service.datasets import NewDataSet
+from shoal.service.people import later
 from shoal.service.questions import Question
 from shoal.service.service import OPERATOR
 
@@ -204,6 +206,15 @@ def test_a_group_shares_its_allowance_and_everyone_has_their_own(service):
     assert ask(service, "bob", counting(0.1, "l")).state == "failed"
 
 
+def test_who_is_in_two_groups_is_charged_to_both(service):
+    service.add_user(OPERATOR, "dora", ["analyst"], ["north", "south"])
+    for group in ("north", "south"):
+        service.allow(OPERATOR, Grant("visits", f"group:{group}", "ever", budget((1.0, 0.0))))
+    assert ask(service, "dora", counting(0.2)).state == "answered"
+    left = [each["left"]["epsilon"] for each in service.describe(caller(service, "dora"), "visits")["allowances"]]
+    assert left == [0.8, 0.8]
+
+
 def test_the_most_a_query_may_cost_is_the_smallest_limit(service):
     service.allow(OPERATOR, Grant("visits", "ann", max_epsilon=Fraction(1, 20)))
     with refused("E_POLICY"):
@@ -270,6 +281,9 @@ def test_a_dear_question_waits_for_somebody_else(service):
     service.decide(caller(service, "clara"), approval["id"], "approve")
     assert service.wait(waiting.id, 30).state == "answered"
     assert ask(service, "carla", counting(0.5), fresh=True).charged
+    with service.store.writing() as rows:
+        rows.run("UPDATE approvals SET expires = ?", later(rows.now(), timedelta(seconds=-1)))  # seven days later
+    assert ask(service, "carla", counting(0.5), fresh=True).state == "approval"
     assert ask(service, "ann", counting(0.5)).answer
     assert spent(service) == 1
 

@@ -115,7 +115,29 @@ def test_the_same_key_is_the_same_answer_and_another_body_is_refused(ann):
     assert code_of(asked(ann, new_question(), headers=headers)) == (422, "E_IDEMPOTENCY")
 
 
-def test_every_noun_is_there(ann, carla):
+@pytest.fixture
+def connected(monkeypatch):
+    """Every address that this process connects to."""
+    found, real = [], socket.socket.connect
+
+    def noted(one, address):
+        found.append(address)
+        return real(one, address)
+
+    monkeypatch.setattr(socket.socket, "connect", noted)
+    return found
+
+
+def test_every_noun_is_there_and_no_request_makes_the_service_call_anybody(served, connected):
+    with served.client("ann") as ann, served.client("carla") as carla:
+        ask_for_every_noun(ann, carla)
+        sql = {"sql": counting(0.1, "nobody_called"), "fresh": True}
+        for what in ("explain", "query", "tune"):
+            carla.post(f"/v1/datasets/visits/{what}", json=sql if what == "query" else {"sql": sql["sql"]})
+    assert {address[1] for address in connected} == {int(served.url.rpartition(":")[2])}  # the clients, to us
+
+
+def ask_for_every_noun(ann, carla):
     assert ann.get("/v1/me").json()["datasets"] == ["visits"]
     assert [d["name"] for d in ann.get("/v1/datasets").json()["datasets"]] == ["visits"]
     assert ann.get("/v1/datasets/visits").json()["tables"]["visits"]["owner"] == "uid"

@@ -79,8 +79,20 @@ def test_from_a_folder_to_an_analysts_first_answer_and_an_ordered_end(tmp_path):
     lines = (tmp_path / "process.log").read_text().splitlines()
     assert [json.loads(line)["message"] for line in lines] == ["serving", "ended"]  # no statement, no token
     assert "agree" in run(tmp_path, "check")
-    with serving(tmp_path) as (_, ready):
+    with serving(tmp_path, "--answer-time", "600s") as (process, ready):
         assert ready["login"] is None
+        with httpx.Client(base_url=ready["url"], headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+            asked = {"sql": counting(0.5, "m"), "wait": 0}
+            job = client.post("/v1/datasets/data/query", json=asked).json()["job"]
+            while client.get(f"/v1/jobs/{job}").json()["state"] != "running":
+                time.sleep(0.05)
+            process.send_signal(signal.SIGTERM)
+            reply = client.post("/v1/datasets/data/query", json=asked | {"sql": counting(0.5, "k")})
+            while reply.status_code == 202:
+                reply = client.post("/v1/datasets/data/query", json=asked | {"sql": counting(0.5, "k")})
+        assert (reply.status_code, reply.json()["error"]["code"]) == (503, "E_BUSY")
+        process.send_signal(signal.SIGTERM)  # the second: at once, whatever runs
+        assert process.wait(40) == 1
 
 
 def test_a_killed_service_owes_nothing_and_charges_nothing_twice(tmp_path):
