@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from io import BytesIO
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError, missing_extra
@@ -64,19 +65,33 @@ def plot_result(
         raise ShoalError(
             "E_USAGE", f"There is no private number {column!r} here.", hint=f"There are: {', '.join(numbers)}."
         )
+    drawn = [column] if column else numbers
     if not rows:
         _write(axes, "No group is in this answer.\nWhat may help is among its notes.")
     elif not numbers:
         raise ShoalError("E_USAGE", "There is no private number with an interval in this answer to draw.")
     else:
-        drawn = [column] if column else numbers
         shape = _shape(rows, _keys(result, numbers), drawn, result.ranks(drawn[0]))
         quantiles = all(result.ranks(name) for name in (drawn if not shape.axis else drawn[:1]))
         _draw(axes, shape, kind or ("point" if quantiles else _fitting_kind(shape)))
-    axes.set_title(title or f"{result.level:.0%} error bars, ε = {result.epsilon:g}", fontsize=10)
+    axes.set_title(title or _title(result, drawn, rows), fontsize=10)
     if file is not None:
         figure.savefig(file)
     return figure
+
+
+def _title(result: Result, drawn: list[str], rows: Sequence[dict[str, Any]]) -> str:
+    """What the bars cover: the noise, and what was cut where that is counted."""
+    counted = (
+        ", what limits and bounds cut included" if rows and any(f"{n}_noise_low" in rows[0] for n in drawn) else ""
+    )
+    return f"{result.level:.0%} error bars{counted}, ε = {result.epsilon:g}"
+
+
+def _gap(labels: list[Any]) -> float:
+    """The least distance of two places along a scale."""
+    ordered = sorted(float(label) for label in labels)
+    return min((b - a for a, b in pairwise(ordered) if b > a), default=1.0)
 
 
 def _empty_figure() -> Any:
@@ -162,7 +177,7 @@ def _cell(row: dict[str, Any], name: str) -> Cell | None:
 
 
 def _largest(labels: list[Any], rows: list[dict[str, Any]], along: list[str], value: str) -> tuple[list[Any], int]:
-    """Too many groups for one picture: those with the largest numbers, in the order of the answer."""
+    """Too many groups for one picture: those with the largest numbers, these first unless the answer is in order of its keys."""
     if len(labels) <= MOST_GROUPS or all(_is_scale(label) for label in labels):
         return labels, 0
     height: dict[Any, float] = {}
@@ -170,8 +185,9 @@ def _largest(labels: list[Any], rows: list[dict[str, Any]], along: list[str], va
         cell = _cell(row, value)
         label = _label(row, along)
         height[label] = max(height.get(label, float("-inf")), cell.value if cell is not None else float("-inf"))
-    best = set(sorted(labels, key=lambda label: height[label], reverse=True)[:MOST_GROUPS])
-    return [label for label in labels if label in best], len(labels) - MOST_GROUPS
+    best = sorted(labels, key=lambda label: height[label], reverse=True)[:MOST_GROUPS]
+    in_order = [_text(label) for label in labels] == sorted(_text(label) for label in labels)
+    return [label for label in labels if label in set(best)] if in_order else best, len(labels) - MOST_GROUPS
 
 
 def _is_scale(label: Any) -> bool:
@@ -187,9 +203,12 @@ def _fitting_kind(shape: Shape) -> str:
 def _draw(axes: Any, shape: Shape, kind: str) -> None:
     scale = kind != "bar" and all(map(_is_scale, shape.labels))
     width = 0.8 / len(shape.series)
+    numbers = scale and not any(isinstance(label, dt.date) for label in shape.labels)
+    beside = width if kind == "bar" else _gap(shape.labels) * width / 2 if numbers else 0.0
     for number, (name, cells) in enumerate(shape.series.items()):
-        shift = (number - (len(shape.series) - 1) / 2) * width if kind == "bar" else 0.0
-        places = [(shape.labels[i] if scale else i + shift, cell) for i, cell in enumerate(cells) if cell is not None]
+        shift = (number - (len(shape.series) - 1) / 2) * beside
+        at = [label + shift if numbers else label if scale else i + shift for i, label in enumerate(shape.labels)]
+        places = [(place, cell) for place, cell in zip(at, cells, strict=True) if cell is not None]
         _draw_series(axes, places, kind, width, COLORS[number % len(COLORS)], name)
     if not scale:
         angle = 0 if len(shape.labels) <= 6 and all(len(_text(label)) <= 12 for label in shape.labels) else 45
@@ -198,14 +217,17 @@ def _draw(axes: Any, shape: Shape, kind: str) -> None:
     elif all(isinstance(label, int) for label in shape.labels):
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0f}")
+    elif numbers and len(shape.labels) <= FEW_LABELS:
+        axes.set_xticks(shape.labels)
+    elif not numbers:
+        axes.tick_params(axis="x", labelrotation=30)
     axes.set_xlabel(shape.axis)
     axes.set_ylabel(shape.value)
     if len(shape.series) > 1:
         axes.legend(fontsize=8, title=shape.apart)
     if shape.left_out:
         which = f"first {shape.most}" if shape.most == MOST_SERIES else f"{shape.most} largest"
-        words = f"the {which} groups; {shape.left_out} more are in the answer"
-        axes.annotate(words, (0.99, 0.98), xycoords="axes fraction", ha="right", va="top", fontsize=8)
+        axes.set_xlabel(f"{shape.axis} (the {which} groups; {shape.left_out} more are in the answer)")
 
 
 def _draw_series(axes: Any, places: list[tuple[Any, Cell]], kind: str, width: float, color: str, name: str) -> None:
