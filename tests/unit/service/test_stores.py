@@ -10,12 +10,14 @@ import pytest
 from service_shop import counting, new_service
 
 import shoal
+from shoal.accounting.ledger import Ledger
+from shoal.accounting.stores.postgresql_server import connect
 from shoal.params import budget
 from shoal.service import log
 from shoal.service.datasets import NewDataSet
 from shoal.service.questions import Question
 from shoal.service.service import OPERATOR, Limits, Service
-from shoal.service.stores import sqlite
+from shoal.service.stores import postgresql, sqlite
 from shoal.service.stores.opening import exists, migrate, open_store, shown
 from shoal.service.stores.postgresql import migrate_database, without_password
 from shoal.service.stores.tables import APPEND_ONLY, FORMAT
@@ -143,6 +145,59 @@ def test_a_role_with_no_more_than_it_needs_runs_a_service(place, folder):
                 ).fetchall()
                 assert not may, (table, privilege)
         connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+@pytest.fixture
+def two_roles(place):
+    """A database of a custodian's, in which another role may make schemas: the addresses of both."""
+    with psycopg.connect(place, autocommit=True) as connection:
+        ((name,),) = connection.execute("SELECT current_database()").fetchall()
+        connection.execute("CREATE ROLE custodian LOGIN; CREATE ROLE early LOGIN; GRANT pg_monitor TO custodian, early")
+        connection.execute(f"ALTER DATABASE {name} OWNER TO custodian; GRANT CREATE ON DATABASE {name} TO early")
+        user = place.partition("://")[2].partition("@")[0]
+        yield [place.replace(f"//{user}@", f"//{role}@") for role in ("custodian", "early")]
+        connection.execute(f'ALTER DATABASE {name} OWNER TO "{user}"')
+        connection.execute("DROP OWNED BY custodian, early CASCADE; DROP ROLE custodian, early")
+
+
+@ONLY_POSTGRESQL
+def test_a_schema_that_another_role_made_first_holds_no_service(two_roles):
+    ours, theirs = two_roles
+    with psycopg.connect(theirs, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA shoal; GRANT ALL ON SCHEMA shoal TO PUBLIC")
+    for act in (open_store, migrate_database):
+        with pytest.raises(shoal.ShoalError, match="belongs to another role"):
+            act(ours, "x")
+
+
+@ONLY_POSTGRESQL
+def test_tables_that_another_role_made_whole_begin_no_ledger(two_roles):
+    ours, theirs = two_roles
+    migrate_database(theirs, "theirs")
+    with psycopg.connect(theirs, autocommit=True) as connection:
+        connection.execute("GRANT ALL ON SCHEMA shoal TO PUBLIC; GRANT ALL ON ALL TABLES IN SCHEMA shoal TO PUBLIC")
+    with pytest.raises(shoal.ShoalError, match="belongs to another role"):
+        Ledger.create(f"{ours}#mine", budget((1, 1e-6)))
+
+
+@ONLY_POSTGRESQL
+def test_after_a_migration_nobodys_operators_are_found_before_the_servers_own(place):
+    with psycopg.connect(place, autocommit=True) as owner:
+        ((name,),) = owner.execute("SELECT current_database()").fetchall()
+        owner.execute(
+            "CREATE SCHEMA evil;"
+            "CREATE FUNCTION evil.never(oid, oid) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT false';"
+            "CREATE OPERATOR evil.= (LEFTARG = oid, RIGHTARG = oid, FUNCTION = evil.never);"
+            f"ALTER DATABASE {name} SET search_path = evil, pg_catalog"
+        )
+        with connect(place) as connection, connection.transaction():
+            postgresql.migrate(connection, "x")
+            # With the database's own path nothing would have an owner, and every schema would be a good one.
+            ((owners,),) = connection.execute(
+                "SELECT count(*) FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner WHERE n.nspname = 'shoal'"
+            ).fetchall()
+        owner.execute(f"ALTER DATABASE {name} RESET search_path; DROP SCHEMA evil CASCADE")
+    assert owners == 1
 
 
 @ONLY_POSTGRESQL

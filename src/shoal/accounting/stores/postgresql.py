@@ -319,6 +319,7 @@ def create(url: str, header: Header) -> None:
     with plain_words(), connect(address) as connection, connection.transaction():
         require_keeping(connection)
         make_tables(connection)
+        require_one_owner(connection, beginning=True)
         values = (header.identity, header.epsilon, header.delta, header.accountant, header.promise, header.written)
         made = connection.execute(
             "INSERT INTO shoal.header VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING ledger",
@@ -360,7 +361,6 @@ def make_tables(connection: Connection) -> None:
             for statement in statements:
                 connection.execute(statement)
             connection.execute("INSERT INTO shoal.migrations VALUES (%s)", (number,))
-    require_one_owner(connection)
 
 
 # --- checking the server ----------------------------------------------------------------------------------------------

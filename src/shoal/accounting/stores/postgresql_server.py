@@ -84,19 +84,23 @@ def require_keeping(connection: Connection) -> None:
         raise ShoalError("E_LEDGER", "The database server is a standby.", hint="Name the primary server.")
 
 
-def require_one_owner(connection: Connection) -> None:
+def require_one_owner(connection: Connection, *, beginning: bool = False) -> None:
     """Whoever owns the schema can drop what is in it, and whoever owns a table can change its rows: one role, or superusers.
 
-    A schema that somebody else made first would be theirs with everything in it.
+    A schema that somebody else made first would be theirs with everything in it, even if it has all tables that it should.
+    So what is `beginning` belongs to this role, to the database's owner or to superusers.
     """
     found = connection.execute(
-        """SELECT count(DISTINCT o.role) FROM (
+        """SELECT count(DISTINCT o.role), count(*) FILTER (WHERE r.rolname <> current_user
+            AND o.role <> (SELECT datdba FROM pg_database WHERE datname = current_database()))
+        FROM (
         SELECT nspowner AS role FROM pg_namespace WHERE nspname = 'shoal'
         UNION SELECT c.relowner FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'shoal'
         UNION SELECT p.proowner FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'shoal'
         ) o JOIN pg_roles r ON r.oid = o.role WHERE NOT r.rolsuper"""
     ).fetchall()
-    if found[0][0] > 1:
+    roles, strangers = found[0]
+    if roles > 1 or (beginning and strangers):
         raise ShoalError(
             "E_LEDGER",
             "The schema shoal, or a table in it, belongs to another role, which could change what was spent.",

@@ -17,6 +17,7 @@ from shoal.accounting.stores.postgresql_server import (
     connect,
     plain_words,
     require_keeping,
+    require_one_owner,
     timeline_of,
     with_safe_transport,
 )
@@ -94,6 +95,7 @@ class PostgresStore:
             if found != FORMAT:
                 raise other_version(found, FORMAT)
             require_keeping(connection)
+            require_one_owner(connection)
             _require_timeline(connection, has_anchor=has_anchor)
 
     @classmethod
@@ -103,6 +105,7 @@ class PostgresStore:
             if not version(connection):
                 require_keeping(connection)
                 migrate(connection, identity)
+                require_one_owner(connection, beginning=True)
         return cls(url, has_anchor=has_anchor)
 
     @property
@@ -273,6 +276,7 @@ def migrate_database(url: str, identity: str, role: str | None = None) -> int:
         require_keeping(connection)
         missing = migrate(connection, identity)
         make_tables(connection)
+        require_one_owner(connection, beginning=True)
         if role is not None:
             quoted = sql.Identifier(role).as_string(connection)
             for statement in (*grants(quoted), *ledger_grants(quoted)):
