@@ -17,20 +17,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal import params
+from shoal.catalog_defaults import MAX_GROUPS_PER_OWNER, Defaults, known_keys, read_defaults, wrong
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
 from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from collections.abc import Set as AbstractSet
 
     from shoal.policies.policy import Policy
 
 MAX_DOMAIN_VALUES = 100_000
-MAX_GROUPS_PER_OWNER = 10**6
-LONGEST_QUERY_SECONDS = Fraction(300)
 EACH_ROW = "each row"
 """What a catalog writes for the owner where one row is one person."""
 CARRIED_OWNER = "(owner)"
@@ -41,10 +38,6 @@ _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 def fold(name: str) -> str:
     """Names are compared without case, in ASCII only: other letters have too many spellings."""
     return name.translate(_LOWER)
-
-
-def _wrong(message: str, hint: str | None = None) -> ShoalError:
-    return ShoalError("E_CATALOG", message, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,44 +124,6 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Defaults:
-    """What a query gets when it does not say; and the limits that it cannot pass."""
-
-    epsilon: Fraction | None = None
-    delta: Fraction | None = None
-    max_groups_per_owner: int | None = None
-    """0 where the catalog says "auto": found privately."""
-    population: int | None = None
-    max_epsilon_per_query: Fraction | None = None
-    min_epsilon_per_query: Fraction | None = None
-    max_seconds_per_query: Fraction = LONGEST_QUERY_SECONDS
-    measure_cut: Fraction | None = None
-    """The share of ε that measures what limits cut; None where plain SQL and clauses have their own."""
-    single_owner_groups: int | None = None
-    """About how many groups of one owner there may be, which is public: explanations say how many of them may ever show."""
-
-    def floor(self, *, has_budget: bool) -> Fraction | None:
-        """The least ε of one query: what the catalog says, else 0.01 where a budget counts queries by their price."""
-        if self.min_epsilon_per_query is not None:
-            return self.min_epsilon_per_query
-        return params.MIN_EPSILON_PER_QUERY if has_budget else None
-
-    @property
-    def answers_plain_sql(self) -> bool:
-        """Whether an ordinary SELECT over private tables is answered as if the clause stood there."""
-        return self.epsilon is not None
-
-    @property
-    def default_delta(self) -> Fraction | None:
-        """The stated δ, else min(10⁻⁶, 1/(100·population)), else nothing. Never from the data."""
-        if self.delta is not None:
-            return self.delta
-        if self.population is None:
-            return None
-        return params.default_delta(self.population)
-
-
-@dataclass(frozen=True, slots=True)
 class Catalog:
     """All tables a query may name, and the defaults."""
 
@@ -185,7 +140,7 @@ class Catalog:
             return cls.from_toml(source)
         if isinstance(source, dict):
             return cls.from_dict(source)
-        raise _wrong("A catalog is a dict, the path of a TOML file, or a shoal.Catalog.")
+        raise wrong("A catalog is a dict, the path of a TOML file, or a shoal.Catalog.")
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Catalog:
@@ -194,43 +149,34 @@ class Catalog:
             with Path(path).open("rb") as file:
                 return cls.from_dict(tomllib.load(file, parse_float=Fraction))
         except OSError:
-            raise _wrong(f"The catalog file {str(path)!r} cannot be read.", "shoal init writes a first one.") from None
+            raise wrong(f"The catalog file {str(path)!r} cannot be read.", "shoal init writes a first one.") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise _wrong(f"The catalog file {str(path)!r} is not valid TOML: {error}.") from None
+            raise wrong(f"The catalog file {str(path)!r} is not valid TOML: {error}.") from None
         except ValueError:
-            raise _wrong(
+            raise wrong(
                 f"The catalog file {str(path)!r} cannot be read: it contains an invalid name or number."
             ) from None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Catalog:
         """Reads the same structure from a dict."""
-        _known_keys("The catalog", data, {"tables", "defaults", "service"})
+        known_keys("The catalog", data, {"tables", "defaults", "service"})
         raw_tables = data.get("tables", {})
         if not isinstance(raw_tables, dict) or not raw_tables:
-            raise _wrong("The catalog names no tables.", 'Add a section such as [tables.visits] with owner = "uid".')
+            raise wrong("The catalog names no tables.", 'Add a section such as [tables.visits] with owner = "uid".')
         tables: dict[str, Table] = {}
         for name, raw in raw_tables.items():
             if fold(name) in tables:
-                raise _wrong(f"The catalog names the table {name!r} twice (names are case-insensitive).")
+                raise wrong(f"The catalog names the table {name!r} twice (names are case-insensitive).")
             tables[fold(name)] = _read_table(name, raw)
         resolve_owners(tables)
         canonical = json.dumps(data, sort_keys=True, default=str)
         version = hashlib.sha256(canonical.encode()).hexdigest()[:16]
-        return cls(tables, _read_defaults(data.get("defaults", {})), version)
+        return cls(tables, read_defaults(data.get("defaults", {})), version)
 
     def table(self, name: str) -> Table | None:
         """The table of that name, or None."""
         return self.tables.get(fold(name))
-
-
-def _known_keys(what: str, data: Any, known: AbstractSet[str]) -> None:
-    """`what` begins a sentence."""
-    if not isinstance(data, dict):
-        raise _wrong(f"{what} must be a section with keys.")
-    for key in data:
-        if key not in known:
-            raise _wrong(f"{what} has the unknown key {key!r}.", f"Known keys: {', '.join(sorted(known))}.")
 
 
 _OF_TABLES = frozenset(
@@ -253,17 +199,17 @@ _OF_TABLES = frozenset(
 
 def _read_table(name: str, raw: Any) -> Table:
     where = f"table {name!r}"
-    _known_keys(f"In the catalog, {where}", raw, _OF_TABLES)
+    known_keys(f"In the catalog, {where}", raw, _OF_TABLES)
     owner, through, each_row = _read_owner(where, raw)
     view, kind, rows, source = _read_place(where, raw)
     described = raw.get("columns", {})
     if not isinstance(described, dict):
-        raise _wrong(f"In the catalog, the columns of {where} must be a section with keys.")
+        raise wrong(f"In the catalog, the columns of {where} must be a section with keys.")
     columns = {fold(one): _read_column(f"column {one!r} of {where}", facts) for one, facts in described.items()}
     policies = _read_policies(where, raw.get("policies", {}), owner)
     if each_row:
         if kind is not None or rows not in {None, 1}:
-            raise _wrong(
+            raise wrong(
                 f'In the catalog, {where}: with owner = "each row", leave out owner_kind and max_rows_per_owner_and_group.'
             )
         kind, rows = f"{EACH_ROW} of {fold(name)}", 1
@@ -286,14 +232,14 @@ def _read_owner(where: str, raw: Any) -> tuple[str | None, Reference | None, boo
     if through is not None or each_row:
         owner = CARRIED_OWNER
     if not isinstance(raw.get("trusted_view", False), bool):
-        raise _wrong(f"In the catalog, {where}: trusted_view must be true or false.")
+        raise wrong(f"In the catalog, {where}: trusted_view must be true or false.")
     if not isinstance(public, bool) or (owner is not None and not (isinstance(owner, str) and owner)):
-        raise _wrong(
+        raise wrong(
             f"In the catalog, {where}: owner must be the name of a column, and public true or false.",
             f'Or owner = "{EACH_ROW}", or owner = {{ through = "order_id", to = "orders" }}.',
         )
     if (owner is None) != public:
-        raise _wrong(
+        raise wrong(
             f'In the catalog, {where} must say either owner = "column" or public = true.',
             "No table is public unless the catalog says so.",
         )
@@ -304,12 +250,12 @@ def _read_place(where: str, raw: Any) -> tuple[str | None, str | None, int | Non
     """View, kind of owner, rows of an owner in a group, and the table of the source."""
     view, kind, rows = raw.get("view"), raw.get("owner_kind"), raw.get("max_rows_per_owner_and_group")
     if (view is not None and not isinstance(view, str)) or (kind is not None and not isinstance(kind, str)):
-        raise _wrong(f"In the catalog, {where}: view and owner_kind must be strings.")
+        raise wrong(f"In the catalog, {where}: view and owner_kind must be strings.")
     source = raw.get("source")
     if source is not None and (not isinstance(source, str) or not source or view is not None):
-        raise _wrong(f'In the catalog, {where}: source must be "schema.table", and cannot be combined with view.')
+        raise wrong(f'In the catalog, {where}: source must be "schema.table", and cannot be combined with view.')
     if rows is not None and (not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows <= 2**40):
-        raise _wrong(f"In the catalog, {where}: max_rows_per_owner_and_group must be a whole number of at least 1.")
+        raise wrong(f"In the catalog, {where}: max_rows_per_owner_and_group must be a whole number of at least 1.")
     return view, kind, rows, source
 
 
@@ -320,20 +266,20 @@ _SPELLINGS = re.compile(r"([^%]|%[dmYyHMSfIpbBj-])*")
 def _read_csv(where: str, raw: Any) -> CsvOptions | None:
     if raw is None:
         return None
-    _known_keys(
+    known_keys(
         f"In the catalog, csv of {where}", raw, {"delimiter", "null", "date_format", "timestamp_format", "decimal"}
     )
     null = raw.get("null", [])
     null = [null] if isinstance(null, str) else null
     delimiter, decimal = raw.get("delimiter"), raw.get("decimal", ".")
     if not isinstance(null, list) or not all(isinstance(each, str) for each in null):
-        raise _wrong(f"In the catalog, csv of {where}: null is a string, or a list of strings, that means missing.")
+        raise wrong(f"In the catalog, csv of {where}: null is a string, or a list of strings, that means missing.")
     if decimal not in {".", ","} or (delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1)):
-        raise _wrong(f"In the catalog, csv of {where}: delimiter is one character, and decimal a point or a comma.")
+        raise wrong(f"In the catalog, csv of {where}: delimiter is one character, and decimal a point or a comma.")
     for key in ("date_format", "timestamp_format"):
         pattern = raw.get(key)
         if pattern is not None and not (isinstance(pattern, str) and "%" in pattern and _SPELLINGS.fullmatch(pattern)):
-            raise _wrong(
+            raise wrong(
                 f"In the catalog, csv of {where}: {key} is made of %d %m %Y %y %b %B %j %H %I %p %M %S %f.",
                 'For example date_format = "%d/%m/%Y".',
             )
@@ -343,16 +289,16 @@ def _read_csv(where: str, raw: Any) -> CsvOptions | None:
 def _read_one_row(where: str, raw: Mapping[str, Any], rows: int | None, *, each_row: bool, private: bool) -> bool:
     single = raw.get("one_row_per_owner", each_row)
     if not isinstance(single, bool) or (single and not private) or (each_row and not single):
-        raise _wrong(f"In the catalog, {where}: one_row_per_owner is true or false, and about a table with an owner.")
+        raise wrong(f"In the catalog, {where}: one_row_per_owner is true or false, and about a table with an owner.")
     if single and rows not in {None, 1}:
-        raise _wrong(f"In the catalog, {where}: with one_row_per_owner, leave out max_rows_per_owner_and_group.")
+        raise wrong(f"In the catalog, {where}: with one_row_per_owner, leave out max_rows_per_owner_and_group.")
     return single
 
 
 def _read_references(where: str, raw: Any, through: Reference | None) -> tuple[Reference, ...]:
     """As in { order_id = "orders", shipment = { to = "shipments", key = "id" } }; the owner's own is one of them."""
     if not isinstance(raw, dict):
-        raise _wrong(f"In the catalog, the references of {where} must be a section with keys.")
+        raise wrong(f"In the catalog, the references of {where} must be a section with keys.")
     found = [
         _read_reference(f"{where}: references", column, {"to": to} if isinstance(to, str) else to, {"to", "key"})
         for column, to in raw.items()
@@ -361,10 +307,10 @@ def _read_references(where: str, raw: Any, through: Reference | None) -> tuple[R
 
 
 def _read_reference(where: str, column: Any, raw: Any, known: set[str]) -> Reference:
-    _known_keys(f"In the catalog, {where}", raw, known)
+    known_keys(f"In the catalog, {where}", raw, known)
     to, key = raw.get("to"), raw.get("key", column)
     if not all(isinstance(part, str) and part for part in (column, to, key)):
-        raise _wrong(
+        raise wrong(
             f"In the catalog, {where} must name a column and the table that it leads to.",
             'For example owner = { through = "order_id", to = "orders" }; key = "id" where the column has another name there.',
         )
@@ -377,14 +323,14 @@ def resolve_owners(tables: dict[str, Table]) -> None:
         for reference in table.references:
             target = tables.get(fold(reference.to))
             if target is None or target.public or table.public:
-                raise _wrong(
+                raise wrong(
                     f"In the catalog, {reference.column!r} of table {table.name!r} refers to {reference.to!r}: "
                     "references lead from one private table to another.",
                     "Joins with public tables need none.",
                 )
         kind = root_of(tables, table).owner_kind
         if table.owner_kind not in {None, kind}:
-            raise _wrong(f"In the catalog, table {table.name!r} has the owner_kind of the table that its owner is in.")
+            raise wrong(f"In the catalog, table {table.name!r} has the owner_kind of the table that its owner is in.")
         tables[name] = replace(table, owner_kind=kind)
 
 
@@ -394,7 +340,7 @@ def root_of(tables: Mapping[str, Table], table: Table) -> Table:
     while table.through is not None:
         table = tables[fold(table.through.to)]
         if fold(table.name) in seen:
-            raise _wrong(f"In the catalog, the owner of table {table.name!r} is reached through itself.")
+            raise wrong(f"In the catalog, the owner of table {table.name!r} is reached through itself.")
         seen.add(fold(table.name))
     return table
 
@@ -402,15 +348,15 @@ def root_of(tables: Mapping[str, Table], table: Table) -> Table:
 def _read_policies(where: str, raw: Any, owner: str | None) -> dict[str, TablePolicy]:
     """[tables.people.policies.nearby_age]: a domain, a secret, known counts, rows per owner."""
     if not isinstance(raw, dict):
-        raise _wrong(f"In the catalog, the policies of {where} must be a section with keys.")
+        raise wrong(f"In the catalog, the policies of {where} must be a section with keys.")
     found: dict[str, TablePolicy] = {}
     for name, written in raw.items():
         here = f"In the catalog, policy {name!r} of {where}"
-        _known_keys(here, written, {"domain", "secret", "known", "max_rows_per_owner"})
+        known_keys(here, written, {"domain", "secret", "known", "max_rows_per_owner"})
         if owner is None:
-            raise _wrong(f"{here}: a public table has nobody to protect.")
+            raise wrong(f"{here}: a public table has nobody to protect.")
         if fold(name) in found:
-            raise _wrong(f"{here} is named twice (names are case-insensitive).")
+            raise wrong(f"{here} is named twice (names are case-insensitive).")
         found[fold(name)] = _read_policy(here, name, written, owner)
     return found
 
@@ -420,26 +366,26 @@ def _read_policy(here: str, name: str, written: Mapping[str, Any], owner: str) -
 
     rows = written.get("max_rows_per_owner", 1)
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MAX_GROUPS_PER_OWNER:
-        raise _wrong(f"{here}: max_rows_per_owner must be a whole number of at least 1.")
+        raise wrong(f"{here}: max_rows_per_owner must be a whole number of at least 1.")
     domain, secret, known = written.get("domain"), written.get("secret"), written.get("known", [])
     if not isinstance(domain, dict) or secret is None or not isinstance(known, list):
-        raise _wrong(f"{here} needs domain = {{ … }} and secret = …; known is a list.")
+        raise wrong(f"{here} needs domain = {{ … }} and secret = …; known is a list.")
     if fold(owner) in {fold(attribute) for attribute in domain}:
-        raise _wrong(f"{here}: the owner column cannot be an attribute.", "Owners are never shown.")
+        raise wrong(f"{here}: the owner column cannot be an attribute.", "Owners are never shown.")
     try:
         rule = Policy.from_dict(
             {"name": name, "attributes": list(domain), "domain": domain, "secret": secret, "known": known}
         )
     except ShoalError as error:
-        raise _wrong(f"{here}: {error.message}", error.hint) from None
+        raise wrong(f"{here}: {error.message}", error.hint) from None
     return TablePolicy(rule, rows)
 
 
 def _read_column(where: str, raw: Any) -> ColumnFacts:
-    _known_keys(f"In the catalog, {where}", raw, {"bounds", "values", "type"})
+    known_keys(f"In the catalog, {where}", raw, {"bounds", "values", "type"})
     bounds, values = raw.get("bounds"), raw.get("values")
     if values is not None and (not isinstance(values, list) or len(values) > MAX_DOMAIN_VALUES):
-        raise _wrong(f"In the catalog, {where}: values must be a list of at most {MAX_DOMAIN_VALUES} entries.")
+        raise wrong(f"In the catalog, {where}: values must be a list of at most {MAX_DOMAIN_VALUES} entries.")
     return ColumnFacts(_read_bounds(where, bounds), tuple(values) if values is not None else None, raw.get("type"))
 
 
@@ -449,59 +395,7 @@ def _read_bounds(where: str, raw: Any) -> tuple[Fraction, Fraction] | None:
     try:
         lower, upper = (as_fraction(value) for value in raw)
     except (TypeError, ValueError):
-        raise _wrong(f"In the catalog, {where}: bounds must be two finite numbers, [lower, upper].") from None
+        raise wrong(f"In the catalog, {where}: bounds must be two finite numbers, [lower, upper].") from None
     if lower > upper or max(abs(lower), abs(upper)) > 10**30:
-        raise _wrong(f"In the catalog, {where}: bounds must be [lower, upper] with lower ≤ upper.")
+        raise wrong(f"In the catalog, {where}: bounds must be [lower, upper] with lower ≤ upper.")
     return lower, upper
-
-
-def _read_defaults(raw: Any) -> Defaults:
-    known = {
-        "epsilon",
-        "delta",
-        "max_groups_per_owner",
-        "population",
-        "measure_cut",
-        "max_epsilon_per_query",
-        "min_epsilon_per_query",
-        "max_seconds_per_query",
-        "single_owner_groups",
-    }
-    _known_keys("In the catalog, [defaults]", raw, known)
-
-    def number(key: str, low: Fraction, high: Fraction) -> Fraction | None:
-        if key not in raw:
-            return None
-        try:
-            value = as_fraction(raw[key])
-        except (TypeError, ValueError):
-            value = None
-        if value is None or not low <= value <= high:
-            raise _wrong(f"In the catalog, defaults.{key} must be a number from {float(low):g} to {float(high):g}.")
-        return value
-
-    def whole(key: str, high: int) -> int | None:
-        value = raw.get(key)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= high):
-            raise _wrong(f"In the catalog, defaults.{key} must be a whole number from 1 to {high}.")
-        return value
-
-    tiny, huge = Fraction(1, 10**10), Fraction(10**6)
-    defaults = Defaults(
-        number("epsilon", tiny, huge),
-        number("delta", Fraction(0), Fraction(1, 10)),
-        0 if raw.get("max_groups_per_owner") == "auto" else whole("max_groups_per_owner", MAX_GROUPS_PER_OWNER),
-        whole("population", 10**12),
-        number("max_epsilon_per_query", tiny, huge),
-        number("min_epsilon_per_query", tiny, huge),
-        number("max_seconds_per_query", Fraction(1), huge) or LONGEST_QUERY_SECONDS,
-        number("measure_cut", Fraction(0), params.LARGEST_SHARE),
-        whole("single_owner_groups", 10**12),
-    )
-    limit = defaults.max_epsilon_per_query
-    if limit is not None and defaults.epsilon is not None and defaults.epsilon > limit:
-        raise _wrong("In the catalog, defaults.epsilon is above defaults.max_epsilon_per_query.")
-    floor = defaults.min_epsilon_per_query
-    if floor is not None and any(e is not None and e < floor for e in (defaults.epsilon, limit)):
-        raise _wrong("In the catalog, defaults.min_epsilon_per_query is above another epsilon of [defaults].")
-    return defaults

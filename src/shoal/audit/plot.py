@@ -45,12 +45,12 @@ def _draw_densities(axes: Any, witness: Witness, epsilon: float) -> None:
     ends = edges[apart & np.isfinite(edges)]
     widths = np.diff(ends)
     shares = [share[1 : len(edges)] for share in _shares(witness)]
-    places = np.clip(np.searchsorted(ends, edges[:-1], "right") - 1, 0, len(widths) - 1)
-    p, q = (np.bincount(places, weights=share, minlength=len(widths)) / widths for share in shares)
+    positions = np.clip(np.searchsorted(ends, edges[:-1], "right") - 1, 0, len(widths) - 1)
+    p, q = (np.bincount(positions, weights=share, minlength=len(widths)) / widths for share in shares)
     axes.stairs(p, ends, color=_DATASET, label="data set")
     axes.stairs(q, ends, color=_NEIGHBOUR, label="neighbour")
     axes.stairs(math.exp(min(300.0, epsilon)) * q, ends, color=_BOUND, linestyle="--", label="bound e^ε · neighbour")
-    inside = np.bincount(places, weights=shares[0] * witness.chosen[1 : len(edges)], minlength=len(widths)) / widths
+    inside = np.bincount(positions, weights=shares[0] * witness.chosen[1 : len(edges)], minlength=len(widths)) / widths
     axes.stairs(inside, ends, fill=True, color=_DATASET, alpha=0.2, label="event")
     axes.set(
         xlim=(low, high), ylim=(0, 1.3 * max(p.max(), q.max())), xlabel=witness.view.bins.feature, ylabel="density"
@@ -63,12 +63,14 @@ def _draw_bars(axes: Any, witness: Witness, epsilon: float, delta: float) -> Non
     names = [f"interval {i + 1}" for i in range(len(witness.view.bins.edges) + 1)] + list(witness.view.bins.labels)
     shown = np.argsort(-(p + q), kind="stable")[:12]
     shown = shown[(p + q)[shown] > 0]
-    places = np.arange(len(shown))
+    positions = np.arange(len(shown))
     bound = np.minimum(1.0, math.exp(min(300.0, epsilon)) * q[shown] + delta)
-    axes.bar(places - 0.2, p[shown], 0.4, color=_DATASET, label="data set")
-    axes.bar(places + 0.2, q[shown], 0.4, color=_NEIGHBOUR, label="neighbour")
-    axes.hlines(bound, places - 0.4, places + 0.4, color=_BOUND, linestyle="--", label="bound e^ε · neighbour + δ")
+    axes.bar(positions - 0.2, p[shown], 0.4, color=_DATASET, label="data set")
+    axes.bar(positions + 0.2, q[shown], 0.4, color=_NEIGHBOUR, label="neighbour")
+    axes.hlines(
+        bound, positions - 0.4, positions + 0.4, color=_BOUND, linestyle="--", label="bound e^ε · neighbour + δ"
+    )
     marks = ["*" if witness.chosen[i] else "" for i in shown]
     texts = [f"{names[i][:30]}{mark}" for i, mark in zip(shown, marks, strict=True)]
-    axes.set_xticks(places, texts, rotation=20, ha="right")
+    axes.set_xticks(positions, texts, rotation=20, ha="right")
     axes.set_ylabel("share of runs (* = event)")

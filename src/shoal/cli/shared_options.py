@@ -41,7 +41,7 @@ def framed(
         every = own | shared
         command.__name__, command.__doc__, command.__module__ = verb.__name__, verb.__doc__, verb.__module__
         command.__annotations__ = {name: option.annotation for name, option in every.items()}
-        command.__signature__ = inspect.Signature(list(every.values()))  # type: ignore[attr-defined]
+        command.__signature__ = inspect.Signature(list(every.values()))  # type: ignore[attr-defined]  # read by `inspect`, unknown to the stubs of functions
         return command
 
     return around

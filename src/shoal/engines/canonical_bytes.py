@@ -73,10 +73,10 @@ def _hashed(keys: pa.Array) -> NDArray[np.uint64]:
     borders = np.frombuffer(ends, np.int64)[keys.offset : keys.offset + len(keys) + 1]
     lengths = np.where(np.asarray(keys.is_valid()), np.minimum(np.diff(borders), _HASHED_BYTES), 0)
     last = np.cumsum(lengths)
-    places = np.arange(int(lengths.sum())) - np.repeat(last - lengths, lengths)
+    positions = np.arange(int(lengths.sum())) - np.repeat(last - lengths, lengths)
     bytes_ = np.frombuffer(stored, np.uint8) if stored is not None and stored.size else np.zeros(1, np.uint8)
-    read = bytes_[np.repeat(borders[:-1], lengths) + places].astype(np.uint64) + np.uint64(1)
-    sums = np.concatenate([[np.uint64(0)], np.cumsum(read * _POWERS[places])])
+    read = bytes_[np.repeat(borders[:-1], lengths) + positions].astype(np.uint64) + np.uint64(1)
+    sums = np.concatenate([[np.uint64(0)], np.cumsum(read * _POWERS[positions])])
     return np.asarray(sums[last] - sums[last - lengths])
 
 

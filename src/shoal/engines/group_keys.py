@@ -29,10 +29,10 @@ def match_groups(groups: pa.Table, table: pa.Table) -> NDArray[np.int64]:
     >>> match_groups(pa.table({"k": ["a", None, "b"]}), pa.table({"k": [None, "a"]})).tolist()
     [1, 0]
     """
-    places = find_groups(groups, table)
-    if (places < 0).any():
+    positions = find_groups(groups, table)
+    if (positions < 0).any():
         raise InternalError("an answer speaks of a group that is not there")
-    return places
+    return positions
 
 
 def find_groups(groups: pa.Table, table: pa.Table) -> NDArray[np.int64]:

@@ -123,7 +123,7 @@ def limbs_of(numbers: NDArray[Any]) -> list[pa.Array]:
     [[5, 2147483647], [1, 2147483647], [0, 2147483647], [0, -1]]
     """
     top = numbers >> 63 if numbers.dtype != object else numbers >> 3 * LIMB_BITS
-    low = [(numbers >> place * LIMB_BITS) & _LIMB for place in range(3)]
+    low = [(numbers >> position * LIMB_BITS) & _LIMB for position in range(3)]
     return [pa.array(limb.astype(np.int64)) for limb in (*low, top)]
 
 
@@ -134,14 +134,14 @@ def numbers_of(limbs: list[NDArray[np.int64]]) -> NDArray[Any]:
     array([2147483653,         -1])
     """
     carried = [limb.copy() for limb in limbs]
-    for place in range(3):
-        carried[place + 1] += carried[place] >> LIMB_BITS
-        carried[place] &= _LIMB
+    for position in range(3):
+        carried[position + 1] += carried[position] >> LIMB_BITS
+        carried[position] &= _LIMB
     low, middle, high, top = carried
     if (((top == 0) & (high < 2)) | ((top == -1) & (high >= _LIMB - 1))).all():
         # what passes 64 bits is the sign
         return np.asarray(low + (middle << LIMB_BITS) + (high << 2 * LIMB_BITS))
-    wide = [limb.astype(object) << place * LIMB_BITS for place, limb in enumerate(carried)]
+    wide = [limb.astype(object) << position * LIMB_BITS for position, limb in enumerate(carried)]
     return np.asarray(wide[0] + wide[1] + wide[2] + wide[3])
 
 
@@ -191,7 +191,7 @@ def total_of(rows: pa.Table, like: Partials) -> ExactTotals:
     groups = like.listed if like.listed is not None else coded.filter(pa.array(slots == 0))
     count = groups.num_rows if names else 1
 
-    def places(chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    def positions(chosen: NDArray[np.int64]) -> NDArray[np.int64]:
         return match_groups(groups, coded.take(pa.array(chosen))) if names else np.zeros(len(chosen), dtype=np.int64)
 
     def of_slot(slot: int, kind: str) -> Any:
@@ -199,9 +199,9 @@ def total_of(rows: pa.Table, like: Partials) -> ExactTotals:
         if kind == BINS:
             return dict(zip(leaves[chosen].tolist(), numbers[chosen].tolist(), strict=True))
         if kind in {LEAVES, GROUP_BINS}:
-            return LeafCounts(places(chosen), leaves[chosen], numbers[chosen].astype(np.int64))
+            return LeafCounts(positions(chosen), leaves[chosen], numbers[chosen].astype(np.int64))
         spread = np.zeros(count, dtype=numbers.dtype)
-        spread[places(chosen)] = numbers[chosen]
+        spread[positions(chosen)] = numbers[chosen]
         return spread
 
     owners, *found = (of_slot(slot, kind) for slot, kind in enumerate(like.slots))

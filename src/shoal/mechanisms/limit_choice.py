@@ -36,7 +36,7 @@ HALF_AN_OWNER = 0.5
 NEIGHBOURS = (2, 3, 4, 5)
 """How many neighbouring bins may stand out together."""
 NEAR = 2
-"""Bins so few places further than the last one that stands out need no more than any bin."""
+"""Bins this close behind the last one that stands out need no more than any bin."""
 UNSEEN = 2.0
 """Scales of noise: beyond the last bin that stands out, only what is above them is believed of groups per owner. There a limit that
 is one too large costs as much as half of ε; rows and sums that are left out cost more than a limit that is too large."""
@@ -116,9 +116,9 @@ def read_histogram(
         return Reading(middles, np.zeros(len(middles)), np.zeros(len(middles)), found=False)
     top = int(high[-1])
     believed, tail = (np.concatenate([np.maximum(noisy, 0.0), np.zeros(beyond)]) for _ in range(2))
-    for place in range(top + 1, len(noisy)):
-        tail[place] = min(tail[place], FALL * tail[place - 1])
-        believed[place] = min(max(believed[place] - unseen * scale, 0.0), FALL * believed[place - 1])
+    for position in range(top + 1, len(noisy)):
+        tail[position] = min(tail[position], FALL * tail[position - 1])
+        believed[position] = min(max(believed[position] - unseen * scale, 0.0), FALL * believed[position - 1])
     heaviness = 1.0 if beyond and top == len(noisy) - 1 else heaviness_of(noisy, top, slow)
     sure = np.flatnonzero(noisy >= scale * math.log(SURELY * len(noisy)))
     return Reading(
@@ -156,12 +156,12 @@ def _feared(
         falling = min(slow, OCTAVE) ** np.arange(beyond + 1)
         feared[last:] = counts[last] * falling / falling.sum()
     alone = scale * math.log(10 * len(counts))
-    for place in range(top + 1, len(feared)):
-        falls = (slow if place <= last else min(slow, OCTAVE)) * feared[place - 1]
-        if place <= last:
-            seen = counts[place] + (1 + HIDDEN * heaviness) * scale
-            falls = seen if counts[place] >= alone else min(seen, falls)
-        feared[place] = falls if falls >= HALF_AN_OWNER else 0.0
+    for position in range(top + 1, len(feared)):
+        falls = (slow if position <= last else min(slow, OCTAVE)) * feared[position - 1]
+        if position <= last:
+            seen = counts[position] + (1 + HIDDEN * heaviness) * scale
+            falls = seen if counts[position] >= alone else min(seen, falls)
+        feared[position] = falls if falls >= HALF_AN_OWNER else 0.0
     return feared
 
 
@@ -175,27 +175,27 @@ def _standing_out(noisy: NDArray[np.float64], scale: float, middles: NDArray[np.
         return np.flatnonzero(noisy > 0).astype(np.int64)
     surest = int(np.argmax(noisy))
     found: set[int] = set()
-    for place in range(len(noisy)):
+    for position in range(len(noisy)):
         further = 0.0
-        if place > surest:
-            last = max((p for p in found if p < place), default=surest)
-            further = 0.0 if place - last <= NEAR else 2 * math.log(middles[place] / middles[last])
-        if noisy[place] >= scale * (math.log(10 * len(noisy)) + further):
-            found.add(place)
+        if position > surest:
+            last = max((p for p in found if p < position), default=surest)
+            further = 0.0 if position - last <= NEAR else 2 * math.log(middles[position] / middles[last])
+        if noisy[position] >= scale * (math.log(10 * len(noisy)) + further):
+            found.add(position)
         else:
-            found |= _together(noisy, place, scale, further)
+            found |= _together(noisy, position, scale, further)
     return np.array(sorted(found), dtype=np.int64)
 
 
-def _together(noisy: NDArray[np.float64], place: int, scale: float, further: float) -> set[int]:
+def _together(noisy: NDArray[np.float64], position: int, scale: float, further: float) -> set[int]:
     """The shortest run of bins, from one that is not empty on, that stands out though none of its bins does; nothing where none."""
     chance = math.exp(-further) / (20 * len(NEIGHBOURS) * len(noisy))
-    for width in NEIGHBOURS if noisy[place] > 0 else ():
-        run = noisy[place : place + width]
+    for width in NEIGHBOURS if noisy[position] > 0 else ():
+        run = noisy[position : position + width]
         if len(run) < width or run.max() >= scale * math.log(10 * len(noisy)):
             break
         if run.sum() >= sum_tail_point(scale, width, chance):
-            return {place + int(at) for at in np.flatnonzero(run > 0)}
+            return {position + int(at) for at in np.flatnonzero(run > 0)}
     return set()
 
 

@@ -1,4 +1,4 @@
-"""Expressions as frozen data: typed, total, with their place in the SQL.
+"""Expressions as frozen data: typed, total, with their position in the SQL.
 
 Columns are referred to by *symbols*, unique in a whole statement, never by name: there is nothing to resolve twice and nothing
 to shadow. Calls name a function of the allow-list (`sql/functions.py`); operators are calls too.

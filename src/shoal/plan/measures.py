@@ -106,6 +106,14 @@ class MeasureDefaults:
     """In how many cells of one group and level an owner can be."""
     rows_summed = 1
     """Over how many rows of an owner a sum goes that is rounded row by row."""
+    sums_rows = False
+    """Sums something of single rows."""
+    is_one_each = False
+    """Adds 1 for every owner that is there."""
+    branching = 1
+    """Into how many parts a node of its tree is cut."""
+    height = 0
+    """How many levels its tree has below the root."""
 
     def coordinates(self, contribution: Contribution) -> int:
         """How many integers one owner can move at once.
@@ -138,6 +146,14 @@ class MeasureDefaults:
         """The same measure of this many rows of an owner."""
         return self
 
+    def own_numbers(self) -> tuple[int, ...]:
+        """Numbers that statements write for it, beside those of bounds and grids."""
+        return ()
+
+    def typical(self) -> Self:
+        """One that stands for all whose statements differ in their numbers alone."""
+        return self.with_rows(2)
+
 
 @dataclass(frozen=True, slots=True)
 class OwnerCount(MeasureDefaults):
@@ -148,6 +164,7 @@ class OwnerCount(MeasureDefaults):
     is_integer = True
     power = 1
     words = "owners"
+    is_one_each = True
 
     def delta(self, steps: Steps | None) -> int:  # noqa: ARG002 - one signature for all measures
         """One owner is one."""
@@ -168,6 +185,14 @@ class OwnerWeight(MeasureDefaults):
     power = 1
     words = "weights of owners"
     goes_by_degree = True
+
+    def own_numbers(self) -> tuple[int, ...]:
+        """The weights."""
+        return tuple(weight for _, weight in self.weights)
+
+    def typical(self) -> Self:
+        """With two weights, where there are several."""
+        return replace(self, weights=((1, 1 << 40), (2, 1))) if len(self.weights) > 1 else self
 
     def delta(self, steps: Steps | None) -> int:  # noqa: ARG002 - one signature for all measures
         """That of an owner in one group."""
@@ -276,6 +301,7 @@ class RowMoment(MeasureDefaults):
     origin: str = "middle"
     """With power 2: (x − L)² from the 'lower' bound, (U − x)² from the 'upper', 2(x − L)(U − x) 'between' them: (U − L)² in all."""
     reads_rows = True
+    sums_rows = True
 
     @property
     def needs_bounds(self) -> bool:

@@ -21,7 +21,6 @@ from shoal.mechanisms.quantile_choice import ChosenQuantiles
 from shoal.mechanisms.ranks.whole_numbers import LEAVES_EACH, WholeQuantiles
 from shoal.params import Bounds, many
 from shoal.plan.aggregates import NoisyMeasure
-from shoal.plan.measures import Leaves
 from shoal.plan.totals import ExactTotals, LeafCounts
 from shoal.plan.types import Kind
 from shoal.release.computed.draws import LEVELS
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from shoal.accounting.events import Randomised
     from shoal.mechanisms.entropy import Entropy
     from shoal.plan.aggregates.noisy_measure import Forest
+    from shoal.plan.measures import Measure
     from shoal.plan.releases import HistogramRelease, SelectPlan
     from shoal.plan.totals import GridMeasure
     from shoal.release.cuts.clamped import Clamped
@@ -142,7 +142,7 @@ def reading(
     if task is None:
         return NoisyMeasure(release_.measure, noise, grid, None, None, empty)
     if isinstance(total, LeafCounts):
-        if not isinstance(release_.measure, Leaves):
+        if not release_.measure.is_tree:
             raise InternalError("only leaves have a tree")
         forest = _forest(release_.measure, total, order, noise, entropy, bounds)
         # What is carried beside the answer is where its own numbers stand.
@@ -160,9 +160,9 @@ def reading(
     return NoisyMeasure(release_.measure, noise, grid, bounds, steps, values)
 
 
-def whole_width(measure_: Leaves, bounds: Bounds | None) -> int | None:
+def whole_width(measure_: Measure, bounds: Bounds | None) -> int | None:
     """U − L, where all values between these bounds are whole numbers and each has leaves of its own; None elsewhere."""
-    if measure_.argument.type.kind is not Kind.INTEGER or bounds is None:
+    if measure_.argument is None or measure_.argument.type.kind is not Kind.INTEGER or bounds is None:
         return None
     width = bounds.upper - bounds.lower
     whole = bounds.lower.denominator == 1 and width.denominator == 1
@@ -177,7 +177,7 @@ def _ranks_and_levels(plan: SelectPlan, index: int, groups: int) -> tuple[list[F
 
 
 def _forest(
-    measure_: Leaves,
+    measure_: Measure,
     counts: LeafCounts,
     order: NDArray[np.int64],
     noise: Randomised,

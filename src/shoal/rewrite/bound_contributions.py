@@ -22,10 +22,10 @@ def bound_contributions(select: PrivateSelect) -> Draft:
     units: list[Unit] = []
     unit_of_call: list[int] = []
     for call in select.aggregates:
-        places = tuple(_place(parts, part) for part in _parts_of(call, contribution))
+        positions = tuple(_position(parts, part) for part in _parts_of(call, contribution))
         feed = call.aggregate.feed
-        unit = Unit(places, call.aggregate.shares, epsilon=call.epsilon, feed=feed)
-        known = next((i for i, u in enumerate(units) if u.parts == places and u.feed == feed), None)
+        unit = Unit(positions, call.aggregate.shares, epsilon=call.epsilon, feed=feed)
+        known = next((i for i, u in enumerate(units) if u.parts == positions and u.feed == feed), None)
         if known is None:
             units.append(unit)
             known = len(units) - 1
@@ -91,7 +91,7 @@ def bins_shift(histogram: Histogram, contribution: Contribution) -> Shift:
     return Shift(1, contribution.groups if histogram.per_group else 1)
 
 
-def _place(parts: list[Part], part: Part) -> int:
+def _position(parts: list[Part], part: Part) -> int:
     if part not in parts:
         parts.append(part)
     return parts.index(part)

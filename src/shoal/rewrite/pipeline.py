@@ -97,14 +97,14 @@ def plan_query(
 def remembered_plan(select: PrivateSelect, composition: str) -> SelectPlan:
     """The same, for what a search may choose from: many plans that are alike in many queries."""
     # Places in the text are no part of a SELECT, and plans speak of them.
-    places = (select.position, *(call.position for call in select.aggregates))
-    return _remembered(select, places, composition, PASSES)
+    positions = (select.position, *(call.position for call in select.aggregates))
+    return _remembered(select, positions, composition, PASSES)
 
 
 @lru_cache(maxsize=PLANS_REMEMBERED)
 def _remembered(
     select: PrivateSelect,
-    _places: tuple[Position, ...],
+    _positions: tuple[Position, ...],
     composition: str,
     _passes: tuple[Callable[[Any], Any], ...],
 ) -> SelectPlan:

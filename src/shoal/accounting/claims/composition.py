@@ -228,10 +228,10 @@ class RenyiCurve:
         with localcontext(_FEW_DIGITS):
             orders = self._orders()
             values = [value(order) for order in orders]
-            place = min(range(len(values)), key=values.__getitem__)
-            best = orders[place]
+            position = min(range(len(values)), key=values.__getitem__)
+            best = orders[position]
             if not self.whole_orders and len(orders) > 2:
-                near = _narrowed(value, orders[max(0, place - 1)], orders[min(place + 1, len(orders) - 1)])
+                near = _narrowed(value, orders[max(0, position - 1)], orders[min(position + 1, len(orders) - 1)])
                 best = min(best, near, key=value)
         with arithmetic():
             return above(max(value(best) + _CANCELLED, Decimal(0)))

@@ -30,7 +30,6 @@ from shoal.engines.sources import open_source
 from shoal.errors import InternalError, ShoalError
 from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import seeded_entropy
-from shoal.plan.measures import Leaves
 from shoal.plan.totals import LeafCounts
 from shoal.release.bounds_per_group import find_bounds, measure_classes, release_by_group
 from shoal.release.execute import fresh_sampling_key, infer, measure, release, with_stored_rows
@@ -354,7 +353,7 @@ def _group_names(measurement: ExactTotals) -> list[tuple[Any, ...]]:
 def _vector(groups: list[tuple[Any, ...]], total: Any, item: Release) -> Moves:
     """What a release goes by: a number a group, or one for every node of every group's tree below its root, or for every leaf."""
     leaves = item.measure
-    if not hasattr(total, "leaves") or not isinstance(leaves, Leaves):
+    if not hasattr(total, "leaves") or not leaves.is_tree:
         return {group: int(value) for group, value in zip(groups, total, strict=True)}
     levels = 1 if isinstance(item.noise, QuantileChoice) else leaves.height
     vector: Moves = {}

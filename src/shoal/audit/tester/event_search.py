@@ -69,8 +69,8 @@ def _spans(chosen: Booleans, edges: Floats) -> Iterator[tuple[float, float]]:
     ends = np.concatenate(([-math.inf], edges, [math.inf]))
     for is_chosen, run in itertools.groupby(range(len(chosen)), key=lambda i: bool(chosen[i])):
         if is_chosen:
-            places = list(run)
-            yield float(ends[places[0]]), float(ends[places[-1] + 1])
+            positions = list(run)
+            yield float(ends[positions[0]]), float(ends[positions[-1] + 1])
 
 
 def _interval_text(feature: str, low: float, high: float) -> str:
@@ -242,9 +242,9 @@ def _score(first: Halves, second: Halves, columns: int) -> Feature:
     label_ratio = _log_ratio(_label_counts(first.train.labels, codes), _label_counts(second.train.labels, codes))
 
     def feature(outcomes: Outcomes) -> Floats:
-        place = np.searchsorted(codes, outcomes.labels)
-        known = np.append(codes, -1)[place] == outcomes.labels
-        score = label_ratio[np.where(known, place, len(codes))]
+        position = np.searchsorted(codes, outcomes.labels)
+        known = np.append(codes, -1)[position] == outcomes.labels
+        score = label_ratio[np.where(known, position, len(codes))]
         for i, (edges, ratio) in enumerate(tables):
             values = outcomes.numbers[:, i]
             score = score + np.where(np.isnan(values), 0.0, ratio[np.searchsorted(edges, values, "right") % len(ratio)])
@@ -321,9 +321,9 @@ def _candidate_shares(histogram: Integers, order: Integers, intervals: int) -> F
 
 def _candidate(index: int, order: Integers, intervals: int) -> Booleans:
     """The bins of a candidate, by its place in `_candidate_shares`."""
-    places = np.arange(len(order))
+    positions = np.arange(len(order))
     if index < len(order):
-        return np.isin(places, order[: index + 1])
+        return np.isin(positions, order[: index + 1])
     cut = (index - len(order)) % intervals
     is_below = index - len(order) < intervals
-    return (places <= cut) if is_below else (places >= cut) & (places < intervals)
+    return (positions <= cut) if is_below else (positions >= cut) & (positions < intervals)

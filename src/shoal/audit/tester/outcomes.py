@@ -180,8 +180,8 @@ def _encode_objects(column: NDArray[Any]) -> _Column:
     names = ["·", "nan"]
     kinds: dict[type, int] = {}
     kind_of = np.fromiter((kinds.setdefault(type(cell), len(kinds)) for cell in column), np.int64, len(column))
-    for kind, place in kinds.items():
-        here = kind_of == place
+    for kind, position in kinds.items():
+        here = kind_of == position
         if issubclass(kind, _NUMBERS):
             numbers[here] = column[here].astype(np.float64)
             codes[here] = np.isnan(numbers[here])
@@ -193,9 +193,9 @@ def _encode_objects(column: NDArray[Any]) -> _Column:
 
 
 def _distinct(texts: list[str]) -> tuple[list[str], NDArray[np.int64]]:
-    places: dict[str, int] = {}
-    inverse = np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int64)
-    return list(places), inverse
+    positions: dict[str, int] = {}
+    inverse = np.array([positions.setdefault(text, len(positions)) for text in texts], dtype=np.int64)
+    return list(positions), inverse
 
 
 def _label_rows(columns: list[_Column], vocabulary: Vocabulary) -> NDArray[np.int64]:

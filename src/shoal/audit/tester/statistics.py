@@ -158,8 +158,8 @@ def _worst_joint_tail(counts: Counts, slope: float, ratio: float, delta: float, 
     survival = np.cumsum(_probabilities(a, n, p)[:, ::-1], axis=1)[:, ::-1]
     survival = np.hstack((survival, np.zeros((_CELLS, 1)))) + _LEFT_OUT
     needed = np.ceil(counts.count + slope * n / m * (b - counts.neighbour_count) - 1e-6)
-    place = np.clip(needed - a_first, 0, len(a)).astype(np.int64)
-    tails = (_probabilities(b, m, q) * np.minimum(1.0, survival[:, place])).sum(axis=1) + 2 * _LEFT_OUT
+    position = np.clip(needed - a_first, 0, len(a)).astype(np.int64)
+    tails = (_probabilities(b, m, q) * np.minimum(1.0, survival[:, position])).sum(axis=1) + 2 * _LEFT_OUT
     return float(tails.max()) * _WIDENED
 
 

@@ -28,29 +28,29 @@ UNITS_OF_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_
 def readable(table: pa.Table) -> pa.Table:
     """The table with instants in microseconds, and without days and times that no calendar has."""
     table = _decoded(table)
-    for place, field in enumerate(table.schema):
-        column = table.column(place)
+    for position, field in enumerate(table.schema):
+        column = table.column(position)
         if pa.types.is_timestamp(field.type) and field.type.unit in MICROSECONDS:
-            table = table.set_column(place, field.name, _instants(column, field.type))
+            table = table.set_column(position, field.name, _instants(column, field.type))
         elif pa.types.is_date64(field.type):
-            table = table.set_column(place, field.name, _days(column))
+            table = table.set_column(position, field.name, _days(column))
         elif pa.types.is_time(field.type):
             kept = _within(_integers(column), 0, UNITS_OF_A_DAY[field.type.unit] - 1)
-            table = table.set_column(place, field.name, kept.cast(field.type))
+            table = table.set_column(position, field.name, kept.cast(field.type))
     return table
 
 
 def _decoded(table: pa.Table) -> pa.Table:
     """The table with temporal columns written out, where they are stored as a dictionary or in runs."""
-    for place, field in enumerate(table.schema):
+    for position, field in enumerate(table.schema):
         encoded = pa.types.is_dictionary(field.type) or pa.types.is_run_end_encoded(field.type)
         if encoded and pa.types.is_temporal(field.type.value_type):
-            column = table.column(place)
+            column = table.column(position)
             parts = [
                 chunk.dictionary_decode() if pa.types.is_dictionary(field.type) else pc.run_end_decode(chunk)
                 for chunk in column.chunks
             ]
-            table = table.set_column(place, field.name, pa.chunked_array(parts, field.type.value_type))
+            table = table.set_column(position, field.name, pa.chunked_array(parts, field.type.value_type))
     return table
 
 

@@ -90,8 +90,8 @@ class Packed:
             return [words]
         spread >>= np.uint64(self.layout.owner_bits)
         numbers = spread.astype(np.uint8 if self.layout.part_bits <= 8 else np.uint16)
-        place = self.words[start : start + len(words)]
-        words = words.take(np.argsort(numbers, kind="stable"), mode="clip", out=place)
+        position = self.words[start : start + len(words)]
+        words = words.take(np.argsort(numbers, kind="stable"), mode="clip", out=position)
         ends = np.cumsum(np.bincount(numbers, minlength=len(self.parts))).tolist()
         return [words[start:end] for start, end in pairwise([0, *ends])]
 

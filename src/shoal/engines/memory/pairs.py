@@ -54,13 +54,13 @@ class Pairs:
 
 
 def grouped(owners: NDArray[np.uint64], groups: Codes, rows: NDArray[np.int64]) -> Pairs:
-    """Rows that lie together by owner, sorted by group as well: among few rows, owners and places are small numbers."""
-    place, group_bits = bits_for(len(rows)), bits_for(int(groups.max()) + 1)
+    """Rows that lie together by owner, sorted by group as well: among few rows, owners and positions are small numbers."""
+    position, group_bits = bits_for(len(rows)), bits_for(int(groups.max()) + 1)
     runs = Segments.of_runs(owners)
     words = runs.spread(np.arange(len(runs.starts), dtype=np.uint64)) << np.uint64(group_bits) | groups
-    words = words << np.uint64(place) | np.arange(len(rows), dtype=np.uint64)
+    words = words << np.uint64(position) | np.arange(len(rows), dtype=np.uint64)
     words.sort()
-    order = (words & np.uint64((1 << place) - 1)).view(np.int64)
-    segments = Segments.of_runs(words >> np.uint64(place))
+    order = (words & np.uint64((1 << position) - 1)).view(np.int64)
+    segments = Segments.of_runs(words >> np.uint64(position))
     heads = order[segments.starts]
     return Pairs(owners[heads], groups[heads].astype(np.int64), segments, rows[order])

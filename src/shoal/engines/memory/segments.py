@@ -154,14 +154,14 @@ def _number_neighbours(numbers: NDArray[np.uint64], identities: NDArray[np.uint6
     """Numbers the members of short segments: each is compared with those before it, which for few beats sorting."""
     starts = segments.starts[(segments.lengths > 1) & (segments.lengths <= COMPARED)]
     lengths = segments.lengths[(segments.lengths > 1) & (segments.lengths <= COMPARED)]
-    for place in range(1, COMPARED):
-        longer = lengths > place
+    for position in range(1, COMPARED):
+        longer = lengths > position
         starts, lengths = starts[longer], lengths[longer]
         if not len(starts):
             return
-        this = identities[starts + place]
-        for before in range(place):
-            numbers[starts + place] += (identities[starts + before] == this).astype(np.uint64)
+        this = identities[starts + position]
+        for before in range(position):
+            numbers[starts + position] += (identities[starts + before] == this).astype(np.uint64)
 
 
 def first_of_kind(identities: NDArray[np.uint64], segments: Segments) -> NDArray[np.bool_]:
@@ -179,14 +179,14 @@ def _runs(identities: NDArray[np.uint64], numbers: NDArray[np.int64]) -> Segment
 def _together(identities: NDArray[np.uint64], segments: Segments) -> NDArray[np.int64]:
     """An order by segment in which equal identities are neighbours: sorted by a hash, or by themselves where hashes collide."""
     numbers = segments.spread(np.arange(len(segments.starts), dtype=np.uint64))
-    place, number = bits_for(len(identities)), bits_for(len(segments.starts))
-    free = WORD - place - number
+    position, number = bits_for(len(identities)), bits_for(len(segments.starts))
+    free = WORD - position - number
     hashed = (identities * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(WORD - free)
-    packed = ((numbers << np.uint64(free)) | hashed) << np.uint64(place)
+    packed = ((numbers << np.uint64(free)) | hashed) << np.uint64(position)
     packed |= np.arange(len(identities), dtype=np.uint64)
     packed.sort()
-    order = (packed & np.uint64((1 << place) - 1)).astype(np.int64)
-    same_hash = (packed[1:] >> np.uint64(place)) == (packed[:-1] >> np.uint64(place))
+    order = (packed & np.uint64((1 << position) - 1)).astype(np.int64)
+    same_hash = (packed[1:] >> np.uint64(position)) == (packed[:-1] >> np.uint64(position))
     arranged = identities[order]
     if (same_hash & (arranged[1:] != arranged[:-1])).any():
         return np.lexsort((identities, numbers))

@@ -112,7 +112,7 @@ class GroupTally:
 
     def _pairs(self, bounded: Bounded) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         """What every pair of owner and group adds, clamped after the aggregate of the owner; None is 1 for each."""
-        if isinstance(self._task.measure, OwnerCount) and bounded.always_present(self._argument):
+        if self._task.measure.is_one_each and bounded.always_present(self._argument):
             return bounded.groups, None
         return bounded.groups, self._value(bounded)
 
@@ -228,20 +228,20 @@ class LeafTally:
             groups, reals = bounded.groups[pairs], argument.as_reals()
         lower, factor = self._scale
         with np.errstate(over="ignore", invalid="ignore"):
-            place = np.floor((reals - lower) * factor)
+            position = np.floor((reals - lower) * factor)
         # ∞·0 is not a number, which the engine takes for the largest one
-        leaf = np.fmin(np.maximum(place, 0.0), float(self._measure.leaf_count - 1))
+        leaf = np.fmin(np.maximum(position, 0.0), float(self._measure.leaf_count - 1))
         return groups * self._measure.leaf_count + leaf.astype(np.int64)
 
     def add(self, part: NDArray[np.int64]) -> None:
         """Numbers of (group, leaf)."""
         self._leaves.append(part)
 
-    def counts(self, place: NDArray[np.int64]) -> LeafCounts:
-        """Rows per leaf; `place` says which row of the answer a group is."""
-        numbers, counts = _counted(_concatenated(self._leaves), len(place) * self._measure.leaf_count)
+    def counts(self, position: NDArray[np.int64]) -> LeafCounts:
+        """Rows per leaf; `position` says which row of the answer a group is."""
+        numbers, counts = _counted(_concatenated(self._leaves), len(position) * self._measure.leaf_count)
         groups, leaves = np.divmod(numbers, self._measure.leaf_count)
-        return LeafCounts(place[groups], leaves, counts.astype(np.int64))
+        return LeafCounts(position[groups], leaves, counts.astype(np.int64))
 
 
 def extremes(bounded: Bounded, number: int, side: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -308,15 +308,15 @@ class HistogramTally:
         """Numbers of (group, bin), and how many values each holds."""
         self._cells.append(part)
 
-    def counts(self, place: NDArray[np.int64]) -> dict[int, int] | LeafCounts:
-        """Values per bin; `place` says which row of the answer a group is."""
+    def counts(self, position: NDArray[np.int64]) -> dict[int, int] | LeafCounts:
+        """Values per bin; `position` says which row of the answer a group is."""
         cells, which = np.unique(_concatenated([cell for cell, _ in self._cells]), return_inverse=True)
         counts = np.zeros(len(cells), dtype=np.int64)
         np.add.at(counts, which, _concatenated([count for _, count in self._cells]).astype(np.int64))
         groups, bins = np.divmod(cells, self._width)
         bins -= self._histogram.top_bin
         if self._histogram.per_group:
-            return LeafCounts(place[groups], bins, counts)
+            return LeafCounts(position[groups], bins, counts)
         return dict(zip(bins.tolist(), counts.tolist(), strict=True))
 
     def _values(self, bounded: Bounded) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -79,8 +79,8 @@ class Summing:
         tasks = self._bounding.query.tasks
         sampled: dict[tuple[object, int], list[int]] = {}
         for index, task in enumerate(tasks):
-            if isinstance(task.measure, RowMoment):
-                sampled.setdefault((task.measure.argument, task.measure.rows), []).append(index)
+            if task.measure.sums_rows:
+                sampled.setdefault((task.measure.argument, task.measure.rows_summed), []).append(index)
         return Statements(
             totals=self._totals(),
             groups=self._bounding.with_rows(

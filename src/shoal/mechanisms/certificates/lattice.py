@@ -49,8 +49,8 @@ def lattice_delta(shift: int, coordinates: int, sigma: Fraction, epsilon: Fracti
         start = max(first, -furthest)
         loss = Fraction(2 * shift * start + coordinates * shift**2) / (2 * sigma**2)
         kept, shrink = exp_of_minus(loss - epsilon).lower, exp_of_minus(Fraction(shift) / sigma**2).lower
-        for place in range(start + furthest, len(masses)):
-            total += masses[place] * unit * (1 - kept)
+        for position in range(start + furthest, len(masses)):
+            total += masses[position] * unit * (1 - kept)
             kept *= shrink
         return around(total).upper
 

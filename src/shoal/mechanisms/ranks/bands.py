@@ -1,10 +1,10 @@
-"""Where a quantile lies, with a confidence level: noisy counts of the rows between places around the leaf that was chosen.
+"""Where a quantile lies, with a confidence level: noisy counts of the rows between positions around the leaf that was chosen.
 
-**Rungs.** From the edges of the chosen leaf the places are 1, 2, 4, … leaves away, to both sides, up to the bounds; between two
+**Rungs.** From the edges of the chosen leaf the positions are 1, 2, 4, … leaves away, to both sides, up to the bounds; between two
 chosen leaves up to half way. The rows between neighbouring rungs are counted, each row once, with discrete Laplace noise.
 Rungs follow from leaves that are released already.
 
-**Test.** Of n rows, B lie below a place t. With G = B − p·n and p = k/d, the p-quantile lies at or above t only if
+**Test.** Of n rows, B lie below a position t. With G = B − p·n and p = k/d, the p-quantile lies at or above t only if
 G ≤ 1 − p − 1/d, and below t only if G ≥ 1/d − p: so for PERCENTILE_CONT, which interpolates, and for PERCENTILE_DISC. Noisy G is
 (1 − p)·(bins below) − p·(bins above); its noise Z has a known law. The high end of the interval is the lowest rung from which
 on every rung has a noisy G above 1 − p − 1/d + s, s the point that Z passes with chance β; else the upper bound. It is too low
@@ -49,7 +49,7 @@ DISCRETE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class RankBands:
-    """Intervals of quantiles, released numbers alone: places in [0, 1], of shape (groups, fractions, levels)."""
+    """Intervals of quantiles, released numbers alone: positions in [0, 1], of shape (groups, fractions, levels)."""
 
     fractions: tuple[Fraction, ...]
     levels: tuple[float, ...]
@@ -58,16 +58,16 @@ class RankBands:
 
     @classmethod
     def around(
-        cls, fractions: Sequence[Fraction], levels: Sequence[float], places: Reals, low: Reals, high: Reals
+        cls, fractions: Sequence[Fraction], levels: Sequence[float], positions: Reals, low: Reals, high: Reals
     ) -> RankBands:
-        """Intervals that hold the places that are shown, of shape (groups, fractions), whatever the noise says."""
-        shown = places[:, :, None]
+        """Intervals that hold the positions that are shown, of shape (groups, fractions), whatever the noise says."""
+        shown = positions[:, :, None]
         return cls(tuple(fractions), tuple(levels), np.minimum(low, shown), np.maximum(high, shown))
 
     def of(self, fractions: Sequence[Fraction]) -> RankBands:
         """Those of some of the fractions, in this order."""
-        places = [self.fractions.index(fraction) for fraction in fractions]
-        return RankBands(tuple(fractions), self.levels, self.low[:, places], self.high[:, places])
+        positions = [self.fractions.index(fraction) for fraction in fractions]
+        return RankBands(tuple(fractions), self.levels, self.low[:, positions], self.high[:, positions])
 
     def at(self, level: float) -> tuple[Reals, Reals] | None:
         """Both ends, (groups, fractions), at the next level that is known; None above the highest."""
@@ -76,7 +76,7 @@ class RankBands:
 
 
 def rungs_around(chosen: Counts, leaves: int) -> Counts:
-    """Sorted places for each row of chosen leaves, from 0 to `leaves`; those that are not needed lie at an end.
+    """Sorted positions for each row of chosen leaves, from 0 to `leaves`; those that are not needed lie at an end.
 
     >>> rungs_around(np.array([[4]]), 16)
     array([[ 0,  0,  1,  3,  4,  5,  6,  8, 12, 16]])
@@ -116,7 +116,7 @@ def bands_of(
     inner = rungs[:, 1:-1]
     pairs, which = _different(bins_below, bins_above)
     low, high = (np.zeros((len(rungs), len(fractions), len(levels)), dtype=np.int64) for _ in range(2))
-    for place, fraction in enumerate(fractions):
+    for position, fraction in enumerate(fractions):
         off = below - float(fraction) * total
         for number, level in enumerate(levels):
             far = noise_points(noise, pairs, float(fraction), (1 - level) / 2)[which]
@@ -124,8 +124,8 @@ def bands_of(
             # Nothing lies below the first rung, and nothing at or above the last one, whatever the noise says.
             ends_below = (ends_below & (inner > 0)) | (inner == rungs[:, -1:])
             starts_above = (starts_above & (inner < rungs[:, -1:])) | (inner == 0)
-            high[:, place, number] = np.min(np.where(suffix(ends_below), inner, rungs[:, -1:]), axis=1)
-            low[:, place, number] = np.max(np.where(prefix(starts_above), inner, 0), axis=1)
+            high[:, position, number] = np.min(np.where(suffix(ends_below), inner, rungs[:, -1:]), axis=1)
+            low[:, position, number] = np.max(np.where(prefix(starts_above), inner, 0), axis=1)
     return low, high
 
 
@@ -145,7 +145,7 @@ def rows_to_pass(noise: AdditiveNoise, fraction: Fraction, level: float, leaves:
 
 
 def passed(off: Reals, far: Reals, fraction: Fraction) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Whether the quantile surely lies below a place, and whether it surely lies at or above it, by noisy B − p·n."""
+    """Whether the quantile surely lies below a position, and whether it surely lies at or above it, by noisy B − p·n."""
     step = 1 / fraction.denominator
     above, below = 1 - float(fraction) - step, step - float(fraction)
     return off > above + far, off < below - far
@@ -162,7 +162,7 @@ def prefix(passing: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
 
 
 def _different(below: Counts, above: Counts) -> tuple[Counts, Counts]:
-    """The different pairs of these numbers, and which of them stands at every place."""
+    """The different pairs of these numbers, and which of them is at every position."""
     most = int(above.max(initial=0)) + 1
     codes, which = np.unique(below * most + above, return_inverse=True)
     return np.stack([codes // most, codes % most]), which.reshape(below.shape)

@@ -1,4 +1,4 @@
-"""Quantiles of whole numbers between whole bounds: only places that hold a whole number may be chosen.
+"""Quantiles of whole numbers between whole bounds: only positions that hold a whole number may be chosen.
 
 The type of the column and the bounds are public, so that leaves which no value can fall into need no chance: the proof of a
 choice holds for any fixed set of leaves. Of 65,536 leaves a column of ages uses 121. A quantile is then a whole number, its
@@ -42,7 +42,7 @@ def number_of(leaf: Counts, leaves: int, width: int) -> Counts:
 
 @dataclass(frozen=True, slots=True)
 class WholeQuantiles:
-    """Quantiles that were chosen among the whole numbers from 0 to `width`, as places in [0, 1]."""
+    """Quantiles that were chosen among the whole numbers from 0 to `width`, as positions in [0, 1]."""
 
     chosen: ChosenQuantiles
     width: int
@@ -64,9 +64,9 @@ class WholeQuantiles:
         return cls(ChosenQuantiles(groups, group, numbers, count, choice, width + 1, entropy), width)
 
     def quantiles(self, probabilities: Sequence[float]) -> Reals:
-        """Places of whole numbers, of shape (groups, probabilities)."""
-        places: Reals = np.floor(self.chosen.quantiles(probabilities) * (self.width + 1)) / self.width
-        return places
+        """Positions of whole numbers, of shape (groups, probabilities)."""
+        positions: Reals = np.floor(self.chosen.quantiles(probabilities) * (self.width + 1)) / self.width
+        return positions
 
     def bands(self, fractions: Sequence[Fraction], levels: Sequence[float]) -> RankBands | None:
         """From the first whole number inside to the last one."""

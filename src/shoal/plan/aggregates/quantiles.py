@@ -54,8 +54,8 @@ class Quantile(KeptRows):
         return (Leaves(self.argument, self.rows),)
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
-        """The place in [L, U]."""
-        return _place(readings[0], float(self.fraction))
+        """The position in [L, U]."""
+        return _position(readings[0], float(self.fraction))
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
         """Where the rows say that it lies."""
@@ -86,10 +86,10 @@ class Quantiles(KeptRows):
         return (Leaves(self.argument, self.rows),)
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
-        """Lists of places in [L, U], monotone."""
+        """Lists of positions in [L, U], monotone."""
         if readings[0].bounds is None:
             return nothing(len(readings[0].values))
-        cuts = _places(readings[0], [float(rank) for rank in self.ranks])
+        cuts = _positions(readings[0], [float(rank) for rank in self.ranks])
         lists = np.empty(len(cuts), dtype=object)
         lists[:] = [row.tolist() for row in cuts]
         return lists
@@ -131,8 +131,8 @@ class Extreme(Aggregate):
         return f"{name}: {clamped}its interval goes {side} to where one owner may lie whom the noise hides."
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
-        """The place in [L, U]."""
-        return _place(readings[0], float(self.ranks[0]))
+        """The position in [L, U]."""
+        return _position(readings[0], float(self.ranks[0]))
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
         """Up to the bound on the outer side: nobody can rule out that one owner lies there."""
@@ -172,23 +172,23 @@ def _ends(reading: NoisyMeasure, ranks: tuple[Fraction, ...], level: float, *, l
         return nothing(size), nothing(size)
     low, high = float(reading.bounds.lower), float(reading.bounds.upper)
     ends = []
-    for places in found:
-        values = low + (high - low) * places
+    for positions in found:
+        values = low + (high - low) * positions
         column = np.empty(len(values), dtype=object)
         column[:] = [row if listed else row[0] for row in values.tolist()]
         ends.append(column)
     return ends[0], ends[1]
 
 
-def _place(reading: NoisyMeasure, fraction: float) -> NDArray[Any]:
-    places: NDArray[Any] = _places(reading, [fraction])[:, 0]
-    return places
+def _position(reading: NoisyMeasure, fraction: float) -> NDArray[Any]:
+    positions: NDArray[Any] = _positions(reading, [fraction])[:, 0]
+    return positions
 
 
-def _places(reading: NoisyMeasure, fractions: Sequence[float]) -> NDArray[Any]:
+def _positions(reading: NoisyMeasure, fractions: Sequence[float]) -> NDArray[Any]:
     """Where these fractions lie in [L, U]: (groups, fractions); NULL where no bounds were found."""
     if reading.bounds is None or reading.forest is None:
         return nothing(len(reading.values) * len(fractions)).reshape(-1, len(fractions))
     low, high = float(reading.bounds.lower), float(reading.bounds.upper)
-    places: NDArray[Any] = low + (high - low) * reading.forest.quantiles(fractions)
-    return places
+    positions: NDArray[Any] = low + (high - low) * reading.forest.quantiles(fractions)
+    return positions

@@ -38,7 +38,7 @@ KINDS = ("groups", "rows", "all", "values", "sum", *MEASURING)
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """One limit that is sought: the upper edges of its bins, and the aggregates (by place) that it limits."""
+    """One limit that is sought: the upper edges of its bins, and the aggregates (by position) that it limits."""
 
     kind: str
     edges: tuple[Fraction, ...]
@@ -70,7 +70,7 @@ class Sought:
 class Limits:
     """Limits as constants of an ordinary plan: κ, and for every aggregate its own limit (None where none is sought).
 
-    `rows`, where it is given, takes the place of all of them: so many rows of each owner, in whatever groups.
+    `rows`, where it is given, replaces all of them: that many rows of each owner, in whatever groups.
     """
 
     groups: int
@@ -96,9 +96,9 @@ class Search:
     epsilon: Fraction
     """What step two may spend."""
 
-    def limits(self, place: int) -> bool:
+    def limits(self, position: int) -> bool:
         """Whether an aggregate has a limit of its own that is sought."""
-        return any(place in sought.calls for sought in self.sought if not sought.measures)
+        return any(position in sought.calls for sought in self.sought if not sought.measures)
 
     @property
     def finds(self) -> bool:

@@ -14,7 +14,7 @@ from shoal.mechanisms.calibrate import laplace_scale
 from shoal.mechanisms.certified import round_scale_up
 from shoal.mechanisms.quantile_choice import outer_margin
 from shoal.params import Bounds
-from shoal.plan.measures import Leaves, Steps
+from shoal.plan.measures import Steps
 from shoal.plan.releases import Inferred
 from shoal.plan.totals import row_grid_of
 from shoal.rewrite.draft import Part
@@ -134,9 +134,9 @@ def _with_whole(plan: SelectPlan, index: int, parts: tuple[Measure, ...]) -> Sel
 
 def choice_of(part: Part, epsilon: Fraction) -> QuantileChoice:
     """The choice that spends ε; ranks near the ends of the data keep the distance from them that the scale asks for."""
-    if not isinstance(part.measure, Leaves):
+    if not part.measure.is_tree:
         raise InternalError("only leaves can be chosen among")
-    shift = Shift(part.measure.rows, part.coordinates, part.entries)
+    shift = Shift(part.measure.cells, part.coordinates, part.entries)
     nested = len(part.targets) > 1
     draws = len(part.targets).bit_length() if nested else 1
     scale = round_scale_up(2 * draws * shift.l1 / (epsilon * (1 - SHARE_AROUND)))

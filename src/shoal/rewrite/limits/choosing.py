@@ -76,7 +76,7 @@ def find(plan: SelectPlan, counts: Sequence[Sequence[float]], replan: Callable[[
         return Found(search.choices[0], Limits(search.choices[0].contribution.groups, nothing), nothing, ())
     readings = [_reading(s, h, c) for (s, h), c in zip(_searched(search), counts, strict=False)]
     limits = _chosen(plan, search, readings)
-    kept = tuple(_kept(search, readings, limits, place) for place in range(len(plan.select.aggregates)))
+    kept = tuple(_kept(search, readings, limits, position) for position in range(len(plan.select.aggregates)))
     missing = tuple(s.kind for (s, _), r in zip(_searched(search), readings, strict=True) if not r.found)
     return Found(_planned(plan, limits, replan), limits, kept, missing)
 
@@ -120,7 +120,9 @@ def _chosen(plan: SelectPlan, search: Search, readings: Sequence[Reading]) -> Li
         wanted = prior_groups(plan.select, cap)
         generic = [min(generic, key=lambda choice: abs(choice.contribution.groups - wanted))]
         of_groups = None
-    targets = [_target(plan.select, generic, search, of_call, place) for place in range(len(plan.select.aggregates))]
+    targets = [
+        _target(plan.select, generic, search, of_call, position) for position in range(len(plan.select.aggregates))
+    ]
     options = [_option(choice, generic[0]) for choice in generic]
     owners = max((reading.total for reading in readings if reading.found), default=PUBLIC_SIZE)
     choice = limit_choice.choose(options, of_groups, targets, owners)
@@ -167,13 +169,13 @@ def _option(choice: SelectPlan, first: SelectPlan) -> limit_choice.GroupOption:
 
 
 def _target(
-    select: PrivateSelect, choices: Sequence[SelectPlan], search: Search, of_call: dict[int, Reading], place: int
+    select: PrivateSelect, choices: Sequence[SelectPlan], search: Search, of_call: dict[int, Reading], position: int
 ) -> limit_choice.Target:
     """An aggregate as the choice sees it: its candidates, and the noise of step two per unit of its limit."""
-    aggregate, reading = select.aggregates[place].aggregate, of_call.get(place)
-    sought = next((s for s, _ in _searched(search) if place in s.calls), None)
+    aggregate, reading = select.aggregates[position].aggregate, of_call.get(position)
+    sought = next((s for s, _ in _searched(search) if position in s.calls), None)
     known = reading if reading is not None and reading.found else None
-    sigmas = tuple(_noise_per_unit(choice, place, limited=sought is not None) for choice in choices)
+    sigmas = tuple(_noise_per_unit(choice, position, limited=sought is not None) for choice in choices)
     additive = aggregate.adds_up
     if sought is None or known is None:
         return limit_choice.Target((1.0,), None, sigmas, additive=additive)
@@ -189,9 +191,9 @@ def _target(
     )
 
 
-def _noise_per_unit(choice: SelectPlan, place: int, *, limited: bool) -> float:
+def _noise_per_unit(choice: SelectPlan, position: int, *, limited: bool) -> float:
     """The standard deviation of the column's first number, for a limit of one."""
-    column = choice.columns[place]
+    column = choice.columns[position]
     if not column.releases:
         return 1.0
     release = choice.releases[column.releases[0]]
@@ -212,33 +214,35 @@ def _limits(
     select: PrivateSelect, search: Search, of_call: dict[int, Reading], choice: Choice
 ) -> tuple[Fraction | None, ...]:
     """The limits of all aggregates; where one sum has none, all sums look for their bounds in step two."""
-    kinds = {place: sought.kind for sought, _ in _searched(search) for place in sought.calls}
+    kinds = {position: sought.kind for sought, _ in _searched(search) for position in sought.calls}
     found: list[Fraction | None] = [None] * len(select.aggregates)
-    for place, kind in kinds.items():
-        found[place] = (
-            Fraction(choice.limits[place])
-            if of_call[place].found
-            else prior_of(kind, select.aggregates[place], grouped=bool(select.keys))
+    for position, kind in kinds.items():
+        found[position] = (
+            Fraction(choice.limits[position])
+            if of_call[position].found
+            else prior_of(kind, select.aggregates[position], grouped=bool(select.keys))
         )
-    sums = [place for place, kind in kinds.items() if kind == "sum" and select.aggregates[place].bounds is None]
-    if any(found[place] is None for place in sums):
-        for place in sums:
-            found[place] = None
+    sums = [
+        position for position, kind in kinds.items() if kind == "sum" and select.aggregates[position].bounds is None
+    ]
+    if any(found[position] is None for position in sums):
+        for position in sums:
+            found[position] = None
     return tuple(found)
 
 
 # ---- what is kept, and the plan ----------------------------------------------------------------------------------
 
 
-def _kept(search: Search, readings: Sequence[Reading], limits: Limits, place: int) -> Kept | None:
+def _kept(search: Search, readings: Sequence[Reading], limits: Limits, position: int) -> Kept | None:
     """The share that κ and the aggregate's own limit keep; about half where too few owners say anything."""
     share, pessimistic, heaviness = 1.0, 1.0, 0.0
     seen, binds, measured = False, False, True
     for (sought, histogram), reading in zip(_searched(search), readings, strict=True):
-        limit = Fraction(limits.groups) if sought.kind == "groups" else limits.of_call[place]
+        limit = Fraction(limits.groups) if sought.kind == "groups" else limits.of_call[position]
         if sought.kind == "all" and limits.rows is not None:
             limit = Fraction(limits.rows)
-        if (sought.kind != "groups" and place not in sought.calls) or limit is None:
+        if (sought.kind != "groups" and position not in sought.calls) or limit is None:
             continue
         seen = True
         measured &= reading.found and reading.total * float(histogram.select.options.epsilon) >= FEWEST_TO_BELIEVE
@@ -267,9 +271,9 @@ def _stand_in(plan: SelectPlan, limits: Limits) -> Limits:
     if limits.rows is not None:
         return replace(limits, rows=int(STAND_IN))
 
-    def small(place: int, limit: Fraction | None) -> Fraction | None:
+    def small(position: int, limit: Fraction | None) -> Fraction | None:
         if limit is None:
             return None
-        return Fraction(1) if limit == 1 and is_count_of_all(plan.select, place) else STAND_IN
+        return Fraction(1) if limit == 1 and is_count_of_all(plan.select, position) else STAND_IN
 
-    return replace(limits, of_call=tuple(small(place, limit) for place, limit in enumerate(limits.of_call)))
+    return replace(limits, of_call=tuple(small(position, limit) for position, limit in enumerate(limits.of_call)))

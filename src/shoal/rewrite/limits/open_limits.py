@@ -39,16 +39,16 @@ def open_limits(
     if one_row or options.inferred_bounds == "PER_GROUP":
         return tuple(sought)
     found: dict[object, Sought] = {}
-    for place, call in enumerate(select.aggregates):
+    for position, call in enumerate(select.aggregates):
         kind = call.aggregate.sought_limit(call)
         if kind is None:
             continue
         about = (kind, call.aggregate.argument)
         known = found.get(about)
         found[about] = (
-            replace(known, calls=(*known.calls, place))
+            replace(known, calls=(*known.calls, position))
             if known is not None
-            else _sought(kind, call, place, domains[place] if domains else None)
+            else _sought(kind, call, position, domains[position] if domains else None)
         )
     return (*sought, *found.values())
 
@@ -65,12 +65,12 @@ def limits_rows_of_all(select: PrivateSelect, cap: int | None) -> bool:
     return listed and free and bool(counts) and all(counts) and cap is not None and 1 < cap <= MOST_LISTED
 
 
-def _sought(kind: str, call: AggregateCall, place: int, domain: int | None) -> Sought:
+def _sought(kind: str, call: AggregateCall, position: int, domain: int | None) -> Sought:
     """One aggregate's limit; of values there are no more than are possible at all."""
     edges = _edges(kind, call)
     if kind == "values" and domain is not None:
         edges = tuple(edge for edge in edges if edge < domain) + ((Fraction(domain),) if domain <= edges[-1] else ())
-    return Sought(kind, edges, (place,), domain=domain if kind == "values" else None)
+    return Sought(kind, edges, (position,), domain=domain if kind == "values" else None)
 
 
 def group_candidates(cap: int | None) -> tuple[int, ...]:
@@ -103,8 +103,8 @@ def prior_limits(select: PrivateSelect, sought: tuple[Sought, ...], cap: int | N
     if any(limit.kind == "all" for limit in sought):
         return Limits(groups, tuple(of_call), PRIOR_ROWS_OF_ALL)
     for limit in sought:
-        for place in limit.calls:
-            of_call[place] = prior_of(limit.kind, select.aggregates[place], grouped=bool(select.keys))
+        for position in limit.calls:
+            of_call[position] = prior_of(limit.kind, select.aggregates[position], grouped=bool(select.keys))
     return Limits(groups, tuple(of_call))
 
 

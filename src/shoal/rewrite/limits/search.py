@@ -120,7 +120,7 @@ def _worth_measuring(
         return _without_measuring(select), (), ()
     owners = public.population
     if owners is not None and select.options.epsilon * share * owners < FEWEST_TO_MEASURE * len(cuts):
-        unseen = {place for cut in cuts for place in cut.calls if cut.bounds is None}
+        unseen = {position for cut in cuts for position in cut.calls if cut.bounds is None}
         return _without_measuring(select), (), tuple(sorted(unseen))
     return select, cuts, ()
 
@@ -165,12 +165,12 @@ def _with_prior(select: PrivateSelect, sought: tuple[Sought, ...], planned: Plan
         else f"about {public.population:,} owners are too few to find them"
     )
     note = f"Limits that nobody named are public guesses, because {why}."
-    places = (
+    positions = (
         range(len(select.aggregates))
         if any(limit.kind == "groups" for limit in sought)
-        else (place for limit in sought for place in limit.calls)
+        else (position for limit in sought for position in limit.calls)
     )
-    guessed = tuple(sorted(places))
+    guessed = tuple(sorted(positions))
     return replace(plan, select=replace(plan.select, notes=(*plan.select.notes, note)), guessed=guessed)
 
 
@@ -197,25 +197,25 @@ def stand_ins_of(select: PrivateSelect, sought: Sequence[Sought], cap: int | Non
         return [Limits(1, (None,) * len(select.aggregates), int(STAND_IN))]
     open_groups = next((limit for limit in sought if limit.kind == "groups"), None)
     groups = group_candidates(cap) if open_groups is not None else (prior_groups(select, cap),)
-    places = [(limit.kind, place) for limit in sought for place in limit.calls]
-    once = [place for kind, place in places if kind == "rows" and is_count_of_all(select, place)]
-    sums = [place for kind, place in places if kind == "sum" and select.aggregates[place].bounds is None]
+    positions = [(limit.kind, position) for limit in sought for position in limit.calls]
+    once = [position for kind, position in positions if kind == "rows" and is_count_of_all(select, position)]
+    sums = [position for kind, position in positions if kind == "sum" and select.aggregates[position].bounds is None]
     found = []
     for kappa, one_row, without in product(
         groups, (False, True) if once else (False,), (False, True) if sums else (False,)
     ):
         of_call: list[Fraction | None] = [None] * len(select.aggregates)
-        for _, place in places:
-            of_call[place] = Fraction(1) if one_row and place in once else STAND_IN
-        for place in sums if without else ():
-            of_call[place] = None
+        for _, position in positions:
+            of_call[position] = Fraction(1) if one_row and position in once else STAND_IN
+        for position in sums if without else ():
+            of_call[position] = None
         found.append(Limits(kappa, tuple(of_call)))
     return found
 
 
-def is_count_of_all(select: PrivateSelect, place: int) -> bool:
+def is_count_of_all(select: PrivateSelect, position: int) -> bool:
     """Whether an aggregate is COUNT(*)."""
-    return select.aggregates[place].aggregate.counts_all_rows
+    return select.aggregates[position].aggregate.counts_all_rows
 
 
 def _example(choices: Sequence[SelectPlan], groups: int) -> int:

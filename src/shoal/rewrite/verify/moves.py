@@ -121,20 +121,24 @@ def wholes_of(plan: SelectPlan) -> list[tuple[int, ...]]:
         if any(measure.origin != "middle" for measure in measures):
             require(len(columns) == len(measures), "a sum from one bound without the one from the other")
             found.append(tuple(columns))
-    own = [places for places in found if not reads_owners(plan, places)]
-    require(all(places[::-1] in own for places in found if places not in own), "owners read off nobody's numbers")
-    require(len({place for places in own for place in places}) == sum(map(len, own)), "a part of two wholes")
+    own = [positions for positions in found if not reads_owners(plan, positions)]
+    require(
+        all(positions[::-1] in own for positions in found if positions not in own), "owners read off nobody's numbers"
+    )
+    require(
+        len({position for positions in own for position in positions}) == sum(map(len, own)), "a part of two wholes"
+    )
     return own
 
 
-def reads_owners(plan: SelectPlan, places: tuple[int, ...]) -> bool:
+def reads_owners(plan: SelectPlan, positions: tuple[int, ...]) -> bool:
     """Whether a column reads the whole: the part from the upper bound stands first."""
-    return len(places) == 2 and plan.releases[places[0]].measure.origin == "upper"
+    return len(positions) == 2 and plan.releases[positions[0]].measure.origin == "upper"
 
 
-def check_whole(plan: SelectPlan, places: tuple[int, ...]) -> None:
+def check_whole(plan: SelectPlan, positions: tuple[int, ...]) -> None:
     """Whatever a mean is, its distances from both bounds make their width K; and (x − L)² + 2(x − L)(U − x) + (U − x)² = K²."""
-    parts = [plan.releases[index] for index in places]
+    parts = [plan.releases[index] for index in positions]
     first, measure = parts[0], parts[0].measure
     squares = isinstance(measure, RowMoment)
     known = squares or isinstance(measure, OwnerMean | OwnerSum | RowCount)

@@ -76,7 +76,7 @@ def _check_histogram(limit: Sought, plan: SelectPlan) -> None:
     """Owners counted in listed bins, each in one, with Laplace noise."""
     require(plan.search is None and plan.selection is None, "a histogram is found in one step")
     groups = plan.select.public_groups
-    bins = tuple((place,) for place in limit.bins)
+    bins = tuple((position,) for position in limit.bins)
     require(isinstance(groups, Values) and groups.rows == bins, "bins that are not listed")
     counts = [release.measure for release in plan.releases]
     require(counts == [OwnerCount()] and not plan.histograms, "a histogram counts owners, and nothing else")

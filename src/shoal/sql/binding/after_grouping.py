@@ -61,7 +61,7 @@ def select_items(expressions: list[exp.Expr]) -> list[tuple[str | None, exp.Expr
 
 
 def output_name(alias: str | None, node: exp.Expr, index: int) -> str:
-    """What a column is called when the query gives no name: its own name, the function's, or its place."""
+    """What a column is called when the query gives no name: its own name, the function's, or its position."""
     if alias is not None:
         return alias
     if isinstance(node, exp.Column):

@@ -20,7 +20,7 @@ from shoal.plan.releases import Options
 from shoal.sql.parse import Constant
 
 if TYPE_CHECKING:
-    from shoal.catalog import Defaults
+    from shoal.catalog_defaults import Defaults
     from shoal.sql.parse import PrivacyClause
 
 STRATEGIES = ("AUTO", *RULES, "PUBLIC_GROUPS")
@@ -71,7 +71,7 @@ def plain_number(constant: Constant) -> int | Fraction:
 
 
 def _number(check: Callable[..., Any]) -> Read:
-    """A number that passes `check`; the error points at the place in the SQL."""
+    """A number that passes `check`; the error points at the position in the SQL."""
 
     def read(constant: Constant, option: str) -> Any:
         try:

@@ -249,7 +249,7 @@ class AliasBinder(ExpressionBinder):
 
 
 def ordered(grouped: GroupedBinder, item: exp.Expr, outputs: list[tuple[str, Expression]]) -> Order:
-    """One item of ORDER BY over groups; a whole number is the place of an output column."""
+    """One item of ORDER BY over groups; a whole number is the position of an output column."""
     node = item.this if isinstance(item, exp.Ordered) else item
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         number = int(node.name)

@@ -403,6 +403,6 @@ def distinct_as_groups(tree: exp.Select) -> exp.Select:
         )
     grouped = tree.copy()
     grouped.set("distinct", None)
-    places = [exp.Literal.number(position) for position in range(1, len(tree.expressions) + 1)]
-    grouped.set("group", exp.Group(expressions=places))
+    positions = [exp.Literal.number(position) for position in range(1, len(tree.expressions) + 1)]
+    grouped.set("group", exp.Group(expressions=positions))
     return grouped

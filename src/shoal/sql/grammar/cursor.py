@@ -1,4 +1,4 @@
-"""A place in the tokens, and the words for moving it: what the two grammars share."""
+"""A position in the tokens, and the words for moving it: what the two grammars share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Cursor:
         self.depth = 0
 
     def ahead(self, count: int) -> Token:
-        """The token that many places further on."""
+        """The token that many tokens further on."""
         return self.tokens[min(self.index + count, len(self.tokens) - 1)]
 
     def at(self, key: str, *more: str) -> bool:

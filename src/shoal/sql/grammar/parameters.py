@@ -32,7 +32,7 @@ MAX_LIST = 10_000
 
 
 def with_parameters(sql: str, params: Sequence[Any] | Mapping[str, Any]) -> str:
-    """The query with constants where placeholders stood: ? and $1 by place, $name and :name by name."""
+    """The query with constants where placeholders stood: ? and $1 by position, $name and :name by name."""
     if isinstance(params, (str, bytes)) or not isinstance(params, (Mapping, Sequence)):
         raise _wrong("params is a list of values, or a dict of names and values.")
     check_size(sql)

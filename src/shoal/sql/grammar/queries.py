@@ -116,9 +116,9 @@ class QueryGrammar(RelationGrammar):
         if not descending:
             self.accept("ASC")
         first, last = self.accept("NULLS", "FIRST"), self.accept("NULLS", "LAST")
-        places = [self.mark(exp.Literal.number(place), start) for place in range(1, len(shown) + 1)]
+        positions = [self.mark(exp.Literal.number(position), start) for position in range(1, len(shown) + 1)]
         nulls_first = first if first or last else None
-        items = [exp.Ordered(this=place, desc=descending, nulls_first=nulls_first) for place in places]
+        items = [exp.Ordered(this=position, desc=descending, nulls_first=nulls_first) for position in positions]
         return self.mark(exp.Order(expressions=[self.mark(item, start) for item in items]), start)
 
     def _limit(self) -> exp.Limit:

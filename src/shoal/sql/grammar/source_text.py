@@ -1,4 +1,4 @@
-"""Function calls in the analyst's own words: the text of a call, found again by its place."""
+"""Function calls in the analyst's own words: the text of a call, found again by its position."""
 
 from __future__ import annotations
 

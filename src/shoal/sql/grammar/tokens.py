@@ -146,7 +146,7 @@ def first_word(sql: str) -> tuple[str, int] | None:
 
 
 def refuse(sql: str, offset: int, code: str, message: str, hint: str | None = None) -> NoReturn:
-    """Raise the error, with the place it speaks of."""
+    """Raise the error, with the position it is about."""
     raise ShoalError(code, message, hint=hint, position=place_of(line_starts(sql), offset))
 
 

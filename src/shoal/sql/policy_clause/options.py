@@ -10,7 +10,7 @@ from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
-    from shoal.catalog import Defaults
+    from shoal.catalog_defaults import Defaults
     from shoal.sql.parse import Constant, PrivacyClause
 
 KNOWN = ("policy", "epsilon", "confidence_level")

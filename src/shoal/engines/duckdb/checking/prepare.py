@@ -33,7 +33,7 @@ from shoal.frozen import dataclass
 from shoal.params import Bounds
 from shoal.plan import nodes
 from shoal.plan.expressions import Column
-from shoal.plan.measures import Histogram, OwnerWeight, RowMoment, Steps
+from shoal.plan.measures import Histogram, RowMoment, Steps
 from shoal.plan.nodes import Field
 from shoal.plan.totals import GridMeasure, SamplingKey, TotalsQuery
 from shoal.plan.types import DOUBLE, INTEGER, Kind, Type
@@ -260,9 +260,7 @@ def _rows_like(columns: list[Column], owner: str | None) -> Node:
 def _measure_like(measure: Measure, columns: Mapping[Expression, Column]) -> Measure:
     if measure.argument is not None:
         measure = replace(measure, argument=columns[measure.argument])
-    if isinstance(measure, OwnerWeight) and len(measure.weights) > 1:
-        measure = replace(measure, weights=((1, 1 << 40), (2, 1)))
-    return measure.with_rows(2)
+    return measure.typical()
 
 
 def _task_like(task: GridMeasure, columns: Mapping[Expression, Column]) -> GridMeasure:
@@ -279,8 +277,7 @@ def _check_numbers(query: TotalsQuery) -> None:
     """Every number that will be written can be."""
     for task in query.tasks:
         steps = () if task.steps is None else (task.steps.lower, task.steps.upper, task.steps.middle)
-        weights = [weight for _, weight in task.measure.weights] if isinstance(task.measure, OwnerWeight) else []
-        for number in (*steps, *weights, task.stretch, 2 * task.shrink):
+        for number in (*steps, *task.measure.own_numbers(), task.stretch, 2 * task.shrink):
             check_width(number)
         float(1 / task.row_grid)
         if task.measure.is_tree:
