@@ -154,6 +154,12 @@ class PostgreSQLEngine:
         finally:
             connection.close()
         relation = replace(relation, columns=tuple(self._described(field) for field in schema))
+        if relation.alike:
+            raise ShoalError(
+                "E_CATALOG",
+                f"The view of table {view!r} in the catalog has several columns called {fold(relation.alike[0])!r}.",
+                hint="Names are compared without case: give each column a name of its own, SELECT a AS first, b AS second.",
+            )
         if not trusted:
             refuse_fragile(view, relation, self._contents)
         self._relations[fold(view)] = relation

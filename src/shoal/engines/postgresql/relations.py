@@ -30,7 +30,8 @@ SELECT CAST(n.nspname AS pg_catalog.text) AS schema, CAST(c.relname AS pg_catalo
    FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid) AS rules,
   CASE WHEN c.relkind = 'v' THEN pg_catalog.pg_get_viewdef(c.oid) END AS definition,
   pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT') AS readable,
-  pg_catalog.has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE') AS writable
+  pg_catalog.has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')
+    OR pg_catalog.has_any_column_privilege(c.oid, 'INSERT, UPDATE') AS writable
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
   AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'
@@ -102,9 +103,20 @@ class Relation:
         """The column of this name."""
         return next(column for column in self.columns if column.name == name)
 
+    @property
+    def alike(self) -> list[str]:
+        """Columns whose names differ only in case, or not at all: no query can say which one it means."""
+        folded = [fold(column.name) for column in self.columns]
+        return [column.name for column, name in zip(self.columns, folded, strict=True) if folded.count(name) > 1]
+
+    def offered(self) -> Relation:
+        """With the columns that queries can name and the role may read."""
+        alike = set(self.alike)
+        return replace(self, columns=tuple(c for c in self.columns if c.readable and c.name not in alike))
+
     def described(self) -> list[tuple[str, str]]:
         """Columns and types in the words of the embedded engine."""
-        return [(column.name, column.stored.named) for column in self.columns if column.readable]
+        return [(column.name, column.stored.named) for column in self.offered().columns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +150,12 @@ class Contents:
 
 
 def _check_server(server: dict[str, Any]) -> None:
+    if not isinstance(server["version"], int):  # the driver learns the types of a server from texts that this changes
+        raise ShoalError(
+            "E_SOURCE",
+            "The role or the database sets quote_all_identifiers, and then the driver cannot read the types of the server.",
+            hint=f'ALTER ROLE "{server["role"]}" SET quote_all_identifiers = off;',
+        )
     if server["version"] < OLDEST:
         raise ShoalError(
             "E_SOURCE", f"The PostgreSQL server is older than version {OLDEST // 10000}.", hint="Use a newer server."
@@ -181,7 +199,7 @@ def located(contents: Contents, catalog: Catalog | None) -> dict[str, Relation]:
 
 def _everything(contents: Contents) -> dict[str, Relation]:
     """All tables; where two schemas have one of the same name, the schema is part of it."""
-    readable = [relation for relation in contents.relations if relation.readable]
+    readable = [relation.offered() for relation in contents.relations if relation.readable]
     names = [fold(relation.name) for relation in readable]
     return {
         name if names.count(name) == 1 else fold(f"{relation.schema}.{relation.name}"): relation
@@ -208,18 +226,17 @@ def _located(contents: Contents, table: Table) -> Relation | None:
             hint=" ".join(grants(relation, contents.role)),
         )
     _refuse_loose_owner(table, relation)
-    return replace(relation, columns=tuple(column for column in relation.columns if column.readable))
+    return relation.offered()
 
 
 def _candidates(contents: Contents, table: Table) -> list[Relation]:
     written = table.source or table.name
-    schema, dot, name = written.partition(".")
-    exact = contents.at(schema, name) if dot else None
-    if exact is not None:
-        return [exact]
+    exact = [relation for relation in contents.relations if f"{relation.schema}.{relation.name}" == written]
+    if exact:
+        return exact
     if table.source is None:
         return contents.named(table.name)
-    candidates = [] if dot else [relation for relation in contents.relations if relation.name == table.source]
+    candidates = [relation for relation in contents.relations if relation.name == table.source]
     if not candidates:
         raise ShoalError(
             "E_CATALOG",
@@ -249,8 +266,12 @@ def grants(relation: Relation, role: str) -> tuple[str, str]:
 
 
 def warnings_of(contents: Contents, used: dict[str, Relation]) -> tuple[str, ...]:
-    """What a role can do that a reader need not."""
+    """What a role can do that a reader need not, and columns that no query can name."""
     tables = [relation for relation in used.values() if relation.kind != "q"]
+    return (*_rights_beyond_reading(contents, tables), *_columns_alike(contents, tables))
+
+
+def _rights_beyond_reading(contents: Contents, tables: list[Relation]) -> tuple[str, ...]:
     lines = " ".join(grants(tables[0], "reader")) if tables else ""
     if contents.is_superuser:
         return (f"The role {contents.role!r} is a superuser. A role that reads is enough: {lines}",)
@@ -258,3 +279,13 @@ def warnings_of(contents: Contents, used: dict[str, Relation]) -> tuple[str, ...
     if not writable:
         return ()
     return (f"The role {contents.role!r} may write to {', '.join(writable)}. A role that reads is enough: {lines}",)
+
+
+def _columns_alike(contents: Contents, tables: list[Relation]) -> tuple[str, ...]:
+    stored = [whole for table in tables if (whole := contents.at(table.schema, table.name)) is not None]
+    return tuple(
+        f"No query can name the columns {', '.join(map(repr, relation.alike))} of {relation.schema}.{relation.name}, "
+        "because names are compared without case. A view can give them other names."
+        for relation in stored
+        if relation.alike
+    )

@@ -47,7 +47,7 @@ class Server:
             raise EngineFailure
         connection = Connection(opened)
         try:
-            for statement in (*SETTINGS, *limits(seconds)):
+            for statement in (*limits(seconds), *SETTINGS):  # limits first: a role may have a short timeout of its own
                 connection.run(statement)
         except BaseException:
             connection.close()
@@ -64,9 +64,15 @@ class Server:
 
 
 def _shown(url: str) -> str:
-    """Host and database, for messages."""
+    """Host and database, for messages.
+
+    >>> _shown("postgresql://me:secret@db:5433/shop"), _shown("postgresql://me:1/secret@db/shop")
+    ("db:5433, database 'shop'", 'the given URL')
+    """
     try:
         parts = urlsplit(url)
+        if "@" in url.removeprefix(f"{parts.scheme}://{parts.netloc}"):
+            return "the given URL"  # a password with / ? or # that is not escaped: nothing tells where it ends
         host, port, name = parts.hostname, parts.port, unquote(parts.path.lstrip("/"))
     except ValueError:
         return "the given URL"

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 LOCK_SECONDS = 10
 
 SETTINGS = (
+    "SET client_min_messages = 'error'",
     "SET search_path = ''",
     "SET default_transaction_read_only = on",
+    "SET row_security = on",
     "SET TimeZone = 'UTC'",
     "SET DateStyle = 'ISO'",
     "SET IntervalStyle = 'postgres'",
@@ -28,7 +30,9 @@ SETTINGS = (
     f"SET lock_timeout = '{LOCK_SECONDS}s'",
     "SET application_name = 'shoal'",
 )
-"""Sent before anything else: with an empty path no operator and no function of a user's schema is found."""
+"""Sent before anything else, whatever the role or the database has set: with an empty path no operator and no function of a
+user's schema is found, and rules about rows narrow a table instead of failing the query.
+"""
 
 
 def limits(seconds: float) -> tuple[str, ...]:
