@@ -96,7 +96,7 @@ def postgres_server():
     """A throwaway cluster that listens on a socket in its own folder: (URL of the server, its control command)."""
     programs = postgres_programs()
     if programs is None:
-        pytest.skip("no PostgreSQL server is installed (initdb was not found)")
+        pytest.skip("no PostgreSQL server is installed (on Debian and Ubuntu: apt install postgresql)")
     pytest.importorskip("psycopg", reason="the extra 'postgresql' is not installed")
     is_root = os.geteuid() == 0
     folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))  # short: the name of a socket has at most 107 bytes
@@ -170,6 +170,8 @@ def spark(tmp_path_factory):
         "spark.sql.shuffle.partitions": "3",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.session.timeZone": "America/New_York",
+        # Every query is a new one here: the second compiler of Java would work longer than what it compiles.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     for name, value in settings_.items():
         builder = builder.config(name, value)

@@ -13,7 +13,7 @@ from shoal.release.bounds_per_group import release_by_group
 from shoal.release.execute import fresh_sampling_key, measure
 from shoal.session import connect
 
-__all__ = ["QUESTIONS", "Question", "by_keys", "measured_with", "nasty_tables", "session_for"]
+__all__ = ["FEWER_QUESTIONS", "QUESTIONS", "Question", "by_keys", "measured_with", "nasty_tables", "session_for"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,13 @@ def measured_with(session, question: Question, engine, seed: int = 5) -> None:
             release_by_group(part, engine, fresh_sampling_key(entropy), entropy)
         else:
             measure(part, engine, fresh_sampling_key(entropy), entropy)
+
+
+def _together(name: str, aggregates: list[str], rest: str) -> list[Question]:
+    """Several aggregates in one question: for engines that take seconds to answer one."""
+    size, keys = 12, "site, " if "GROUP BY" in rest else ""
+    parts = [aggregates[start : start + size] for start in range(0, len(aggregates), size)]
+    return [Question(f"{name}, {i}", f"{keys}{', '.join(part)} {rest}") for i, part in enumerate(parts)]
 
 
 BY_ROWS = "epsilon = 1, delta = 1e-6, max_rows_contributed = 7"
@@ -185,6 +192,12 @@ QUESTIONS = [
         "UPPER(SUBSTR(site, 1, 1)) AS k, COUNT(*) FROM t WHERE site LIKE '%1%' OR LENGTH(site) > 3 GROUP BY 1",
     ),
     Question(
+        "texts outside of the calendar",
+        "CAST(CASE number % 5 WHEN 0 THEN 'infinity' WHEN 1 THEN '10000-01-01' WHEN 2 THEN '0044-03-15 (BC)' WHEN 3 THEN "
+        "'-infinity' ELSE '2024-02-29' END AS DATE) AS k, COUNT(*), COUNT(DISTINCT number, max_contributions_per_group => 2) "
+        "FROM t WHERE CAST('infinity' AS DATE) IS NULL GROUP BY 1",
+    ),
+    Question(
         "filters that can be handed on",
         "site, COUNT(*) FROM t WHERE number BETWEEN -1 AND 120 AND day >= DATE '2026-03-02' AND site IN ('a', 'A', '日本', '1') "
         "AND flag = TRUE AND tiny <> 3 AND price > 1.5 AND uid > 3 GROUP BY site",
@@ -206,3 +219,11 @@ QUESTIONS = [
         f"{PER_GROUP}, group_selection_strategy = WEIGHTED",
     ),
 ]
+
+_APART = {*(f"{a} by site" for a in AGGREGATES), *(f"{a} without groups" for a in AGGREGATES)}
+FEWER_QUESTIONS = [
+    *_together("all aggregates by site", AGGREGATES, "FROM t GROUP BY site"),
+    *_together("some aggregates without groups", AGGREGATES[::5], "FROM t"),
+    *(question for question in QUESTIONS if question.name not in _APART),
+]
+"""The same, with aggregates asked together."""

@@ -295,3 +295,8 @@ def test_names_of_any_kind_are_found_and_columns_that_differ_in_case_cannot_be_n
         assert caught.value.code == "E_CATALOG"
     finally:
         connection.execute('DROP SCHEMA "o.d ""d" CASCADE')
+
+
+def test_a_text_that_no_calendar_has_is_no_date(house):
+    assert counted(house[0], GUESTS, "guests WHERE CAST('infinity' AS DATE) IS NOT NULL") == 0
+    assert counted(house[0], GUESTS, "guests WHERE CAST('2024-02-29' AS DATE) IS NOT NULL") == 100

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from shoal import params
 from shoal.catalog import fold
@@ -46,11 +46,6 @@ class Collection(Releasing):
 
     def __repr__(self) -> str:
         return f"<private collection {self._recipe}: {', '.join(f'{n} {t}' for n, t in self.schema.items())}>"
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(
-            f"A private collection has no {name!r}: nothing can look inside it. .release(…) gives private statistics."
-        )
 
     @property
     def schema(self) -> dict[str, str]:

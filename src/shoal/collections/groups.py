@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from shoal.collections.public_lists import values_of
 from shoal.collections.recipes import THIS
@@ -30,6 +30,11 @@ class Releasing:
 
     _session: Session
     _recipe: Recipe
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"A private collection has no {name!r}: nothing can look inside it. .release(…) gives private statistics."
+        )
 
     def _question(self) -> Question:
         raise NotImplementedError

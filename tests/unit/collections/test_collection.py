@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import shoal
@@ -173,11 +175,29 @@ def test_the_owner_is_no_field_and_no_group(session):
 
 def test_nothing_looks_into_a_collection(session):
     visits = session.collection("visits")
-    for name in ("collect", "count", "to_arrow", "to_pandas", "rdd", "head"):
-        with pytest.raises(AttributeError, match="release"):
-            getattr(visits, name)
-    with pytest.raises(TypeError):
-        iter(visits)
+    for looked_at in (visits, visits.group_by("site")):
+        for name in ("collect", "count", "to_arrow", "to_pandas", "rdd", "head"):
+            with pytest.raises(AttributeError, match="release"):
+                getattr(looked_at, name)
+        with pytest.raises(TypeError):
+            iter(looked_at)
+
+
+def drawn(record):
+    """Randomness of both generators that a function may meet."""
+    return {"who": record.who, "n": random.randrange(1000) + np.random.randint(1000)}  # noqa: NPY002 - the one that has a state
+
+
+def test_what_a_function_draws_follows_from_the_owner_and_from_nobody_else():
+    parts = []
+    for owners in (range(40), [owner for owner in range(40) if owner != 7]):
+        data = {"t": {"uid": [*owners] * 3, "who": [*owners] * 3}}
+        with shoal.connect(data, catalog={"tables": {"t": {"owner": "uid"}}}) as session:
+            made = session.collection("t").map(drawn, {"who": "integer", "n": "integer"}).group_by("who")
+            plan = made.planned(n=agg.sum("n", bounds=(0, 10_000)), epsilon=1, delta=1e-6)
+            parts.append(integers(session, plan))
+    assert {key: part for key, part in parts[0].items() if key != (7,)} == parts[1]
+    assert len(set(parts[1].values())) > 30
 
 
 def test_explain_reads_nothing_and_calls_nothing(session):

@@ -30,10 +30,10 @@ from shoal.engines.python_rows.pool import not_loaded
 from shoal.engines.python_rows.stages import stages_of
 from shoal.engines.python_rows.tables import LEAST_MEMORY
 from shoal.engines.reading import Need, narrowed, needs_of, needs_of_scans
-from shoal.engines.spark.plans import computes_nothing
+from shoal.engines.spark.plans import fragile_part
 from shoal.engines.spark.task import Columns, Job, adding_function, as_stream, in_utc, job_function, loading_function
 from shoal.engines.spark.types import compared, is_collated, is_read, named
-from shoal.engines.spark.versions import check, detached
+from shoal.engines.spark.versions import check, detached, installed, installed_here
 from shoal.errors import ShoalError, missing_extra
 from shoal.mechanisms.entropy import SYSTEM
 from shoal.plan import nodes
@@ -82,7 +82,7 @@ class SparkEngine:
         self._catalog = catalog
         self._buckets = buckets
         self._frames: dict[str, Any] = {}
-        self._bases: dict[str, bool] = {}
+        self._fragile: dict[str, str | None] = {}
         self._public: dict[Need, pa.Table] = {}
         self._loaded: set[Work] = set()
         self._named_rows: dict[str, tuple[tuple[str, Type], ...]] = {}
@@ -95,6 +95,7 @@ class SparkEngine:
                 self._keep(key, frame)
         if catalog is not None:
             for table_ in catalog.tables.values():
+                self._refuse_alike(table_.name, "E_SOURCE")
                 self._refuse_loose_owner(table_)
         if not self._frames and not any(t.view for t in (catalog.tables.values() if catalog else ())):
             raise ShoalError(
@@ -114,7 +115,7 @@ class SparkEngine:
         if self._quietly(lambda: frame.schema) is None:
             return
         self._frames[key] = frame
-        self._bases[key] = computes_nothing(self._quietly(lambda: explained(frame)) or "")
+        self._fragile[key] = fragile_part(self._quietly(lambda: explained(frame)) or "")
 
     @staticmethod
     def _quietly(action: Callable[[], Any]) -> Any:
@@ -134,20 +135,37 @@ class SparkEngine:
         raise EngineFailure
 
     def _check_executors(self) -> None:
+        """One tiny job asks what executors have; where that fails, one without Arrow says what they lack."""
         width = self._parallelism()
-        job = self._spark.range(0, width, 1, width).mapInArrow(detached(), "versions string")
+        numbers = self._spark.range(0, width, 1, width)
+        job = numbers.mapInArrow(detached(installed), "versions string")
         found = self._quietly(lambda: [row[0] for row in job.collect()])
         if found is None:
+            plain = self._f.udf(detached(installed_here), "string", useArrow=False)
+            found = self._quietly(lambda: [row[0] for row in numbers.select(plain("id")).collect()])
+        check(found or [])
+        if not found:
             raise ShoalError(
                 "E_SOURCE",
                 "The executors of Spark cannot run Python functions over Arrow.",
                 hint="pip install 'shoal[spark]' on executors, or ship an environment by spark.archives.",
             )
-        check(found)
 
     def _parallelism(self) -> int:
         default = self._quietly(lambda: int(self._spark.sparkContext.defaultParallelism))
         return default or 2
+
+    def _refuse_alike(self, table: str, code: str) -> None:
+        """Two columns of one name: no query could say which one it means."""
+        frame = self._frames.get(fold(table))
+        names = [fold(field.name) for field in frame.schema.fields] if frame is not None else []
+        for name in names:
+            if names.count(name) > 1:
+                raise ShoalError(
+                    code,
+                    f"The table {table!r} has several columns called {name!r} (names are compared without case).",
+                    hint="Give each a name of its own in the table's view: SELECT a AS first, b AS second FROM …",
+                )
 
     def _refuse_loose_owner(self, table: Table) -> None:
         frame = self._frames.get(fold(table.name))
@@ -171,23 +189,26 @@ class SparkEngine:
     def add_view(self, view: str, sql: str, *, trusted: bool = True) -> list[tuple[str, str]]:
         """The custodian's Spark SQL."""
         frame = self._quietly(lambda: self._spark.sql(sql))
-        if frame is None or self._quietly(lambda: frame.schema) is None:
+        schema = None if frame is None else self._quietly(lambda: frame.schema)
+        if schema is None:
             raise ShoalError(
                 "E_CATALOG", f"The view of table {view!r} in the catalog is not a query this Spark session can run."
             )
         self._keep(fold(view), frame)
+        self._refuse_alike(view, "E_CATALOG")
         if not trusted:
             self.refuse_fragile_view(view)
         return self.tables()[fold(view)]
 
     def refuse_fragile_view(self, name: str) -> None:
-        """E_CATALOG for a view that computes anything: Spark says of no expression that it cannot fail."""
-        if self._bases[fold(name)]:
+        """E_CATALOG for what computes or converts anything: Spark says of no expression that it cannot fail."""
+        found = self._fragile[fold(name)]
+        if found is None:
             return
         raise ShoalError(
             "E_CATALOG",
-            f"Reading {name!r} can fail on single rows: it is a view that computes.",
-            hint="Store what it computes, or keep it to columns of tables. If no row can fail, say trusted_view = true.",
+            f"Reading {name!r} can fail on single rows: {found}.",
+            hint="Store it as parquet, or keep it to columns of such tables. If no row can fail, say trusted_view = true.",
         )
 
     def carry_owner(self, table: str, through: tuple[str, Type], to: str, key: tuple[str, Type], owner: str) -> None:
@@ -205,7 +226,7 @@ class SparkEngine:
             )
         known = frames[1].select(other.alias(KEY), self._f.col(_tick(owner)).alias(CARRIED_OWNER))
         self._frames[fold(table)] = frames[0].join(known, mine == self._f.col(_tick(KEY)), "inner").drop(KEY)
-        self._bases[fold(table)] = self._bases[fold(table)] and self._bases[fold(to)]
+        self._fragile[fold(table)] = self._fragile[fold(table)] or self._fragile[fold(to)]
 
     def name_rows(self, table: str, columns: Iterable[tuple[str, Type]]) -> None:
         """Rows are named where they are measured; equal ones come there together."""
@@ -374,7 +395,7 @@ class SparkEngine:
         """The needed columns; of a view all of them, so that no query decides what is computed."""
         if need.table in self._named_rows:
             return [name for name, _ in self._named_rows[need.table]]
-        if self._bases[need.table]:
+        if self._fragile[need.table] is None:
             return list(need.columns)
         return [name for name, type_ in self.tables()[need.table] if is_read(type_)]
 
@@ -386,7 +407,7 @@ class SparkEngine:
         frame = self._frames[need.table]
         if need.owner is not None and need.table not in self._named_rows:
             frame = frame.where(self._f.col(_tick(need.owner)).isNotNull())
-        if self._bases[need.table]:
+        if self._fragile[need.table] is None:
             for conjunct in need.conjuncts:
                 condition = self._condition(frame, conjunct)
                 frame = frame if condition is None else frame.where(condition)

@@ -1,33 +1,66 @@
-"""Tables that compute nothing: only these may be narrowed by conditions.
+"""Tables that compute and convert nothing: only these may be narrowed by conditions.
 
-Spark moves conditions below the expressions of a view. A view with `100 / x` fails on the row where x is 0, and a condition that is
-moved would decide whether that row is met.
+Spark moves conditions below the expressions of a view, and into readers. A view with `100 / x` fails on the row where x is 0, a CSV
+file that is read with `mode = FAILFAST` fails on the line that is no number, and what is behind JDBC may be a view of its own. A
+condition that is moved would decide whether that row is met. Parquet and ORC files hold values of the types that are read.
 """
 
 from __future__ import annotations
 
 import re
 
-_OPERATORS = (
-    *("SubqueryAlias", "View", "Relation", "RelationV2", "LogicalRDD", "LocalRelation", "HiveTableRelation", "Range"),
-    *("ExistingRDD", "DataSourceV2Relation", "ResolvedHint"),
+_OPERATORS = frozenset(
+    {
+        *(
+            "SubqueryAlias",
+            "View",
+            "Relation",
+            "RelationV2",
+            "LogicalRDD",
+            "LocalRelation",
+            "HiveTableRelation",
+            "Range",
+        ),
+        *("ExistingRDD", "DataSourceV2Relation", "ResolvedHint"),
+    }
 )
-_PLAIN_ITEM = re.compile(r"[^,()]+#\d+L?")
+_PLAIN_ITEM = re.compile(r"\w[^,()#\[\]]*#\d+L?(?: AS [^,()#]+#\d+L?)?")
+"""A column, by its own name or another one; not -x, x[1] or x.y, which are written without parentheses."""
+_FILES = re.compile(r"Relation\b.*\] (?:parquet|orc|delta)")
+_HIVE_FILES = re.compile(r"HiveTableRelation \[.*\.(?:ParquetHive|Orc)Serde\b", re.IGNORECASE)
+_CONVERTS = re.compile(r"JDBC|\b(?:CSV|Json|Text|Avro|Xml)Scan\b", re.IGNORECASE)
+"""What plans say of readers of the second kind (`RelationV2`) that convert values, or ask another database for them."""
+
+COMPUTES = "it is a view that computes"
+CONVERTS = "values are converted, or computed elsewhere, when they are read"
 
 
-def computes_nothing(explained: str) -> bool:
-    """Whether an analysed plan, as Spark explains it, reads stored columns and no more."""
+def fragile_part(explained: str) -> str | None:
+    """Why reading a table could fail on single rows, as far as Spark's plans can tell; None where it cannot."""
     found = re.search(r"== Analyzed Logical Plan ==\n(.*?)\n== Optimized", explained, re.DOTALL)
     if found is None:
-        return False
-    lines = found[1].splitlines()[1:]  # the first one tells columns and types
-    return all(_is_plain(re.sub(r"^[\s:+\-|]*", "", line)) for line in lines)
+        return COMPUTES
+    lines = [
+        re.sub(r"^[\s:+\-|]*", "", line) for line in found[1].splitlines()[1:]
+    ]  # the first one tells columns and types
+    if not all(_is_plain(line) for line in lines):
+        return COMPUTES
+    return CONVERTS if any(_is_converted(line) for line in lines) or _CONVERTS.search(explained) else None
 
 
 def _is_plain(line: str) -> bool:
-    operator = re.match(r"\w*", line)
-    name = operator[0] if operator else ""
-    if name == "Project":
+    if _operator(line) == "Project":
         items = line[line.find("[") + 1 : line.rfind("]")]
         return all(_PLAIN_ITEM.fullmatch(item.strip()) for item in items.split(", "))
-    return name in _OPERATORS
+    return _operator(line) in _OPERATORS
+
+
+def _is_converted(line: str) -> bool:
+    if _operator(line) == "Relation":
+        return _FILES.fullmatch(line) is None
+    return _operator(line) == "HiveTableRelation" and _HIVE_FILES.match(line) is None
+
+
+def _operator(line: str) -> str:
+    found = re.match(r"\w*", line)
+    return found[0] if found else ""

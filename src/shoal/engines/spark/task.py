@@ -15,6 +15,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from shoal.engines.base import EngineFailure
 from shoal.engines.buckets import partials_of
 from shoal.engines.canonical_bytes import parts_of
 from shoal.engines.duckdb.arrow_columns import readable
@@ -25,6 +26,7 @@ from shoal.engines.group_keys import as_arrow
 from shoal.engines.partials import Partials, added, merged
 from shoal.engines.python_rows.pool import Pool
 from shoal.engines.python_rows.tables import PythonTables
+from shoal.engines.spark.versions import are_ours, ours
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 
@@ -59,6 +61,8 @@ class Job:
     owned: tuple[Columns, ...]
     public: dict[str, bytes]
     named_rows: dict[str, tuple[tuple[str, Type], ...]] = field(default_factory=dict)
+    versions: tuple[str, ...] = field(default_factory=ours)
+    """The packages of the driver: another engine could have other integers."""
 
     def measured(self, batches: Iterable[pa.RecordBatch]) -> Partials:
         """The answer for the owners whose rows come: plain columns, or (number of the table, a struct for each table)."""
@@ -100,6 +104,8 @@ class Job:
 
     def packed(self, batches: Iterable[pa.RecordBatch], parts: int) -> Iterator[pa.RecordBatch]:
         """The rows of the answer, those of a group in one part, each part as bytes; none where no owner came."""
+        if not are_ours(self.versions):
+            raise EngineFailure
         arriving = iter(batches)
         first = next((batch for batch in arriving if batch.num_rows), None)
         if first is None:
