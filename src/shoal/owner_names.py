@@ -12,14 +12,16 @@ PEOPLE = (
     "user", "customer", "client", "patient", "person", "member", "subscriber", "account", "household", "employee",
     "student", "visitor", "citizen", "resident", "passenger", "driver", "guest", "buyer", "player", "owner", "device",
     "people", "subject", "donor", "voter", "tenant", "author",
+    "kunde", "kunden", "nutzer", "benutzer", "patienten", "mitglied", "mitglieds", "mitarbeiter", "cliente", "usuario", "paciente",
+    "persona", "utilisateur", "personne", "membre", "utente", "paziente", "klant", "gebruiker", "utilizador",
 )  # fmt: skip
 """Words that name a privacy unit, the likeliest first."""
 
-STAFF = frozenset({"employee", "driver"})
+STAFF = frozenset({"employee", "driver", "mitarbeiter"})
 """People who serve the others: a row that names both is about the one who is served."""
 
 CONTACTS = frozenset({"email", "mail", "msisdn"})
-_ENDINGS = frozenset({"id", "key", "no", "number", "uuid", "uid", "hash"})
+_ENDINGS = frozenset({"id", "key", "no", "number", "uuid", "uid", "hash", "nr", "num", "nummer", "numero"})
 _ALONE = frozenset({*PEOPLE, "email", "username", "ssn", "msisdn", "nhs"})
 _SOUNDS_PERSONAL = re.compile(rf"(^|_)({'|'.join(PEOPLE)})(_|$)|email|phone|msisdn|imei|passport|cookie")
 _ANY_ID = re.compile(r"(^|_)(id|uuid|guid|key)$|id$")
@@ -53,7 +55,7 @@ def owner_rank(column: str) -> int | None:
     *stem, last = words
     if last in _ENDINGS and stem and stem[-1] in PEOPLE:
         return 1 + PEOPLE.index(stem[-1])
-    joined = re.fullmatch(r"(\w+?)id", "".join(words))
+    joined = re.fullmatch(r"(\w+?)(?:id|nr|nummer)", "".join(words))
     if joined and joined.group(1) in PEOPLE:
         return 1 + PEOPLE.index(joined.group(1))
     if (len(words) == 1 and last in _ALONE) or words in (["e", "mail"], ["nhs", "no"], ["nhs", "number"]):
@@ -64,8 +66,8 @@ def owner_rank(column: str) -> int | None:
 def owner_candidates(columns: Iterable[str]) -> list[str]:
     """Columns whose names look like an owner, the likeliest first.
 
-    >>> owner_candidates(["day", "customerId", "uid"])
-    ['uid', 'customerId']
+    >>> owner_candidates(["day", "customerId", "uid", "Kundennr"])
+    ['uid', 'customerId', 'Kundennr']
     """
     ranked = [(rank, name) for name in columns if (rank := owner_rank(name)) is not None]
     return [name for _, name in sorted(ranked, key=lambda pair: pair[0])]

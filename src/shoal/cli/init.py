@@ -334,8 +334,15 @@ def table_text(name: str, columns: Mapping[str, str], guess: Guess, first: First
         column, to = map(text, guess.through)
         head.append(f"owner = {{ through = {column}, to = {to} }}    # GUESS: each row leads to one there")
     else:
-        head.append('owner = "each row"    # GUESS: no column looks like an owner. Nobody\'s data, such as a list of')
-        head.append("# products? Then write public = true here instead, and private tables can be joined with it.")
+        head.append(
+            'owner = "each row"    # GUESS: no column looks like an owner. Can one person have several rows? Then'
+        )
+        head.append(
+            "# name the column that tells people apart: with each row an owner, single rows are protected, not people."
+        )
+        head.append(
+            "# Nobody's data, such as a list of products? Then public = true, and private tables can be joined with it."
+        )
     if guess.references:
         listed = ", ".join(f"{key(column)} = {text(to)}" for column, to in dict(guess.references).items())
         head.append(f"references = {{ {listed} }}    # GUESS: keys of these tables")

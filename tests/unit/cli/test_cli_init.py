@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("in_shop")
 @pytest.mark.parametrize(
     "name",
     ["uid", "UID", "user_id", "userId", "UserID", "customer_id", "CustomerKey", "patient_no", "household_id",
-     "device_uuid", "src_account_id", "memberid", "email", "owner"],
+     "device_uuid", "src_account_id", "memberid", "email", "owner", "Kunde", "KundenNr", "cliente_id", "Patientennummer"],
 )  # fmt: skip
 def test_names_that_look_like_owners_are_candidates(name):
     assert owner_candidates({"day": "DATE", name: "BIGINT"}) == [name]

@@ -91,3 +91,16 @@ def test_values_of_a_csv_file_that_its_guessed_type_leaves_out_are_told(shoal, i
     (in_shop / "sales.csv").write_text("\n".join(lines))
     done = shoal("init", "sales.csv", "-o", "sales.toml")
     assert "sales.InvoiceNo: 2 values do not fit the guessed type, such as 'C5…'; queries see NULL there." in done.out
+
+
+def test_dates_of_other_countries_are_pointed_out_with_what_reads_them():
+    looked = judged("Datum", Counter({"06.10.2025": 2, "25.10.2025": 1}), Kind.TEXT)
+    (line,) = worth_a_look({"kasse 1": {"Datum": looked}})
+    assert "STRPTIME(Datum, '%d.%m.%Y')" in line
+    assert 'csv = { date_format = "%d.%m.%Y" }' in line
+
+
+def test_names_are_quoted_for_the_shell():
+    looked = judged("Artikel", Counter({"Tee": 9, "Brot": 9}), Kind.TEXT)
+    (line,) = worth_a_look({"kasse 1": {"Artikel": looked}})
+    assert "--public-values 'kasse 1.Artikel' " in line
