@@ -1,4 +1,6 @@
-"""Quantiles chosen by the exponential mechanism beside those read off a noisy tree: errors over many draws on the same rows.
+"""Quantiles chosen by the exponential mechanism beside those read off a noisy tree, on the same rows.
+
+Errors of single choices are expected ones, from the chance of every leaf; those of trees and all intervals are of many draws.
 
 A second table has lists of quantiles: by recursion, drawn apart from each other, and off the tree.
 
@@ -18,15 +20,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.records import FOLDER, replace_between, write_record
-from shoal.accounting.events import LaplaceNoise, QuantileChoice, RankTarget, Shift
-from shoal.mechanisms.quantile_choice import ChosenQuantiles, outer_margin
+from shoal.accounting.events import LaplaceNoise, QuantileChoice, Shift
+from shoal.mechanisms.entropy import SYSTEM
+from shoal.mechanisms.quantile_choice import ChosenQuantiles, Pieces, distances, units_per_row
 from shoal.mechanisms.quantiles import BRANCHING, HEIGHT, NoisyForest
-from shoal.rewrite.assigning.sizing import FAR_TAIL, SHARE_AROUND
+from shoal.mechanisms.ranks.whole_numbers import WholeQuantiles, number_of
+from shoal.rewrite.assigning.sizing import share_around, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    Copies = tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 PAGE = Path(__file__).parent.parent / "docs" / "theory" / "quantiles.md"
 LEAVES = BRANCHING**HEIGHT
@@ -42,7 +48,9 @@ LIST_HEADER = [
 LISTS = tuple((quantiles, values) for quantiles in (2, 3, 5, 9, 15) for values in ("uniform", "ages"))
 ROWS_OF_LISTS = 3000
 LEVEL = 0.95
+NEARLY = 1e-6
 Generator = np.random.Generator
+
 VALUES: dict[str, Callable[[Generator, int], NDArray[np.float64]]] = {
     "uniform": lambda generator, rows: generator.random(rows),
     "lognormal(2, 1) in [0, 1000]": lambda generator, rows: generator.lognormal(2, 1, rows) / 1000,
@@ -50,6 +58,8 @@ VALUES: dict[str, Callable[[Generator, int], NDArray[np.float64]]] = {
     "normal(95, 3) in [0, 100]": lambda generator, rows: generator.normal(0.95, 0.03, rows),
     "ages": lambda generator, rows: np.clip(np.round(generator.normal(38, 13, rows)), 17, 90) / 120,
 }
+WHOLE = {"ages": 120}
+"""Values that are whole numbers, and how far apart their bounds are."""
 CASES = (
     (100, "lognormal(2, 1) in [0, 1000]", Fraction(1, 2)),
     (1_000, "lognormal(2, 1) in [0, 1000]", Fraction(1, 2)),
@@ -107,13 +117,14 @@ def compared(rows: int, values: str, fraction: Fraction, runs: int) -> Compariso
     leaf, count = np.unique((places * LEAVES).astype(np.int64), return_counts=True)
     group = np.repeat(np.arange(runs), len(leaf))
     copies = runs, group, np.tile(leaf, runs), np.tile(count, runs)
-    choice = ChosenQuantiles(*copies, _choice([fraction]), LEAVES)
+    choice = _chosen(copies, _choice([fraction]), values)
     tree = NoisyForest(*copies, LaplaceNoise(Shift(1, HEIGHT), Fraction(HEIGHT)))
     truth = float(np.quantile(places, float(fraction)))
-    found = [_errors(way.quantiles([float(fraction)])[:, 0] - truth) for way in (choice, tree)]
+    of_law = _errors_of_law(leaf, count, _choice([fraction]), truth, WHOLE.get(values))
+    found = of_law, _errors(tree.quantiles([float(fraction)])[:, 0] - truth)
     low, high = (end[:, 0] for end in _ends(choice, [fraction]))
-    held = float(np.mean((low <= truth) & (truth <= high)))
-    inside = np.searchsorted(np.sort(places), high) - np.searchsorted(np.sort(places), low)
+    held = float(np.mean((low <= truth + NEARLY) & (truth <= high + NEARLY)))
+    inside = _rows_between(np.sort(places), low, high)
     widths = float(np.median(high - low)) / 2, float(np.median(inside)) / 2
     return Comparison(rows, values, float(fraction), *found, held, *widths)
 
@@ -122,13 +133,40 @@ def _choice(fractions: list[Fraction], *, nested: bool | None = None) -> Quantil
     """What the planner makes of ε = 1, with a row for each owner."""
     nested = len(fractions) > 1 if nested is None else nested
     draws = len(fractions).bit_length() if nested else len(fractions)
-    scale = 2 * draws / (1 - SHARE_AROUND)
-    margins = [0 if FAR_TAIL <= p <= 1 - FAR_TAIL else outer_margin(scale, LEAVES) for p in fractions]
-    targets = tuple(RankTarget(p, margin) for p, margin in zip(fractions, margins, strict=True))
-    return QuantileChoice(Shift(1), scale, targets, 1 / SHARE_AROUND, nested)
+    share = share_around(fractions)
+    scale = 2 * draws / (1 - share)
+    targets = tuple(target_of(fraction, scale, LEAVES) for fraction in fractions)
+    return QuantileChoice(Shift(1), scale, targets, 1 / share, nested)
 
 
-def _ends(chosen: ChosenQuantiles, fractions: list[Fraction]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _chosen(copies: Copies, choice: QuantileChoice, values: str) -> ChosenQuantiles | WholeQuantiles:
+    """Whole numbers are chosen among whole numbers, as queries do."""
+    width = WHOLE.get(values)
+    if width is None:
+        return ChosenQuantiles(*copies, choice, LEAVES)
+    return WholeQuantiles.of(*copies, choice, LEAVES, SYSTEM, width)
+
+
+def _errors_of_law(
+    leaf: NDArray[np.int64], count: NDArray[np.int64], choice: QuantileChoice, truth: float, width: int | None
+) -> Errors:
+    """What is expected of one drawn leaf, from the chance of every leaf: rare draws far off are in it."""
+    places = (np.arange(LEAVES) + 0.5) / LEAVES if width is None else np.arange(width + 1) / width
+    own = leaf if width is None else number_of(leaf, LEAVES, width)
+    pieces = Pieces.of(1, np.zeros_like(own), own, count, len(places))
+    target = choice.targets[0]
+    rate = float(1 / (units_per_row(target) * target.reach * choice.scale))
+    chance = np.repeat(np.exp(-distances(pieces, target) * rate), pieces.width)
+    chance /= chance.sum()
+    off = np.abs(places - truth)
+    rising = np.argsort(off)
+    median = off[rising][np.searchsorted(np.cumsum(chance[rising]), 0.5)]
+    return Errors(float(np.sqrt(np.sum(chance * off**2))), float(median))
+
+
+def _ends(
+    chosen: ChosenQuantiles | WholeQuantiles, fractions: list[Fraction]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     bands = chosen.bands(fractions, [LEVEL])
     ends = bands.at(LEVEL) if bands is not None else None
     assert ends is not None
@@ -162,24 +200,33 @@ def compared_lists(quantiles: int, values: str, runs: int) -> Lists:
     copies = runs, np.repeat(np.arange(runs), len(leaf)), np.tile(leaf, runs), np.tile(count, runs)
     fractions = [Fraction(i, quantiles + 1) for i in range(1, quantiles + 1)]
     shares = [float(p) for p in fractions]
-    nested = ChosenQuantiles(*copies, _choice(fractions), LEAVES)
+    nested = _chosen(copies, _choice(fractions), values)
     ways = (
         nested,
-        ChosenQuantiles(*copies, _choice(fractions, nested=False), LEAVES),
+        _chosen(copies, _choice(fractions, nested=False), values),
         NoisyForest(*copies, LaplaceNoise(Shift(1, HEIGHT), Fraction(HEIGHT))),
     )
     found = [_errors(_rows_off(places, way.quantiles(shares), shares)) for way in ways]
     low, high = _ends(nested, fractions)
     truth = np.quantile(places, shares)
-    inside = np.searchsorted(places, high) - np.searchsorted(places, low)
+    inside = _rows_between(places, low, high)
     return Lists(
-        quantiles, values, *found, float(np.mean((low <= truth) & (truth <= high))), float(np.median(inside)) / 2
+        quantiles,
+        values,
+        *found,
+        float(np.mean((low <= truth + NEARLY) & (truth <= high + NEARLY))),
+        float(np.median(inside)) / 2,
     )
+
+
+def _rows_between(rows: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.int64]:
+    upto, before = np.searchsorted(rows, high + NEARLY, "right"), np.searchsorted(rows, low - NEARLY)
+    return np.asarray(upto - before)
 
 
 def _rows_off(rows: NDArray[np.float64], found: NDArray[np.float64], shares: list[float]) -> NDArray[np.float64]:
     """Rows between the leaf that was found and the rank."""
-    leaf, own = np.floor(found * LEAVES), np.floor(rows * LEAVES)
+    leaf, own = np.minimum(np.floor(found * LEAVES + NEARLY), LEAVES - 1), np.floor(rows * LEAVES + NEARLY)
     rank = np.array(shares) * len(rows)
     below, upto = np.searchsorted(own, leaf, "left"), np.searchsorted(own, leaf, "right")
     return np.maximum(0.0, np.maximum(rank - upto, below - rank))

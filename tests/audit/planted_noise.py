@@ -129,6 +129,40 @@ def a_choice_without_its_two(patch):
     )
 
 
+def _leaning_loses_more_than_is_charged():
+    """Rows in the first two of many leaves, and one more in the last: the leaves between outweigh all others."""
+    target, scale = RankTarget(Fraction(1), 3, Fraction(1, 2)), Fraction(2)
+
+    def chance_of_first(last):
+        leaf, count = np.array([0, 1, 9999]), np.array([1, 4, last])
+        some = count > 0
+        pieces = quantile_choice.Pieces.of(1, np.zeros_like(leaf[some]), leaf[some], count[some], 10_000)
+        rate = float(1 / (quantile_choice.units_per_row(target) * scale))
+        weights = pieces.width * np.exp(-quantile_choice.distances(pieces, target) * rate)
+        return math.log(weights[0] / weights.sum())
+
+    charged = float(QuantileChoice(Shift(1), scale, (target,)).epsilon)
+    return abs(chance_of_first(0) - chance_of_first(1)) > charged
+
+
+@planted(
+    "noise scale too small",
+    "a choice that leans weighs rows beyond the rank more, and those inside no less",
+    INVARIANT,
+    _leaning_loses_more_than_is_charged,
+)
+def a_lean_that_takes_nothing_back(patch):
+    honest = quantile_choice.distances
+
+    def one_sided(pieces, target):
+        upright = replace(target, lean=Fraction(0))
+        outwards = honest(pieces, target) * quantile_choice.units_per_row(upright)
+        both = honest(pieces, upright) * quantile_choice.units_per_row(target)
+        return np.maximum(outwards, both) // quantile_choice.units_per_row(upright)
+
+    patch.setattr(quantile_choice, "distances", one_sided)
+
+
 def _intervals():
     """The low ends of intervals for the greatest of rows in six leaves; nearly all of ε is for the counts around it."""
 

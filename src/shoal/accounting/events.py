@@ -262,13 +262,19 @@ class RankTarget:
 
     T grows by 0 to 1 with every row. `reach` is how far one row moves T − A and B − T, where A and B count the rows up to
     and below some place: max(p, 1 − p) without a margin, 1 with one.
+
+    `lean`: rows above the rank count 1 + lean and rows below it 1 − lean, so that a place beyond the data is less likely
+    than one as many rows inside. What one row moves distances by then lies in an interval of length 2, as without it:
+    1 + lean on one side, 1 − lean on the other. That takes a reach of 1.
     """
 
     fraction: Fraction
     margin: int = 0
+    lean: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         _require(0 <= self.fraction <= 1 and self.margin >= 0, "a rank lies between the least and the greatest")
+        _require(abs(self.lean) < 1 and (self.margin > 0 or not self.lean), "only a rank with a margin leans to a side")
 
     @property
     def reach(self) -> Fraction:
@@ -280,10 +286,10 @@ class RankTarget:
 class QuantileChoice:
     """One leaf for each target in each group, by the exponential mechanism: P[leaf] ∝ exp(−distance/(reach·scale)).
 
-    The distance of a leaf is how many rows lie between its own rows and the rank that is looked for. `shift` says how many
-    rows one owner adds: per_coordinate to one group, in `coordinates` groups. c rows move every distance by at most
-    c·reach, and with it each logarithm by at most c/scale, up or down, and the logarithm of their sum likewise: a draw
-    loses 2c/scale. ε = 2·targets·l1/scale; ρ = targets·l2²/(2·scale²), see docs/theory/quantiles.md.
+    The distance of a leaf is how many rows lie between its own rows and the rank that is looked for, weighed where the
+    target leans. `shift` says how many rows one owner adds: per_coordinate to one group, in `coordinates` groups. c rows
+    move all distances within an interval of length 2c·reach, and the logarithm of the weights' sum by something in it: a
+    draw loses 2c/scale. ε = 2·targets·l1/scale; ρ = targets·l2²/(2·scale²), see docs/theory/quantiles.md.
 
     `around`: then the rows between places that follow from the chosen leaves are counted, each row once, with discrete
     Laplace noise of this scale. That loses l1/around more.

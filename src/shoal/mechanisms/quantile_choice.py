@@ -3,15 +3,15 @@
 Leaf ℓ of a group has B rows below it and A rows up to and in it; T is the rank that is looked for (`RankTarget`). Its
 distance is d = max(0, T − A, B − T), and it is chosen with probability ∝ exp(−d/(reach·scale)). Leaves between two occupied
 ones have the same distance: a *piece* is such a run, or one occupied leaf, and is chosen with its width as a factor;
-inside a piece leaves are alike.
+inside a piece leaves are alike. Where a target leans by λ, d = max(0, (1 − λ)·(T − A), (1 + λ)·(B − T)).
 
-**Exactness.** Distances are integers (in units of 1/2b, b the denominator of the fraction). Weights are computed in floats
-first. The exponent x = d·rate has a relative error of 2⁻⁵¹, which matters up to x ≤ 745 (beyond it the weight is 0, less than
-10⁻³²³ too little), numpy's exp errs by a few units of the last place, a group's sum of N ≤ 2¹⁸ terms by N·2⁻⁵³ of it: shares are
-within 10⁻¹⁰ of their real values, and a running sum over G groups (each adds 1) errs by at most N·G·2⁻⁵³ more. A uniform number
-with 64 digits that is further from every cut than `UNSURE` = 10⁻⁹ and eight times that is decided; one that is not is decided
-by outward-rounded integers, with more digits of the same number where needed. So what is drawn has exactly the real-valued
-probabilities.
+**Exactness.** Distances are integers (in units of 1/2bv, b and v the denominators of the fraction and of λ). Weights are
+computed in floats first. The exponent x = d·rate has a relative error of 2⁻⁵¹, which matters up to x ≤ 745 (beyond it the
+weight is 0, less than 10⁻³²³ too little), numpy's exp errs by a few units of the last place, a group's sum of N ≤ 2¹⁸ terms
+by N·2⁻⁵³ of it: shares are within 10⁻¹⁰ of their real values, and a running sum over G groups (each adds 1) errs by at most
+N·G·2⁻⁵³ more. A uniform number with 64 digits that is further from every cut than `UNSURE` = 10⁻⁹ and eight times that is
+decided; one that is not is decided by outward-rounded integers, with more digits of the same number where needed. So what is
+drawn has exactly the real-valued probabilities.
 
 **How far from the rank.** With chance 1 − β the chosen leaf has d ≤ reach·scale·ln(leaves/β): the best leaf weighs 1, all
 leaves further off than that weigh β together.
@@ -122,13 +122,19 @@ def doubled_rank(target: RankTarget, rows: Counts) -> Counts:
     return np.asarray(np.where(least > most, bottom * rows, inside), dtype=np.int64)
 
 
+def units_per_row(target: RankTarget) -> int:
+    """Distances are integers: so many units to a row."""
+    return 2 * target.fraction.denominator * target.lean.denominator
+
+
 def distances(pieces: Pieces, target: RankTarget) -> Counts:
-    """How much further than the nearest piece of its group each piece is from the rank, in units of 1/2b."""
-    unit = 2 * target.fraction.denominator
-    if (int(pieces.rows.max(initial=0)) + target.margin) * unit >= 2**62:
+    """How much further than the nearest piece of its group each piece is from the rank, in units of 1/2bv."""
+    unit, lean = 2 * target.fraction.denominator, target.lean
+    if (int(pieces.rows.max(initial=0)) + target.margin) * 2 * units_per_row(target) >= 2**62:
         raise InternalError("too many rows for the distances of a quantile")
     rank = np.repeat(doubled_rank(target, pieces.rows), pieces.sizes)
-    far = np.maximum(np.maximum(rank - unit * pieces.upto, unit * pieces.below - rank), 0)
+    inside, outside = lean.denominator - lean.numerator, lean.denominator + lean.numerator
+    far = np.maximum(np.maximum(inside * (rank - unit * pieces.upto), outside * (unit * pieces.below - rank)), 0)
     nearest: Counts = np.repeat(np.minimum.reduceat(far, pieces.starts), pieces.sizes)
     return np.asarray(far - nearest, dtype=np.int64)
 
@@ -136,7 +142,7 @@ def distances(pieces: Pieces, target: RankTarget) -> Counts:
 def chosen_leaves(pieces: Pieces, target: RankTarget, scale: Fraction, entropy: Entropy) -> Counts:
     """One leaf of each group, drawn with its exact probability."""
     far = distances(pieces, target)
-    rate = 1 / (2 * target.fraction.denominator * target.reach * scale)
+    rate = 1 / (units_per_row(target) * target.reach * scale)
     words = entropy.uint64(len(pieces.starts))
     chosen, sure = _by_floats(pieces, far, float(rate), words)
     for number in np.flatnonzero(~sure):
@@ -320,11 +326,16 @@ def rank_error(choice: QuantileChoice, target: RankTarget, level: float, leaves:
     14.09
     """
     if not choice.nested:
-        return float(target.reach * choice.scale) * math.log(leaves / (1 - level))
+        return float(_most_rows(target) * choice.scale) * math.log(leaves / (1 - level))
     # Every draw on the way to it is within its own bound; a part inherits at most what its cuts are off.
     ways = ways_to(sorted(choice.targets, key=lambda each: each.fraction))
     each = math.log(SUB_LEAVES * leaves * choice.draws / (1 - level)) * float(choice.scale)
-    return each * float(sum(cut.reach for cut in ways[target]))
+    return each * float(sum(_most_rows(cut) for cut in ways[target]))
+
+
+def _most_rows(target: RankTarget) -> Fraction:
+    """How many rows are one unit of the exponent, in scales, on the side where they are most."""
+    return target.reach / (1 - abs(target.lean))
 
 
 def rank_spread(choice: QuantileChoice, leaves: int) -> float:
@@ -333,13 +344,26 @@ def rank_spread(choice: QuantileChoice, leaves: int) -> float:
     Where rows lie in many leaves, a drawn rank has Laplace noise; a place on the ladder around it has half of its bins on either
     side. It grows with the rows of an owner as the scales do.
     """
-    drawn = math.sqrt(2) * float(choice.scale) * max(float(target.reach) for target in choice.targets)
+    drawn = math.sqrt(2) * float(choice.scale) * max(spread_in_scales(target) for target in choice.targets)
     if choice.counts is None:
         return drawn
     bins = 2 * leaves.bit_length()
     return max(drawn, noise_standard_deviation(choice.counts) * math.sqrt(bins) / 2)
 
 
-def outer_margin(scale: Fraction, leaves: int) -> int:
+def spread_in_scales(target: RankTarget) -> float:
+    """The standard error of a drawn rank where rows lie in many leaves, in √2 scales.
+
+    Exponential to both sides with the rates 1 − λ and 1 + λ: E[x²] = 2·(1/(1 − λ)² − 1/(1 − λ²) + 1/(1 + λ)²).
+
+    >>> from shoal.accounting.events import RankTarget
+    >>> spread_in_scales(RankTarget(Fraction(1, 2))), round(spread_in_scales(RankTarget(Fraction(1), 9, Fraction(1, 2))), 2)
+    (0.5, 1.76)
+    """
+    inside, outside = 1 / (1 - target.lean), 1 / (1 + target.lean)
+    return float(target.reach) * math.sqrt(inside**2 - inside * outside + outside**2)
+
+
+def outer_margin(scale: Fraction, leaves: int, lean: Fraction = Fraction(0)) -> int:
     """The margin for the least and the greatest value: so far from the end that all empty leaves weigh as one that fits."""
-    return max(1, round(float(scale) * math.log(leaves)))
+    return max(1, round(float(scale / (1 + abs(lean))) * math.log(leaves)))

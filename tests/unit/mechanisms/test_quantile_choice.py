@@ -26,6 +26,8 @@ from shoal.mechanisms.quantile_choice import (
     piece_exactly,
     planned_fraction,
     rank_error,
+    rank_spread,
+    units_per_row,
 )
 
 COUNTS = [0, 3, 1, 0, 2, 0, 0]
@@ -35,7 +37,17 @@ MEDIAN, P90, LEAST, GREATEST = (
     RankTarget(Fraction(0), 2),
     RankTarget(Fraction(1), 2),
 )
-TARGETS = [MEDIAN, P90, LEAST, GREATEST, RankTarget(Fraction(1, 4)), RankTarget(Fraction(1, 3), 1)]
+LEANING = RankTarget(Fraction(1), 2, Fraction(1, 2))
+TARGETS = [
+    MEDIAN,
+    P90,
+    LEAST,
+    GREATEST,
+    RankTarget(Fraction(1, 4)),
+    RankTarget(Fraction(1, 3), 1),
+    LEANING,
+    RankTarget(Fraction(1, 20), 1, Fraction(-3, 20)),
+]
 
 
 def pieces_of(counts) -> Pieces:
@@ -62,7 +74,8 @@ def law(counts, target: RankTarget, scale: float) -> np.ndarray:
     rank = min(max(target.fraction * rows, inwards), rows - inwards)
     rank = Fraction(rows, 2) if rows < 2 * inwards else rank
     below = [sum(counts[:leaf]) for leaf in range(len(counts))]
-    far = [max(0, rank - b - c, b - rank) for b, c in zip(below, counts, strict=True)]
+    low, high = 1 - target.lean, 1 + target.lean
+    far = [max(0, low * (rank - b - c), high * (b - rank)) for b, c in zip(below, counts, strict=True)]
     weights = np.array([math.exp(-float(d / target.reach) / scale) for d in far])
     return weights / weights.sum()
 
@@ -86,7 +99,7 @@ def test_one_row_moves_no_probability_by_more_than_is_charged(target):
 @settings(max_examples=60)
 def test_pieces_have_the_distances_of_their_leaves(counts, target):
     pieces = pieces_of(counts)
-    far = np.repeat(distances(pieces, target), pieces.width) / (2 * target.fraction.denominator)
+    far = np.repeat(distances(pieces, target), pieces.width) / units_per_row(target)
     weights = np.exp(-far / (float(target.reach) * 1.5))
     assert int(pieces.width.sum()) == len(counts)
     assert weights / weights.sum() == pytest.approx(law(counts, target, 1.5), rel=1e-12)
@@ -99,9 +112,9 @@ def test_a_rank_grows_by_at_most_one_with_a_row(target, rows):
     assert 0 <= ranks[1] - ranks[0] <= unit
 
 
-@pytest.mark.parametrize("target", [MEDIAN, P90, LEAST], ids=str)
+@pytest.mark.parametrize("target", [MEDIAN, P90, LEAST, LEANING], ids=str)
 def test_leaves_are_drawn_with_their_probabilities(target):
-    """40,000 draws; a χ² test at 10⁻⁷ for each of three targets."""
+    """40,000 draws; a χ² test at 10⁻⁷ for each of four targets."""
     drawn = drawn_from(COUNTS, target, Fraction(2), 40_000, 11)
     assert stats.chisquare(drawn, 40_000 * law(COUNTS, target, 2.0)).pvalue > 1e-7
 
@@ -116,7 +129,7 @@ def test_a_wrong_scale_is_seen_by_the_same_test():
 def test_integers_and_floats_choose_the_same_piece(counts, target, word):
     pieces = pieces_of(counts)
     far = distances(pieces, target)
-    rate = Fraction(1, 2 * target.fraction.denominator) / (target.reach * Fraction(3, 2))
+    rate = 1 / (units_per_row(target) * target.reach * Fraction(3, 2))
     chosen, sure = quantile_choice._by_floats(pieces, far, float(rate), np.array([word], dtype=np.uint64))
     exactly = piece_exactly(pieces.width.tolist(), far.tolist(), rate, word, seeded_entropy(1))
     assert not sure[0] or chosen[0] == exactly
@@ -172,6 +185,39 @@ def test_the_least_value_is_found_where_the_rows_are():
     target = RankTarget(Fraction(0), outer_margin(Fraction(2), 65536))
     found = repeated(leaf, count, QuantileChoice(Shift(1), Fraction(2), (target,)), 40, 8)
     assert np.sum(np.abs(found - 0.86) > 0.1) < 12
+
+
+@pytest.mark.parametrize("fraction", [Fraction(1), Fraction(19, 20)])
+def test_a_choice_that_leans_is_closer_to_thin_ends(fraction):
+    """The law over lognormal rows in [0, 1000]: expected squared errors, with the same loss."""
+    leaf, count = leaves_of(np.random.default_rng(20).lognormal(2, 1, 1000) / 1000)
+    rows = np.zeros(65536, dtype=np.int64)
+    rows[leaf] = count
+    places, truth = (np.arange(65536) + 0.5) / 65536, np.searchsorted(np.cumsum(rows), float(fraction) * 1000) / 65536
+    errors = []
+    for lean in (Fraction(0), Fraction(1, 2) if fraction == 1 else Fraction(3, 20)):
+        scale = Fraction(5, 2)
+        target = RankTarget(fraction, outer_margin(scale, 65536, lean), lean)
+        pieces = pieces_of(rows)
+        weights = np.repeat(np.exp(-distances(pieces, target) / float(units_per_row(target) * scale)), pieces.width)
+        errors.append(math.sqrt(np.sum(weights * (places - truth) ** 2) / weights.sum()))
+    assert errors[1] < 0.9 * errors[0]
+
+
+def test_the_spread_of_a_choice_that_leans_is_that_of_its_two_sides():
+    """Rows one to a leaf, far from both ends: the law is exponential to either side."""
+    target, scale = RankTarget(Fraction(1), 500, Fraction(1, 2)), 20.0
+    chances = law([1] * 1000, target, scale)
+    # Half a row of distance at the leaves beside the rank is all that a real line is different by.
+    spread = math.sqrt(np.sum(chances * (np.arange(1000) - 499.5) ** 2))
+    assert spread == pytest.approx(rank_spread(QuantileChoice(Shift(1), Fraction(20), (target,)), 1000), rel=0.01)
+
+
+def test_only_a_rank_with_a_margin_leans():
+    with pytest.raises(InternalError, match="leans"):
+        RankTarget(Fraction(1, 2), 0, Fraction(1, 2))
+    with pytest.raises(InternalError, match="leans"):
+        RankTarget(Fraction(1), 2, Fraction(1))
 
 
 def test_quantiles_of_groups_are_monotone_and_remembered():

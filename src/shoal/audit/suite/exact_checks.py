@@ -203,21 +203,36 @@ def optimal_selection(epsilon: float) -> Computed:
 
 def quantile_choice(epsilon: float) -> Computed:
     """The largest P[leaf] − e^ε·P′[leaf], both ways, between all small groups that differ by one row."""
+    return _any_choice(epsilon, [(0.5, 0.0), (0.9, 0.0)])
+
+
+def leaning_choice(epsilon: float) -> Computed:
+    """The same for ranks half a row inside the ends that lean outwards."""
+    return _any_choice(epsilon, [(1.0, 0.5), (0.05, -0.15)])
+
+
+def _any_choice(epsilon: float, targets: Sequence[tuple[float, float]]) -> Computed:
     worst = 0.0
-    for fraction in (0.5, 0.9):
+    for fraction, lean in targets:
         for counts in itertools.product(range(4), repeat=4):
             for leaf in range(4):
                 more = [count + (place == leaf) for place, count in enumerate(counts)]
-                laws = choice_law(counts, fraction, epsilon), choice_law(more, fraction, epsilon)
+                laws = choice_law(counts, fraction, epsilon, lean), choice_law(more, fraction, epsilon, lean)
                 worst = max(worst, *(float(np.max(a - math.exp(epsilon) * b)) for a, b in (laws, laws[::-1])))
     return _compared(max(worst, 0.0), DELTA)
 
 
-def choice_law(counts: Sequence[int], fraction: float, epsilon: float) -> NDArray[np.float64]:
-    """The chance of every leaf: exp(−ε·d/2r), d rows between the leaf's own and the rank, r = max(p, 1 − p)."""
-    rank, reach = fraction * sum(counts), max(fraction, 1 - fraction)
+def choice_law(counts: Sequence[int], fraction: float, epsilon: float, lean: float = 0.0) -> NDArray[np.float64]:
+    """The chance of every leaf: exp(−ε·d/2r), d rows between the leaf's own and the rank, r = max(p, 1 − p).
+
+    A rank that leans lies half a row inside the ends, r = 1, and rows count 1 + lean above it and 1 − lean below.
+    """
+    rows = sum(counts)
+    rank, reach = fraction * rows, max(fraction, 1 - fraction)
+    if lean:
+        rank, reach = (min(max(rank, 0.5), rows - 0.5) if rows else 0.0), 1.0
     upto = np.cumsum(counts)
-    far = np.maximum(0.0, np.maximum(rank - upto, upto - counts - rank))
+    far = np.maximum(0.0, np.maximum((1 - lean) * (rank - upto), (1 + lean) * (upto - counts - rank)))
     weights = np.exp(-epsilon * (far - far.min()) / (2 * reach))
     return np.asarray(weights / weights.sum())
 
@@ -230,5 +245,6 @@ LAWS: tuple[tuple[str, str, Callable[[float], Computed]], ...] = (
     ("Gaussian threshold, 3 groups", "calibration at δ = 10⁻⁶", gaussian_threshold),
     ("weights, 3 groups", "calibration at δ = 10⁻⁶", weighted_selection),
     ("chosen quantiles", "all groups of up to 12 rows in 4 leaves", quantile_choice),
+    ("chosen quantiles that lean outwards", "all groups of up to 12 rows in 4 leaves", leaning_choice),
     ("optimal selection, 3 groups", "calibration at δ = 10⁻⁶", optimal_selection),
 )

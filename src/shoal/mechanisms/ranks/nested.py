@@ -8,8 +8,8 @@ fractions a and c of the cuts.
 
 **Privacy.** An owner adds c_ℓ ≥ 0 rows to leaf ℓ, c in all. ⌊θ(w + c_ℓ)⌋ − ⌊θw⌋ lies between 0 and c_ℓ for any θ ≤ 1. So given the
 same cut the owner adds rows to both parts and takes none away, and what is added to one is not added to the other: the rows
-added to all parts of a level are c together. By the same inequality A and B of every sub-leaf grow by 0 to c. A draw in a part
-that c′ rows are added to loses at most 2c′/scale, and the draws of one level, independent given the cuts above, 2c/scale
+added to all parts of a level are c together. By the same inequality A and B of every sub-leaf grow by 0 to 1 with every row. A draw
+in a part that c′ rows are added to loses at most 2c′/scale, and the draws of one level, independent given the cuts above, 2c/scale
 together. L levels, one after the other, lose 2·L·c/scale, L = ⌈log2(m + 1)⌉ for m quantiles. In zCDP a draw has
 c′²/(2·scale²), and Σc′² ≤ c².
 
@@ -18,17 +18,19 @@ A left quantile is never above its cut and a right one never below: the list ris
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from shoal.accounting.events import RankTarget
 from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from shoal.accounting.events import RankTarget
 
 Counts = npt.NDArray[np.int64]
 
@@ -82,7 +84,7 @@ def turn_for(targets: Sequence[RankTarget], among: slice, low: Fraction, high: F
     """The middle of these targets in a part that holds the rows between two fractions."""
     middle = (among.start + among.stop) // 2
     share = (targets[middle].fraction - low) / (high - low)
-    target = RankTarget(share.limit_denominator(FINEST_SHARE), targets[middle].margin)
+    target = replace(targets[middle], fraction=share.limit_denominator(FINEST_SHARE))
     return Turn(middle, target, slice(among.start, middle), slice(middle + 1, among.stop))
 
 

@@ -20,6 +20,8 @@ from shoal.plan.totals import row_grid_of
 from shoal.rewrite.draft import Part
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shoal.plan.measures import Measure
     from shoal.plan.releases import SelectPlan
 
@@ -29,8 +31,13 @@ COARSEST = Fraction(1, 2**20)
 """A step in parts of what one owner adds, however large the noise: bounds that are found must not round to nothing."""
 FAR_TAIL = Fraction(1, 10)
 """Ranks this close to either end of the data may have too few rows beyond them: without a margin, anything would do."""
-SHARE_AROUND = Fraction(1, 5)
-"""Of the ε of chosen quantiles, what is spent on their intervals: errors grow by a quarter at most."""
+ENDS = frozenset({Fraction(0), Fraction(1)})
+"""MIN and MAX."""
+SHARE_AROUND, SHARE_AROUND_TAILS = Fraction(1, 5), Fraction(1, 8)
+"""Of the ε of chosen quantiles, what is spent on their intervals: errors grow by a quarter at most, in far tails by a seventh.
+There rows lie far apart: an error costs more, and many an interval ends at the bound whatever is spent on it."""
+LEAN_OF_ENDS, LEAN_OF_TAILS = Fraction(1, 2), Fraction(3, 20)
+"""How much more than 1 a row beyond the rank counts, and how much less one inside: for MIN and MAX, and for other far tails."""
 ONE_UNIT = Bounds(Fraction(-1), Fraction(1))
 """Bounds that are not known yet count as one unit; the grid is stretched with them when they are found."""
 
@@ -139,9 +146,27 @@ def choice_of(part: Part, epsilon: Fraction) -> QuantileChoice:
     shift = Shift(part.measure.cells, part.coordinates, part.entries)
     nested = len(part.targets) > 1
     draws = len(part.targets).bit_length() if nested else 1
-    scale = round_scale_up(2 * draws * shift.l1 / (epsilon * (1 - SHARE_AROUND)))
-    around = round_scale_up(shift.l1 / (epsilon * SHARE_AROUND))
-    margin = outer_margin(scale, part.measure.leaf_count)
-    near = [t.fraction < FAR_TAIL or t.fraction > 1 - FAR_TAIL for t in part.targets]
-    targets = tuple(RankTarget(t.fraction, margin if end else 0) for t, end in zip(part.targets, near, strict=True))
+    fractions = [target.fraction for target in part.targets]
+    share = share_around(fractions)
+    scale = round_scale_up(2 * draws * shift.l1 / (epsilon * (1 - share)))
+    around = round_scale_up(shift.l1 / (epsilon * share))
+    targets = tuple(target_of(fraction, scale, part.measure.leaf_count) for fraction in fractions)
     return QuantileChoice(shift, scale, targets, around, nested)
+
+
+def share_around(fractions: Sequence[Fraction]) -> Fraction:
+    """What of the ε of these quantiles pays for their intervals."""
+    tails = all(_is_far(fraction) and fraction not in ENDS for fraction in fractions)
+    return SHARE_AROUND_TAILS if tails else SHARE_AROUND
+
+
+def target_of(fraction: Fraction, scale: Fraction, leaves: int) -> RankTarget:
+    """Where a quantile is looked for: near the ends of the data it keeps away from them, and leans outwards."""
+    if not _is_far(fraction):
+        return RankTarget(fraction)
+    lean = LEAN_OF_ENDS if fraction in ENDS else LEAN_OF_TAILS
+    return RankTarget(fraction, outer_margin(scale, leaves, lean), lean if fraction > Fraction(1, 2) else -lean)
+
+
+def _is_far(fraction: Fraction) -> bool:
+    return fraction < FAR_TAIL or fraction > 1 - FAR_TAIL

@@ -152,6 +152,8 @@ def _check_choice(plan: SelectPlan, index: int, choice: QuantileChoice) -> None:
     for target in choice.targets:
         inside = Fraction(1, 10) <= target.fraction <= Fraction(9, 10)
         require((target.margin == 0) == inside, "a rank is looked for at another place than asked")
+        outwards = target.lean if 2 * target.fraction > 1 else -target.lean
+        require(outwards == 0 if inside else 0 < outwards <= Fraction(1, 2), "a rank leans where none is asked to")
 
 
 def _fractions(aggregate: aggregates.Aggregate) -> tuple[Fraction, ...]:

@@ -33,7 +33,7 @@ from shoal.rewrite.verify.moves import (
 from shoal.rewrite.verify.requirement import require
 
 if TYPE_CHECKING:
-    from shoal.accounting.events import AdditiveNoise
+    from shoal.accounting.events import AdditiveNoise, RankTarget
     from shoal.plan.releases import Contribution, Release, SelectPlan
 
 
@@ -122,14 +122,30 @@ def _without_groups(contribution: Contribution, groups: int, new: int) -> Contri
 
 
 def _check_loss_of_choice(release: Release, contribution: Contribution) -> None:
-    """Every row moves each weight and their sum once in every draw, and one count around the drawn leaves."""
+    """Every row moves each weight and their sum once in every draw, and one count around the drawn leaves.
+
+    Of the rows that a leaf is off the rank, those above count 1 + lean and those below 1 − lean, in units of reach·scale. With a
+    row the rank moves by t: between 0 and 1 with a margin, by the fraction without one. Distances shrink by (1 + lean)·t or
+    (1 − lean)·(1 − t) at most and grow by (1 − lean)·t or (1 + lean)·(1 − t): what is lost is the sum of the two.
+    """
     choice = release.noise
     if not isinstance(choice, QuantileChoice):
         return
     rows = moves_of(release, contribution).l1
     draws = _levels(len(choice.targets)) if choice.nested else len(choice.targets)
     of_counts = 0 if choice.around is None else rows / choice.around
-    require(choice.epsilon >= 2 * draws * rows / choice.scale + of_counts, "a choice is charged too little")
+    each = max(_loss_of_draw(target) for target in choice.targets)
+    require(choice.epsilon >= draws * each * rows / choice.scale + of_counts, "a choice is charged too little")
+
+
+def _loss_of_draw(target: RankTarget) -> Fraction:
+    """What one row changes of a draw, in 1/scale. The sum is convex in t, so that its ends are enough."""
+    above, below = 1 + target.lean, 1 - target.lean
+    require(min(above, below) > 0, "rows on one side of a rank do not count")
+    share = target.fraction
+    moves, unit = ((0, 1), 1) if target.margin else ((share, 1 - share), max(share, 1 - share))
+    lost = [max(above * t, below * (1 - t)) + max(below * t, above * (1 - t)) for t in moves]
+    return max(lost) / Fraction(unit)
 
 
 def _levels(quantiles: int) -> int:

@@ -458,6 +458,7 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("QuantileChoice", "around"): {"half": smaller, "none": missing},
     ("QuantileChoice", "targets"): {"one less": one_target_less, "another": another_target},
     ("RankTarget", "fraction"): {"other": lambda old, _h, _p: (old + Fraction(1, 3)) / 2},
+    ("RankTarget", "lean"): {"inwards": lambda old, _h, _p: -old or SKIP, "far": lambda old, _h, _p: old and Fraction(99, 100)},
     ("RankTarget", "margin"): {"none": lambda old, _h, _p: 0 if old else SKIP, "some": lambda old, _h, _p: SKIP if old else 7},
     ("GaussianNoise", "shift"): {"none": lambda old, _h, _p: Shift(0, old.coordinates) if old.l1 else SKIP},
     ("GaussianNoise", "sigma"): {"half": smaller, "a little less": lambda old, _h, _p: old * Fraction(99, 100)},
