@@ -127,10 +127,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPL
 -- A quantile tree
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) MEDIAN(age), MIN(age) FROM customers
 --> release 0: Leaves(argument=c4, rows=1, branching=16, height=4) in [18, 100] + choice of 1/2 (scale 5, rows around at scale 10, shift 1 × 1, grid 1)
---> release 1: Leaves(argument=c4, rows=1, extreme=min, branching=16, height=4) in [18, 100] + choice of 0 (55 rows inside) (scale 5, rows around at scale 10, shift 1 × 1, grid 1)
+--> release 1: Leaves(argument=c4, rows=1, extreme=min, branching=16, height=4) in [18, 100] + choice of 0 (37 rows inside, leaning -1/2) (scale 5, rows around at scale 10, shift 1 × 1, grid 1)
 --> groups: all
 --> charge: epsilon 1/2 for choice of 1/2 (scale 5, rows around at scale 10, shift 1 × 1, grid 1)
---> charge: epsilon 1/2 for choice of 0 (55 rows inside) (scale 5, rows around at scale 10, shift 1 × 1, grid 1)
+--> charge: epsilon 1/2 for choice of 0 (37 rows inside, leaning -1/2) (scale 5, rows around at scale 10, shift 1 × 1, grid 1)
 --> note: Quantiles are chosen among leaves, which is more accurate here than a noisy tree.
 
 -- Rows instead of groups

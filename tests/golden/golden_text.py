@@ -398,7 +398,9 @@ def _noise(noise: Any) -> str:
     spread = f" over {noise.shift.entries}" if noise.shift.entries is not None else ""
     moved = f"shift {noise.shift.per_coordinate} × {noise.shift.coordinates}{spread}, grid {_plain(noise.grid)}"
     if isinstance(noise, QuantileChoice):
-        ranks = ", ".join(f"{t.fraction}{f' ({t.margin} rows inside)' if t.margin else ''}" for t in noise.targets)
+        ranks = ", ".join(
+            f"{t.fraction}{f' ({t.margin} rows inside, leaning {t.lean})' if t.margin else ''}" for t in noise.targets
+        )
         around = "" if noise.around is None else f", rows around at scale {_plain(noise.around)}"
         nested = "nested " if noise.nested else ""
         return f"{nested}choice of {ranks} (scale {_plain(noise.scale)}{around}, {moved})"

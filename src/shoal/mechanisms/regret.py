@@ -33,6 +33,15 @@ def largest_group(delta: Fraction) -> float:
     return float(min(max(told, SMALLEST), LARGEST))
 
 
+def expected_groups(owners: float, largest: float) -> float:
+    """The share of groups that are shown, of those that the prior holds, where one is shown from so many owners on.
+
+    >>> round(expected_groups(100.0, 1e4), 6)
+    0.5
+    """
+    return max(0.0, math.log(largest / max(owners, 1.0))) / math.log(largest)
+
+
 def expected_log_error(errors: Sequence[float], owners: float, largest: float) -> float:
     """The mean logarithm of the relative error over all numbers and group sizes; 0 where nothing is ever told.
 
@@ -40,7 +49,7 @@ def expected_log_error(errors: Sequence[float], owners: float, largest: float) -
     True
     """
     if not errors:
-        return -max(0.0, math.log(largest / max(owners, 1.0))) / math.log(largest)
+        return -expected_groups(owners, largest)
     return sum(_of_one(max(error, 1e-300), owners, largest) for error in errors) / len(errors)
 
 

@@ -11,18 +11,18 @@ on what is missing to its bound, which select groups together.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import partial
+from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from shoal.accounting.events import WeightedSelection
 from shoal.errors import ShoalError
 from shoal.mechanisms import calibrate
 from shoal.mechanisms.group_selection import RULES
-from shoal.mechanisms.regret import expected_log_error, largest_group
+from shoal.mechanisms.regret import expected_groups, expected_log_error, largest_group
 from shoal.rewrite.assigning.budget import Budget, part_moves
-from shoal.rewrite.assigning.candidate import Candidate, Errors, kind_of_noise, spare_of
+from shoal.rewrite.assigning.candidate import Candidate, Errors, asked_by, kind_of_noise, spare_of
 from shoal.rewrite.assigning.complements import with_gaussian_whole, with_whole
 from shoal.rewrite.assigning.finish import finished
 from shoal.rewrite.assigning.gaussian import gaussian_beside_choices, least_beside, with_gaussian
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 
 SLACK = 1 + 1e-6
+LEAST_SHOWN = 1e-6
+CLEARLY_MORE, NOT_MORE_THAN = 1.1, 2.0
+"""A selection by weights is taken over closer numbers where it is expected to show so many times the groups, for errors that are at
+most so many times as large."""
 
 
 def assign_mechanisms(draft: Draft) -> SelectPlan:
@@ -56,6 +60,10 @@ def best_assignment(draft: Draft) -> Candidate:
         candidates += _candidates(chosen, Budget(chosen))
     fair = [candidates[0], *(c for c in candidates[1:] if _nowhere_worse(c, candidates[0], spare_of(draft)))]
     best = min(fair, key=partial(regret, draft))
+    more = _weights_that_show_more(draft, best, fair)
+    if more:
+        weighed = min(more, key=partial(regret, draft))
+        return replace(weighed, why=_why_weights(draft, weighed, best))
     return replace(best, why=_why_not_the_other(draft, best, fair))
 
 
@@ -80,8 +88,7 @@ def _why_not_the_other(draft: Draft, best: Candidate, fair: list[Candidate]) -> 
     if not others or not best.shared or draft.select.options.noise != "AUTO":
         return best.why
     other = min(others, key=partial(regret, draft))
-    ratios = [math.log(a / b) for a, b in zip(other.medians(), best.medians(), strict=True)]
-    times = math.exp(sum(ratios) / len(ratios))
+    times = _times_the_errors(other, best)
     if times >= 1 and best.half_point() <= other.half_point():
         return best.why
     shown = f"groups from {other.half_point():,.0f} owners on instead of {best.half_point():,.0f}"
@@ -129,10 +136,44 @@ def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
 
 
 def _weights_show_more(draft: Draft, whole: Candidate, found: list[Candidate]) -> bool:
-    """Whether a selection by weights is expected to show more groups: where it may be taken, closer numbers do not outweigh it."""
-    open_to_weights = draft.shared_unit is None and draft.select.options.strategy == "AUTO"
-    weighed = (c for c in found if isinstance(c.selection, WeightedSelection))
-    return open_to_weights and any(c.typical_owners() < whole.typical_owners() for c in weighed)
+    """Whether a selection by weights is expected to show more groups than Gaussian noise on a whole, whose errors gain little."""
+    weighed = [c for c in found if isinstance(c.selection, WeightedSelection)]
+    fair = [c for c in weighed if _nowhere_worse(c, found[0], spare_of(draft))]
+    return _open_to_weights(draft) and any(c.typical_owners() < whole.typical_owners() for c in fair)
+
+
+def _weights_that_show_more(draft: Draft, best: Candidate, fair: list[Candidate]) -> list[Candidate]:
+    """Selections by weights that are expected to show clearly more groups: numbers up to twice as close do not outweigh them."""
+    if not _open_to_weights(draft) or isinstance(best.selection, WeightedSelection):
+        return []
+    needed = expected_groups(best.typical_owners(), _largest(draft)) * CLEARLY_MORE
+    weighed = [c for c in fair if isinstance(c.selection, WeightedSelection)]
+    return [
+        c
+        for c in weighed
+        if expected_groups(c.typical_owners(), _largest(draft)) >= max(needed, LEAST_SHOWN)
+        and _times_the_errors(c, best) <= NOT_MORE_THAN
+    ]
+
+
+def _times_the_errors(candidate: Candidate, other: Candidate) -> float:
+    """How many times as large the typical errors of one are, over all numbers; 1 where there are none."""
+    ratios = [a / b for a, b in zip(candidate.medians(), other.medians(), strict=True)]
+    return geometric_mean(ratios) if ratios else 1.0
+
+
+def _open_to_weights(draft: Draft) -> bool:
+    return draft.needs_selection and draft.shared_unit is None and draft.select.options.strategy == "AUTO"
+
+
+def _why_weights(draft: Draft, weighed: Candidate, other: Candidate) -> str:
+    """What is given up for more groups, and how to ask for it."""
+    shown = [expected_groups(c.typical_owners(), _largest(draft)) for c in (weighed, other)]
+    times = _times_the_errors(other, weighed)
+    return (
+        f"Weights are expected to show {shown[0]:.0%} of groups of up to {_largest(draft):,.0f} owners; "
+        f"{asked_by(other)} would show {shown[1]:.0%}, with typical errors {times:.2g} times as large"
+    )
 
 
 def _nowhere_worse(candidate: Candidate, baseline: Candidate, spare: float) -> bool:

@@ -14,13 +14,18 @@ from shoal.accounting.events import (
     GaussianNoise,
     LaplaceNoise,
     OptimalSelection,
+    QuantileChoice,
     Shift,
     ThresholdSelection,
     WeightedSelection,
     WholeSelection,
 )
 from shoal.mechanisms.calibrate import laplace_scale, threshold_for
-from shoal.mechanisms.group_selection import half_point
+from shoal.mechanisms.group_selection import half_point, typical_owners
+from shoal.mechanisms.regret import expected_groups
+from shoal.rewrite import assign_mechanisms
+from shoal.rewrite.assigning.budget import Budget
+from shoal.rewrite.assigning.laplace import laplace_noise, laplace_shares
 from shoal.rewrite.assigning.weights import leaning_shares
 from shoal.session import connect
 
@@ -125,6 +130,66 @@ def test_a_count_that_also_selects_goes_by_how_large_groups_may_be(session, delt
     assert isinstance(plan.releases[0].noise, kind)
     other = "LAPLACE" if kind is GaussianNoise else "GAUSSIAN"
     assert f"noise = {other} would give typical errors" in str(session.explain(sql))
+
+
+@pytest.mark.parametrize(
+    ("kappa", "count", "rule"),
+    [(2, 1, WholeSelection), (5, 1, WholeSelection), (10, 1, WeightedSelection), (5, 2, WeightedSelection)],
+)
+def test_weights_select_where_they_are_expected_to_show_clearly_more_groups(session, kappa, count, rule):
+    """Next to a sum and what is missing to its bound, whose errors are up to half as large."""
+    plan = planned(session, count, "1", "1e-6", kappa)
+    weighed, whole = (planned(session, count, "1", "1e-6", kappa, s) for s in ("WEIGHTED", "LAPLACE_THRESHOLD"))
+    shown = [expected_groups(typical_owners(each.selection), 1e4) for each in (weighed, whole)]
+    assert isinstance(plan.selection, rule)
+    assert (shown[0] >= 1.1 * shown[1]) == (rule is WeightedSelection)
+    assert any("Weights are expected to show" in note for note in plan.notes) == (rule is WeightedSelection)
+
+
+def test_quantiles_are_not_read_off_a_tree_for_more_groups(session):
+    median = "PERCENTILE_CONT(spend, 0.5, contribution_bounds_per_row => (0, 64), max_contributions_per_group => 1)"
+    options = "epsilon = 1, delta = 1e-6, max_groups_contributed = 5"
+    sql = (
+        f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) site, {median}, {AGGREGATES[1]} FROM visits GROUP BY site"
+    )
+    assert any(isinstance(release.noise, QuantileChoice) for release in session.plan(sql).selects[0].releases)
+
+
+ROW = "contribution_bounds_per_row => (0, 64)"
+MIXED = {
+    "AVG": "AVG(spend, contribution_bounds_per_group => (0, 64))",
+    "VAR": f"VAR_POP(spend, {ROW}, max_contributions_per_group => 2)",
+    "p50": f"PERCENTILE_CONT(spend, 0.5, {ROW}, max_contributions_per_group => 1)",
+    "p95": f"PERCENTILE_CONT(spend, 0.95, {ROW}, max_contributions_per_group => 1)",
+    "MIN": f"MIN(spend, {ROW})",
+    "SUM": AGGREGATES[1],
+    "owners": "COUNT(DISTINCT uid)",
+}
+
+
+@pytest.mark.parametrize("kappa", [1, 5, 50])
+@pytest.mark.parametrize(
+    "names",
+    ["AVG", "VAR", "p50", "p95", "MIN", "AVG SUM", "VAR SUM", "p50 SUM", "p95 p50 SUM", "owners AVG", "owners VAR p50"],
+)
+def test_no_other_aggregate_fares_worse_than_under_the_even_split(session, monkeypatch, names, kappa):
+    """The even split has Laplace noise on the same parts, and on a tree, with ε/(N + 1) for each aggregate."""
+    kept = []
+    honest = assign_mechanisms.best_assignment
+    monkeypatch.setattr(assign_mechanisms, "best_assignment", lambda draft: kept.append(draft) or honest(draft))
+    options = f"epsilon = 1, delta = 1e-6, max_groups_contributed = {kappa}"
+    items = ", ".join(MIXED[name] for name in names.split())
+    session.plan(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) site, {items} FROM visits GROUP BY site")
+    draft = kept[0]
+    best = honest(draft)
+    share = Fraction(1, len(names.split()) + 1)
+    budget = Budget(draft)
+    budget.units = [share for _ in draft.units]
+    parts, _ = laplace_shares(draft, budget)
+    even = [laplace_noise(part, epsilon) for part, epsilon in zip(draft.parts, parts, strict=True)]
+    pairs = list(zip(best.medians(), [median(noise) for noise in even if noise.shift.l1], strict=True))
+    assert all(ours <= theirs * 1.0001 for ours, theirs in pairs)
+    assert best.half_point() <= half_point(OptimalSelection(share, Fraction(1, 10**6), kappa)) + (names[:6] == "owners")
 
 
 @settings(deadline=None)

@@ -10,6 +10,7 @@ from shoal.accounting.events import (
     LaplaceNoise,
     QuantileChoice,
 )
+from shoal.errors import InternalError
 from shoal.frozen import dataclass
 from shoal.mechanisms import group_selection
 from shoal.rewrite.assigning.spread import Spread
@@ -107,6 +108,13 @@ def _median_in_widths(noise: Randomised) -> float:
 def kind_of_noise(candidate: Candidate) -> str:
     """The value of the option noise that asks for it."""
     return "GAUSSIAN" if any(isinstance(noise, GaussianNoise) for noise in candidate.parts) else "LAPLACE"
+
+
+def asked_by(candidate: Candidate) -> str:
+    """The option that asks for the same selection."""
+    if candidate.selection is None:
+        raise InternalError("a rule is named where groups are selected")
+    return f"group_selection_strategy = {group_selection.rule_of(candidate.selection).name}"
 
 
 def spare_of(draft: Draft) -> float:
