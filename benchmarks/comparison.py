@@ -224,7 +224,7 @@ def run_shoal(question: Question, runs: int) -> list[Answer]:
 def run_even_split(question: Question, runs: int) -> list[Answer]:
     """A third of ε for each of count, sum and selection."""
     limits = Limits(question.kappa, question.rows, question.upper, EPSILON, DELTA, names_only=question.names_only)
-    return [even_split(question.table, limits) for _ in range(question.asked(runs))]
+    return [even_split(f"'{question.table}'", limits) for _ in range(question.asked(runs))]
 
 
 def run_library(

@@ -23,6 +23,7 @@ import duckdb
 import numpy as np
 
 from benchmarks import visits
+from benchmarks.even_split import Limits, even_split
 from benchmarks.records import FOLDER, write_record
 from benchmarks.showing import shown
 from shoal.mechanisms.noise import add_noise
@@ -34,9 +35,12 @@ if TYPE_CHECKING:
 
 ROWS, RUNS = 10_000_000, 5
 ROWS_PER_OWNER, SPEND_PER_OWNER, TOP, DRAWS = 10, 100, 100, 200
-KAPPA = 5
-OPTIONS = f"epsilon = {{epsilon}}, delta = 1e-6, max_groups_contributed = {KAPPA}"
-EVEN = ", noise = LAPLACE, group_selection_strategy = LAPLACE_THRESHOLD"
+KAPPA, DELTA = 5, 1e-6
+OPTIONS = f"epsilon = {{epsilon}}, delta = {DELTA}, max_groups_contributed = {KAPPA}"
+EVEN = Limits(KAPPA, ROWS_PER_OWNER, SPEND_PER_OWNER, epsilon=1, delta=DELTA)
+BY_SITE = "(SELECT uid AS owner, site AS key, spend AS value FROM visits)"
+ALL_FOR_THE_COUNT = ", noise = LAPLACE, group_selection_strategy = LAPLACE_THRESHOLD"
+"""The even split of a count that also selects: one number, which has all of ε."""
 CATALOG = {
     "tables": {
         "visits": {
@@ -203,9 +207,13 @@ def timing(job: Job, connection: duckdb.DuckDBPyConnection, session: Session, ru
     return Timing(job.name, **medians, planning_ms=planning_ms, target=job.target, **least, most=job.most)
 
 
-def utility(job: Job, session: Session, runs: int) -> Utility:
+def utility(job: Job, connection: duckdb.DuckDBPyConnection, session: Session, runs: int) -> Utility:
     """Sites and the median relative error of the first aggregate on the largest sites, against the bounded truth."""
-    ours, even = ([answered(session, job.private_sql(more=more)) for _ in range(runs)] for more in ("", EVEN))
+    ours = [answered(session, job.private_sql()) for _ in range(runs)]
+    if "SUM(" in job.private:
+        even = [split_evenly(connection) for _ in range(runs)]
+    else:
+        even = [answered(session, job.private_sql(more=ALL_FOR_THE_COUNT)) for _ in range(runs)]
     sites, even_sites = (statistics.median(count for count, _ in side) for side in (ours, even))
     error, even_error = (float(np.median(np.concatenate([errors for _, errors in side]))) for side in (ours, even))
     return Utility(job.name, sites, even_sites, error, even_error)
@@ -216,10 +224,24 @@ def answered(session: Session, sql: str) -> tuple[int, np.ndarray]:
     (plan,) = session.plan(sql).selects
     measured = measure(plan, session._engine, fresh_sampling_key())  # noqa: SLF001 - the bounded truth is not public
     sites = release(plan, measured).table.num_rows
+    noise = measured.noises[0]
+    # In steps of the noise's own grid, as the engine counts them.
     truth = np.sort(np.asarray(measured.measurement.totals[0], dtype=np.int64))[-TOP:]
     largest = np.tile(truth, DRAWS)
-    noisy = add_noise(measured.noises[0], largest)
-    return sites, np.abs(noisy - largest).astype(np.float64) / largest
+    return sites, np.abs(add_noise(noise, largest) - largest).astype(np.float64) / largest
+
+
+def split_evenly(connection: duckdb.DuckDBPyConnection) -> tuple[int, np.ndarray]:
+    """The same for ε/3 each for count, sum and selection, by hand."""
+    sites = len(even_split(BY_SITE, EVEN, connection))
+    (top,) = (
+        connection.sql(f"SELECT n FROM ({JOBS[0].by_hand}) AS t(site, owners, n, s) ORDER BY n DESC LIMIT {TOP}")
+        .fetchnumpy()
+        .values()
+    )
+    largest = np.tile(np.asarray(top, dtype=np.float64), DRAWS)
+    off = np.random.default_rng().laplace(scale=ROWS_PER_OWNER * EVEN.scale, size=len(largest))
+    return sites, np.abs(off) / largest
 
 
 def peak_memory(rows: int, data: Path) -> float:
@@ -239,8 +261,8 @@ def answer_once(path: Path) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if sys.platform == "darwin" else 1e6)
 
 
-def report(timings: list[Timing], utilities: list[Utility], peak: float) -> list[str]:
-    """Tables in Markdown."""
+def times(timings: list[Timing], peak: float) -> list[str]:
+    """Tables of how long it took, in Markdown."""
     titles = {job.name: job.title for job in JOBS}
     lines = [
         "| job | plain DuckDB | hand-written SQL | shoal | shoal / hand-written | goal | planning |",
@@ -261,8 +283,12 @@ def report(timings: list[Timing], utilities: list[Utility], peak: float) -> list
         f"| {f'≤ {t.most:g}×' if t.most is not None else ''} |"
         for t in timings
     ]
-    lines += [
-        "",
+    return [*lines, "", f"Peak memory of J1: {peak:.2f} GB."]
+
+
+def worth(utilities: list[Utility]) -> list[str]:
+    """A table of what the answers are worth."""
+    lines = [
         f"| job | sites released | even Laplace split | gain | median error of the top {TOP} | even Laplace split |",
         "|---|---:|---:|---:|---:|---:|",
     ]
@@ -270,17 +296,17 @@ def report(timings: list[Timing], utilities: list[Utility], peak: float) -> list
         f"| {u.job} | {u.sites:,.0f} | {u.even_sites:,.0f} | **{u.gain:.2f}×** | {u.error:.3%} | {u.even_error:.3%} |"
         for u in utilities
     ]
-    return [*lines, "", f"Peak memory of J1: {peak:.2f} GB."]
+    return lines
 
 
-def measured_jobs(rows: int, runs: int, data: Path, names: list[str]) -> tuple[list[Timing], list[Utility]]:
-    """Timings of all jobs, utility of those with unknown groups."""
-    path = visits.database(rows, data)
-    chosen = [job for job in JOBS if job.name in names]
+def measured_jobs(asked: argparse.Namespace) -> tuple[list[Timing], list[Utility]]:
+    """Timings of all jobs, unless nobody wants them, and utility of those with unknown groups."""
+    path = visits.database(asked.rows, asked.data)
+    chosen = [job for job in JOBS if job.name in asked.jobs]
     with duckdb.connect(str(path), read_only=True) as connection, connect(path, CATALOG) as session:
-        timings = [timing(job, connection, session, runs) for job in chosen]
-        utilities = [utility(job, session, runs) for job in chosen if "unknown groups" in job.title]
-    return timings, utilities
+        timings = [] if asked.only_utility else [timing(job, connection, session, asked.runs) for job in chosen]
+        unknown = [job for job in chosen if "unknown groups" in job.title]
+        return timings, [utility(job, connection, session, asked.runs) for job in unknown]
 
 
 def options(argv: list[str]) -> argparse.Namespace:
@@ -293,6 +319,7 @@ def options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=visits.DATA, help="where the table is kept")
     parser.add_argument("--results", type=Path, default=FOLDER, help="where the JSON file goes")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/results/benchmarks.md")
+    parser.add_argument("--only-utility", action="store_true", help="what the answers are worth, without any timing")
     parser.add_argument("--peak", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
@@ -304,9 +331,12 @@ def main(argv: list[str]) -> int:
         print(answer_once(visits.database(asked.rows, asked.data)))
         return 0
     load = os.getloadavg()
-    timings, utilities = measured_jobs(asked.rows, asked.runs, asked.data, asked.jobs)
-    peak = peak_memory(asked.rows, asked.data)
-    shown(report(timings, utilities, peak), "jobs", load, write=asked.write)
+    timings, utilities = measured_jobs(asked)
+    peak = None if asked.only_utility else peak_memory(asked.rows, asked.data)
+    if peak is not None:
+        shown(times(timings, peak), "jobs", load, write=asked.write)
+    print()
+    shown(worth(utilities), "worth", load, write=asked.write)
     numbers: dict[str, Any] = {
         "rows": asked.rows,
         "runs": asked.runs,

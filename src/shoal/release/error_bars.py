@@ -17,7 +17,7 @@ from shoal.frozen import dataclass
 from shoal.mechanisms.ranks.bands import RankBands
 from shoal.params import Bounds
 from shoal.plan.aggregates.noisy_measure import nothing
-from shoal.release.computed.draws import LEVELS, Input, drawn_ends, end_name, seed_of
+from shoal.release.computed.draws import LEVELS, Input, Ladder, drawn_ends, end_name, seed_of
 from shoal.release.cuts.widening import Widening, of_bounds, of_limits, of_quantile
 from shoal.release.postprocess import evaluated
 from shoal.rewrite.limits.choosing import HALF
@@ -227,6 +227,8 @@ def _evaluated(root: Node, tables: dict[str, pa.Table]) -> pa.Table:
 def _input(plan: StatementPlan, finished: Answer, symbol: str, source: Source) -> Input | None:
     """One aggregate to be drawn; None where it has no number, or none in some row."""
     copied = _copied(plan, finished, source)
+    if any(taken.measure.is_tree for taken in copied.classes[0]):
+        return _input_of_quantile(plan, finished, symbol, source)
     carried = [finished.components.column(name).to_numpy(zero_copy_only=False) for name in source.numbers]
     unbounded = any(taken.steps is None and taken.measure.needs_bounds for taken in copied.classes[0])
     if unbounded or any(np.isnan(each.astype(np.float64)).any() for each in carried):
@@ -235,6 +237,29 @@ def _input(plan: StatementPlan, finished: Answer, symbol: str, source: Source) -
     return Input(
         symbol, replace(call, aggregate=copied.aggregate), copied.classes[0], tuple(carried), copied.widenings[0]
     )
+
+
+def _input_of_quantile(plan: StatementPlan, finished: Answer, symbol: str, source: Source) -> Input | None:
+    """A quantile, by its intervals at all levels; None where some row has none."""
+    copied, listed = _with_bands(plan, finished, source, "listed")
+    if listed is None or listed.null_count:
+        return None
+    carried = [
+        listed.to_numpy(zero_copy_only=False),
+        *(finished.components.column(name).to_numpy(zero_copy_only=False) for name in source.numbers[1:]),
+    ]
+    ladders = []
+    for whole in (False, True):
+        ends = np.zeros((2, len(LEVELS), len(listed)))
+        for number, level in enumerate(LEVELS):
+            low, high = (nothing(len(listed)) for _ in range(2))
+            copied.fill(carried, level, low, high, whole=whole)
+            if any(end is None for end in (*low, *high)):
+                return None
+            ends[:, number] = low.astype(np.float64), high.astype(np.float64)
+        ladders.append(Ladder(*ends))
+    call = plan.selects[source.select].columns[source.column].call
+    return Input(symbol, call, (), (), copied.widenings[0], (ladders[0], ladders[1]))
 
 
 def _column(plan: StatementPlan, source: Source) -> Column:

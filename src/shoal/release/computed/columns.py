@@ -61,13 +61,17 @@ def computed_columns(plan: StatementPlan) -> dict[int, Computed]:
 
 
 def _drawable(plan: StatementPlan) -> dict[str, bool]:
-    """The symbols of private aggregates, and whether their noise is added to numbers that the answer carries."""
+    """The symbols of private aggregates, and whether the answer carries what their numbers may have been without noise.
+
+    Of quantiles that is one number with an interval; what is a list, or a date, is not drawn.
+    """
     found = {}
     for select in plan.selects:
         for column in select.columns:
             trees = any(select.releases[index].measure.is_tree for index in column.releases)
-            plain = bool(column.releases) and column.call.report is None and not trees
-            found[column.call.field.symbol] = plain and not select.finds_bounds_per_group
+            plain = bool(column.releases) and column.call.report is None
+            is_number = not trees or column.call.field.type.kind in _NUMBERS
+            found[column.call.field.symbol] = plain and is_number and not select.finds_bounds_per_group
     return found
 
 

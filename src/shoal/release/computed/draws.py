@@ -5,6 +5,11 @@ The generator is seeded by a hash of the released numbers, so that an answer sho
 that protects anybody. The whole interval also lets every aggregate be anywhere between its number and its far end, in half of the
 draws all of them equally far, in the others each by itself: what one limit cuts from two numbers leaves their ratio as it is,
 what two limits cut does not.
+
+A quantile has no noise that could be drawn, but an interval at every level. A number u in [0, 1] is drawn, and the quantile taken
+to be the end on its side at the next level above |2u − 1|: whatever grows or falls with one quantile then has its interval. How far
+two quantiles stray together is not known. So half of the draws move them each by itself, a quarter all alike, and a quarter
+against each other.
 """
 
 from __future__ import annotations
@@ -56,6 +61,22 @@ class Input:
     taken: tuple[NoisyMeasure, ...]
     numbers: tuple[NDArray[Any], ...]
     widening: Widening
+    ladders: tuple[Ladder, Ladder] | None = None
+    """Of a quantile, instead of numbers with noise: by its noise, and with what its bounds cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The ends of an interval at each of `LEVELS`: (levels, rows)."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    def at(self, where: NDArray[np.float64]) -> NDArray[np.float64]:
+        """For numbers in [0, 1], (draws, rows), the end on their side at the next level."""
+        level = np.minimum(np.searchsorted(LEVELS, np.abs(2 * where - 1)), len(LEVELS) - 1)
+        rows = np.arange(self.low.shape[1])[None, :]
+        return np.where(where < 1 / 2, self.low[level, rows], self.high[level, rows])
 
 
 def seed_of(numbers: pa.Table) -> int:
@@ -122,7 +143,12 @@ def _drawn(inputs: list[Input], rows: int, draws: int, seed: int) -> tuple[Draws
     whole: Draws = {}
     up, down = generator.random((draws, 1)), generator.random((draws, 1))
     together = np.arange(draws)[:, None] < draws / 2
-    for each in inputs:
+    common = generator.random((draws, rows))
+    for number, each in enumerate(inputs):
+        if each.ladders is not None:
+            where = _wherever(common, number, generator)
+            of_noise[each.symbol], whole[each.symbol] = (ladder.at(where) for ladder in each.ladders)
+            continue
         moved = []
         for taken, numbers in zip(each.taken, each.numbers, strict=True):
             same = (repr(taken.measure), repr(taken.noise))
@@ -136,6 +162,13 @@ def _drawn(inputs: list[Input], rows: int, draws: int, seed: int) -> tuple[Draws
         far = [np.where(together, one, generator.random((draws, 1))) for one in (up, down)]
         whole[each.symbol] = values + far[0] * (high - values) - far[1] * (values - low)
     return of_noise, whole
+
+
+def _wherever(common: NDArray[Any], number: int, generator: np.random.Generator) -> NDArray[Any]:
+    """Where in its interval a quantile is: a quarter of the draws like all others, a quarter mirrored in turn, half by itself."""
+    turn = np.arange(len(common))[:, None] % 4
+    mirrored = 1 - common if number % 2 else common
+    return np.where(turn == 0, common, np.where(turn == 1, mirrored, generator.random(common.shape)))
 
 
 def _noise(taken: NoisyMeasure, shape: tuple[int, int], generator: np.random.Generator) -> NDArray[Any]:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import shoal
+from shoal.release.computed.draws import Ladder, _wherever
 
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, kappa = 1, noise = LAPLACE)"
 COUNT, TOTAL = "COUNT(*, contribution_bounds_per_group => (0, 2))", "SUM(x, contribution_bounds_per_group => (0, 40))"
@@ -78,7 +79,6 @@ def test_groups_joins_with_public_tables_and_outer_queries_are_drawn_row_by_row(
     [
         f"SELECT SUM(n) AS v FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k",
         f"SELECT n / (SELECT SUM(size) FROM names) AS v FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k",
-        f"{CLAUSE} MEDIAN(x, contribution_bounds_per_row => (0, 9)) + 1 AS v FROM t",
     ],
 )
 def test_what_mixes_rows_or_reads_no_noisy_number_has_none(session, sql):
@@ -127,6 +127,33 @@ def test_quantiles_have_intervals_in_the_answer_and_in_its_bytes(session, noise)
             assert all(a <= b <= c for a, b, c in zip(row["q_low"], row["q"], row["q_high"], strict=True))
     assert repr(again) == repr(result)
     assert "no interval" not in " ".join(result.notes)
+
+
+@pytest.mark.parametrize("noise", ["", ", noise = LAPLACE"])
+def test_what_follows_from_one_quantile_has_its_interval(session, noise):
+    chosen = CLAUSE.replace(", noise = LAPLACE", noise)
+    median = "MEDIAN(x, contribution_bounds_per_row => (0, 9))"
+    result = session.query(f"{chosen} g, {median} AS v, 2 * {median} + 1 AS w, -{median} AS u FROM t GROUP BY g")
+    again = type(result).from_bytes(result.to_bytes())
+    for level in (0.5, 0.95):
+        rows = result.intervals(level).to_dicts()
+        assert rows == again.intervals(level).to_dicts()
+        for row in rows:
+            assert row["w_low"] <= 2 * row["v_low"] + 1 + 1e-9
+            assert row["w_high"] >= 2 * row["v_high"] + 1 - 1e-9
+            assert row["u_low"] <= -row["v_high"] + 1e-9
+    assert "no interval" not in " ".join(result.notes)
+
+
+def test_the_distance_of_two_quantiles_is_as_wide_as_both_together():
+    """Levels with ends 1 to 6 to either side of 0: at 95% one ends at 4, and two against each other reach 8 and more."""
+    ladder = Ladder(-np.arange(1.0, 7.0)[:, None], np.arange(1.0, 7.0)[:, None])
+    generator = np.random.default_rng(1)
+    common = generator.random((4000, 1))
+    first, second = (ladder.at(_wherever(common, number, generator)) for number in (0, 1))
+    assert np.quantile(first, 0.975) in {4.0, 5.0}
+    assert np.quantile(first - second, 0.975) >= 6.0
+    assert np.quantile(first, 0.999) == 6.0
 
 
 def test_a_level_that_is_asked_for_is_kept_however_high(session):

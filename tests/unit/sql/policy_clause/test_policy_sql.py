@@ -572,6 +572,23 @@ def test_answers_read_back_from_bytes_have_the_same_intervals(session, policy):
         assert again.intervals(level).to_dicts() == result.intervals(level).to_dicts()
 
 
+@pytest.mark.parametrize("policy", ["nearby_age", "everything", "tens", "two_rows", "facts"])
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        ("COUNT(*) AS n FROM people", 0),
+        ("AVG(age) AS a, COUNT(*) AS n FROM people WHERE age > 17", 1),
+        ("age // 50 AS h, SUM(age) AS s FROM people GROUP BY 1", 1),
+        ("MEDIAN(age) AS m, SUM(age) AS s FROM people", 1),
+        ("COUNT(*) AS n, SUM(age) AS s, AVG(age) AS a FROM people", 1),
+    ],
+)
+def test_a_plan_uses_what_it_charges(session, policy, text, used):
+    """The scales that are drawn lose, under the policy itself, what is asked for; nothing where nothing can move."""
+    plan, _ = session._under_policy(query(text, policy, epsilon=1))
+    assert used - Fraction(1, 10**6) <= plan.loss_under(plan.rule) <= plan.epsilon <= used
+
+
 # ---- what it costs under other promises ------------------------------------------------------------------------------
 
 
