@@ -19,7 +19,7 @@ pytestmark = pytest.mark.xdist_group("layering")  # one process reads all files,
 SOURCE = Path(__file__).parent.parent / "src" / "shoal"
 
 LAYERS = (
-    ("frozen", "errors", "params", "exact", "stack", "interrupts", "pages"),
+    ("frozen", "errors", "findings", "params", "exact", "stack", "interrupts", "pages"),
     ("mechanisms", "accounting", "policies"),
     ("catalog", "catalog_defaults", "owner_names", "plan"),
     ("sql",),

@@ -36,6 +36,7 @@ Home = Annotated[Path, typer.Option("--home", metavar="DIR", help="Where the ser
 StoreUrl = Annotated[
     str | None, typer.Option("--store", metavar="URL", help="A PostgreSQL database instead of a folder.")
 ]
+Name = Annotated[str, typer.Argument(metavar="NAME")]
 Because = Annotated[str, typer.Option("--because", metavar="TEXT", help="The reason, which is kept.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -176,7 +177,7 @@ def lift(
 def dataset_add(
     service: Service,
     operator: Caller,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: Name,
     source: Annotated[str, typer.Argument(metavar="SOURCE")],
     catalog: Annotated[Path, typer.Option(metavar="FILE")] = Path("shoal.toml"),
     budget: Annotated[str | None, typer.Option(metavar="EPS,DELTA", help="For a new ledger.")] = None,
@@ -209,7 +210,7 @@ def dataset_list(service: Service, operator: Caller) -> Done:  # noqa: ARG001 - 
 
 @dataset_app.command("refresh")
 @acting
-def dataset_refresh(service: Service, operator: Caller, name: Annotated[str, typer.Argument(metavar="NAME")]) -> Done:
+def dataset_refresh(service: Service, operator: Caller, name: Name) -> Done:
     """Say that data or catalog changed: answers are new from now on."""
     service.refresh(operator, name)
     return {"refreshed": name}, f"{name} has a new version."
@@ -217,7 +218,7 @@ def dataset_refresh(service: Service, operator: Caller, name: Annotated[str, typ
 
 @dataset_app.command("retire")
 @acting
-def dataset_retire(service: Service, operator: Caller, name: Annotated[str, typer.Argument(metavar="NAME")]) -> Done:
+def dataset_retire(service: Service, operator: Caller, name: Name) -> Done:
     """Close a data set for good; its ledger and name stay."""
     service.retire_dataset(operator, name)
     return {"retired": name}, f"{name} is closed."
@@ -228,7 +229,7 @@ def dataset_retire(service: Service, operator: Caller, name: Annotated[str, type
 def dataset_raise(
     service: Service,
     operator: Caller,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: Name,
     budget: Annotated[str, typer.Option(metavar="EPS,DELTA", help="The new budget, for life.")],
     because: Because,
 ) -> Done:
@@ -245,7 +246,7 @@ def dataset_raise(
 def user_add(
     service: Service,
     operator: Caller,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: Name,
     role: Annotated[list[str], typer.Option(metavar="ROLE", help="analyst, custodian or auditor; may be repeated.")],
     group: Annotated[list[str] | None, typer.Option(metavar="GROUP", help="May be repeated.")] = None,
 ) -> Done:
@@ -261,7 +262,7 @@ def user_add(
 
 @user_app.command("retire")
 @acting
-def user_retire(service: Service, operator: Caller, name: Annotated[str, typer.Argument(metavar="NAME")]) -> Done:
+def user_retire(service: Service, operator: Caller, name: Name) -> Done:
     """End all tokens of a user; the name is never reused."""
     service.retire_user(operator, name)
     return {"retired": name}, f"{name} may do nothing any more."

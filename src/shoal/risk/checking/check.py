@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 from typing import TYPE_CHECKING
 
+from shoal import findings
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 from shoal.risk.checking.baseline import Comparison, Movement, compare_with_baseline, sketches_by_name
@@ -21,54 +22,22 @@ if TYPE_CHECKING:
     from shoal.risk.sketch.khll import Sketch
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(findings.Finding[Estimate]):
     """What a rule says about a column or a pair."""
 
-    rule: str
-    subject: str
-    broken: bool
-    sentence: str
-    measured: Estimate | None = None
-    limit: float | None = None
-
-    def to_dict(self) -> dict[str, object]:
-        """All of it, for machines."""
-        return {
-            "rule": self.rule,
-            "subject": self.subject,
-            "broken": self.broken,
-            "sentence": self.sentence,
-            "measured": self.measured.to_dict() if self.measured else None,
-            "limit": self.limit,
-        }
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(findings.Verdict[Finding]):
     """Whether a policy holds, and what moved since the baseline."""
 
-    findings: tuple[Finding, ...]
     comparison: Comparison | None = None
-
-    @property
-    def passed(self) -> bool:
-        """Whether no rule is broken."""
-        return not self.broken
-
-    @property
-    def broken(self) -> tuple[Finding, ...]:
-        """The findings that break a rule."""
-        return tuple(finding for finding in self.findings if finding.broken)
 
     def to_dict(self) -> dict[str, object]:
         """All of it, for machines."""
-        return {
-            "format": 1,
-            "passed": self.passed,
-            "findings": [finding.to_dict() for finding in self.findings],
-            "baseline": self.comparison.to_dict() if self.comparison else None,
-        }
+        moved = self.comparison.to_dict() if self.comparison else None
+        return {**findings.Verdict.to_dict(self), "baseline": moved}
 
 
 def check(
@@ -77,19 +46,19 @@ def check(
     """Check sketches against a policy, and compare them with those of an earlier scan."""
     sketches = sketches_by_name(datasets)
     earlier = None if baseline is None else sketches_by_name(baseline)
-    findings: list[Finding] = []
+    found: list[Finding] = []
     for rule in policy.rules:
         match rule:
             case Uniqueness():
-                findings += _check_uniqueness(rule, sketches)
+                found += _check_uniqueness(rule, sketches)
             case Containment():
-                findings += _check_containment(rule, sketches)
+                found += _check_containment(rule, sketches)
             case KAnonymity():
-                findings += _check_k_anonymity(rule, sketches)
+                found += _check_k_anonymity(rule, sketches)
             case Change():
-                findings += _check_change(rule, sketches, earlier)
+                found += _check_change(rule, sketches, earlier)
     comparison = None if baseline is None else compare_with_baseline(datasets, baseline)
-    return Verdict(tuple(findings), comparison)
+    return Verdict(tuple(found), comparison)
 
 
 def _beyond(measured: Estimate, limit: float, judge: Judge) -> bool:
@@ -112,7 +81,7 @@ def _shown(measured: Estimate) -> str:
 
 
 def _check_uniqueness(rule: Uniqueness, sketches: dict[str, Sketch]) -> list[Finding]:
-    findings = []
+    found = []
     for name in _matching(rule.columns, sketches):
         measured = sketches[name].share_below(rule.below, of=rule.of)
         broken = _beyond(measured, rule.max_share, rule.judge)
@@ -120,8 +89,8 @@ def _check_uniqueness(rule: Uniqueness, sketches: dict[str, Sketch]) -> list[Fin
             f"{_shown(measured)} of the {rule.of} of {name} are below {rule.below} owners; "
             f"the limit is {percent(rule.max_share)}."
         )
-        findings.append(Finding("uniqueness", name, broken, sentence, measured, rule.max_share))
-    return findings or _nothing("uniqueness", rule.columns)
+        found.append(Finding("uniqueness", name, broken, sentence, measured, rule.max_share))
+    return found or _nothing("uniqueness", rule.columns)
 
 
 def _check_containment(rule: Containment, sketches: dict[str, Sketch]) -> list[Finding]:
@@ -165,9 +134,9 @@ def _check_k_anonymity(rule: KAnonymity, sketches: dict[str, Sketch]) -> list[Fi
 def _check_change(rule: Change, sketches: dict[str, Sketch], earlier: dict[str, Sketch] | None) -> list[Finding]:
     if earlier is None:
         raise ShoalError("E_USAGE", "The policy has [[change]] rules, which need a baseline.", hint="--baseline FOLDER")
-    findings = []
+    found = []
     for name in _matching(rule.columns, [name for name in sketches if name in earlier]):
-        shares = [found[name].share_below(rule.below, of=rule.of) for found in (earlier, sketches)]
+        shares = [each[name].share_below(rule.below, of=rule.of) for each in (earlier, sketches)]
         movement = Movement(name, f"share of {rule.of} below {rule.below}", *shares)
         slack = (movement.before.error**2 + movement.now.error**2) ** 0.5
         risen = Estimate(movement.change, movement.change - slack, movement.change + slack)
@@ -175,7 +144,5 @@ def _check_change(rule: Change, sketches: dict[str, Sketch], earlier: dict[str, 
             f"The share of {rule.of} of {name} below {rule.below} owners went from {percent(shares[0].value)} to "
             f"{percent(shares[1].value)}; it may rise by {percent(rule.max_rise)}."
         )
-        findings.append(
-            Finding("change", name, _beyond(risen, rule.max_rise, rule.judge), sentence, risen, rule.max_rise)
-        )
-    return findings or _nothing("change", rule.columns)
+        found.append(Finding("change", name, _beyond(risen, rule.max_rise, rule.judge), sentence, risen, rule.max_rise))
+    return found or _nothing("change", rule.columns)
