@@ -82,12 +82,31 @@ class Bounded:
         return number is None or self.arguments[number].missing is None
 
     def sample(self, number: int, most: int) -> tuple[NDArray[np.int64], Argument]:
-        """At most this many rows of each pair that have a value: the number of their pair, and the argument there."""
+        """At most this many rows of each pair that have a value: their groups, and the argument there."""
         wanted = (number, most)
         if wanted not in self._samples:
-            rows = self._with_value(number, first_pairs_only=False)
-            self._samples[wanted] = rows if self.rows_are_cut else self._smallest(*rows, most)
+            self._samples[wanted] = self._sampled(number, most)
         return self._samples[wanted]
+
+    def _sampled(self, number: int, most: int) -> tuple[NDArray[np.int64], Argument]:
+        if most == 1 and self.always_present(number) and not self.rows_are_cut:
+            return self.groups, self._one_of_each(self.argument(number))
+        rows = self._with_value(number, first_pairs_only=False)
+        pairs, argument = rows if self.rows_are_cut else self._smallest(*rows, most)
+        return self.groups[pairs], argument
+
+    def _one_of_each(self, argument: Argument) -> Argument:
+        """One row of each pair, where every row has a value: `_smallest` without looking for the rows of a pair."""
+        segments = self.segments
+        crowded = np.flatnonzero(segments.lengths > 1)
+        if not len(crowded):
+            return argument
+        inner = Segments.of_lengths(segments.lengths[crowded])
+        members = np.arange(inner.size) + inner.spread(segments.starts[crowded] - inner.starts)
+        picks = self._row_picks(argument.take(members), crowded, inner)
+        chosen = segments.starts.copy()
+        chosen[crowded] = members[keep_smallest(picks, inner, 1)]
+        return argument.take(chosen)
 
     def one_row(self, number: int, *, first_pairs_only: bool) -> tuple[NDArray[np.int64], Argument]:
         """One row with a value of each pair, or of the first pair of each owner."""
@@ -112,13 +131,16 @@ class Bounded:
             return pairs, argument
         members, inner = segments.members(crowded), Segments.of_lengths(segments.lengths[crowded])
         several = argument.take(members)
-        pair_picks = inner.spread(self._pick(pairs[segments.starts[crowded]]))
-        duplicates = duplicate_numbers(several.identities(), inner)
-        picks = self.picks.of_rows(pair_picks, [several.canonical()], duplicates)
+        picks = self._row_picks(several, pairs[segments.starts[crowded]], inner)
         kept = np.ones(len(pairs), dtype=bool)
         kept[members] = keep_smallest(picks, inner, most)
         chosen = np.flatnonzero(kept)
         return pairs[chosen], argument.take(chosen)
+
+    def _row_picks(self, rows: Argument, pairs: NDArray[np.int64], segments: Segments) -> NDArray[np.uint64]:
+        """The picks of the rows of some pairs: equal rows of a pair are told apart by numbers."""
+        duplicates = duplicate_numbers(rows.identities(), segments)
+        return self.picks.of_rows(segments.spread(self._pick(pairs)), [rows.canonical()], duplicates)
 
     def _pick(self, pairs: NDArray[np.int64]) -> NDArray[np.uint64]:
         """The picks of some pairs."""

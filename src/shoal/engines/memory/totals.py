@@ -188,7 +188,7 @@ class MomentTally(GroupTally):
         if self._argument is None:
             return bounded.groups, bounded.counts(None)
         number, most = self._argument, measure.rows
-        groups = bounded.once(("groups", number, most), lambda: bounded.groups[bounded.sample(number, most)[0]])
+        groups, _ = bounded.sample(number, most)
         if measure.power == 0:
             return groups, None
         within = task.steps
@@ -224,8 +224,8 @@ class LeafTally:
             present, reals = extremes(bounded, self._argument, self._measure.extreme)
             groups, reals = bounded.groups[present], reals[present]
         else:
-            pairs, argument = bounded.sample(self._argument, self._measure.rows)
-            groups, reals = bounded.groups[pairs], argument.as_reals()
+            groups, argument = bounded.sample(self._argument, self._measure.rows)
+            reals = argument.as_reals()
         lower, factor = self._scale
         with np.errstate(over="ignore", invalid="ignore"):
             position = np.floor((reals - lower) * factor)
