@@ -81,7 +81,7 @@ class Reference:
 class Table:
     """A table of the catalog: private with an owner, or public.
 
-    `owner` is the column that holds the owner. Where the owner stands in another table (`through`), or is the row itself
+    `owner` is the column that holds the owner. Where the owner is in another table (`through`), or is the row itself
     (`each_row`), it is a column that the engine adds.
     """
 

@@ -23,7 +23,7 @@ def wrong(message: str, hint: str | None = None) -> ShoalError:
 
 
 def known_keys(what: str, data: Any, known: AbstractSet[str]) -> None:
-    """Refuse what is no section, and keys that nobody knows; `what` begins the sentence."""
+    """Refuse what is not a section, and keys that nobody knows; `what` begins the sentence."""
     if not isinstance(data, dict):
         raise wrong(f"{what} must be a section with keys.")
     for key in data:

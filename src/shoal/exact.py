@@ -1,4 +1,4 @@
-"""Exact numbers: fractions, grids, and rounding whose direction stands in the name.
+"""Exact numbers: fractions, grids, and rounding whose direction is in the name.
 
 Privacy depends on the numbers here, so floats enter only through `as_fraction` (by their shortest decimal form: the analyst
 who writes 0.1 means one tenth) and leave only through functions that say which way they round.

@@ -119,7 +119,7 @@ def _select(select: SelectPlan, names: list[OutputNames], written: CallsAsWritte
 
 
 def _limits(select: SelectPlan) -> dict[str, Any] | None:
-    """Both steps of a query that finds its limits; what stands beside it is then an example of step two."""
+    """Both steps of a query that finds its limits; what is beside it is then an example of step two."""
     search = select.search
     if search is None:
         return None

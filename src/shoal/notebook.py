@@ -1,4 +1,4 @@
-"""Notebooks: `%load_ext shoal`, then `%%shoal` over a cell of SQL; what stands in a line asks the session of that name.
+"""Notebooks: `%load_ext shoal`, then `%%shoal` over a cell of SQL; a line names the session to ask.
 
     %load_ext shoal
     %%shoal session

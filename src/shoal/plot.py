@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_GROUPS = 30
 MOST_SERIES = 8
 FEW_LABELS = 12
-"""Up to so many, two keys are groups of bars even where the first one is a number."""
+"""Up to this many, two keys are groups of bars even where the first one is a number."""
 KINDS = ("bar", "point", "line")
 COLORS = ("#4c86a8", "#d9822b", "#6a9a58", "#a5567f", "#8a6fb0", "#b5a642", "#5b5b5b", "#3aa6a0")
 

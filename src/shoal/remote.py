@@ -201,7 +201,7 @@ class RemoteSession:
         return found
 
     def send(self, method: str, path: str, *, headers: dict[str, str] | None = None, **options: Any) -> Any:
-        """A reply that is no error; sent again where that is safe, which the key makes it."""
+        """A reply that is not an error; sent again where that is safe, which the key makes it."""
         sent = {"Authorization": f"Bearer {self._token}", **(headers or {})}
         reply = _again(lambda: self._client.request(method, self._base + path, headers=sent, **options))
         if reply.status_code < 400:

@@ -331,7 +331,7 @@ def shown(value: Any, longest: int | None = LONGEST_SHOWN) -> str:
 
 
 def text_table(names: list[str], rows: list[list[str]], total: int) -> str:
-    """A plain table for a terminal; numbers stand at the right."""
+    """A plain table for a terminal; numbers are right-aligned."""
     if not names:
         return "(no columns)"
     widths = [max(len(n), *(len(r[i]) for r in rows)) if rows else len(n) for i, n in enumerate(names)]

@@ -35,7 +35,7 @@ class Format(StrEnum):
 
 
 def write_answer(result: Result | Rows, chosen: Format, path: Path | None, level: float | None) -> None:
-    """Write a released answer, every row of it; with a level, intervals stand beside the values.
+    """Write a released answer, every row of it; with a level, intervals are beside the values.
 
     What it cost and what should be known about it is part of the table; beside other formats it goes to stderr.
     """

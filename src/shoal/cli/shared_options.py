@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def framed(
     frame: Callable[..., None], given: Iterable[str] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """A verb inside a frame. `given` are parameters of the verb that are no options: the frame hands them over.
+    """A verb inside a frame. `given` are parameters of the verb that are not options: the frame hands them over.
 
     >>> def twice(call, *, upper: bool = False):
     ...     print(*(call().upper() if upper else call() for _ in range(2)))

@@ -112,7 +112,7 @@ class Groups(Releasing):
 
         **Not private**: exact figures about raw data, for the custodian alone. Nothing is charged.
         """
-        # Tuning stands above sessions, and sessions know collections: so it is found when it is asked for.
+        # Tuning is above sessions, and sessions know collections: so it is found when it is asked for.
         utility = import_module("shoal.collections.utility").utility
         kappas = self._asked.max_groups if max_groups_per_owner is None else max_groups_per_owner
         told: Tuning = utility(self, aggregates, kappas, epsilon, delta)

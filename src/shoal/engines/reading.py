@@ -147,7 +147,7 @@ def _narrow(scan: Scan, used: frozenset[str]) -> Scan:
 
 
 def _conditions(node: Node) -> dict[Scan, frozenset[Conjunct]]:
-    """For every scan that stands right below filters, the parts of these that may be handed on."""
+    """For every scan right below filters, the parts of these that may be handed on."""
     found: dict[Scan, frozenset[Conjunct]] = {}
     for part in all_nodes(node):
         if isinstance(part, nodes.Scan):
@@ -166,7 +166,7 @@ def _conditions(node: Node) -> dict[Scan, frozenset[Conjunct]]:
 
 
 def _of_all_uses(node: Node, found: dict[Scan, frozenset[Conjunct]]) -> dict[Scan, frozenset[Conjunct]]:
-    """A scan that stands in two places is narrowed by neither's filter."""
+    """A scan that occurs twice is narrowed by neither's filter."""
     uses: dict[Scan, int] = {}
     for part in all_nodes(node):
         if isinstance(part, nodes.Scan):

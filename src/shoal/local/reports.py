@@ -292,7 +292,7 @@ def _as_columns(rows: list[tuple[Any, ...]], malformed: int, strangers: int, des
 
 
 def damaged() -> ShoalError:
-    """The error for bytes that are no reports or no tally."""
+    """The error for bytes that are neither reports nor a tally."""
     return ShoalError("E_SOURCE", "These bytes are damaged, or not what they should be.", hint="Write them again.")
 
 

@@ -366,7 +366,7 @@ _TAILS_OF_SUMS = {
     4: (1 / 2, 11 / 32, 3 / 32, 1 / 96),
     5: (1 / 2, 93 / 256, 29 / 256, 7 / 384, 1 / 768),
 }
-"""P[S > t] = e^{−t}·(c₀ + c₁t + …) for the sum S of so many Laplace noises of scale 1."""
+"""P[S > t] = e^{−t}·(c₀ + c₁t + …) for the sum S of this many Laplace noises of scale 1."""
 
 
 @lru_cache(maxsize=256)

@@ -142,7 +142,7 @@ def _is_lattice(parts: Sequence[GaussianNoise], groups: int | None = None) -> bo
 def _holds_lattice(
     parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction, coordinates: int | None = None
 ) -> bool:
-    """The exact sum, where so many coordinates move (all of them, if not told)."""
+    """The exact sum, where this many coordinates move (all of them, unless stated)."""
     (part,) = parts
     moved = part.shift.coordinates if coordinates is None else coordinates
     return lattice_delta(part.shift.per_coordinate, moved, part.sigma, epsilon) <= decimal_below(delta)

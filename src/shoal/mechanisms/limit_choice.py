@@ -107,7 +107,7 @@ def read_histogram(
 ) -> Reading:
     """The two readings of noisy counts; `slow` is how fast the tail falls in the pessimistic one, `unseen` what of it is noise.
 
-    `beyond`: so many octaves may be filled beyond the last edge.
+    `beyond`: this many octaves may be filled beyond the last edge.
     """
     noisy = np.array(counts, dtype=np.float64)
     middles = np.concatenate([middles, middles[-1] * 2.0 ** np.arange(1, beyond + 1)])

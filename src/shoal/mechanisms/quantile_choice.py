@@ -123,7 +123,7 @@ def doubled_rank(target: RankTarget, rows: Counts) -> Counts:
 
 
 def units_per_row(target: RankTarget) -> int:
-    """Distances are integers: so many units to a row."""
+    """Distances are integers: this many units to a row."""
     return 2 * target.fraction.denominator * target.lean.denominator
 
 

@@ -34,7 +34,7 @@ def largest_group(delta: Fraction) -> float:
 
 
 def expected_groups(owners: float, largest: float) -> float:
-    """The share of groups that are shown, of those that the prior holds, where one is shown from so many owners on.
+    """The share of groups that are shown, of those that the prior holds, where one is shown from this many owners on.
 
     >>> round(expected_groups(100.0, 1e4), 6)
     0.5

@@ -145,7 +145,7 @@ def reading(
         if not release_.measure.is_tree:
             raise InternalError("only leaves have a tree")
         forest = _forest(release_.measure, total, order, noise, entropy, bounds)
-        # What is carried beside the answer is where its own numbers stand.
+        # What is carried beside the answer is where its own numbers are.
         numbered = np.arange(len(order), dtype=np.float64)
         bands = forest.bands(*_ranks_and_levels(plan, index, len(order)))
         return NoisyMeasure(release_.measure, noise, grid, bounds, steps, numbered, forest, bands)

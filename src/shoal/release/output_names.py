@@ -70,7 +70,7 @@ def _lists_over_groups(plan: StatementPlan) -> Iterator[nodes.Project]:
 
 
 def _below(node: Node) -> Node:
-    """What HAVING and ORDER BY stand on."""
+    """What HAVING and ORDER BY work on."""
     while isinstance(node, (nodes.Filter, nodes.Sort)):
         node = node.input
     return node

@@ -67,7 +67,7 @@ def arrow_type(type_: Type) -> pa.DataType:
 
 
 def distinct_names(names: list[str]) -> list[str]:
-    """The names, with a number behind those that stand there already: of two columns of one name, most tables lose one.
+    """The names, with a number behind those that are there already: of two columns of one name, most tables lose one.
 
     >>> distinct_names(["n", "n", "n_2", "n"])
     ['n', 'n_3', 'n_2', 'n_4']
@@ -89,7 +89,7 @@ def component(symbol: str, index: int) -> str:
 
 
 def components_of(plan: SelectPlan, column: Column, symbol: str) -> tuple[str, ...]:
-    """All columns that carry what stands behind an aggregate; where groups have bounds of their own, also their class."""
+    """All columns that carry what is behind an aggregate; where groups have bounds of their own, also their class."""
     return tuple(component(symbol, i) for i in range(len(column.releases) + int(plan.finds_bounds_per_group)))
 
 

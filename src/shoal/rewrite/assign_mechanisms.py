@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 SLACK = 1 + 1e-6
 LEAST_SHOWN = 1e-6
 CLEARLY_MORE, NOT_MORE_THAN = 1.1, 2.0
-"""A selection by weights is taken over closer numbers where it is expected to show so many times the groups, for errors that are at
-most so many times as large."""
+"""A selection by weights is taken over closer numbers where it is expected to show this many times the groups, for errors at most
+this many times as large."""
 
 
 def assign_mechanisms(draft: Draft) -> SelectPlan:

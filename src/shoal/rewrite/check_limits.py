@@ -62,7 +62,7 @@ def _values(select: PrivateSelect) -> list[Expression]:
 
 
 class Size:
-    """Measures trees whose parts may be shared: each part once, however often it stands in the tree."""
+    """Measures trees whose parts may be shared: each part once, however often it is in the tree."""
 
     def __init__(self) -> None:
         self._depths: dict[int, int] = {}

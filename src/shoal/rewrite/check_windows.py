@@ -1,4 +1,4 @@
-"""Window functions stand in a SELECT list, in QUALIFY or in ORDER BY, and nowhere else.
+"""Window functions belong in a SELECT list, in QUALIFY or in ORDER BY, and nowhere else.
 
 Anywhere else (a condition, a group key, an aggregate, another window) an engine would fail on them or, worse, not fail: a key or
 an aggregated value of a private SELECT that looks at other rows would be one that other owners decide.

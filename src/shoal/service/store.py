@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Rows(Protocol):
-    """One transaction. Statements are SQL that both stores understand; a value stands where a question mark is."""
+    """One transaction. Statements are SQL that both stores understand; a question mark takes a value."""
 
     def run(self, sql: str, *values: Any) -> int:
         """Change something; how many rows were touched."""

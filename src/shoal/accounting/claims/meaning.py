@@ -8,7 +8,7 @@ One home for Python, the command line and the console. Bounds are rounded outwar
     >>> round(power(0.05, 1, 1e-5), 7), round(guess_accuracy(1), 7)
     (0.1359241, 0.7310586)
 
-Two slips of the literature are mended here: below the upper bound of the belief stands 1 + (e^ε − 1)p, not
+Two slips of the literature are mended here: the upper bound of the belief is divided by 1 + (e^ε − 1)p, not
 e^ε + (e^ε − 1)p; and ln 4 removes three fifths of the uncertainty, not two thirds (that is ln 5).
 """
 

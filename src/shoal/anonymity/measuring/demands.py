@@ -30,7 +30,7 @@ NAMES = ("k", "l", "entropy_l", "recursive", "t", "k_map", "presence")
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What demands can stand on: the sensitive columns with their distances, and whether a population is known."""
+    """What demands can build on: the sensitive columns with their distances, and whether a population is known."""
 
     distances: Mapping[str, Distance]
     population: bool = False

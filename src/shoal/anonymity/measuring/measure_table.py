@@ -60,7 +60,7 @@ def names(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def checked_sampling(sampling: Any, population: Any) -> float | None:
-    """A sampling fraction in (0, 1]; it stands in for a population that is not to be had."""
+    """A sampling fraction in (0, 1]; it replaces a population that cannot be had."""
     if sampling is None:
         return None
     if population is not None:

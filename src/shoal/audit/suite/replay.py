@@ -4,7 +4,7 @@ The stochastic tester sees outputs. This instrument sees inputs: every number th
 databases, and what one owner moved is held against the shift its mechanism declared. It needs no samples and misses no small
 δ; it says nothing about the noise itself. Beside the numbers nothing may differ: plan, charge, refusal, columns, types.
 With a third database that holds the owner alone, the move must be exactly what that owner adds by itself: nobody else's part
-may change by one step (but for counts of different values, where owners stand in for each other).
+may change by one step (but for counts of different values, where owners replace each other).
 
     >>> tables = {"t": {"uid": [1, 1, 2], "x": [3.0, 4.0, 90.0]}}
     >>> catalog = {"tables": {"t": {"owner": "uid"}}}

@@ -62,7 +62,7 @@ class _ForManyDraws(SystemEntropy):
     safe = False
 
     def permutation(self, count: int) -> NDArray[np.int64]:
-        """As they stand."""
+        """As they are."""
         return np.arange(count, dtype=np.int64)
 
 

@@ -21,7 +21,7 @@ ROWS_LOOKED_AT = 200_000
 FEW_VALUES = 25
 MOST_LISTED = 1_000
 NEARLY = 0.8
-"""From this share on, the values that are no numbers are worth a word."""
+"""From this share on, the values that are not numbers are worth a word."""
 MISSING = frozenset({"", "(blank)", "blank", "n/a", "na", "#n/a", "null", "none", "nan", "-", "?", ".", "unknown"})
 _WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)?(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -65,7 +65,7 @@ def look_at(engine: Engine, table: str, columns: Mapping[str, str]) -> dict[str,
 
 
 def counted(engine: Engine, table: str, column: str, most: int | None = ROWS_LOOKED_AT) -> Counter[object]:
-    """How often each value stands in a column."""
+    """How often each value occurs in a column."""
     found: Counter[object] = Counter()
     seen = 0
     for batch in engine.columns(table, [column]):

@@ -1,4 +1,4 @@
-"""JSON lines as tables. Every line is read when a session opens, and a line that is no object is told by its number.
+"""JSON lines as tables. Every line is read when a session opens, and a line that is not an object is reported by its number.
 
 A column that one line alone mentions would tell about that line, so columns are those that the catalog names, or else those of the
 first rows. Numbers keep the digits they are written with; what is nested becomes its text.
@@ -59,7 +59,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 def _row(line: str) -> dict[str, Any]:
     row = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
     if not isinstance(row, dict):
-        raise ValueError  # noqa: TRY004 - like any other line that is no row
+        raise ValueError  # noqa: TRY004 - like any other line that is not a row
     return row
 
 

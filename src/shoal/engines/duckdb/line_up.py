@@ -77,7 +77,7 @@ def _int64(column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def _spread(column: pa.ChunkedArray, position: NDArray[np.int64], count: int) -> NDArray[Any]:
-    """A column of wide integers, put where its groups stand; groups without a row have 0."""
+    """A column of wide integers, put where its groups are; groups without a row have 0."""
     values = np.zeros(count, dtype=object)
     if pa.types.is_decimal(column.type):
         numbers = np.array([0 if v is None else int(v) for v in column.to_pylist()], dtype=object)

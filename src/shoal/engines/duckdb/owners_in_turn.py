@@ -36,7 +36,7 @@ def can_take_turns(query: TotalsQuery) -> bool:
 
 
 def turns_for(batches: Iterable[pa.RecordBatch], room: int) -> int:
-    """How many turns are needed, so that the rows of each take no more than so many bytes; MemoryError where too many are."""
+    """How many turns are needed, so that the rows of each take no more than this many bytes; MemoryError where too many are."""
     size: int = sum(batch.nbytes for batch in batches)
     more, than = SPARE
     turns = size * more // (than * max(room, 1)) + 1

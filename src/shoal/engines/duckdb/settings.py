@@ -22,7 +22,7 @@ _share: list[int] = []
 
 
 def keep_within(size: int) -> None:
-    """Databases that this process opens from now on use so many bytes, and write to disk what needs more."""
+    """Databases that this process opens from now on use this many bytes, and write to disk what needs more."""
     _share[:] = [size]
 
 

@@ -90,7 +90,7 @@ class _Writer:
         return ", ".join([self.write(node) for node in nodes])
 
     def _part(self, node: Node, key: str, before: str = "", after: str = "") -> str:
-        """An optional argument, and what stands around it."""
+        """An optional argument, and what surrounds it."""
         part = node.args.get(key)
         return "" if part is None else f"{before}{self.write(part)}{after}"
 

@@ -27,7 +27,7 @@ MOST_OWNER_CODES = 1 << 40
 """Integers are coded by their distance from the smallest one while there are at most this many codes; else by a dictionary."""
 
 FEW_CODES = 1 << 16
-"""Up to so many group codes it is not worth finding out which of them rows have."""
+"""Up to this many group codes it is not worth finding out which of them rows have."""
 BLOCK_ROWS = 1 << 16
 
 _COUNTED = {Kind.INTEGER, Kind.BOOLEAN, Kind.DATE}

@@ -26,9 +26,9 @@ FEWEST_PICK_BITS = 8
 PICK_BITS_OF_WORDS = PICK_BITS
 WORD_FOR_ROWS = WORD
 DIGIT = 16
-"""NumPy sorts numbers of so many bits without comparing any."""
+"""NumPy sorts numbers of this many bits without comparing any."""
 ORDERED_BITS = 12
-"""Words are sorted by the owner and at least so many bits more; the few that are still tied are looked at again."""
+"""Words are sorted by the owner and at least this many bits more; the few that are still tied are looked at again."""
 _SPREADING = 0x9E3779B97F4A7C15
 
 
@@ -43,7 +43,7 @@ class Layout:
 
     @classmethod
     def of(cls, owners: Owners, groups: Groups, most: int | None) -> Layout:
-        """Picks where at most so many groups of an owner are kept, then groups, each as far as there is room."""
+        """Picks where at most this many groups of an owner are kept, then groups, each as far as there is room."""
         rows = len(groups.codes)
         row_bits, group_bits = bits_for(rows), bits_for(groups.size)
         part_bits = min(MOST_PART_BITS, bits_for(-(-rows // PART_ROWS)))

@@ -42,7 +42,7 @@ class Ordered:
         return cls(Runs(words, heads, segments), Segments.of_runs(heads >> np.uint64(below_owner)), below_owner)
 
     def owners(self) -> NDArray[np.uint64]:
-        """The owners, as they stand in the words."""
+        """The owners, as they are in the words."""
         return self.runs.heads[self.of_owners.starts] >> np.uint64(self.below_owner)
 
     def in_doubt(self, layout: Layout, most: int) -> NDArray[np.int64]:
@@ -85,7 +85,7 @@ class Ordered:
 
 
 def _begin(lengths: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which members are among the first so many of their segment, for segments of these lengths."""
+    """Which members are among the first of their segment, as many as are kept, for segments of these lengths."""
     counts = np.empty(2 * len(lengths), dtype=np.int64)
     counts[::2] = first
     np.subtract(lengths, first, out=counts[1::2])

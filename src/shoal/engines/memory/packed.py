@@ -135,7 +135,7 @@ class Packed:
         return self._cut(self._pairs(part, both[segments.starts], segments, rows))
 
     def _pairs(self, part: int, heads: NDArray[np.uint64], segments: Segments, rows: NDArray[np.int64]) -> Pairs:
-        """Pairs, from what stands above the row in the words that they begin with."""
+        """Pairs, from what is above the row in the words that they begin with."""
         layout = self.layout
         owners = layout.codes(part, heads >> np.uint64(layout.pick_bits + layout.group_bits))
         groups = (heads & np.uint64((1 << layout.group_bits) - 1)).view(np.int64)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 WORD = 64
 COMPARED = 6
-"""In segments of at most so many members, each is compared with each."""
+"""In segments of at most this many members, each is compared with each."""
 
 
 class EqualPicks(Exception):  # noqa: N818 - not a failure: the values themselves must decide, and SQL compares them

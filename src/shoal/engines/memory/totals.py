@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 SPREAD = 4
-"""Sums of a slice are kept for all groups where these are at most so many times as many as pairs."""
+"""Sums of a slice are kept for all groups where these are at most this many times as many as pairs."""
 
 Sums = tuple["NDArray[np.int64] | None", "NDArray[np.int64]"]
 """What a slice adds to some groups, or to all of them."""

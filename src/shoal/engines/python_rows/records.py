@@ -254,7 +254,7 @@ def _together(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _reader(step: Step) -> Callable[[Any], tuple[Any, ...] | None]:
-    """The declared fields of a mapping, missing ones as None; None for what is no mapping."""
+    """The declared fields of a mapping, missing ones as None; None for what is not a mapping."""
     names = [name for name, _ in step.made]
     together = _together(names)
 

@@ -60,7 +60,7 @@ LABELS = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCa
 KEY = "(key)"
 PACKED = "part int, rows binary"
 MOST_PARTS = 256
-"""Into so many parts the groups are cut at most, where answers of buckets are added up."""
+"""Into this many parts the groups are cut at most, where answers of buckets are added up."""
 LONGEST_SECONDS = 6 * 3600.0
 """On the clock, where the catalog does not say how long a query may take."""
 

@@ -6,7 +6,7 @@
     sampled   at most c rows per owner and group, the ones with the smallest keyed pick
 
 With rows bounded per owner (R), `rows` is cut to R rows per owner first and every row counts for itself. What is summed over
-owners stands in `summing`.
+owners is in `sum_owners`.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def masked(value: exp.Expr) -> exp.Expr:
 
 
 def mixed(value: exp.Expr) -> exp.Expr:
-    """x·(⌊x/2³¹⌋ | 1) mod 2⁶²: keys in a row, such as days, stand in a row no longer, or the outer ones would be picked more."""
+    """x·(⌊x/2³¹⌋ | 1) mod 2⁶²: keys in a row, such as days, are no longer in a row, or the outer ones would be picked more."""
     high = exp.IntDiv(this=exp.Paren(this=value.copy()), expression=integer(2**31))
     return masked(times(value, exp.BitwiseOr(this=exp.Paren(this=high), expression=integer(1))))
 

@@ -185,7 +185,7 @@ class Summing:
         return self._bounding.with_rows(self._grouped([aliased(call("count", exp.Star()), N)], kept))
 
     def _kept_values(self, task: GridMeasure) -> tuple[exp.Select, str]:
-        """Different values, at most c of each owner in each group, chosen by their keyed pick; and the column they stand in."""
+        """Different values, at most c of each owner in each group, chosen by their keyed pick; and the column they are in."""
         measure = task.measure
         assert isinstance(measure, DistinctValues)  # noqa: S101 - chosen by statements()
         symbol = self._bounding.argument(measure, task.row_grid)

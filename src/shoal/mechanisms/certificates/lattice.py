@@ -68,7 +68,7 @@ def _up(chance: Decimal) -> int:
 
 
 def _power(one: Masses, times: int) -> Masses:
-    """The law of a sum of so many independent numbers, by squaring."""
+    """The law of a sum of this many independent numbers, by squaring."""
     if times == 1:
         return one
     half = _power(one, times // 2)

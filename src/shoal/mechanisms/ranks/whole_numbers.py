@@ -27,7 +27,7 @@ Counts = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 LEAVES_EACH = 4
-"""At least so many leaves to a whole number, so that each has leaves of its own."""
+"""At least this many leaves to a whole number, so that each has leaves of its own."""
 NEARLY = 1e-6
 
 

@@ -161,7 +161,7 @@ class Aggregate(ABC):
         return call
 
     def one_by_one(self, call: AggregateCall, rows: int) -> AggregateCall | None:  # noqa: ARG002 - most have none
-        """The call where rows of an owner are limited in all groups together; None where that is no limit for it."""
+        """The call where rows of an owner are limited in all groups together; None where that is not a limit for it."""
         return None
 
     def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - same

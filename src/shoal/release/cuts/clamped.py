@@ -35,7 +35,7 @@ SQUARED = 2
 """This many bins beyond those that stand out count in the mean square, up to three times as many where the tail does not fall off:
 further out it would grow with every bin that is merely feared."""
 STANDS_OUT, NEIGHBOURS = 4.5, (1, 2, 3, 4)
-"""Standard deviations of the noise of so many neighbouring bins together."""
+"""Standard deviations of the noise of this many neighbouring bins together."""
 TO_ZERO = ((0.0, 0.0),)
 TWO_SIDED = 0.9
 """The level whose quantile the noise exceeds, to one side, once in twenty."""
@@ -167,7 +167,7 @@ def _tail(feared: NDArray[np.float64], edges: NDArray[np.float64], owners: float
 
 
 def _deviation(values: NDArray[np.float64], owners: NDArray[np.float64]) -> float:
-    """The standard deviation of values that so many owners have; 0 where noise hides all of them."""
+    """The standard deviation of values that this many owners have; 0 where noise hides all of them."""
     if not owners.sum():
         return 0.0
     mean = float(owners @ values) / float(owners.sum())

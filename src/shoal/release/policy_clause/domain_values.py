@@ -148,7 +148,7 @@ def _groups(
 
 
 def _canonical(column: pa.Array) -> pa.Array:
-    """Equal keys look equal: −0.0 is 0.0, and what is no number is missing."""
+    """Equal keys look equal: −0.0 is 0.0, and what is not a number is missing."""
     if not pa.types.is_floating(column.type):
         return column
     numbers = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64) + 0.0

@@ -49,7 +49,7 @@ def joins_gaussian(rule: Rule | None) -> bool:
 
 
 def least_share(draft: Draft, budget: Budget, rule: Rule, owners: float) -> Fraction:
-    """About the ε at which a selection needs so many owners, where each is in κ groups; a little more is a little safer."""
+    """About the ε at which a selection needs this many owners, where each is in κ groups; a little more is a little safer."""
     groups, least = draft.contribution.groups, draft.select.options.min_owners
     share = budget.selection
     for _ in range(LARGER_SHARES):

@@ -71,7 +71,7 @@ def _event_key(select: PrivateSelect) -> str | None:
 def _refusal(select: PrivateSelect, key: str, catalog: Catalog) -> ShoalError:
     scan = next(n for n in nodes.walk(select.input) if isinstance(n, nodes.Scan) and n.owner is not None)
     owner = nodes.field_of(scan, scan.owner or "").name
-    # Of a table whose owner stands in another one, no column has the name.
+    # A table whose owner is in another one has no column of that name.
     added = f"Add {owner}" if owner else _joined(catalog.table(scan.table), catalog)
     return ShoalError(
         "E_UID_LOST",

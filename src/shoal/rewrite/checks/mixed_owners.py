@@ -1,4 +1,4 @@
-"""What is refused wherever it stands below a private SELECT: columns that bear the owner's name, rows of several owners."""
+"""What is refused anywhere below a private SELECT: columns that bear the owner's name, rows of several owners."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def refuse_mixed_owners(relation: Node) -> None:
-    """E_UID_FORGED and E_CROSS_USER wherever their reason stands below a relation."""
+    """E_UID_FORGED and E_CROSS_USER wherever their reason is below a relation."""
     for node in nodes.walk(relation):
         _refuse_forged(node)
     for node in nodes.walk(relation):

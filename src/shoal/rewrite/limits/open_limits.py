@@ -1,4 +1,4 @@
-"""Which limits nobody named, what stands in for them where nothing can be found, and how they become constants of a SELECT."""
+"""Which limits nobody named, what replaces them where nothing can be found, and how they become constants of a SELECT."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PRIOR_GROUPS, PRIOR_ROWS, PRIOR_VALUES, PRIOR_OF_ALL = 5, 5, 8, 10
 """The last is for rows of a query without groups."""
 MOST_LISTED, PRIOR_ROWS_OF_ALL = 30, 15
-"""With so many listed groups, counts limit the rows of an owner in all of them; how many, where nothing can be found."""
+"""With this many listed groups, counts limit the rows of an owner in all of them; how many, where nothing can be found."""
 FEW_GROUPS = 10
 """Up to this many possible groups, an owner counts in all of them where nothing can be found."""
 

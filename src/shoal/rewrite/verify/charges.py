@@ -115,7 +115,7 @@ def _check_one_delta(plan: SelectPlan, event: SelectedGaussian) -> None:
 
 
 def _without_groups(contribution: Contribution, groups: int, new: int) -> Contribution:
-    """An owner of so many groups without the new ones; where rows are limited, each of those took one at least."""
+    """An owner of this many groups without the new ones; where rows are limited, each of those took one at least."""
     if contribution.max_rows is not None:
         return replace(contribution, max_rows=contribution.max_rows - new)
     return replace(contribution, max_groups=groups - new)

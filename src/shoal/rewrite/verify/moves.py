@@ -132,7 +132,7 @@ def wholes_of(plan: SelectPlan) -> list[tuple[int, ...]]:
 
 
 def reads_owners(plan: SelectPlan, positions: tuple[int, ...]) -> bool:
-    """Whether a column reads the whole: the part from the upper bound stands first."""
+    """Whether a column reads the whole: the part from the upper bound comes first."""
     return len(positions) == 2 and plan.releases[positions[0]].measure.origin == "upper"
 
 

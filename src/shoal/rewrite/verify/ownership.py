@@ -77,7 +77,7 @@ class Ownership:
     def of(self, node: Node, given: tuple[Expression, ...] = ()) -> Owned | None:
         """The owner of a relation's rows, None for a public relation; `given` holds for each of its rows that matters above."""
         owned = self._of(node, given)
-        # Of a full join no column alone holds the owner; what stands above it must bring both together.
+        # Of a full join no column alone holds the owner; what is above it must bring both together.
         if owned is None or (isinstance(node, nodes.Join) and node.kind == "full"):
             require(node.owner is None, "a relation claims an owner that it does not have")
         else:

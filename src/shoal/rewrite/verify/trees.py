@@ -26,9 +26,9 @@ _EITHER = RELATIONS + VALUES
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One relation of a plan: what it stands on, every expression in it (inner ones too), and the relations inside those.
+    """One relation of a plan: its sources, every expression in it (inner ones too), and the relations inside those.
 
-    `in_sight` are the columns that its expressions may read: those of what it stands on and, for a relation inside an
+    `in_sight` are the columns that its expressions may read: those of its sources and, for a relation inside an
     expression, those that the expression itself may read.
     """
 
@@ -46,7 +46,7 @@ def part_of(node: Node, outside: frozenset[str]) -> Part:
 
 
 def parts_below(root: Node, outside: frozenset[str] = frozenset()) -> Iterator[Part]:
-    """Every relation of a tree, those inside expressions too, once for each scope that it stands in."""
+    """Every relation of a tree, those inside expressions too, once for each scope that it is in."""
     stack, seen = [(root, outside)], set[tuple[int, frozenset[str]]]()
     while stack:
         node, outer = stack.pop()
@@ -76,12 +76,12 @@ def values_below(roots: list[Expression]) -> list[Expression]:
 
 
 def values_in(thing: object) -> list[Expression]:
-    """The expressions that stand directly in something, however deep in tuples."""
+    """The expressions directly in something, however deep in tuples."""
     return [held for held in _held(thing) if isinstance(held, VALUES)]
 
 
 def relations_in(things: Iterable[Expression | Node]) -> list[Node]:
-    """The relations that stand directly in some things."""
+    """The relations directly in some things."""
     return [held for thing in things for held in _held(thing) if isinstance(held, RELATIONS)]
 
 
@@ -112,7 +112,7 @@ def _collect(value: object, found: list[Any]) -> None:
 
 
 def check_symbols(part: Part) -> None:
-    """A name means one thing: no two fields of a relation, nor of what it stands on, have the same symbol."""
+    """A name means one thing: no two fields of a relation, nor of its sources, have the same symbol."""
     for offered in (part.node.fields, [field for node in part.inputs for field in node.fields]):
         require(len({field.symbol for field in offered}) == len(offered), "two columns of one name")
 

@@ -133,7 +133,7 @@ class Comparison:
 
     @property
     def set_aside(self) -> Mask:
-        """The pairs that are no evidence; two keys always are some, though chance may explain them."""
+        """The pairs that are not evidence; two keys always are some, though chance may explain them."""
         return self.few | (self.by_chance & ~self.keys)
 
     def pair(self, place: int) -> Pair:

@@ -68,7 +68,7 @@ class LinkGraph:
         return [int(self._place[i, j])] if station < 0 else self._places(i, station) + self._places(station, j)
 
     def indirect_paths(self, most: int) -> list[LinkPath]:
-        """Ways over other datasets that beat the direct one, or stand in where there is none; the best first."""
+        """Ways over other datasets that beat the direct one, or serve where there is none; the best first."""
         starts, ends = np.nonzero(np.triu(self._over >= 0, 1))
         order = np.argsort(-self._best[starts, ends], kind="stable")[:most]
         paths = [self.path(self.datasets[starts[place]], self.datasets[ends[place]]) for place in order]

@@ -12,7 +12,7 @@ _CONTAINER = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/mem
 
 
 def share(runners: int) -> int:
-    """Bytes for each of so many runners."""
+    """Bytes for each of this many runners."""
     return max(LEAST, int(machine() * 0.8) // max(1, runners))
 
 

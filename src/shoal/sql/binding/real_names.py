@@ -69,7 +69,7 @@ def in_real_names(error: ShoalError, tree: exp.Expr, catalog: Catalog, schemas: 
 
 def _private(tree: exp.Expr, catalog: Catalog, schemas: Schemas) -> list[Named]:
     found = []
-    # Breadth first: tables of the outer query come before those of subqueries, wherever these stand.
+    # Breadth first: tables of the outer query come before those of subqueries, wherever these are.
     for part in tree.find_all(exp.Table):
         table = catalog.table(part.name)
         if table is not None and not table.public:

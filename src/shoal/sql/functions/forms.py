@@ -2,7 +2,7 @@
 
 In DuckDB a macro named `+`, `||`, `LIKE` or `sum` shadows the built-in, for operators too. So everything that the
 engine looks up by name is written `system.main."+"(a, b)`. Comparisons, AND, OR, NOT, IS NULL, CASE, CAST, COALESCE,
-BETWEEN and IN are syntax: nothing can stand in their way.
+BETWEEN and IN are syntax: nothing can get in their way.
 
 A guard needs its value twice (`CASE WHEN x >= 0 THEN sqrt(x) END`). Writing a value twice doubles the text at every
 level of nesting, so a value that is more than a column is bound once: `system.main.invoke(LAMBDA v : …, value)`.

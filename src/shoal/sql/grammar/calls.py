@@ -29,7 +29,7 @@ class CallGrammar(Cursor):
         raise NotImplementedError
 
     def at_query(self) -> bool:
-        """Whether a query begins here; FROM and statements that are no queries begin one too, to be refused as such."""
+        """Whether a query begins here; FROM and statements that are not queries begin one too, to be refused as such."""
         raise NotImplementedError
 
     def call(self, name: str, start: Token) -> exp.Expr:

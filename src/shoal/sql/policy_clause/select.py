@@ -47,7 +47,7 @@ def bind_policy_select(
     schemas: Mapping[str, tuple[tuple[str, Type], ...]] | None,
     epsilon: Fraction | None = None,
 ) -> PolicySelect:
-    """The bound SELECT; reads nothing. `epsilon` stands in for the query's own; without a source, `schemas` is None."""
+    """The bound SELECT; reads nothing. `epsilon` replaces the query's own; without a source, `schemas` is None."""
     tree = the_select(statement)
     clause = privacy_clause(tree)
     assert clause is not None  # noqa: S101 - the_select found it

@@ -27,7 +27,7 @@ class Lines(logging.Formatter):
 
 
 def start() -> None:
-    """From now on. What other libraries say below a warning is left out, and what is no trouble where a person looks on."""
+    """From now on. What other libraries say below a warning is left out, and what is harmless where a person looks on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines())
     root = logging.getLogger()

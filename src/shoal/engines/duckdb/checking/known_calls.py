@@ -138,7 +138,7 @@ WINDOWS = frozenset(
         *("FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"),
     )
 )
-"""Window functions that are no aggregates."""
+"""Window functions that are not aggregates."""
 
 OPERATORS = frozenset(
     f"LOGICAL_{name}"

@@ -1,6 +1,6 @@
 """Everything that a query will run, written with placeholders and read by the engine before it is charged.
 
-What the analyst wrote stands in the rows that a question reads: they are read once, over an empty copy of the schema, and
+What the analyst wrote is in the rows that a question reads: they are read once, over an empty copy of the schema, and
 hand over columns of the plan's own types. What bounds and sums these columns is ours and depends on types alone. Its parts are
 read once for all queries; its numbers are checked one by one.
 """

@@ -53,7 +53,7 @@ _LEAVES = frozenset({"BOUND_REF", "BOUND_CONSTANT", "BOUND_COLUMN_REF", "BOUND_L
 _SKIPPED = frozenset(
     {"return_type", "arguments", "function_data", "value", "returned_types", "qname", "names", "types", "column_ids"}
 )
-"""Parts of a plan that hold no expression of their own; a lambda's body stands among its children too."""
+"""Parts of a plan that hold no expression of their own; a lambda's body is among its children too."""
 
 Named = tuple[Any, ...]
 """A type: its name, and the width and scale of a decimal, or what a list holds."""

@@ -16,7 +16,7 @@ from shoal.sql.grammar.dialects.patterns import without_backslashes
 
 Rewrite = Callable[[list[exp.Expr]], "exp.Expr | None"]
 MOST_NODES = 24
-"""An argument of at most so many nodes may be written twice."""
+"""An argument of at most this many nodes may be written twice."""
 _TIMES = frozenset("HIMSpfT")
 
 
@@ -230,7 +230,7 @@ def _quotient_or_zero(a: exp.Expr, b: exp.Expr) -> exp.Expr | None:
 
 
 def _width_bucket(value: exp.Expr, low: exp.Expr, high: exp.Expr, count: exp.Expr) -> exp.Expr | None:
-    """Which of so many equal stretches: 0 below them, one more above."""
+    """Which of this many equal stretches: 0 below them, one more above."""
     if not all(map(_is_small, (value, low, high, count))):
         return None
     beyond = exp.Add(this=count, expression=_number(1))

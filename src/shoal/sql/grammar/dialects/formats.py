@@ -86,7 +86,7 @@ def _mysql_code(part: str) -> str | None:
 
 
 def _in_codes(written: str, codes: dict[str, str], *, fold: bool) -> str | None:
-    """Every run of letters in codes, longest first; what is no letter stays."""
+    """Every run of letters in codes, longest first; what is not a letter stays."""
     longest = sorted(codes, key=len, reverse=True)
     pattern = re.compile("|".join(map(re.escape, longest)), re.IGNORECASE if fold else 0)
     left = pattern.sub("", written)

@@ -89,7 +89,7 @@ async def look(request: Request, dataset: str) -> Response:
     service, caller, sql = service_of(request), session_of(request).caller, fields["sql"]
     opened = await call(service.looking, caller, dataset)
     try:
-        # Sliders that stand where another question left them say nothing about this one.
+        # Sliders left where another question put them say nothing about this one.
         choice = choice_of(fields) if fields["looked_at"] == sql else Choice()
         view = await call(tuning_view, await call(_opened(request).get, opened, sql), choice)
     except ShoalError as error:
