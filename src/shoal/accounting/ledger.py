@@ -56,10 +56,16 @@ class Reservation:
     `answer` is not None when the key was answered before: then nothing was charged, and this is the reply.
     """
 
-    def __init__(self, ledger: Ledger, sequence: int, answer: bytes | None = None) -> None:
+    def __init__(self, ledger: Ledger, charge: Charge) -> None:
         self._ledger = ledger
-        self.sequence = sequence
-        self.answer = answer
+        self.sequence = charge.sequence
+        self.answer = charge.answer
+        self._hash = charge.hash
+
+    @property
+    def anchor(self) -> Anchor:
+        """Number and hash of the charge's row."""
+        return (self.sequence, self._hash) if self._hash else self._ledger.anchor_of(self.sequence)
 
     def commit(self, answer: bytes | Sequence[bytes] | None = None) -> bytes | None:
         """Record that the release was made, keep its bytes, and return what is to be handed out: what was stored.
@@ -203,15 +209,14 @@ class Ledger:
             tuple(accounts),
             resume,
         )
-        charge = self._charge(ask)
-        return Reservation(self, charge.sequence, charge.answer)
+        return Reservation(self, self._charge(ask))
 
     def _charge(self, ask: Ask) -> Charge:
         """Runs that ended unseen are ended first, and stay so when the charge is refused."""
         owed = tuple(self._unsettled)
         try:
             charge: Charge = self._turns.do(
-                lambda pen: [pen.settle(sequence, "failure") for sequence in owed],
+                *([lambda pen: [pen.settle(sequence, "failure") for sequence in owed]] if owed else ()),
                 lambda pen: pen.bury(ask.user),
                 lambda pen: pen.charge(ask),
             )

@@ -48,6 +48,7 @@ class Desk:
         self._ladder = ladder
         self._is_cancelled = is_cancelled
         self.charge = 0
+        self._reserved: Reservation | None = None
         self.replayed = False
         self._made: DeskReservation | None = None
 
@@ -60,9 +61,15 @@ class Desk:
             raise cancelled()
         reservation = self._ledger.reserve(*args, **options)
         self.charge, self.replayed = reservation.sequence, reservation.answer is not None
+        self._reserved = reservation
         self._ladder.start()
         self._made = DeskReservation(reservation, self._ladder, self._is_cancelled)
         return self._made
+
+    @property
+    def anchor(self) -> tuple[int, str] | None:
+        """Number and hash of the charge's row, None where nothing was charged."""
+        return self._reserved.anchor if self._reserved is not None and self.charge else None
 
     def end_open_charge(self) -> None:
         """A charge that nothing has ended is a failure; E_SUSPENDED and E_CANCELLED as the ledger says."""

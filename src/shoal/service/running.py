@@ -239,7 +239,7 @@ class Slots:
 
     def _answered(self, job: Job, dataset: DataSet, desk: Desk, data: bytes, ladder: Ladder) -> None:
         digest = hashlib.sha256(data).hexdigest()
-        charge = dataset.ledger.anchor_of(desk.charge) if desk.charge else None
+        charge = desk.anchor
         with self._store.writing() as rows:
             answer = _kept(rows, job, dataset, desk, data)
             touched = [job.id]
@@ -262,7 +262,7 @@ class Slots:
 
     def _refused(self, job: Job, error: ShoalError, dataset: DataSet | None, desk: Desk | None, ladder: Ladder) -> None:
         charge = desk.charge if desk is not None else 0
-        anchor = dataset.ledger.anchor_of(charge) if charge and dataset is not None else None
+        anchor = None if desk is None else desk.anchor
         if charge and error.code not in {"E_EXECUTION", "E_CANCELLED", "E_SUSPENDED", "E_LIMITS", "E_LEDGER"}:
             error = internal()
         elif error.code == "E_SOURCE":

@@ -19,6 +19,7 @@ from shoal.accounting.spending import processes
 from shoal.accounting.spending.asking import Request
 from shoal.accounting.spending.turns import Turns
 from shoal.accounting.stores.check import check_everything
+from shoal.accounting.stores.rows import Row
 from shoal.errors import InternalError, ShoalError
 from shoal.params import Budget
 
@@ -36,6 +37,13 @@ def refusal(call, *args, **options):
 def check(ledger):
     with ledger._store.reading() as transaction:
         check_everything(transaction)
+
+
+def test_a_row_of_an_unknown_kind_is_refused_however_well_it_is_chained(tmp_path):
+    ledger = Ledger.create(tmp_path / "ledger.db", ONE)
+    ledger._turns.do(lambda pen: pen._append(Row("refund", amounts=("1/10", "0", "0", "0"))))
+    told = refusal(Ledger.open, tmp_path / "ledger.db")
+    assert (told.code, "unknown kind" in told.message) == ("E_LEDGER", True)
 
 
 # ---- promises ------------------------------------------------------------------------------------------------------

@@ -362,15 +362,20 @@ def test_replies_that_read_data_end_on_the_ladder_and_late_ones_suspend(opened, 
 # ---- tokens --------------------------------------------------------------------------------------------------------
 
 
-def test_a_token_is_shown_once_and_good_until_it_is_revoked(service):
+def test_a_token_is_shown_once_and_good_until_it_is_revoked_in_whichever_process(opened):
+    service, other = opened(), opened(start=False)
+    with refused("E_USAGE"):
+        service.create_token(OPERATOR, "ann", days=367)
     made = service.create_token(OPERATOR, "ann", datasets=["visits"], days=1)
     found = service.people.caller(made["token"])
     assert (found.name, found.scope) == ("ann", {"explain", "query", "read"})
     assert len(made["token"]) == len("shoal_") + 43
     assert made["token"] not in str(service.tokens(caller(service, "carla"))) + "".join(log.export(service.store))
+    assert other.people.caller(made["token"]).name == "ann"
     service.revoke_token(caller(service, "carla"), made["id"])
-    with refused("E_AUTH"):
-        service.people.caller(made["token"])
+    for each in (service, other):
+        with refused("E_AUTH"):
+            each.people.caller(made["token"])
 
 
 @pytest.mark.parametrize("token", ["", "shoal_", "shoal_" + "A" * 43, "\udcff", "x" * 10**6])

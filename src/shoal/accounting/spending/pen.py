@@ -57,6 +57,8 @@ class Charge:
 
     sequence: int
     answer: bytes | None = None
+    hash: str = ""
+    """Of its row, where it was written just now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class Pen:
             self._add_to_account(name, charge)
         spend = self._append(_spend_row(ask, charge, list(accounts), covers), charge, covers=covers)
         self.transaction.start(spend, ask.user, this_process())
-        return Charge(spend)
+        return Charge(spend, hash=self.head.hash)
 
     def _under_request(self, ask: Ask) -> Charge | None:
         """What became of the same request before; None where it is to be charged."""
@@ -276,7 +278,6 @@ class Pen:
         self.head = replace(
             self.head, state=replace(self.head.state, kept_since=max(before, self.head.state.kept_since))
         )
-        self.transaction.put_head(self.head)
         return self.transaction.drop_answers(before)
 
     def _spend(self, sequence: int) -> Row:
@@ -288,13 +289,13 @@ class Pen:
     # --- writing ---
 
     def _append(self, row: Row, loss: Loss | None = None, covers: str = "") -> int:
-        """One more row: numbered, timed, chained; the head follows."""
+        """One more row: numbered, timed, chained; the head follows, and is put when all is written."""
         number, timed = self.head.sequence + 1, replace(row, noted_at=self.moment)
         entry = PlacedRow(number, timed, row_hash(self.head.hash, number, timed, FORMAT))
         spent = self.head.spent if loss is None else self.head.spent.plus(loss)
         state = replace(self.head.state, latest=timed.noted_at, covers=covers or self.head.state.covers)
         self.head = Head(number, entry.hash, spent, state)
-        self.transaction.append(entry, self.head)
+        self.transaction.append(entry)
         return number
 
 

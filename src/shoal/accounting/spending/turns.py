@@ -151,6 +151,7 @@ class Turns:
             for wish in self._taken(batch):
                 wish.try_with(pen)
             _require_change(before, pen.head)
+            transaction.put_head(pen.head)
         return pen.head
 
     def _taken(self, batch: list[_Wish]) -> list[_Wish]:

@@ -75,11 +75,11 @@ class Transaction(Protocol):
 
     # --- writing ---
 
-    def append(self, entry: PlacedRow, head: Head) -> None:
-        """One more row, and the head that follows from it."""
+    def append(self, entry: PlacedRow) -> None:
+        """One more row; the head that follows from it is put before the end."""
 
     def put_head(self, head: Head) -> None:
-        """The head alone, where the state changes without a row."""
+        """The head that follows from all rows and changes of the transaction."""
 
     def put_account(self, name: str, amounts: Amounts) -> None:
         """New sums of an account."""

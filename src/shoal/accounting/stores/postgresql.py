@@ -233,13 +233,12 @@ class PostgresTransaction:
 
     # --- writing ---
 
-    def append(self, placed: PlacedRow, head: Head) -> None:
+    def append(self, placed: PlacedRow) -> None:
         """See `base.Transaction`."""
         row = placed.row
         values = (self._ledger, placed.sequence, row.reservation, *row.texts, row.about, row.request, row.details)
         places = ", ".join(["%s"] * (len(values) + 1))
         self._connection.execute(f"INSERT INTO shoal.entries VALUES ({places})", (*values, placed.hash))
-        self.put_head(head)
 
     def put_head(self, head: Head) -> None:
         """See `base.Transaction`."""

@@ -165,7 +165,7 @@ class SqliteTransaction:
 
     # --- writing ---
 
-    def append(self, entry: PlacedRow, head: Head) -> None:
+    def append(self, entry: PlacedRow) -> None:
         """See `base.Transaction`."""
         row = entry.row
         self._connection.execute(
@@ -175,7 +175,6 @@ class SqliteTransaction:
         if (row.about, row.request, row.details) != (0, "", "{}"):
             details = (entry.sequence, row.about, row.request, row.details)
             self._connection.execute("INSERT INTO details VALUES (?, ?, ?, ?)", details)
-        self.put_head(head)
 
     def put_head(self, head: Head) -> None:
         """See `base.Transaction`."""
@@ -246,7 +245,8 @@ class SqliteTransaction:
         state = State(budget=(header.epsilon, header.delta), latest=row.noted_at)
         number = head.sequence + 1
         entry = PlacedRow(number, row, row_hash(head.hash, number, row, FORMAT))
-        self.append(entry, Head(number, entry.hash, head.spent, state))
+        self.append(entry)
+        self.put_head(Head(number, entry.hash, head.spent, state))
 
     def _all(self, query: str, *values: object) -> list[Any]:
         return self._connection.execute(query, values).fetchall()

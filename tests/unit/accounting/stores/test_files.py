@@ -349,6 +349,7 @@ def test_a_hundred_thousand_rows_are_checked_in_about_a_second(tmp_path, quickes
         pen = ledger._pen(transaction)
         for number in range(100_000):
             pen.charge(Ask(TENTH, "ann", fingerprint=f"k{number}", request=None, resume=False, **ask))
+        transaction.put_head(pen.head)
     assert quickest(lambda: Ledger.open(tmp_path / "ledger.db"), below=2) < 3
     again = Ledger.open(tmp_path / "ledger.db")
     assert again.spent[0] == 10**4
