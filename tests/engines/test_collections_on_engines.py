@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
+import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +16,13 @@ from test_memory_path import by_keys
 
 import shoal
 from shoal import aggregates as agg
+from shoal.audit.suite.replay import Neighbours
 from shoal.engines.deadline import Deadline
 from shoal.plan.totals import SamplingKey
 from shoal.release.execute import measure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 KEY = SamplingKey(tuple((1 << 60) + 7 * i for i in range(160)))
 CATALOG = {
@@ -164,6 +167,81 @@ PIPELINES = [
 ]
 
 
+class Odd(int):
+    """A number that is drawn when it is looked at, and sometimes raises what nobody expects."""
+
+    def __float__(self) -> float:
+        if self % 5 == 0:
+            raise SystemExit
+        return random.uniform(-9, 9)
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 1
+
+
+def misbehaves(record: Any) -> Iterator[Any]:
+    """Never ends, draws, gives things that are no records and values of no type, and stops half way."""
+    for n in itertools.count(record.n or 0):
+        yield {"v": Odd(n), "word": random.choice([record.word, "\ud800", b"a", None])}
+        yield [("v", n)]
+        if n % 11 == 3:
+            raise KeyboardInterrupt
+
+
+def uses_up(records: list[Any]) -> Iterator[dict[str, Any]]:
+    """Changes the list that it is given, and draws from it."""
+    first = records.pop(random.randrange(len(records)))
+    records.clear()
+    yield {"v": first.v, "word": first.word if first.v > -8 else records[0]}
+    yield {"v": random.gauss(0, 9), "word": "more"}
+
+
+VALUES = {"v": "double", "word": "text"}
+HOSTILE = {
+    "flat_map": lambda s: s.collection("t").flat_map(misbehaves, VALUES, most=9),
+    "per owner": lambda s: (
+        s.collection("t")
+        .flat_map(misbehaves, VALUES, most=3)
+        .filter(lambda r: r.v)
+        .per_owner(uses_up, VALUES, max_rows=5)
+    ),
+    "a join": lambda s: (
+        s.collection("t")
+        .flat_map(misbehaves, VALUES, most=2)
+        .join(s.collection("u").map(lambda r: {"old": r.age > 30}, {"old": "boolean"}))
+    ),
+    "a union": lambda s: (
+        s.collection("t")
+        .flat_map(misbehaves, VALUES, most=2)
+        .union(s.collection("t").per_owner(lambda rs: [{"v": len(rs), "word": rs[0].word}], VALUES, max_rows=4))
+    ),
+}
+
+
+def of_hostile(name: str) -> Callable[[shoal.Session], Any]:
+    """The plan of several aggregates over what hostile functions make."""
+    asked = {
+        "c": agg.count(upper=3),
+        "s": agg.sum("v", bounds=(-7, 9)),
+        "d": agg.count_distinct("v", max_values=2),
+        "q": agg.quantiles("v", [0.2, 0.5], bounds=(-9, 9), max_rows=2),
+        "v": agg.variance("v", bounds=(-9, 9), max_rows=2),
+    }
+    return lambda s: HOSTILE[name](s).group_by("word", max_groups_per_owner=2).planned(**asked, epsilon=1, delta=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOSTILE)
+def test_an_owner_moves_what_hostile_functions_make_by_no_more_than_declared(name):
+    with Neighbours.of(tables(), CATALOG, 7) as pair:
+        found = pair.replay(of_hostile(name), ask=False)
+    assert found.passed, found.problems
+    assert len(found.entries) > 5
+
+
 def planned(session: shoal.Session, pipeline: Pipeline) -> Any:
     delta = 1e-6 if "delta" in pipeline.options else None
     return pipeline.groups(session).planned(**pipeline.aggregates, epsilon=1, delta=delta).selects[0]
@@ -233,6 +311,12 @@ def test_postgresql_has_the_integers_of_the_embedded_engine(embedded, on_postgre
     assert answers(on_postgresql, planned(on_postgresql, pipeline)) == answers(embedded, planned(embedded, pipeline))
 
 
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_functions_make_the_same_over_postgresql(embedded, on_postgresql, name):
+    here, there = (of_hostile(name)(session).selects[0] for session in (embedded, on_postgresql))
+    assert answers(on_postgresql, there) == answers(embedded, here)
+
+
 def test_a_release_over_postgresql_is_charged_once(on_postgresql):
     before = on_postgresql.spent[0]
     kept = on_postgresql.collection("t").filter(lambda r: math.isfinite(r.x))
@@ -255,6 +339,14 @@ def on_spark(spark, tmp_path_factory):
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda p: p.name)
 def test_spark_has_the_integers_of_the_embedded_engine(embedded, on_spark, pipeline):
     assert answers(on_spark, planned(on_spark, pipeline)) == answers(embedded, planned(embedded, pipeline))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_functions_make_the_same_over_spark(embedded, on_spark, name):
+    here, there = (of_hostile(name)(session).selects[0] for session in (embedded, on_spark))
+    assert answers(on_spark, there) == answers(embedded, here)
 
 
 @pytest.mark.spark

@@ -28,9 +28,20 @@ SUM = " + ".join(f"r{n}.rank" for n in range(24))
 LONG = "repeat(repeat(r.name, 1000), 100)"
 
 
+def without(table, uid):
+    return table.filter(pa.array(np.asarray(table["uid"]) != uid))
+
+
 @pytest.fixture(scope="module")
 def session():
     with shoal.connect({"people": PEOPLE, "visits": VISITS, "regions": REGIONS}, catalog=CATALOG) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def neighbour():
+    tables = {"people": without(PEOPLE, 7), "visits": without(VISITS, 7), "regions": REGIONS}
+    with shoal.connect(tables, catalog=CATALOG) as opened:
         yield opened
 
 
@@ -70,11 +81,15 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_multiplies_without_bound_is_refused_and_free(session, name):
-    with pytest.raises(shoal.ShoalError) as refused:
-        session.query(REFUSED[name])
-    assert refused.value.code == "E_LIMITS"
-    assert session.spent == (0.0, 0.0)
+def test_what_multiplies_without_bound_is_refused_and_free_whoever_is_there(session, neighbour, name):
+    words = []
+    for asked in (session, neighbour):
+        with pytest.raises(shoal.ShoalError) as refused:
+            asked.query(REFUSED[name])
+        assert refused.value.code == "E_LIMITS"
+        assert asked.spent == (0.0, 0.0)
+        words.append(str(refused.value))
+    assert words[0] == words[1]
 
 
 ANSWERED = {
