@@ -131,8 +131,9 @@ class Result(Rows):
                 continue
             numbers = zip(self._table.column(index).to_pylist(), *ends, strict=True)
             known = [(v, low, high) for v, low, high in numbers if isinstance(v, (int, float)) and low is not None]
-            yield from _hidden(name, known, self._kept.bars.bounds(index))
-            if set(self.ranks(name)) & {0.0, 1.0}:
+            hidden = list(_hidden(name, known, self._kept.bars.bounds(index)))
+            yield from hidden
+            if hidden or set(self.ranks(name)) & {0.0, 1.0}:
                 continue  # of the least and the greatest value one end is a bound, whatever the noise
             weak = sum((high - low) / 2 > abs(value) for value, low, high in known)
             if weak:

@@ -22,6 +22,7 @@ from shoal.errors import InternalError, ShoalError
 from shoal.interrupts import HeldInterrupts
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.plan import nodes
+from shoal.plan.aggregates.defaults import OfOwner
 from shoal.plan.totals import MASK, LeafCounts, SamplingKey
 from shoal.plan.traverse import rebuilt, with_relations
 from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY, KeptAnswer, from_bytes, to_bytes
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from shoal.plan.expressions import Expression
     from shoal.plan.measures import Measure
     from shoal.plan.nodes import Node
-    from shoal.plan.releases import HistogramRelease, SelectPlan, StatementPlan
+    from shoal.plan.releases import Column, HistogramRelease, SelectPlan, StatementPlan
 
 SAMPLING_NUMBERS = 160
 
@@ -357,6 +358,12 @@ def release(plan: SelectPlan, measured: ResolvedTotals, entropy: Entropy = SYSTE
     return StoredRows(table, taken, notes_of(plan, measured), clamped=(measured.clamped,))
 
 
+def _of_zero_and_one(column: Column, bounds: Bounds) -> str:
+    """An average of zeros and ones is a share, and nobody knows it until the catalog says so."""
+    is_share = column.call.aggregate.of_owner is OfOwner.MEAN and bounds.lower == 0 and bounds.upper == 1
+    return " If nothing but 0 and 1 is there, values = [0, 1] in the catalog says so, for nothing." if is_share else ""
+
+
 def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
     """What the analyst should know about this answer: bounds that were found and what they cost, or that none were."""
     notes = []
@@ -370,7 +377,7 @@ def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
         if bounds is not None:
             notes.append(
                 f"{name}: bounds [{float(bounds.lower):g}, {float(bounds.upper):g}] were found privately{paid}. "
-                f"Values beyond them are clamped{beyond_in_words(clamped, counted=counted)}."
+                f"Values beyond them are clamped{beyond_in_words(clamped, counted=counted)}.{_of_zero_and_one(column, bounds)}"
             )
         else:
             needed = owners_needed(plan.histograms[column.histogram])
