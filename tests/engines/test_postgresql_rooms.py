@@ -104,6 +104,21 @@ def test_rules_about_rows_narrow_a_table_even_where_a_role_turned_them_off(house
         connection.execute("ALTER TABLE rooms.keys DISABLE ROW LEVEL SECURITY; ALTER ROLE clerk RESET row_security")
 
 
+def test_a_server_that_is_too_old_or_keeps_texts_otherwise_is_named(house, monkeypatch):
+    url, connection = house
+    connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    try:
+        with pytest.raises(shoal.ShoalError, match="encoding other than UTF8") as caught:
+            shoal.connect(re.sub(r"/d[0-9a-f]+\?", "/latin?", url), GUESTS)
+        assert caught.value.code == "E_SOURCE"
+    finally:
+        connection.execute("DROP DATABASE latin WITH (FORCE)")
+    monkeypatch.setattr("shoal.engines.postgresql.relations.OLDEST", 990000)
+    with pytest.raises(shoal.ShoalError, match="older than version 99") as caught:
+        shoal.connect(url, GUESTS)
+    assert caught.value.code == "E_SOURCE"
+
+
 # ---- settings --------------------------------------------------------------------------------------------------------
 
 SET_BY_A_ROLE = (
@@ -210,10 +225,21 @@ def test_every_kind_of_relation_is_a_table(house):
     try:
         for what, number in expected.items():
             assert counted(url, {"tables": tables}, what) == number, what
-        del tables["far"]["trusted_view"]
-        with pytest.raises(shoal.ShoalError, match="foreign table") as caught:
-            shoal.connect(url, {"tables": tables})
-        assert caught.value.code == "E_CATALOG"
+        connection.execute(
+            "CREATE TABLE kinds.mixed (uid int, word text) PARTITION BY LIST (word); CREATE FOREIGN TABLE kinds.piece "
+            f"PARTITION OF kinds.mixed DEFAULT SERVER files OPTIONS (filename '{file}', format 'csv')"
+        )
+        for name in ("far", "mixed"):
+            untrusted = {"tables": {name: {"owner": "uid", "source": f"kinds.{name}"}}}
+            with pytest.raises(shoal.ShoalError, match="foreign table") as caught:
+                shoal.connect(url, untrusted)
+            assert caught.value.code == "E_CATALOG"
+        trusted = {"tables": {"mixed": {"owner": "uid", "source": "kinds.mixed", "trusted_view": True}}}
+        assert counted(url, trusted, "mixed WHERE word = 'a'") == 1
+        connection.execute(f"COPY (VALUES (1, 'a'), (NULL, 'oops')) TO '{file}' CSV NULL 'nobody'")
+        for condition in ("word = 'a'", "word = 'none'"):  # the row that fails is met, whatever is asked
+            with pytest.raises(shoal.ShoalError, match="E_EXECUTION"):
+                counted(url, trusted, f"mixed WHERE {condition}")
     finally:
         connection.execute("DROP SCHEMA kinds CASCADE; DROP EXTENSION file_fdw CASCADE")
 

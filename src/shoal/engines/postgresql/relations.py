@@ -24,8 +24,15 @@ SELECT CAST(pg_catalog.current_setting('server_version_num') AS pg_catalog.int4)
 """
 
 _RELATIONS = """
+WITH RECURSIVE below(whole, part) AS (
+  SELECT i.inhparent, i.inhrelid FROM pg_catalog.pg_inherits i
+  UNION
+  SELECT b.whole, i.inhrelid FROM below b JOIN pg_catalog.pg_inherits i ON i.inhparent = b.part
+)
 SELECT CAST(n.nspname AS pg_catalog.text) AS schema, CAST(c.relname AS pg_catalog.text) AS name,
-  CAST(c.relkind AS pg_catalog.text) AS kind, pg_catalog.row_security_active(c.oid) AS secured,
+  CASE WHEN EXISTS (SELECT FROM below b JOIN pg_catalog.pg_class p ON p.oid = b.part
+                    WHERE b.whole = c.oid AND p.relkind = 'f') THEN 'f'
+    ELSE CAST(c.relkind AS pg_catalog.text) END AS kind, pg_catalog.row_security_active(c.oid) AS secured,
   (SELECT pg_catalog.string_agg(COALESCE(pg_catalog.pg_get_expr(p.polqual, p.polrelid), ''), ' AND ' ORDER BY p.oid)
    FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid) AS rules,
   CASE WHEN c.relkind = 'v' THEN pg_catalog.pg_get_viewdef(c.oid) END AS definition,
@@ -76,7 +83,10 @@ class StoredColumn:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table, view, materialised view or foreign table, or a query of the catalog (`kind` "q")."""
+    """A table, view, materialised view or foreign table, or a query of the catalog (`kind` "q").
+
+    A table with a foreign part is a foreign table: a condition could keep the server from reading that part.
+    """
 
     schema: str
     name: str

@@ -42,7 +42,7 @@ def refuse_fragile(name: str, relation: Relation, contents: Contents) -> None:
 
 def _fragile_part(relation: Relation, contents: Contents, depth: int) -> str | None:
     if relation.kind == "f":
-        return "it is a foreign table, whose values are converted when they are read"
+        return "it is a foreign table, or has one as a part, whose values are converted when they are read"
     if relation.rules:
         return _fragile_text(f"SELECT 1 WHERE {relation.rules}", contents, depth)
     return _fragile_text(relation.definition, contents, depth) if relation.definition is not None else None
