@@ -20,6 +20,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from shoal.collections.global_writes import changed_globals
 from shoal.collections.pickled import digest_of, is_loose, pickled
 from shoal.errors import ShoalError
 from shoal.plan.nodes import PythonStep
@@ -187,6 +188,9 @@ def _names_of(code: types.CodeType) -> set[str]:
 
 def _refuse_writes(code: types.CodeType, outer: frozenset[str], known: dict[str, Any]) -> None:
     for part in _codes(code):
+        changed = next((name for name in changed_globals(part) if name in known), None)
+        if changed is not None:
+            raise _state(f"The function changes the global {changed!r}.")
         before: dis.Instruction | None = None
         for instruction in dis.get_instructions(part):
             name = instruction.argval

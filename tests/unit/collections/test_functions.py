@@ -35,6 +35,9 @@ class Loose:
     cents: int
 
 
+LOOSE = Loose(1)
+
+
 class Counter:
     def __init__(self) -> None:
         self.count = 0
@@ -179,6 +182,71 @@ def test_a_function_that_writes_outside_of_itself_is_refused(function):
     with pytest.raises(ShoalError) as error:
         step_of("filter", function)
     assert error.value.code == "E_CROSS_USER"
+
+
+def sets_an_item(record):
+    TARIFFS[record.x] = 1
+
+
+def counts_up(record):
+    TARIFFS["n"] += record.x
+
+
+def sets_an_attribute(record):
+    LOOSE.cents = record.x
+
+
+def sets_a_part(record):
+    LOOSE.cents["a"]["b"] = record.x
+
+
+def deletes_an_item(record):
+    del TARIFFS[record.x]
+
+
+def sets_a_slice(record):
+    SEEN[0:1] = [record.x]
+
+
+def sets_items_in_a_loop(record):
+    for number in (1, 2):
+        TARIFFS[number if record.x else 3] = TARIFFS.get(number, 0) + 1
+
+
+def sets_inside(record):
+    def inner():
+        TARIFFS["n"] = record.x
+
+    return inner()
+
+
+SETTING = [
+    *(sets_an_item, counts_up, sets_an_attribute, sets_a_part, deletes_an_item, sets_a_slice, sets_items_in_a_loop),
+    sets_inside,
+]
+
+
+@pytest.mark.parametrize("function", SETTING, ids=lambda function: function.__name__)
+def test_a_function_that_sets_a_part_of_a_global_is_refused(function):
+    with pytest.raises(ShoalError, match=r"changes the global '(TARIFFS|LOOSE|SEEN)'") as error:
+        step_of("filter", function)
+    assert error.value.code == "E_CROSS_USER"
+
+
+def test_a_function_may_read_globals_and_set_parts_of_what_is_its_own():
+    def function(record):
+        made, rows = {"cents": TARIFFS["a"]}, []
+        made["cents"] += TARIFFS.get(record.x, 0) if record.x in SEEN else LOOSE.cents
+        rows[0:0] = [TARIFFS["a"]]
+        made[TARIFFS["a"]] = TARIFFS
+        del made[TARIFFS["a"]]
+        own = Loose(TARIFFS["a"])
+        own.cents = LOOSE.cents
+        for name in TARIFFS:
+            made[name] = len(rows) if name else None
+        return made
+
+    assert step_of("map", function).label == "function"
 
 
 def test_a_function_may_write_to_variables_of_its_own():
