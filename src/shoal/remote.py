@@ -111,17 +111,30 @@ class RemoteSession:
         fresh: bool = False,
         key: str | None = None,
         reason: str = "",
+        answer_time: float | None = None,
     ) -> Result:
-        """The private answer. An answer that was released before comes back and is free, unless it is to be `fresh`."""
+        """The private answer. An answer that was released before comes back and is free, unless it is to be `fresh`.
+
+        `answer_time`: a question that takes long names a longer time than the service's at which its reply leaves.
+        """
         sql = sql if params is None else with_parameters(sql, params)
-        found: Result = self._asked(sql, composition, key, WAIT_SECONDS, epsilon=epsilon, fresh=fresh, reason=reason)
+        said = {"epsilon": epsilon, "fresh": fresh, "reason": reason, "answer_time": answer_time}
+        found: Result = self._asked(sql, composition, key, WAIT_SECONDS, said)
         return found
 
     def submit(
-        self, sql: str, *, composition: str = "basic", fresh: bool = False, key: str | None = None, reason: str = ""
+        self,
+        sql: str,
+        *,
+        composition: str = "basic",
+        fresh: bool = False,
+        key: str | None = None,
+        reason: str = "",
+        answer_time: float | None = None,
     ) -> Job:
         """The same without waiting."""
-        found: Job = self._asked(sql, composition, key, 0.0, fresh=fresh, reason=reason, as_job=True)
+        said = {"fresh": fresh, "reason": reason, "answer_time": answer_time}
+        found: Job = self._asked(sql, composition, key, 0.0, said, as_job=True)
         return found
 
     def _asked(
@@ -130,14 +143,12 @@ class RemoteSession:
         composition: str,
         key: str | None,
         wait: float,
+        said: dict[str, Any],
         *,
-        epsilon: float | None = None,
-        fresh: bool,
-        reason: str,
         as_job: bool = False,
     ) -> Any:
-        body = {"sql": sql, "composition": composition, "fresh": fresh, "reason": reason, "wait": wait}
-        body |= {} if epsilon is None else {"epsilon": epsilon}
+        body = {"sql": sql, "composition": composition, "wait": wait}
+        body |= {name: value for name, value in said.items() if value is not None}
         headers = {"Idempotency-Key": key or new_key()}
         kind = "application/json" if as_job else MEDIA_TYPE
         reply = self.send("POST", self._path("query"), json=body, headers=headers | {"Accept": kind})

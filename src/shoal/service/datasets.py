@@ -19,6 +19,7 @@ from shoal.engines.sources import open_source
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 from shoal.service.people import checked_name, not_found
+from shoal.service.questions import checked_answer_time
 from shoal.service.runners.errand import Place
 from shoal.session import Session
 
@@ -44,6 +45,8 @@ class DataSet:
     share_answers: bool
     source: str
     catalog_text: str
+    answer_time: float | None = None
+    """When replies leave, where the catalog says it."""
 
     def place(self, seconds: float) -> Place:
         """Where a runner finds it."""
@@ -188,7 +191,8 @@ class DataSets:
         session = Session(open_source(row["source"], catalog), catalog, ledger)
         share = bool(service.get("share_answers", True))
         about = (row["name"], row["unit"], row["version"], row["ledger"])
-        return DataSet(*about, ledger, catalog, session, share, row["source"], row["catalog"])
+        answer_time = service.get("answer_time")
+        return DataSet(*about, ledger, catalog, session, share, row["source"], row["catalog"], answer_time)
 
     def confirm_unspent(self) -> None:
         """The log is whole and has no charge of these ledgers: after a failover they are opened as they began."""
@@ -244,8 +248,11 @@ def read_catalog(text: str) -> tuple[Catalog, dict[str, Any]]:
     except tomllib.TOMLDecodeError as error:
         raise ShoalError("E_CATALOG", f"The catalog is not valid TOML: {error}.") from None
     service = data.get("service", {})
-    if not isinstance(service, dict) or not service.keys() <= {"share_answers"}:
-        raise ShoalError("E_CATALOG", "In the catalog, [service] knows share_answers = true or false.")
+    if not isinstance(service, dict) or not service.keys() <= {"share_answers", "answer_time"}:
+        said = "In the catalog, [service] knows share_answers = true or false, and answer_time in seconds."
+        raise ShoalError("E_CATALOG", said)
+    if "answer_time" in service:
+        service["answer_time"] = checked_answer_time(service["answer_time"], "E_CATALOG")
     return Catalog.from_dict(data), service
 
 

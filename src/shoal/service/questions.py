@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from fractions import Fraction
 from typing import Any
 
 from shoal import params
@@ -11,6 +12,7 @@ from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 
 LONGEST_REASON = 4096
+LONGEST_ANSWER_TIME = 3600.0
 _KNOWN = {"sql": str, "fresh": bool, "composition": str, "reason": str}
 
 
@@ -23,6 +25,8 @@ class Question:
     composition: str = "basic"
     reason: str = ""
     epsilon: float | None = None
+    answer_time: float | None = None
+    """A time at which the reply leaves that is longer than the service's own."""
 
     def __post_init__(self) -> None:
         for name, kind in _KNOWN.items():
@@ -32,6 +36,8 @@ class Question:
             raise ShoalError("E_USAGE", "composition must be 'basic' or 'pld'.")
         if self.epsilon is not None:
             params.epsilon(self.epsilon)
+        if self.answer_time is not None:
+            checked_answer_time(self.answer_time)
         if len(self.reason) > LONGEST_REASON:
             raise ShoalError("E_USAGE", f"A reason has at most {LONGEST_REASON} characters.")
 
@@ -44,6 +50,14 @@ class Question:
         """One text for one question."""
         said = {name: value for name, value in asdict(self).items() if value is not None}
         return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
+
+
+def checked_answer_time(seconds: float, code: str = "E_USAGE") -> float:
+    """A time at which replies leave."""
+    is_number = isinstance(seconds, int | float | Fraction) and not isinstance(seconds, bool)
+    if not is_number or not 0 < seconds <= LONGEST_ANSWER_TIME:
+        raise ShoalError(code, f"answer_time is a number of seconds, more than 0 and at most {LONGEST_ANSWER_TIME:g}.")
+    return float(seconds)
 
 
 def only_explained() -> ShoalError:

@@ -173,11 +173,12 @@ class Slots:
     # ---- one job -------------------------------------------------------------------------------------------------
 
     def _run(self, job: Job, runner: Hired) -> None:
-        ladder = Ladder(self._limits.answer_time)
+        ladder = Ladder(self._answer_time(job, None))
         dataset = None
         desk = None
         try:
             dataset = self._datasets.get(job.dataset)
+            ladder = Ladder(self._answer_time(job, dataset))
             desk = Desk(dataset.ledger, ladder, lambda: self._is_cancelled(job))
             self._answered(job, dataset, desk, self._answer(job, dataset, desk, runner), ladder)
         except ShoalError as error:
@@ -185,6 +186,13 @@ class Slots:
         except Exception as error:  # noqa: BLE001 - ours, and nothing of it may travel
             _LOGGER.error("job %s: %s", job.id, type(error).__name__)  # noqa: TRY400 - a traceback may hold data
             self._refused(job, _ended(desk, internal()), dataset, desk, ladder)
+
+    def _answer_time(self, job: Job, dataset: DataSet | None) -> float:
+        """When the reply leaves: the data set's time, else the service's, or a longer one that was asked for."""
+        own = self._limits.answer_time
+        if own and dataset is not None and dataset.answer_time is not None:
+            own = dataset.answer_time
+        return max(own, job.question.get("answer_time") or 0.0) if own else 0.0
 
     def _answer(self, job: Job, dataset: DataSet, desk: Desk, runner: Hired) -> bytes:
         """A run whose process died is taken up once more under the same charge, where nobody sees it."""

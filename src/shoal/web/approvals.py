@@ -31,7 +31,7 @@ async def ask(
 ) -> Response:
     """Ask for an approval: 202 with the job that waits for it. A question that needs none is refused, and does not run."""
     only(request, set())
-    question = Question(body.sql, body.fresh, body.composition, body.reason, body.epsilon)
+    question = Question(body.sql, body.fresh, body.composition, body.reason, body.epsilon, body.answer_time)
     service, caller = service_of(request), caller_of(request)
     job = await call(service.ask_for_approval, caller, body.dataset, question, idempotency_key)
     return json_reply(job_data(job, None), 202)

@@ -6,9 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from shoal.service.questions import LONGEST_ANSWER_TIME
+
 Text = Annotated[str, Field(max_length=200_000)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=80)]
+AnswerTime = Annotated[Number, Field(gt=0, le=LONGEST_ANSWER_TIME)]
 
 
 class Body(BaseModel):
@@ -44,6 +47,7 @@ class QueryBody(Body):
     wait: Annotated[Number, Field(ge=0, le=60)] = 30.0
     composition: Literal["basic", "pld"] = "basic"
     reason: Annotated[str, Field(max_length=4096)] = ""
+    answer_time: AnswerTime | None = None
 
 
 class ApprovalBody(Body):
@@ -55,6 +59,7 @@ class ApprovalBody(Body):
     fresh: bool = False
     composition: Literal["basic", "pld"] = "basic"
     reason: Annotated[str, Field(max_length=4096)] = ""
+    answer_time: AnswerTime | None = None
 
 
 class DecisionBody(Body):

@@ -79,7 +79,7 @@ async def query(
     service, caller = service_of(request), caller_of(request)
     if body.level is not None:
         params.confidence_level(body.level)
-    question = Question(body.sql, body.fresh, body.composition, body.reason, body.epsilon)
+    question = Question(body.sql, body.fresh, body.composition, body.reason, body.epsilon, body.answer_time)
     kind = wanted_format(request)
 
     def ask() -> tuple[Job, Response | None]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 
@@ -357,6 +359,22 @@ def test_replies_that_read_data_end_on_the_ladder_and_late_ones_suspend(opened, 
     ended = ask(service, "ann", counting(0.1, "last"))
     assert ended.error["code"] == "E_SUSPENDED"
     assert any(line["action"] == "suspension" for line in log.lines(service.store))
+
+
+def test_a_question_or_a_catalog_names_a_longer_time_at_which_replies_leave(opened, folder):
+    service = opened(answer_time=0.01)
+    before = time.monotonic()
+    ask(service, "ann", counting(0.1, "named"), answer_time=0.8)
+    assert time.monotonic() - before >= 0.8
+    (folder.parent / "slow.toml").write_text('[tables.visits]\nowner = "uid"\n[service]\nanswer_time = 0.7\n')
+    more = NewDataSet("slow", str(folder / "visits.parquet"), str(folder.parent / "slow.toml"), budget((1.0, 0.0)))
+    service.add_dataset(OPERATOR, replace(more, new_people=True))
+    carla, before = caller(service, "carla"), time.monotonic()
+    job = service.wait(service.ask(carla, "slow", Question(counting(0.1, "n"))).id, 60)
+    assert (job.state, time.monotonic() - before >= 0.7) == ("answered", True)
+    for wrong in (0, -1, 3601, "1", True):
+        with refused("E_USAGE"):
+            Question(counting(), answer_time=wrong)
 
 
 # ---- tokens --------------------------------------------------------------------------------------------------------
