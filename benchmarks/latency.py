@@ -3,14 +3,15 @@
     python -m benchmarks latency [--runs N] [--write]
 
 Planning is measured in processor time, after warm-up, for a text that was planned before and for one whose ε and κ are new (so
-that nothing can be remembered); starts are whole processes over a table of 2,000 customers, by the clock. Prints medians beside
-the goals and writes benchmarks/results/latency-DATE.json.
+that nothing can be remembered); starts are whole processes over a table of 2,000 customers, in processor time and by the
+clock. Prints medians beside the goals and writes benchmarks/results/latency-DATE.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 RUNS, STARTS, CUSTOMERS = 50, 7, 2_000
-PLANNING_GOAL_MS, START_GOAL_SECONDS = 20, 1
+PLANNING_GOAL_MS, START_GOAL_SECONDS = 20, 0.6
 OPTIONS = (
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = {epsilon}, delta = 1e-6, max_groups_contributed = {kappa}) "
 )
@@ -63,9 +64,10 @@ class Planning:
 
 @dataclass(frozen=True)
 class Start:
-    """Seconds by the clock from the start of a process to its end."""
+    """Seconds from the start of a process to its end: the least processor time of all its threads, and by the clock."""
 
     what: str
+    processor: float
     median: float
     best: float
 
@@ -91,12 +93,13 @@ def planning(session: Session, name: str, runs: int, numbers: Iterator[int]) -> 
     return Planning(name, *(statistics.median(column) for column in zip(*taken, strict=True)))
 
 
-def seconds(words: list[str], folder: Path) -> float:
-    """A Python process with these words, from its start to its end."""
+def seconds(words: list[str], folder: Path) -> tuple[float, float]:
+    """A Python process with these words, from its start to its end: processor time, and by the clock."""
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
-    began = time.perf_counter()
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run([sys.executable, *words], cwd=folder, env=environment, check=True, capture_output=True)
-    return time.perf_counter() - began
+    after, clock = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - began
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, clock
 
 
 def starts(runs: int, folder: Path) -> list[Start]:
@@ -110,7 +113,11 @@ def starts(runs: int, folder: Path) -> list[Start]:
     }
     rounds = [[seconds(words, folder) for words in processes.values()] for _ in range(runs + 1)]
     taken = zip(*rounds[1:], strict=True)  # the first round also compiles
-    return [Start(what, statistics.median(times), min(times)) for what, times in zip(processes, taken, strict=True)]
+    found = []
+    for what, times in zip(processes, taken, strict=True):
+        processor, clock = zip(*times, strict=True)
+        found.append(Start(what, min(processor), statistics.median(clock), min(clock)))
+    return found
 
 
 def report(plans: list[Planning], found: list[Start]) -> list[str]:
@@ -120,10 +127,11 @@ def report(plans: list[Planning], found: list[Start]) -> list[str]:
         f"| {p.query} | {p.plan:.1f} ms | {p.explain:.1f} ms | {p.fresh:.1f} ms | < {PLANNING_GOAL_MS} ms |"
         for p in plans
     ]
-    lines += ["", "| process | median | best | goal |", "|---|---:|---:|---:|"]
-    goals = ["", "", "", f"< {START_GOAL_SECONDS} s"]
+    lines += ["", "| process | processor time | clock, median | clock, best | goal |", "|---|---:|---:|---:|---:|"]
+    goals = ["", "", "", f"≤ {START_GOAL_SECONDS} s"]
     return lines + [
-        f"| {s.what} | {s.median:.2f} s | {s.best:.2f} s | {goal} |" for s, goal in zip(found, goals, strict=True)
+        f"| {s.what} | {s.processor:.2f} s | {s.median:.2f} s | {s.best:.2f} s | {goal} |"
+        for s, goal in zip(found, goals, strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""The command line: mounts one verb a file, and turns every error into one readable paragraph and an exit status.
+"""The command line: finds the verb, and turns every error into one readable paragraph and an exit status.
 
 Exit status: 0 done, 1 a check failed or no recoding meets the demands, 2 wrong usage or refused. Verbs import what they need
 when they run, so that `shoal --help` is there at once.
@@ -12,82 +12,28 @@ import signal
 import sys
 from contextlib import suppress
 from copy import copy
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from shoal.cli.asking.shell import shell
-from shoal.cli.asking.tables import tables
-from shoal.cli.budget import budget
-from shoal.cli.demo import demo
-from shoal.cli.explain import explain
-from shoal.cli.init import init
-from shoal.cli.lookup.functions import functions
-from shoal.cli.lookup.help import help_
 from shoal.cli.output import as_json, reason_of
-from shoal.cli.query import query
-from shoal.cli.serving import upkeep
-from shoal.cli.serving.serve import serve
-from shoal.cli.serving.tune import tune
-from shoal.cli.theory import definitions
-from shoal.cli.theory.compose import compose
-from shoal.cli.theory.convert import convert
-from shoal.cli.theory.group import group
-from shoal.cli.theory.meaning import meaning
-from shoal.cli.theory.subsample import subsample
-from shoal.cli.tools import anonymity, attack, knowledge, local, policy, risk
-from shoal.cli.tools.audit import audit
+from shoal.cli.root import bare
 from shoal.errors import InternalError, ShoalError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-app = typer.Typer(
-    name="shoal",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-_QUERIES, _TOOLS, _CALCULATORS, _REFERENCE = "Private queries", "Other tools", "Calculators (read no data)", "Reference"
-for verb in (demo, init, tables, query, shell, explain, budget, serve, tune):
-    app.command(rich_help_panel=_QUERIES)(verb)
-app.add_typer(upkeep.app, rich_help_panel=_QUERIES)
-app.command(rich_help_panel=_TOOLS)(audit)
-for verbs in (risk.app, anonymity.app, knowledge.app, local.app, attack.app):
-    app.add_typer(verbs, rich_help_panel=_TOOLS)
-for calculator in (meaning, compose, convert, group, subsample):
-    app.command(rich_help_panel=_CALCULATORS)(calculator)
-for verbs in (policy.app, definitions.app):
-    app.add_typer(verbs, rich_help_panel=_CALCULATORS)
-app.command("help", rich_help_panel=_REFERENCE)(help_)
-app.command(rich_help_panel=_REFERENCE)(functions)
+ALONE = {
+    "query": "shoal.cli.query",
+    "explain": "shoal.cli.explain",
+    "tables": "shoal.cli.asking.tables",
+    "budget": "shoal.cli.budget",
+}
+"""Verbs that are asked for often: none of the others is loaded for them."""
 
 RARELY = 200_000
 """New objects between two searches for cycles: loading modules makes many and leaves no cycles worth 0.05 s of searching."""
-
-
-def show_version(wanted: bool) -> None:
-    """Print the version and stop."""
-    if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"shoal {version('shoal')}")
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    *,
-    version: Annotated[
-        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and stop.")
-    ] = False,
-) -> None:
-    """Query personal data in SQL and get answers that are safe to share.
-
-    [bold]Example[/bold]
-
-        shoal demo        the whole story on sample data, in under a minute
-    """
 
 
 def program() -> NoReturn:
@@ -143,6 +89,12 @@ def run(arguments: list[str] | None = None) -> NoReturn:
 def with_verb(words: Sequence[str]) -> typer.Typer:
     """The program with the verb that is asked for alone, where it is one: describing eighty others takes a while."""
     asked = words[0] if words else ""
+    if asked in ALONE:
+        chosen = bare()
+        chosen.command()(getattr(import_module(ALONE[asked]), asked))
+        return chosen
+    from shoal.cli.verbs import app
+
     verbs = [each for each in app.registered_commands if (each.name or getattr(each.callback, "__name__", "")) == asked]
     folders = [each for each in app.registered_groups if each.typer_instance and each.typer_instance.info.name == asked]
     if len(verbs) + len(folders) != 1:

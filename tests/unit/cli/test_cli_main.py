@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from shoal.cli import main
+from shoal.cli.verbs import app
 from shoal.errors import InternalError, ShoalError
 
 VERBS = ("demo", "query", "explain", "budget", "init", "audit")
@@ -37,7 +38,7 @@ def every_verb(command, path: tuple[str, ...] = ()):
 
 
 def test_every_verb_without_exception_has_json_and_a_help():
-    verbs = list(every_verb(typer.main.get_command(main.app)))
+    verbs = list(every_verb(typer.main.get_command(app)))
     assert {("query",), ("risk", "key"), ("attack", "floating-point")} <= {path for path, _ in verbs}
     for path, command in verbs:
         assert "--json" in {option for parameter in command.params for option in parameter.opts}, path

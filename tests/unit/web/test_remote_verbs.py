@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 from web_server import counting
 
-from shoal.cli.main import app
+from shoal.cli.verbs import app
 
 RUNNER = CliRunner()
 
