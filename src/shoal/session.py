@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from copy import copy
 from fractions import Fraction
 from pathlib import Path
@@ -24,7 +25,7 @@ from shoal.sql.parse import parse
 from shoal.stack import on_its_own_stack, one_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from shoal.accounting.ledger import Ledger
@@ -283,19 +284,25 @@ class Session:
         if not isinstance(composition, str) or composition not in {"basic", "pld"}:
             raise ShoalError("E_USAGE", "composition must be 'basic' or 'pld'.")
         statement = parse(sql)
-        try:
+        with self._refusing(sql, statement):
             plan = on_its_own_stack(
                 lambda: plan_query(statement, self._catalog, self._schemas, self._facts, epsilon, composition, given)
             )
             if epsilon is None:
                 self._require_floor(plan)
+        return plan, statement.explain
+
+    @contextmanager
+    def _refusing(self, sql: str, statement: Statement) -> Iterator[None]:
+        """Refusals show where in the SQL they are and what to write instead."""
+        try:
+            yield
         except ShoalError as error:
             raise self._advised(error, statement).located(sql) from None
         except RecursionError:
             raise ShoalError(
                 "E_LIMITS", "The query nests too deeply.", hint="Name the inner parts with WITH."
             ) from None
-        return plan, statement.explain
 
     # ---- collections ---------------------------------------------------------------------------------------------
 
@@ -348,17 +355,11 @@ class Session:
         if not has_policy_clause(statement):
             return None
         schemas = self._schemas if self._engine.tables() else None
-        try:
+        with self._refusing(sql, statement):
             select = on_its_own_stack(lambda: bind_policy_select(statement, self._catalog, schemas, epsilon))
             if epsilon is None and self._floor is not None and select.epsilon < self._floor:
                 raise self._too_cheap(select.position)
             return self._policy_plan(select, public_n=uses_public_counts(self._charged_ledger)), statement.explain
-        except ShoalError as error:
-            raise self._advised(error, statement).located(sql) from None
-        except RecursionError:
-            raise ShoalError(
-                "E_LIMITS", "The query nests too deeply.", hint="Name the inner parts with WITH."
-            ) from None
 
     def _policy_plan(self, select: PolicySelect, *, public_n: bool) -> PolicyPlan:
         from shoal.release.policy_clause.plan import plan_policy

@@ -48,7 +48,7 @@ NEVER = ("E_EXECUTION", "E_INTERNAL", "E_SUSPENDED")
 
 @dataclass
 class Hunt:
-    """Where a hunt stands; it is its own file."""
+    """Where a hunt has got to; it is its own file. `asked` counts what became of statements and their parts."""
 
     path: Path
     next_seed: int
@@ -68,6 +68,12 @@ class Hunt:
         temporary = self.path.with_suffix(".tmp")
         temporary.write_text(json.dumps(told, indent=1))
         temporary.replace(self.path)
+
+
+def require_one_plan(first: shoal.Session, second: shoal.Session) -> None:
+    """What planning knows is the same of both."""
+    if (first._schemas, first._facts) != (second._schemas, second._facts):
+        raise AssertionError("what planning knows depends on the data")
 
 
 class PlannedOnce:
@@ -93,8 +99,7 @@ class Pair:
 
     def __init__(self, sessions: list[shoal.Session]) -> None:
         first, second = self.sessions = sessions
-        if (first._schemas, first._facts) != (second._schemas, second._facts):
-            raise AssertionError("what planning knows depends on the data")
+        require_one_plan(first, second)
         self._readings = [session._engine._reading for session in sessions]
         self._once = PlannedOnce(first)
 

@@ -13,16 +13,14 @@ statement cut down to the one expression that does it.
 from __future__ import annotations
 
 import gc
-import json
 import sys
 import time
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuzz_grammar import DAY, FLAG, NUMBER, TEXT, Grammar
-from hunt import NEVER, asked, seen, sessions_of
+from hunt import NEVER, Hunt, asked, require_one_plan, seen, sessions_of
 from second_generator import SecondGenerator
 
 from shoal.engines.duckdb.rendering import render
@@ -128,37 +126,12 @@ def of_the_first(seed: int) -> Packed:
     return Packed((), tuple(branches))
 
 
-@dataclass
-class PackedHunt:
-    """Where a hunt stands; it is its own file. `told` counts relations and expressions refused by their codes."""
-
-    path: Path
-    next_seed: int
-    told: Counter[str] = field(default_factory=Counter)
-    finds: dict[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
-
-    @classmethod
-    def resumed(cls, path: Path, start: int) -> PackedHunt:
-        if not path.exists():
-            return cls(path, start)
-        told = json.loads(path.read_text())
-        return cls(path, told["next_seed"], Counter(told["told"]), told["finds"], told["seconds"])
-
-    def save(self) -> None:
-        told = {"next_seed": self.next_seed, "told": self.told, "finds": self.finds, "seconds": round(self.seconds)}
-        temporary = self.path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(told, indent=1))
-        temporary.replace(self.path)
-
-
 class Neighbours:
     """Two databases that differ in one owner; what planning knows of them is the same."""
 
     def __init__(self, sessions: list[shoal.Session]) -> None:
         first, second = self.sessions = sessions
-        if (first._schemas, first._facts) != (second._schemas, second._facts):
-            raise AssertionError("what planning knows depends on the data")
+        require_one_plan(first, second)
         if first._engine._sources != second._engine._sources:
             raise AssertionError("one text does not read both")
         self._planned = "", None
@@ -197,7 +170,7 @@ def _computed(session: shoal.Session, text: str) -> str:
     return f"computed {session._engine._connection.sql(text).to_arrow_table().schema.types}"
 
 
-def parts_of(hunt: PackedHunt, pair: Neighbours, packed: Packed) -> Iterator[Packed]:
+def parts_of(hunt: Hunt, pair: Neighbours, packed: Packed) -> Iterator[Packed]:
     """Statements of all that is not refused: what a refusal points at is taken out, until none is left."""
     while packed.branches:
         words, line = pair.refusal(packed)
@@ -215,11 +188,11 @@ def parts_of(hunt: PackedHunt, pair: Neighbours, packed: Packed) -> Iterator[Pac
                 yield from parts_of(hunt, pair, part)
             return
         place, expression = blamed or (0, None)
-        hunt.told[f"{'relation' if expression is None else 'expression'} refused: {words.split(':')[0]}"] += 1
+        hunt.asked[f"{'relation' if expression is None else 'expression'} refused: {words.split(':')[0]}"] += 1
         packed = packed.without(place, expression)
 
 
-def hunted(hunt: PackedHunt, generator: str, stop: int) -> None:
+def hunted(hunt: Hunt, generator: str, stop: int) -> None:
     write = {"first": of_the_first, "second": of_the_second}[generator]
     pair = Neighbours(sessions_of(generator, stated=True))
     gc.freeze()
@@ -238,16 +211,16 @@ def hunted(hunt: PackedHunt, generator: str, stop: int) -> None:
     hunt.save()
 
 
-def one(hunt: PackedHunt, pair: Neighbours, packed: Packed, *, ask: bool) -> None:
+def one(hunt: Hunt, pair: Neighbours, packed: Packed, *, ask: bool) -> None:
     """One statement: taken apart where it is refused, and looked at on both neighbours."""
-    hunt.told["statements written"] += 1
-    hunt.told["relations written"] += len(packed.branches)
-    hunt.told["expressions written"] += packed.count()
+    hunt.asked["statements written"] += 1
+    hunt.asked["relations written"] += len(packed.branches)
+    hunt.asked["expressions written"] += packed.count()
     way = "asked" if ask else "computed"
     for left in parts_of(hunt, pair, packed):
-        hunt.told[f"statements {way} on both"] += 1
-        hunt.told[f"relations {way} on both"] += len(left.branches)
-        hunt.told[f"expressions {way} on both"] += left.count()
+        hunt.asked[f"statements {way} on both"] += 1
+        hunt.asked[f"relations {way} on both"] += len(left.branches)
+        hunt.asked[f"expressions {way} on both"] += left.count()
         if found := pair.face(left, ask=ask):
             # After an error of its own an engine fails whatever it is asked: only what fails otherwise can be cut down.
             broken = "RAW" in found or "E_EXECUTION" in found
@@ -267,4 +240,4 @@ def cut_down(packed: Packed, shows: Callable[[Packed], bool]) -> Packed:
 
 if __name__ == "__main__":
     which, first, last, where = sys.argv[1:]
-    on_its_own_stack(lambda: hunted(PackedHunt.resumed(Path(where), int(first)), which, int(last)), shared=True)
+    on_its_own_stack(lambda: hunted(Hunt.resumed(Path(where), int(first)), which, int(last)), shared=True)

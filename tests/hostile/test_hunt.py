@@ -50,7 +50,7 @@ def found_together(seeds):
 
     def hunted():
         pair = packed_hunt.Neighbours(hunt.sessions_of("second", stated=True))
-        found = packed_hunt.PackedHunt(Path("nowhere"), 0)
+        found = hunt.Hunt(Path("nowhere"), 0)
         for seed in seeds:
             found.next_seed = seed
             packed_hunt.one(found, pair, packed_hunt.of_the_second(seed), ask=False)
@@ -72,7 +72,7 @@ def test_a_planted_oracle_is_found_among_many_expressions_and_cut_down_to_one(pl
 def test_without_a_plant_the_same_expressions_are_computed_on_both_neighbours():
     found = found_together(range(WITHIN_TOGETHER))
     assert found.finds == {}
-    assert found.told["expressions computed on both"] > found.told["expressions written"] // 2
+    assert found.asked["expressions computed on both"] > found.asked["expressions written"] // 2
 
 
 def test_a_refusal_is_blamed_on_what_stands_in_its_line():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from shoal.accounting.stores.fork_lock import NO_FORK_INSIDE
 from shoal.accounting.stores.postgresql_server import (
     connect,
+    last_migration,
     plain_words,
     require_keeping,
     require_one_owner,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 MIGRATING = 0x53484F4C
 """The advisory lock under which tables are made."""
 LOCK_SECONDS = 60
+MADE = "shoal.migrations"
 _COLUMNS = (
     'sequence, kind, noted_at, reservation, epsilon, delta, rho, rho_delta, "user", description, key,'
     " answer_sha256, hash, about, request, details"
@@ -347,7 +349,7 @@ def exists_in(url: str) -> bool:
 
 def make_tables(connection: Connection) -> None:
     """Every migration that is missing, under one lock, in the transaction of the caller."""
-    if _newest(connection) == len(MIGRATIONS):
+    if last_migration(connection, MADE) == len(MIGRATIONS):
         return  # a role that may make nothing can still begin a ledger
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATING,))
     connection.execute("CREATE SCHEMA IF NOT EXISTS shoal")
@@ -366,21 +368,12 @@ def make_tables(connection: Connection) -> None:
 
 
 def _require_tables(connection: Connection) -> None:
-    newest = _newest(connection)
+    newest = last_migration(connection, MADE)
     if not newest:
         raise _missing()
     if newest != len(MIGRATIONS):
         raise too_new()
     require_one_owner(connection)
-
-
-def _newest(connection: Connection) -> int:
-    """The last migration that the database has."""
-    ((there,),) = connection.execute("SELECT to_regclass('shoal.migrations') IS NOT NULL").fetchall()
-    if not there:
-        return 0
-    ((newest,),) = connection.execute("SELECT coalesce(max(number), 0) FROM shoal.migrations").fetchall()
-    return int(newest)
 
 
 def _require_timeline(connection: Connection, ledger: str, *, has_anchor: bool) -> None:

@@ -84,6 +84,16 @@ def require_keeping(connection: Connection) -> None:
         raise ShoalError("E_LEDGER", "The database server is a standby.", hint="Name the primary server.")
 
 
+def last_migration(connection: Connection, table: str) -> int:
+    """The last migration that the database has, by one of our own tables; 0 where it is missing."""
+    ((there,),) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (table,)).fetchall()
+    if not there:
+        return 0
+    query = f"SELECT coalesce(max(number), 0) FROM {table}"
+    ((newest,),) = connection.execute(query).fetchall()
+    return int(newest)
+
+
 def require_one_owner(connection: Connection, *, beginning: bool = False) -> None:
     """Whoever owns the schema can drop what is in it, and whoever owns a table can change its rows: one role, or superusers.
 

@@ -6,7 +6,7 @@ import os
 import select
 import signal
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from shoal.service.runners.memory import processor_seconds
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Iterator
 
     from shoal.accounting.spending.asking import Terms
     from shoal.service.desk import Desk, DeskReservation
@@ -92,11 +93,11 @@ class Hired:
 
     # ---- one errand ----------------------------------------------------------------------------------------------
 
-    def run(self, errand: Errand, terms: Terms, desk: Desk) -> bytes:
-        """The bytes of the answer, as they were kept; `Died` or `TooLong` where there is none and no error either."""
+    @contextmanager
+    def _ended_if_lost(self) -> Iterator[None]:
+        """A process that is gone has `Died`; one that takes too long is killed."""
         try:
-            self._send_anew({"run": errand.to_dict()})
-            return self._conversation(errand, terms, desk)
+            yield
         except wire.Gone:
             self.close()
             raise Died from None
@@ -104,20 +105,20 @@ class Hired:
             self.kill()
             raise
 
+    def run(self, errand: Errand, terms: Terms, desk: Desk) -> bytes:
+        """The bytes of the answer, as they were kept; `Died` or `TooLong` where there is none and no error either."""
+        with self._ended_if_lost():
+            self._send_anew({"run": errand.to_dict()})
+            return self._conversation(errand, terms, desk)
+
     def plan(self, errand: PlanErrand, seconds: float) -> dict[str, Any]:
         """What is told of a plan; `Died` or `TooLong` where nothing is. Opening the data set is not counted."""
-        try:
+        with self._ended_if_lost():
             if not self._has(errand.place):
                 wire.send(self._opened(), {"open": asdict(errand.place)})
                 self._heard({"ready": True}, errand.place.seconds)
                 self._told = self._told | {errand.place.name: errand.place.version}
             message = self._heard({"plan": errand.to_dict()}, seconds)
-        except wire.Gone:
-            self.close()
-            raise Died from None
-        except TooLong:
-            self.kill()
-            raise
         if "refused" in message:
             raise error_of(message["refused"])
         if "broken" in message:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from shoal.accounting.stores.postgresql_server import (
     connect,
+    last_migration,
     plain_words,
     require_keeping,
     require_one_owner,
@@ -225,11 +226,7 @@ _LEFT_ALONE: list[Connection] = []
 
 def version(connection: Connection) -> int:
     """The last migration that the database has; 0 where there is no service in it."""
-    ((there,),) = connection.execute("SELECT to_regclass('shoal.service_migrations') IS NOT NULL").fetchall()
-    if not there:
-        return 0
-    ((newest,),) = connection.execute("SELECT coalesce(max(number), 0) FROM shoal.service_migrations").fetchall()
-    return int(newest)
+    return last_migration(connection, "shoal.service_migrations")
 
 
 def migrate(connection: Connection, identity: str = "") -> int:

@@ -21,6 +21,7 @@ from shoal.sql.parse import Constant
 
 if TYPE_CHECKING:
     from shoal.catalog_defaults import Defaults
+    from shoal.plan.expressions import Position
     from shoal.sql.parse import PrivacyClause
 
 STRATEGIES = ("AUTO", *RULES, "PUBLIC_GROUPS")
@@ -339,15 +340,20 @@ def _epsilon(option: Option, given: dict[str, Constant], clause: PrivacyClause, 
             hint="Write OPTIONS(epsilon = 1, delta = 1e-6): a smaller epsilon means more privacy and more noise.",
             position=clause.position,
         )
+    require_allowed(value, defaults, given["epsilon"].position if "epsilon" in given else None)
+    return value
+
+
+def require_allowed(epsilon: Fraction, defaults: Defaults, position: Position) -> None:
+    """Refuse more than the catalog allows for one query."""
     limit = defaults.max_epsilon_per_query
-    if limit is not None and value > limit:
+    if limit is not None and epsilon > limit:
         raise ShoalError(
             "E_POLICY",
             f"The catalog allows at most epsilon = {float(limit):g} for one query.",
             hint=f"Write epsilon = {float(limit):g} or less.",
-            position=given["epsilon"].position if "epsilon" in given else None,
+            position=position,
         )
-    return value
 
 
 def _check_exclusive(given: dict[str, Constant]) -> None:

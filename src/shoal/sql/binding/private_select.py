@@ -46,19 +46,6 @@ _NOTHING = Literal(None, NULL)
 _Found = TypeVar("_Found")
 
 
-def bind_private_select(
-    binder: Binder,
-    tree: exp.Select,
-    node: Node,
-    scope: Scope,
-    tables: dict[str, CommonTable],
-    options: Options,
-    unit: Constant | None,
-) -> tuple[Node, list[tuple[str, Expression]], list[Order]]:
-    """The released relation, the SELECT list over it and the order; the private part is added to the statement."""
-    return PrivateBinder(binder, tree, node, scope, tables, options).bound(unit)
-
-
 class PrivateBinder:
     """Binds one private SELECT; its FROM and WHERE are bound already."""
 

@@ -37,7 +37,7 @@ from shoal.sql.binding.clauses.where_clause import WhereBinder
 from shoal.sql.binding.context import CommonTable, Context, Relation, Scope
 from shoal.sql.binding.expressions import ExpressionBinder
 from shoal.sql.binding.options import default_options, read_options
-from shoal.sql.binding.private_select import bind_private_select
+from shoal.sql.binding.private_select import PrivateBinder
 from shoal.sql.binding.row_select import RowsBinder
 from shoal.sql.binding.without_clause import RowsWithoutClause, no_clause
 from shoal.sql.binding.written_out import groupings_of, written_out
@@ -236,7 +236,7 @@ class Binder:
             options = default_options(self.context.catalog.defaults, self.context.epsilon)
         if options is not None:
             options = self.context.share(options)
-            released, items, order = bind_private_select(self, tree, node, scope, tables, options, unit)
+            released, items, order = PrivateBinder(self, tree, node, scope, tables, options).bound(unit)
             return with_tail(self, tree, released, items, scope, tables, bound_order=order)
         return self._bind_as_rows(tree, node, scope, tables)
 

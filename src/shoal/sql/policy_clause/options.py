@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from shoal import params
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
+from shoal.sql.binding.options import require_allowed
 
 if TYPE_CHECKING:
     from shoal.catalog_defaults import Defaults
@@ -72,12 +73,5 @@ def _epsilon(constant: Constant | None, clause: PrivacyClause, defaults: Default
     value = _number(constant, params.epsilon, "epsilon") or defaults.epsilon
     if value is None:
         raise _invalid("The option epsilon is missing.", None, _EXAMPLE, clause)
-    limit = defaults.max_epsilon_per_query
-    if limit is not None and value > limit:
-        raise ShoalError(
-            "E_POLICY",
-            f"The catalog allows at most epsilon = {float(limit):g} for one query.",
-            hint=f"Write epsilon = {float(limit):g} or less.",
-            position=constant.position if constant is not None else clause.position,
-        )
+    require_allowed(value, defaults, constant.position if constant is not None else clause.position)
     return value
