@@ -16,7 +16,7 @@ from shoal.plan.aggregates.defaults import OfOwner
 from shoal.plan.expressions import Cast, walk
 from shoal.plan.expressions import Column as KeyColumn
 from shoal.plan.releases import Inferred
-from shoal.plan.traverse import is_owned
+from shoal.plan.traverse import all_nodes, is_owned
 from shoal.plan.types import Kind
 from shoal.release.computed.columns import mixed_columns
 from shoal.release.output_names import output_names
@@ -34,8 +34,22 @@ if TYPE_CHECKING:
 def answer_notes(plan: SelectPlan, groups: int, written: CallsAsWritten) -> tuple[str, ...]:
     """The notes of one private SELECT whose released table has this many groups."""
     limits = [_of_owner(plan), *(_of_column(plan, column, written) for column in plan.columns)]
-    told = [*limits, *plan.select.notes, *_of_casts(plan, written), _of_selection(plan, groups, written)]
+    told = [
+        *limits,
+        *plan.select.notes,
+        *_of_casts(plan, written),
+        _of_thresholds(plan),
+        _of_selection(plan, groups, written),
+    ]
     return tuple(dict.fromkeys(note for note in told if note))
+
+
+def _of_thresholds(plan: SelectPlan) -> str:
+    """Rows that are compared with a released number: which rows count depends on its noise, and no interval says so."""
+    reads = any(isinstance(part, nodes.StoredRows) for part in all_nodes(plan.select.input))
+    return (
+        "Rows are compared with a noisy number; intervals are about the rows that this number leaves." if reads else ""
+    )
 
 
 _TEXT_OF = {

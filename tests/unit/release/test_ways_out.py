@@ -94,3 +94,12 @@ def test_a_computed_key_is_told_what_lists_its_groups(session):
 def test_groupings_say_each_thing_once(session):
     notes = session.query("SELECT film, n, COUNT(*) FROM seen GROUP BY ROLLUP (film, n)").notes
     assert sorted(notes) == sorted(set(notes))
+
+
+def test_rows_that_are_compared_with_a_noisy_number_are_said_to_be():
+    people = pa.table({"uid": range(400), "age": [20 + n % 50 for n in range(400)]})
+    catalog = {"tables": {"people": {"owner": "uid"}}, "defaults": {"epsilon": 1.0, "delta": 1e-6}}
+    with shoal.connect({"people": people}, catalog=catalog) as session:
+        notes = session.query("SELECT COUNT(*) AS n FROM people WHERE age > (SELECT AVG(age) FROM people)").notes
+        assert any(note.startswith("Rows are compared with a noisy number") for note in notes)
+        assert not any("noisy number;" in note for note in session.query("SELECT COUNT(*) FROM people").notes)
