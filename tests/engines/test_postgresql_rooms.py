@@ -7,6 +7,7 @@ import re
 import pytest
 
 import shoal
+from shoal.cli.init import looked_at
 
 PRIVATE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1000000, delta = 1e-6, max_groups_contributed = 50) "
 EXACT = "COUNT(*, contribution_bounds_per_group => (0, 1000)) AS n"
@@ -326,3 +327,15 @@ def test_names_of_any_kind_are_found_and_columns_that_differ_in_case_cannot_be_n
 def test_a_text_that_no_calendar_has_is_no_date(house):
     assert counted(house[0], GUESTS, "guests WHERE CAST('infinity' AS DATE) IS NOT NULL") == 0
     assert counted(house[0], GUESTS, "guests WHERE CAST('2024-02-29' AS DATE) IS NOT NULL") == 100
+
+
+def test_a_first_catalog_names_the_view_that_cannot_be_read(house):
+    url, connection = house
+    connection.execute("CREATE VIEW rooms.risky AS SELECT uid, 100 / (x - 7) AS y FROM rooms.guests")
+    try:
+        with pytest.raises(shoal.ShoalError, match="'risky' cannot be read to its end") as caught:
+            looked_at(url, [], [])
+        assert caught.value.code == "E_SOURCE"
+    finally:
+        connection.execute("DROP VIEW rooms.risky")
+    assert set(looked_at(url, [], []).schemas) == {"guests", "keys"}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json as json_text
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -197,11 +198,18 @@ def _first(engine: Engine, schemas: Schemas, nobodys: set[str], public_values: l
 
     def is_key(table: str, column: str) -> bool:
         type_ = type_of(schemas[table][column])
-        return type_.kind is not Kind.UNSUPPORTED and engine.repeats(table, [(column, type_)])[column] == 1
+        if type_.kind is Kind.UNSUPPORTED:
+            return False
+        with _reading(table):
+            return engine.repeats(table, [(column, type_)])[column] == 1
+
+    def looked(table: str, columns: Mapping[str, str]) -> dict[str, Looked]:
+        with _reading(table):
+            return look_at(engine, table, _but_owner(columns, guesses[table]))
 
     private = {table: columns for table, columns in schemas.items() if table not in nobodys}
     guesses = guess_all(private, is_key) | {table: Guess(public=True) for table in nobodys}
-    looked = {table: look_at(engine, table, _but_owner(columns, guesses[table])) for table, columns in private.items()}
+    found = {table: looked(table, columns) for table, columns in private.items()}
     owners = [(table, guess.owner) for table, guess in guesses.items() if guess.owner is not None]
     missing = {(table, owner): count_missing(engine, table, owner) for table, owner in owners}
     ownerless = [
@@ -211,8 +219,23 @@ def _first(engine: Engine, schemas: Schemas, nobodys: set[str], public_values: l
     ]
     places = [_place(each, schemas) for each in public_values]
     lists = {(table, column): listed(engine, table, column) for table, column in places}
-    shown = {t: {c: f for c, f in of.items() if (t, c) not in lists} for t, of in looked.items()}
+    shown = {t: {c: f for c, f in of.items() if (t, c) not in lists} for t, of in found.items()}
     return First(schemas, guesses, shown, lists, ownerless)
+
+
+@contextmanager
+def _reading(table: str) -> Iterator[None]:
+    """E_SOURCE with the name of a table that the source itself cannot read, such as a view that fails on a row."""
+    from shoal.engines.base import EngineFailure
+
+    try:
+        yield
+    except EngineFailure:
+        raise ShoalError(
+            "E_SOURCE",
+            f"The table {table!r} cannot be read to its end.",
+            hint="If it is a view, it fails on some row: mend it, or let the role read the other tables alone.",
+        ) from None
 
 
 def _but_owner(columns: Mapping[str, str], guess: Guess) -> dict[str, str]:
