@@ -104,7 +104,7 @@ def test_a_second_death_is_one_users_and_is_paid_for(opened):
 @pytest.mark.parametrize("what", ["sleeps", "burns"])
 def test_a_run_that_never_ends_is_ended_after_its_deadline(opened, what):
     """What works is held to processor seconds, what waits to four times as many on the clock."""
-    service = opened(slots=1, time_limit=0.4)
+    service = opened(slots=1, time_limit=1.0)
     eventually(lambda: runners(service))
     (before,) = runners(service)
     job = ask(service, "ann", what)
