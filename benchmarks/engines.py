@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -168,6 +169,7 @@ def spark_session() -> Iterator[Any]:
     """A local Spark with two threads."""
     from pyspark.sql import SparkSession
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # where executors find what this process has
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     try:
         yield spark
