@@ -65,7 +65,9 @@ class ClosedEngine:
         pass
 
 
-@pytest.mark.parametrize("name_of_pass", PASSES)
+@pytest.mark.parametrize(
+    "name_of_pass", [pytest.param(name, marks=pytest.mark.slow if name == "bind" else []) for name in PASSES]
+)
 def test_explaining_any_query_of_the_fixtures_reads_no_data_and_spends_nothing(name_of_pass):
     session = Session(ClosedEngine(), CATALOG, Ledger.in_memory())
     cases = read_cases(FOLDER / f"{name_of_pass}.sql")
