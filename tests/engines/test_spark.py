@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -220,35 +218,6 @@ def test_a_deadline_cancels_the_jobs_of_the_query_alone(spark, visits):
         session.query(PRIVATE + f"{EXACT} FROM v WHERE slow")
     assert spark.range(3).count() == 3  # the threads that slept are free again
     assert spark.sparkContext.getLocalProperty("spark.jobGroup.id") is None
-
-
-def test_ctrl_c_cancels_the_jobs_of_the_query_which_stays_charged(spark, visits):
-    view = "SELECT uid, reflect('java.lang.Thread', 'sleep', 60000L) IS NULL AS slow FROM visits"
-    catalog = {"tables": {"v": {"owner": "uid", "view": view, "trusted_view": True}}}
-    main = threading.main_thread().ident
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with shoal.connect(spark, catalog, buckets=2, budget=(2 * 10**6, 1e-5)) as session:
-            stop = threading.Timer(4, lambda: signal.pthread_kill(main, signal.SIGINT))
-            stop.start()
-            with pytest.raises(KeyboardInterrupt):
-                session.query(PRIVATE + f"{EXACT} FROM v WHERE slow")
-            assert [entry.state for entry in session.ledger.entries()] == ["cancelled"]
-            assert session.spent[0] == 10**6
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert spark.range(3).count() == 3  # the threads that slept are free again
-
-
-def test_public_tables_that_are_too_large_for_every_task_are_refused_before_the_charge(spark, visits, monkeypatch):
-    spark.range(100).selectExpr("concat('s', id) AS site", "id AS size").createOrReplaceTempView("sites")
-    catalog = {"tables": {**CATALOG["tables"], "sites": {"public": True}}}
-    monkeypatch.setattr("shoal.engines.spark.engine.MOST_PUBLIC_BYTES", 100)
-    with shoal.connect(spark, catalog, buckets=2, budget=(2 * 10**6, 1e-5)) as session:
-        with pytest.raises(shoal.ShoalError, match="too large to be sent") as caught:
-            session.query(PRIVATE + f"size, {EXACT} FROM visits JOIN sites USING (site) GROUP BY size")
-        assert caught.value.code == "E_LIMITS"
-        assert session.spent == (0.0, 0.0)
 
 
 def test_a_real_cluster_with_two_workers_gives_the_same_integers(tmp_path, spark_programs):
