@@ -30,8 +30,9 @@ def test_a_function_that_raises_on_one_owners_records_moves_nobody_else():
 
 def _numbered(records):
     """State that the checks of functions cannot see: the first owner of a worker gets everything."""
-    builtins.seen = getattr(builtins, "seen", 0) + 1
-    return [{"site": "a", "y": 10.0 if builtins.seen == 1 else 0.0}] * (3 if builtins.seen == 1 else 1)
+    seen = getattr(builtins, "seen", 0) + 1
+    vars(builtins).update(seen=seen)
+    return [{"site": "a", "y": 10.0 if seen == 1 else 0.0}] * (3 if seen == 1 else 1)
 
 
 def test_a_function_that_remembers_other_owners_is_found():

@@ -152,12 +152,12 @@ def two_roles(place):
     """A database of a custodian's, in which another role may make schemas: the addresses of both."""
     with psycopg.connect(place, autocommit=True) as connection:
         ((name,),) = connection.execute("SELECT current_database()").fetchall()
-        connection.execute("CREATE ROLE custodian LOGIN; CREATE ROLE early LOGIN; GRANT pg_monitor TO custodian, early")
-        connection.execute(f"ALTER DATABASE {name} OWNER TO custodian; GRANT CREATE ON DATABASE {name} TO early")
+        connection.execute("CREATE ROLE keeper LOGIN; CREATE ROLE sooner LOGIN; GRANT pg_monitor TO keeper, sooner")
+        connection.execute(f"ALTER DATABASE {name} OWNER TO keeper; GRANT CREATE ON DATABASE {name} TO sooner")
         user = place.partition("://")[2].partition("@")[0]
-        yield [place.replace(f"//{user}@", f"//{role}@") for role in ("custodian", "early")]
+        yield [place.replace(f"//{user}@", f"//{role}@") for role in ("keeper", "sooner")]
         connection.execute(f'ALTER DATABASE {name} OWNER TO "{user}"')
-        connection.execute("DROP OWNED BY custodian, early CASCADE; DROP ROLE custodian, early")
+        connection.execute("DROP OWNED BY keeper, sooner CASCADE; DROP ROLE keeper, sooner")
 
 
 @ONLY_POSTGRESQL

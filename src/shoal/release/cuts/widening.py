@@ -80,15 +80,17 @@ class Widening:
         known = np.array([value is not None for value in low], dtype=bool)
         wide = low.copy(), high.copy()
         ends = low[known].astype(np.float64), high[known].astype(np.float64)
-        wide[0][known], wide[1][known] = self._possible(*(self._moved(*ends) if whole and self.widens else ends))
+        wide[0][known], wide[1][known] = self._possible(ends, self._moved(*ends) if whole and self.widens else ends)
         return wide
 
-    def _possible(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> Ends:
-        """Cut where the exact number cannot lie; an interval that lies there whole stays, as nothing would be left of it."""
+    def _possible(self, noise: Ends, wide: Ends) -> Ends:
+        """Cut where the exact number cannot lie; what noise carried there whole stays, and goes no further."""
         least, most = (
             math.inf * side if end is None else float(end) for end, side in ((self.least, -1), (self.most, 1))
         )
-        return np.where(high > least, np.maximum(low, least), low), np.where(low < most, np.minimum(high, most), high)
+        lowest = np.where(noise[1] > least, least, noise[0])
+        highest = np.where(noise[0] < most, most, noise[1])
+        return np.maximum(wide[0], lowest), np.minimum(wide[1], highest)
 
     def _moved(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> Ends:
         if self.at is not None and self.reach is not None:

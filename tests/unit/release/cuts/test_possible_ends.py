@@ -32,6 +32,14 @@ def test_an_interval_that_is_impossible_as_a_whole_stays():
     assert (low.tolist(), high.tolist()) == ([-8.0, 12.0], [-2.0, 14.0])
 
 
+def test_what_noise_carried_past_the_possible_goes_no_further():
+    ends = np.array([12.0], dtype=object), np.array([26.0], dtype=object)
+    low, high = Widening(high_factor=Fraction(8), most=Fraction(12)).of(*ends)
+    assert (low[0], high[0]) == (12.0, 26.0)
+    low, high = Widening(low_shift=Fraction(100), high_factor=Fraction(8), least=Fraction(0)).of(-ends[1], -ends[0])
+    assert (low[0], high[0]) == (-26.0, -12.0)
+
+
 def test_each_aggregate_knows_what_it_can_be():
     bounds = Bounds(Fraction(0), Fraction(4))
     assert CountRows(None).possible(None) == (0, None)

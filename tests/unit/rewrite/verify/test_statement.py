@@ -35,6 +35,7 @@ MAY_IMPORT = (
     "shoal.catalog.",
     "shoal.errors.",
     "shoal.exact.",
+    "shoal.frozen.dataclass",
     "shoal.mechanisms.gaussian_certificate.SHRINKS_FROM",
     "shoal.params.",
     "shoal.plan.aggregates",
