@@ -102,3 +102,11 @@ def test_the_lock_files_name_the_public_index_and_no_other_host():
     assert hosts <= {"pypi.org", "files.pythonhosted.org"}
     assert "index-url" not in ALL_REQUIREMENTS
     assert "find-links" not in ALL_REQUIREMENTS
+
+
+def test_a_locked_install_resolves_nothing():
+    """pip 23 takes the newest release of what a package wants with an extra, and then misses its hash."""
+    script = (ROOT / "run").read_text(encoding="utf-8").replace("\\\n", " ")
+    installs = [line for line in script.splitlines() if "--require-hashes" in line]
+    assert len(installs) == 3
+    assert all("--no-deps" in line for line in installs)
