@@ -125,8 +125,8 @@ OPTIONS = (
         "delta",
         "delta",
         _number(params.delta),
-        "The chance that the promise fails, 0 ≤ δ < 1; at most 0.1 where unknown groups may appear. Use far less "
-        "than one over the number of owners.",
+        "An extra allowance on top of ε, such as the chance that a group with one owner is shown: 0 ≤ δ < 1; at most "
+        "0.1 where unknown groups may appear. Use far less than one over the number of owners.",
         "the catalog's `delta`, else min(1e-6, 1/(100 · `population`)), else refused where it is needed",
         lambda defaults: defaults.default_delta,
     ),
