@@ -393,7 +393,8 @@ class DuckDBEngine(Connected):
 
     def _rows_for(self, stage: Stage) -> Generator[pa.RecordBatch]:
         relation = self._without_crowded(stage.input)
-        return self._batches(on_its_own_stack(lambda: statement(stage, relation, self._sources)), BATCH_ROWS)
+        batch = BATCH_ROWS_OF_TEXTS if stage.reads_texts else BATCH_ROWS
+        return self._batches(on_its_own_stack(lambda: statement(stage, relation, self._sources)), batch)
 
     def _most_joined(self, found: Product) -> int:
         """At most this many rows of one owner come out of a product of tables; counts of data that cannot change are kept."""

@@ -37,6 +37,8 @@ SILENCE_SECONDS = 30.0
 START_SECONDS = 120.0
 START = "from shoal.engines.python_rows.worker import main; main()"
 MOST_PROCESSES = 8
+SETTINGS = {"PYTHONHASHSEED": "0", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""Sets are ordered alike in all workers; Arrow reserves no gigabyte in advance, which would count as memory that is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Process:
     def __init__(self, work: Work) -> None:
         self._seconds = work.seconds
         reading, writing = os.pipe()
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": "0"}
+        environment = {**os.environ, **SETTINGS, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own module, in our own Python
                 [sys.executable, "-c", START],

@@ -27,6 +27,7 @@ from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.expressions import Column
 from shoal.plan.traverse import all_nodes, columns_read, rebuilt
+from shoal.plan.types import Kind
 from shoal.sql import functions
 from shoal.sql.functions import engine_type
 
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 OWNER = "o"
 BATCH_ROWS = 1 << 15
 """Rows that a worker has as records at one time: more of them are slower to make, as they leave the processor's caches."""
+BATCH_BYTES = 1 << 22
+"""Bytes of stored rows that a worker gets at one time: texts are as long as whoever wrote them liked, and their records, with
+what a function makes of each, must fit its memory."""
 NAME = "(python {})"
 """No table of a catalog can be called so, because queries quote what they name and this is nothing that they could find."""
 
@@ -63,6 +67,12 @@ class Stage:
     def owner(self) -> Field:
         """The owner, as what comes out of the last function carries it."""
         return nodes.field_of(self.steps[-1], self.steps[-1].owner or "")
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether rows that the first function sees may be long."""
+        types = [self.owner.type, *(value.type for _, value in self.steps[0].arguments)]
+        return any(type_.kind is Kind.TEXT for type_ in types)
 
     @property
     def columns(self) -> tuple[tuple[str, Type], ...]:
@@ -197,37 +207,51 @@ class OwnedBatch(Batch):
 
 
 def batches_of(stage: Stage, rows: Iterable[pa.RecordBatch], key: SamplingKey) -> Iterator[OwnedBatch]:
-    """Sorted rows cut between owners."""
+    """Sorted rows cut between owners, once they are many or long. The rows of one owner are never cut."""
     held: list[pa.RecordBatch] = []
-    for piece in (batch.slice(at, BATCH_ROWS) for batch in rows for at in range(0, batch.num_rows or 1, BATCH_ROWS)):
+    for piece in (piece for batch in rows for piece in _pieces(batch)):
+        cut = _last_start(piece, held[-1] if held else None)
         held.append(piece)
-        if sum(part.num_rows for part in held) < BATCH_ROWS:
-            continue
-        whole = pa.Table.from_batches(held).combine_chunks()
-        cut = _last_change(whole.column(OWNER))
-        if cut:
-            yield _batch(stage, whole.slice(0, cut), key)
-        held = whole.slice(cut).to_batches() if cut else held
-    rest = pa.Table.from_batches(held)
-    if rest.num_rows:
-        yield _batch(stage, rest.combine_chunks(), key)
+        if cut is not None and _is_full(held):
+            yield _batch(stage, pa.Table.from_batches([*held[:-1], piece.slice(0, cut)]).combine_chunks(), key)
+            held = [piece.slice(cut)]
+    if held:
+        yield _batch(stage, pa.Table.from_batches(held).combine_chunks(), key)
 
 
-def _changes(owners: pa.ChunkedArray) -> NDArray[np.int64]:
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows in order, in pieces that are no fuller than a batch for a worker should be."""
+    if batch.num_rows > 1 and _is_full([batch]):
+        for half in (batch.slice(0, batch.num_rows // 2), batch.slice(batch.num_rows // 2)):
+            yield from _pieces(half)
+    elif batch.num_rows:
+        yield batch
+
+
+def _is_full(held: list[pa.RecordBatch]) -> bool:
+    rows, size = sum(part.num_rows for part in held), sum(part.nbytes for part in held)
+    return bool(rows >= BATCH_ROWS or size >= BATCH_BYTES)
+
+
+def _changes(owners: pa.Array) -> NDArray[np.int64]:
     """Where the owner is another than in the row before."""
-    plain = owners.combine_chunks()
-    differs = pc.not_equal(plain.slice(1), plain.slice(0, max(0, len(plain) - 1)))
+    differs = pc.not_equal(owners.slice(1), owners.slice(0, max(0, len(owners) - 1)))
     return np.flatnonzero(differs.to_numpy(zero_copy_only=False)) + 1
 
 
-def _last_change(owners: pa.ChunkedArray) -> int:
+def _last_start(piece: pa.RecordBatch, before: pa.RecordBatch | None) -> int | None:
+    """Where the last owner begins whose first row is in a piece; None where none of its rows is the first of an owner."""
+    owners = piece.column(OWNER)
     changes = _changes(owners)
-    return int(changes[-1]) if len(changes) else 0
+    if len(changes):
+        return int(changes[-1])
+    is_new = before is not None and owners[0] != before.column(OWNER)[before.num_rows - 1]
+    return 0 if is_new else None
 
 
 def _batch(stage: Stage, rows: pa.Table, key: SamplingKey) -> OwnedBatch:
     owners = rows.column(OWNER).combine_chunks()
-    ends = np.append(_changes(rows.column(OWNER)), rows.num_rows).astype(np.int64)
+    ends = np.append(_changes(owners), rows.num_rows).astype(np.int64)
     last = owners.take(pa.array(ends - 1))
     factor, summand = _numbers(key)
     with np.errstate(over="ignore"):

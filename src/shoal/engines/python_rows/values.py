@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from contextlib import suppress
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -84,8 +83,12 @@ def column_of(values: Sequence[Any], type_: ValueType, turn: Callable[[int], obj
     """
     plain = _PLAIN.get(type_.kind)
     if plain is not None and set(map(type, values)) <= plain:
-        with suppress(pa.ArrowException, OverflowError, UnicodeError, ValueError, TypeError):
+        try:
             return pa.array(values, type_.arrow, from_pandas=type_.kind == "double")
+        except MemoryError:  # Arrow's is one of its own exceptions too
+            raise
+        except (pa.ArrowException, OverflowError, UnicodeError, ValueError, TypeError):
+            pass
     fit = fitting(type_)
     fitted = []
     for place, value in enumerate(values):
@@ -96,10 +99,13 @@ def column_of(values: Sequence[Any], type_: ValueType, turn: Callable[[int], obj
 
 def _taken(value: Any, type_: ValueType) -> Any:
     """The value if Arrow takes it: one that it refuses must not end the process, which would tell."""
-    with suppress(Exception):
+    try:
         pa.scalar(value, type_.arrow)
-        return value
-    return None
+    except MemoryError:  # whether there is enough depends on what others have left
+        raise
+    except Exception:  # noqa: BLE001 - whatever it is that Arrow cannot take
+        return None
+    return value
 
 
 _PLAIN: dict[str, set[type]] = {

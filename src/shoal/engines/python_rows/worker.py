@@ -18,6 +18,7 @@ import sys
 import time
 from contextlib import suppress
 from operator import length_hint
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -153,11 +154,19 @@ def _times() -> tuple[float, float]:
 
 
 def limit_memory(most: int) -> None:
-    """A record for which there is not enough memory is missing, like any other on which a function fails."""
+    """So many bytes more than what is loaded already; a call that needs more ends the process (see `records`)."""
     import resource
 
     with suppress(OSError, ValueError, AttributeError):
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        limit = most + _in_use()
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def _in_use() -> int:
+    """Bytes that count towards the limit now: libraries alone can have reserved more than a small machine's share."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 class _NoPandas:
