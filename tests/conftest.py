@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -41,11 +42,35 @@ def no_plans_remembered():
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """All tests that need Spark go to one process: a second one would start a second Java machine."""
+def pytest_collection_modifyitems(config, items):
+    """Which tests share a process, and in which order they begin, where several processes share the tests.
+
+    Tests that need Spark are one group: a second process would start a second Java machine. The quick tests of a file are one
+    group too, so that what a file opens is opened once and not by every process. Groups that last for minutes begin first,
+    then single slow tests, then files, the small ones last: no process is left alone with a long group at the end.
+    """
     for item in items:
         if item.get_closest_marker("spark") is not None:
             item.add_marker(pytest.mark.xdist_group("spark"))
+        elif item.get_closest_marker("slow") is None and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    if hasattr(config, "workerinput"):
+        sizes = Counter(_group(item) for item in items)
+        items.sort(key=lambda item: _turn(item, sizes))
+
+
+def _group(item):
+    mark = item.get_closest_marker("xdist_group")
+    return None if mark is None else mark.args[0]
+
+
+def _turn(item, sizes):
+    group = _group(item)
+    if group == "spark":
+        return 0, 0
+    if item.get_closest_marker("slow") is not None:
+        return (1 if group else 2), 0
+    return 3, -sizes[group]
 
 
 def pytest_collection_finish():

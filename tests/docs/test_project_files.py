@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -30,7 +30,18 @@ def test_a_workflow_runs_what_everybody_runs(name):
 
 
 def test_ci_builds_the_site_and_tries_the_wheel():
-    assert re.search(r"--all\).* && docs && wheel ;;", (ROOT / "run").read_text(encoding="utf-8"))
+    assert "&& ./run docs && ./run wheel" in (ROOT / "run").read_text(encoding="utf-8")
+
+
+def test_what_fails_beside_the_tests_fails_them_too(tmp_path):
+    """A function in a list of `&&` goes on after a command that failed: so the site could not fail CI once."""
+    text = (ROOT / "run").read_text(encoding="utf-8")
+    beside = text[text.index("tests_beside() {") : text.index("command=${1:-help}")]
+    (tmp_path / ".venv").mkdir()
+    for command, tests, status in (("true", "true", 0), ("false", "true", 1), ("true", "false", 1)):
+        script = f"set -eu\ntests() {{ {tests}; }}\n{beside}\ntests_beside '{command} && echo well'\necho left"
+        found = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (found.returncode, "left" in found.stdout) == (status, status == 0)
 
 
 @pytest.mark.parametrize("template", ["bug.md", "question.md"])
