@@ -47,10 +47,11 @@ def test_all_hostile_queries_are_refused_as_by_the_embedded_engine_whatever_the_
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(5))
 def test_the_others_are_answered_with_the_same_face_on_neighbours(servers, part):
+    """The embedded engine shows one face on both (`test_corpus`), so one of them is asked here; both in the first part."""
     with opened(tables_with_a_secret()) as here:
-        for case in ANSWERED[part::5]:
-            faces = {face_of(servers[schema], case.sql) for schema in SCHEMAS[:2]}
-            assert faces == {face_of(here, case.sql)}, case.name
+        for number, case in enumerate(ANSWERED[part::5]):
+            asked = SCHEMAS[:2] if part == 0 else [SCHEMAS[number % 2]]
+            assert {face_of(servers[schema], case.sql) for schema in asked} == {face_of(here, case.sql)}, case.name
 
 
 def test_some_of_the_corpus_gets_the_verdicts_of_the_embedded_engine(servers):

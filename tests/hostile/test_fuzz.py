@@ -232,9 +232,9 @@ def test_a_query_is_replayable_from_its_seed():
 
 @pytest.mark.slow
 def test_the_grammar_reaches_answers_and_refusals_of_many_kinds(world):
-    verdicts = [planned(world.full, Grammar(seed).query()) for seed in range(300)]
+    verdicts = [planned(world.full, Grammar(seed).query()) for seed in range(150)]
     codes = {verdict.split(":")[0] for verdict in verdicts if isinstance(verdict, str)}
-    assert sum(not isinstance(verdict, str) for verdict in verdicts) > 100
+    assert sum(not isinstance(verdict, str) for verdict in verdicts) > 50
     assert {"E_PARSE", "E_JOIN_NOT_ON_UID", "E_UID_LOST", "E_CROSS_USER", "E_EXPR_SUBQUERY"} <= codes
 
 

@@ -30,7 +30,7 @@ AGGREGATES = [
     "SUM({}, contribution_bounds_per_group => ({}, {}))",
     "MEDIAN({}, contribution_bounds_per_row => ({}, {}))",
 ]
-EPSILONS = ["1e-10", "1", "1e6"]
+ASKED = [("1e-10", "income"), ("1", "income"), ("1", "steps"), ("1e6", "steps")]
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +57,11 @@ def verdict(session, sql):
 @pytest.mark.parametrize("aggregate", AGGREGATES, ids=lambda text: text.split("(")[0])
 @pytest.mark.parametrize("pair", PAIRS, ids=" to ".join)
 def test_nobodys_row_decides_whether_bounds_can_be_used(worlds, aggregate, pair):
-    for epsilon in EPSILONS:
-        for column in ("income", "steps"):
-            value = aggregate.format(column, *pair)
-            sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = {epsilon}) {value} AS x FROM v WHERE uid = 7"
-            codes = {verdict(session, sql) for session in worlds}
-            assert codes in ({("answered", False)}, {("E_BOUNDS_INVALID", True)}), (sql, codes)
+    for epsilon, column in ASKED:
+        value = aggregate.format(column, *pair)
+        sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = {epsilon}) {value} AS x FROM v WHERE uid = 7"
+        codes = {verdict(session, sql) for session in worlds}
+        assert codes in ({("answered", False)}, {("E_BOUNDS_INVALID", True)}), (sql, codes)
 
 
 def test_narrow_bounds_far_from_zero_are_refused_with_a_way_out(worlds):

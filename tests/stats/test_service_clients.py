@@ -90,7 +90,10 @@ def spend(url, headers, client):
     return found
 
 
-@pytest.mark.parametrize(("store", "workers"), [("file", 1), ("postgresql", 1), ("postgresql", 2), ("file", 2)])
+AT_NIGHT = [pytest.param(*each, marks=pytest.mark.nightly) for each in (("postgresql", 1), ("file", 2))]
+
+
+@pytest.mark.parametrize(("store", "workers"), [("file", 1), ("postgresql", 2), *AT_NIGHT])
 def test_64_clients_get_exactly_what_the_budget_holds(request, folder, store, workers):
     kept = ("--home", folder / "home") if store == "file" else ("--store", request.getfixturevalue("database"))
     with serving(folder, kept, "--workers", workers) as (_, url):
