@@ -7,9 +7,9 @@ from fractions import Fraction
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from service_calls import refused, spent
 from service_shop import CATALOG, counting
 
-import shoal
 from shoal.accounting.accountants import Loss
 from shoal.accounting.spending.asking import Request
 from shoal.params import budget
@@ -40,14 +40,6 @@ def trusted(service, name):
 
 def token(service, name, *scope, **limits):
     return service.people.caller(service.create_token(OPERATOR, name, list(scope) or None, **limits)["token"])
-
-
-def refused(code):
-    return pytest.raises(shoal.ShoalError, match=code)
-
-
-def spent(service):
-    return service.datasets.get("visits").ledger.spent[0]
 
 
 # ---- dearer than allowed ---------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import psycopg
 import pytest
+from service_calls import refused
 from service_shop import counting, new_service
 
 import shoal
@@ -24,10 +25,6 @@ from shoal.service.stores.tables import APPEND_ONLY, FORMAT
 
 ONLY_POSTGRESQL = pytest.mark.parametrize("place", ["postgresql"], indirect=True)
 ONLY_FILE = pytest.mark.parametrize("place", ["file"], indirect=True)
-
-
-def refused(code):
-    return pytest.raises(shoal.ShoalError, match=code)
 
 
 def test_a_transaction_is_kept_whole_or_not_at_all(place):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Ladder:
     """The levels of one column.
 
-    A *code* is the place of a value in the data's order; then come the values that only the population has, then the leaves
+    A *code* is the position of a value in the data's order; then come the values that only the population has, then the leaves
     that nobody has.
     """
 

@@ -93,8 +93,8 @@ def table_of_order(values: Sequence[str], sizes: tuple[int, ...]) -> Table:
     if len(set(values)) < len(values) or not values:
         raise wrong("An order lists each value once, and at least one.")
     lines = []
-    for place, value in enumerate(values):
-        starts = [(place // size * size, size) for size in sizes]
+    for position, value in enumerate(values):
+        starts = [(position // size * size, size) for size in sizes]
         labels = [_stretch(values[start : start + size]) for start, size in starts]
         lines.append((value, *labels))
     return Table(tuple(lines))

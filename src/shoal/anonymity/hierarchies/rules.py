@@ -144,8 +144,8 @@ class Dates:
     fixed: None = None
 
     def __post_init__(self) -> None:
-        places = [PERIODS.index(period) if period in PERIODS else -1 for period in self.periods]
-        if not places or -1 in places or places != sorted(set(places)):
+        positions = [PERIODS.index(period) if period in PERIODS else -1 for period in self.periods]
+        if not positions or -1 in positions or positions != sorted(set(positions)):
             raise wrong(
                 f"The periods of dates are some of {', '.join(PERIODS)}, in this order.",
                 hint='Write dates = ["month", "year"].',

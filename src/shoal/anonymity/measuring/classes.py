@@ -99,17 +99,17 @@ def owners_by_class(tuples: Tuples, part: Integers, count: int) -> Integers:
 
 def held_by_class(holdings: Holdings, part: Integers, sizes: Integers) -> Held:
     """Who holds what, class by class."""
-    place, value, owners = part[holdings.place], holdings.value, holdings.owners
+    position, value, owners = part[holdings.position], holdings.value, holdings.owners
     owner, of_tuple, several = holdings.pairs
     if len(owner):
         owner, cls, several = distinct_rows(owner, part[of_tuple], several)
-        place = np.concatenate((place, cls))
+        position = np.concatenate((position, cls))
         value = np.concatenate((value, several))
         owners = np.concatenate((owners, np.ones(len(cls), dtype=np.int64)))
         pairs = (owner, cls, several)
     else:
         pairs = (owner, of_tuple, several)
-    return Held(holdings, sizes, *counted(place, value, owners, holdings.size), pairs, holdings.held)
+    return Held(holdings, sizes, *counted(position, value, owners, holdings.size), pairs, holdings.held)
 
 
 def classes_of(

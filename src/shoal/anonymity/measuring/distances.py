@@ -42,9 +42,9 @@ class Distance(Protocol):
         """The distance of one class, in fractions."""
 
 
-def weighed(place: Integers, weights: Floats, count: int) -> Floats:
-    """Sums of weights by place."""
-    sums: Floats = np.bincount(place, weights=weights, minlength=count).astype(np.float64, copy=False)
+def weighed(position: Integers, weights: Floats, count: int) -> Floats:
+    """Sums of weights by position."""
+    sums: Floats = np.bincount(position, weights=weights, minlength=count).astype(np.float64, copy=False)
     return sums
 
 
@@ -78,7 +78,7 @@ class Equal:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """Values are as far apart as their places in order, among those that somebody in the table holds."""
+    """Values are as far apart as their positions in order, among those that somebody in the table holds."""
 
     name: str = "ordered"
 
@@ -113,7 +113,7 @@ class Ordered:
 def _stretches(held: Held, rank: Integers, size: int) -> tuple[Integers, Integers, Integers, Floats]:
     """Stretches of values [start, end) of a class with one cumulative share, up to the last value but one.
 
-    `rank` is the place of a value among those that anybody in the table holds: values that were suppressed away do not count.
+    `rank` is the position of a value among those that anybody in the table holds: values that were suppressed away do not count.
     """
     value = rank[held.value]
     first = np.ones(len(held.cls), dtype=bool)
@@ -172,8 +172,8 @@ class Tree:
         for level in range(1, height + 1):
             children: dict[tuple[int, int], Fraction] = {}
             for value, part in enumerate(excess):
-                place = (int(self.labels[level][value]), int(self.labels[level - 1][value]))
-                children[place] = children.get(place, Fraction(0)) + part
+                position = (int(self.labels[level][value]), int(self.labels[level - 1][value]))
+                children[position] = children.get(position, Fraction(0)) + part
             for parent in {parent for parent, _ in children}:
                 parts = [part for (above, _), part in children.items() if above == parent]
                 plus = sum((part for part in parts if part > 0), Fraction(0))

@@ -141,7 +141,7 @@ def measured(
     counts = None
     if people is not None:
         codes, sizes = shared_codes(tuples, people)
-        own = [tuples.codes[:, place] for place in range(len(roles.quasi))]
+        own = [tuples.codes[:, position] for position in range(len(roles.quasi))]
         part, count, counts = population_classes(own, codes, sizes, people)
     found = classes_of(tuples, part, count, counts, sampling)
     warnings = _warnings(found.owners, found.population, rows)

@@ -250,8 +250,8 @@ class Measurement:
         chosen = np.flatnonzero(anything)
         order = chosen[np.lexsort((chosen, self.found.owners[chosen]))][:limit]
         columns = {
-            column.name: column.values.take(pa.array(self.tuples.codes[order, place]))
-            for place, column in enumerate(self.tuples.quasi)
+            column.name: column.values.take(pa.array(self.tuples.codes[order, position]))
+            for position, column in enumerate(self.tuples.quasi)
         }
         names = [", ".join(name for name, mask in broken.items() if mask[at]) for at in order.tolist()]
         return pa.table(

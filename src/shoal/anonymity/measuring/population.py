@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 def shared_codes(tuples: Tuples, population: Tuples) -> tuple[list[Integers], list[int]]:
     """The population's codes in the table's words: values meet as text; those the table lacks come after its own."""
     codes, sizes = [], []
-    for place, (column, other) in enumerate(zip(tuples.quasi, population.quasi, strict=True)):
+    for position, (column, other) in enumerate(zip(tuples.quasi, population.quasi, strict=True)):
         known = {text: code for code, text in enumerate(column.texts)}
         translated = [known.setdefault(text, len(known)) for text in other.texts]
-        codes.append(np.array(translated, dtype=np.int64)[population.codes[:, place]])
+        codes.append(np.array(translated, dtype=np.int64)[population.codes[:, position]])
         sizes.append(len(known))
     return codes, sizes
 

@@ -74,9 +74,9 @@ def risk_of(classes: Classes, threshold: float) -> Risk:
     if classes.population is not None:
         journalist = _attacker(classes.owners, 1 / np.maximum(classes.population, 1), threshold)
     elif classes.sampling is not None:
-        sizes, place = np.unique(classes.owners, return_inverse=True)
+        sizes, position = np.unique(classes.owners, return_inverse=True)
         found = np.array([expected_risk(int(size), classes.sampling) for size in sizes])
-        risk: Floats = found[place] if len(sizes) else np.zeros(0)
+        risk: Floats = found[position] if len(sizes) else np.zeros(0)
         journalist = _attacker(classes.owners, risk, threshold)
     return Risk(prosecutor, journalist, Marketer((journalist or prosecutor).average), threshold)
 

@@ -38,7 +38,7 @@ NEEDS_NO_ENGINE = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its distinct values in order (NULL first), and for each combination the place of its value."""
+    """A column: its distinct values in order (NULL first), and for each combination the position of its value."""
 
     name: str
     kind: Kind
@@ -92,30 +92,30 @@ def read_rows(
     with _opened(source) as engine:
         chosen = _choose_table(engine, table, prefer)
         known = [name for name, _ in engine.tables()[chosen]]
-        wanted, places, owner_place = _places(known, columns, owner)
+        wanted, positions, owner_position = _positions(known, columns, owner)
         batches = _batches(engine, chosen, wanted)
     left_out = tuple(name for name in known if name not in wanted)
-    return coded_rows(pa.Table.from_batches(batches), places, owner=owner_place, table=chosen, left_out=left_out)
+    return coded_rows(pa.Table.from_batches(batches), positions, owner=owner_position, table=chosen, left_out=left_out)
 
 
-def _places(
+def _positions(
     known: Sequence[str], columns: Sequence[str], owner: str | None
 ) -> tuple[list[str], dict[str, int], int | None]:
     """The columns to read, where each one asked for is among them, and where the owner is."""
     names = [find_column(known, name) for name in columns]
     owner_name = None if owner is None else find_column(known, owner)
     wanted = list(dict.fromkeys([*names, *([] if owner_name is None else [owner_name])]))
-    places = {asked: wanted.index(name) for asked, name in zip(columns, names, strict=True)}
-    return wanted, places, None if owner_name is None else wanted.index(owner_name)
+    positions = {asked: wanted.index(name) for asked, name in zip(columns, names, strict=True)}
+    return wanted, positions, None if owner_name is None else wanted.index(owner_name)
 
 
 def _rows_of_frame(frame: pa.Table, columns: Sequence[str], owner: str | None) -> Rows:
     """Each row a combination that occurs once; equal ones meet when tuples are counted."""
-    wanted, places, owner_place = _places(frame.column_names, columns, owner)
+    wanted, positions, owner_position = _positions(frame.column_names, columns, owner)
     once = pa.array(np.ones(frame.num_rows, dtype=np.int64))
     chosen = frame.select(wanted).append_column("rows", once)
     left_out = tuple(name for name in frame.column_names if name not in wanted)
-    return coded_rows(chosen, places, owner=owner_place, left_out=left_out)
+    return coded_rows(chosen, positions, owner=owner_position, left_out=left_out)
 
 
 def is_bare(source: Any) -> bool:
@@ -189,14 +189,14 @@ def _encoded(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def coded_rows(
     combinations: pa.Table,
-    places: dict[str, int],
+    positions: dict[str, int],
     *,
     owner: int | None = None,
     table: str = BARE,
     left_out: tuple[str, ...] = (),
 ) -> Rows:
-    """Combinations as Arrow columns (their count last) → codes; `places` says which column a name means."""
-    coded = {name: _column(name, combinations.column(place)) for name, place in places.items()}
+    """Combinations as Arrow columns (their count last) → codes; `positions` says which column a name means."""
+    coded = {name: _column(name, combinations.column(position)) for name, position in positions.items()}
     count = np.asarray(combinations.column(combinations.num_columns - 1).to_numpy(), dtype=np.int64)
     if owner is None:
         return Rows(table, coded, None, count, left_out)
@@ -208,12 +208,12 @@ def coded_rows(
 def _column(name: str, column: pa.ChunkedArray) -> Column:
     kind = kind_of(column.type)
     distinct, codes = _distinct(column)
-    order, place = _sorted_places(distinct, kind)
-    return Column(name, kind, distinct.take(pa.array(order)), place[codes])
+    order, position = _sorted_positions(distinct, kind)
+    return Column(name, kind, distinct.take(pa.array(order)), position[codes])
 
 
 def _distinct(column: pa.ChunkedArray) -> tuple[pa.Array, Integers]:
-    """The distinct values of a column, NULL among them if it occurs, and the place of each row's value."""
+    """The distinct values of a column, NULL among them if it occurs, and the position of each row's value."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     whole = column.unify_dictionaries().combine_chunks()
@@ -227,8 +227,8 @@ def _distinct(column: pa.ChunkedArray) -> tuple[pa.Array, Integers]:
     return values, codes
 
 
-def _sorted_places(values: pa.Array, kind: Kind) -> tuple[Integers, Integers]:
-    """Which values to keep, in order and each once, and for every value its place among those kept."""
+def _sorted_positions(values: pa.Array, kind: Kind) -> tuple[Integers, Integers]:
+    """Which values to keep, in order and each once, and for every value its position among those kept."""
     if kind == "text":
         texts = [text_of(value) for value in values.to_pylist()]
         order = np.array(sorted(range(len(texts)), key=lambda at: (texts[at] is not None, texts[at] or "")), np.int64)
@@ -240,6 +240,6 @@ def _sorted_places(values: pa.Array, kind: Kind) -> tuple[Integers, Integers]:
     fresh = np.ones(len(order), dtype=bool)
     if texts:
         fresh[1:] = [texts[a] != texts[b] for a, b in zip(order[:-1].tolist(), order[1:].tolist(), strict=True)]
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.cumsum(fresh) - 1
-    return order[fresh], place
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.cumsum(fresh) - 1
+    return order[fresh], position

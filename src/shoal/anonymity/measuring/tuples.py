@@ -29,11 +29,11 @@ RADIX_LIMIT = 1 << 62
 class Holdings:
     """Who holds which value of one sensitive column, tuple by tuple.
 
-    `place` (the tuple), `value`, `owners`: counts of the owners with one tuple only. `pairs`: (owner, tuple, value) of the others.
+    `position` (the tuple), `value`, `owners`: counts of owners with one tuple only. `pairs`: (owner, tuple, value) of the others.
     """
 
     column: Column
-    place: Integers
+    position: Integers
     value: Integers
     owners: Integers
     pairs: tuple[Integers, Integers, Integers]
@@ -122,9 +122,9 @@ def _numbered_by_table(key: Integers, radix: int) -> tuple[Integers, Integers]:
     return number[key], first[present]
 
 
-def summed(place: Integers, weights: Integers, count: int) -> Integers:
-    """Sums of whole numbers by place; exact below 2⁵³, which no number of rows reaches."""
-    return np.bincount(place, weights=weights, minlength=count).astype(np.int64)
+def summed(position: Integers, weights: Integers, count: int) -> Integers:
+    """Sums of whole numbers by position; exact below 2⁵³, which no number of rows reaches."""
+    return np.bincount(position, weights=weights, minlength=count).astype(np.int64)
 
 
 def distinct_rows(*columns: Integers) -> tuple[Integers, ...]:
@@ -151,32 +151,32 @@ class _Owners:
     def of(cls, rows: Rows, of_row: Integers, count: int) -> _Owners:
         if rows.owner is None:
             return cls(summed(of_row, rows.count, count), (_empty(0), _empty(0)), rows.total, None)
-        owner, place = distinct_rows(rows.owner, of_row)
+        owner, position = distinct_rows(rows.owner, of_row)
         tuples_each = np.bincount(owner) if len(owner) else _empty(0)
         several = tuples_each > 1
         spanning = several[owner] if len(owner) else np.zeros(0, dtype=bool)
-        alone = np.bincount(place[~spanning], minlength=count).astype(np.int64)
-        return cls(alone, (owner[spanning], place[spanning]), int((tuples_each > 0).sum()), several)
+        alone = np.bincount(position[~spanning], minlength=count).astype(np.int64)
+        return cls(alone, (owner[spanning], position[spanning]), int((tuples_each > 0).sum()), several)
 
 
 def _holdings(rows: Rows, column: Column, of_row: Integers, owners: _Owners) -> Holdings:
     size, none = len(column.values), (_empty(0), _empty(0), _empty(0))
     if rows.owner is None or owners.several is None:
-        place, value, count = counted(of_row, column.codes, rows.count, size)
-        return Holdings(column, place, value, count, none, summed(column.codes, rows.count, size))
-    owner, place, value = distinct_rows(rows.owner, of_row, column.codes)
+        position, value, count = counted(of_row, column.codes, rows.count, size)
+        return Holdings(column, position, value, count, none, summed(column.codes, rows.count, size))
+    owner, position, value = distinct_rows(rows.owner, of_row, column.codes)
     spanning = owners.several[owner] if len(owner) else np.zeros(0, dtype=bool)
     one = ~spanning
-    cell = counted(place[one], value[one], np.ones(int(one.sum()), dtype=np.int64), size)
+    cell = counted(position[one], value[one], np.ones(int(one.sum()), dtype=np.int64), size)
     _, once = distinct_rows(owner, value)
     held = np.bincount(once, minlength=size).astype(np.int64)
-    return Holdings(column, *cell, (owner[spanning], place[spanning], value[spanning]), held)
+    return Holdings(column, *cell, (owner[spanning], position[spanning], value[spanning]), held)
 
 
-def counted(place: Integers, value: Integers, weight: Integers, size: int) -> tuple[Integers, Integers, Integers]:
-    """Sums of weights by (place, value), those above 0, ordered by both."""
-    key = place * size + value
-    radix = (int(place.max()) + 1) * size if len(place) else 0
+def counted(position: Integers, value: Integers, weight: Integers, size: int) -> tuple[Integers, Integers, Integers]:
+    """Sums of weights by (position, value), those above 0, ordered by both."""
+    key = position * size + value
+    radix = (int(position.max()) + 1) * size if len(position) else 0
     if radix <= 8 * len(key) + 100_000:
         sums = summed(key, weight, radix)
         present = np.flatnonzero(sums)

@@ -158,10 +158,10 @@ def _global(
 def _finer(problem: Problem, levels: tuple[int, ...]) -> dict[str, int]:
     """Rows that fail at one level less, column by column: what the choice of levels gives away."""
     found = {}
-    for place, level in enumerate(levels):
+    for position, level in enumerate(levels):
         if level:
-            finer = tuple(each - (at == place) for at, each in enumerate(levels))
-            found[problem.ladders[place].column] = Evaluator(problem, "loss").evaluate(finer).suppressed
+            finer = tuple(each - (at == position) for at, each in enumerate(levels))
+            found[problem.ladders[position].column] = Evaluator(problem, "loss").evaluate(finer).suppressed
     return found
 
 

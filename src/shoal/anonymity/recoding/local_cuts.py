@@ -1,7 +1,7 @@
 """The cuts of a local recoding, apart from the data they were made on: where a new row falls, and what its cells become.
 
 Places are doubled: an even number is a leaf, an odd one lies between two leaves, so that a new number between two old ones
-has a place too. A row outside of every part has no label; it is suppressed.
+has a position too. A row outside of every part has no label; it is suppressed.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class LocalColumn:
     leaves: tuple[str | None, ...]
     labels: tuple[str | None, ...]
 
-    def places(self, values: pa.Array) -> Integers:
-        """The doubled place of each distinct value; outside where it has none."""
+    def positions(self, values: pa.Array) -> Integers:
+        """The doubled position of each distinct value; outside where it has none."""
         texts = [text_of(value) for value in values.to_pylist()]
         known = {leaf: 2 * at for at, leaf in enumerate(self.leaves)}
         keys = None if self.kind == "text" else [_key(self.kind, leaf) for leaf in self.leaves]
@@ -69,7 +69,7 @@ class LocalCuts:
     """The finished cutting of a table."""
 
     columns: tuple[LocalColumn, ...]
-    cuts: Integers  # (column, last place on the left, left, right); a side below 0 is the part −1 − side
+    cuts: Integers  # (column, last position on the left, left, right); a side below 0 is the part −1 − side
     low: Integers  # parts × columns
     high: Integers
     label: Integers
@@ -78,9 +78,9 @@ class LocalCuts:
     def of(cls, parts: Parts, lines: Sequence[Line], kinds: Sequence[str]) -> LocalCuts:
         """The cuts of a table, with the labels of its parts."""
         columns, labels = [], []
-        for place, (line, kind) in enumerate(zip(lines, kinds, strict=True)):
+        for position, (line, kind) in enumerate(zip(lines, kinds, strict=True)):
             known: dict[str | None, int] = {}
-            spans = zip(parts.low[:, place].tolist(), parts.high[:, place].tolist(), strict=True)
+            spans = zip(parts.low[:, position].tolist(), parts.high[:, position].tolist(), strict=True)
             labels.append([known.setdefault(line.label(low, high), len(known)) for low, high in spans])
             columns.append(LocalColumn(line.column, kind, line.texts, tuple(known)))
         cuts = np.array([[cut.column, cut.at, cut.left, cut.right] for cut in parts.cuts], dtype=np.int64).reshape(
@@ -91,12 +91,12 @@ class LocalCuts:
     def part_of_tuples(self, tuples: Tuples) -> Integers:
         """The part that each tuple falls into; outside where it falls into none."""
         pairs = enumerate(zip(self.columns, tuples.quasi, strict=True))
-        return self.part_of(np.stack([c.places(own.values)[tuples.codes[:, j]] for j, (c, own) in pairs], axis=1))
+        return self.part_of(np.stack([c.positions(own.values)[tuples.codes[:, j]] for j, (c, own) in pairs], axis=1))
 
-    def part_of(self, places: Integers) -> Integers:
-        """The part of each tuple of doubled places; outside where it lies in no part's span."""
-        part = np.full(len(places), OUTSIDE, dtype=np.int64)
-        waiting = [(0 if len(self.cuts) else -1, np.arange(len(places)))]
+    def part_of(self, positions: Integers) -> Integers:
+        """The part of each tuple of doubled positions; outside where it lies in no part's span."""
+        part = np.full(len(positions), OUTSIDE, dtype=np.int64)
+        waiting = [(0 if len(self.cuts) else -1, np.arange(len(positions)))]
         while waiting:
             number, rows = waiting.pop()
             if not len(rows):
@@ -105,10 +105,10 @@ class LocalCuts:
                 part[rows] = -1 - number
                 continue
             column, at, left, right = self.cuts[number].tolist()
-            goes_left = places[rows, column] <= 2 * at
+            goes_left = positions[rows, column] <= 2 * at
             waiting += [(left, rows[goes_left]), (right, rows[~goes_left])]
         found = part >= 0
-        inside = (places[found] >= 2 * self.low[part[found]]) & (places[found] <= 2 * self.high[part[found]])
+        inside = (positions[found] >= 2 * self.low[part[found]]) & (positions[found] <= 2 * self.high[part[found]])
         part[np.flatnonzero(found)[~inside.all(axis=1)]] = OUTSIDE
         return part
 
@@ -153,8 +153,8 @@ class LocalCuts:
             for side in (left, right):
                 if not (-parts <= side < 0 or number < side < cuts) or not 0 <= column < len(self.columns):
                     raise ValueError("damaged cuts")
-        for place, column in enumerate(self.columns):
-            if self.label[:, place].min() < 0 or self.label[:, place].max() >= len(column.labels):
+        for position, column in enumerate(self.columns):
+            if self.label[:, position].min() < 0 or self.label[:, position].max() >= len(column.labels):
                 raise ValueError("damaged labels")
 
 

@@ -46,9 +46,9 @@ class Labels:
         values = self.values.take(pa.array(used))
         kind: Kind = kind_of(values.type)
         order = _order(values, kind)
-        place = np.zeros(int(used.max(initial=0)) + 1, dtype=np.int64)
-        place[used[order]] = np.arange(len(order))
-        return Column(name, kind, values.take(pa.array(order)), place[self.of_tuple[chosen]])
+        position = np.zeros(int(used.max(initial=0)) + 1, dtype=np.int64)
+        position[used[order]] = np.arange(len(order))
+        return Column(name, kind, values.take(pa.array(order)), position[self.of_tuple[chosen]])
 
 
 def _order(values: pa.Array, kind: Kind) -> Integers:
@@ -97,8 +97,8 @@ def published_table(rows: Rows, names: Sequence[str], owner: str | None) -> pa.T
 
 def _pseudonyms(owner: Integers) -> Integers:
     """A random number from 1 for each owner: nothing of the old one is left in it."""
-    distinct, place = np.unique(owner, return_inverse=True)
-    return (SYSTEM.permutation(len(distinct)) + 1)[place]
+    distinct, position = np.unique(owner, return_inverse=True)
+    return (SYSTEM.permutation(len(distinct)) + 1)[position]
 
 
 def check_ending(path: str | Path) -> Path:

@@ -43,22 +43,26 @@ def recode_globally(problem: Problem, levels: Levels) -> Recoded:
     """Labels of a level for each column; classes that break a demand are dropped."""
     part, classes = problem.partition(levels)
     kept = problem.kept(classes)
-    cells = [global_cells(problem, place, level) for place, level in enumerate(levels)]
+    cells = [global_cells(problem, position, level) for position, level in enumerate(levels)]
     measures = qualities(problem, part, classes, kept, k_of(problem.demands), cells)
     lost = problem.losses_of(kept[part])
-    loss = sum(lost[place][level] for place, level in enumerate(levels))
+    loss = sum(lost[position][level] for position, level in enumerate(levels))
     loss += problem.suppressed_row * int(classes.rows[~kept].sum())
     columns = range(len(levels))
-    labels = tuple(_labels(problem, place, levels[place], problem.tuples.codes[:, place]) for place in columns)
+    labels = tuple(
+        _labels(problem, position, levels[position], problem.tuples.codes[:, position]) for position in columns
+    )
     people = None
     if problem.people is not None:
-        people = tuple(_labels(problem, place, levels[place], problem.people_codes[place]) for place in columns)
+        people = tuple(
+            _labels(problem, position, levels[position], problem.people_codes[position]) for position in columns
+        )
     return Recoded(labels, kept[part], people, {"loss": loss / problem.everything} | measures)
 
 
-def _labels(problem: Problem, place: int, level: int, codes: Integers) -> Labels:
+def _labels(problem: Problem, position: int, level: int, codes: Integers) -> Labels:
     """At level 0 the values themselves, in their own type."""
-    ladder, column = problem.ladders[place], problem.tuples.quasi[place]
+    ladder, column = problem.ladders[position], problem.tuples.quasi[position]
     if level == 0 and int(codes.max(initial=0)) < len(column.values):
         return Labels(column.values, codes)
     return Labels.of_texts(ladder.labels[level], ladder.maps[level][codes])
@@ -71,7 +75,9 @@ def recode_locally(problem: Problem, lines: Sequence[Line], parts: Parts, cuts: 
     count = len(parts.low)
     classes = classes_of(problem.tuples, parts.of_tuple, count)
     low, high = parts.low[parts.of_tuple], parts.high[parts.of_tuple]
-    cells = [span_cells(problem, line, place, low[:, place], high[:, place]) for place, line in enumerate(lines)]
+    cells = [
+        span_cells(problem, line, position, low[:, position], high[:, position]) for position, line in enumerate(lines)
+    ]
     kept = np.ones(count, dtype=bool)
     measures = qualities(problem, parts.of_tuple, classes, kept, k_of(problem.demands), cells)
     loss = sum(
@@ -93,10 +99,10 @@ def _cut_labels(cuts: LocalCuts, tuples: Tuples) -> tuple[tuple[Labels, ...], Ma
     part = cuts.part_of_tuples(tuples)
     kept = part != OUTSIDE
     labels = []
-    for place, column in enumerate(cuts.columns):
-        if bool((cuts.low[:, place] == cuts.high[:, place]).all()) and bool(kept.all()):
-            labels.append(Labels(tuples.quasi[place].values, tuples.codes[:, place]))
+    for position, column in enumerate(cuts.columns):
+        if bool((cuts.low[:, position] == cuts.high[:, position]).all()) and bool(kept.all()):
+            labels.append(Labels(tuples.quasi[position].values, tuples.codes[:, position]))
             continue
         texts = [*column.labels, NOWHERE]
-        labels.append(Labels.of_texts(texts, np.where(kept, cuts.label[part, place], len(texts) - 1)))
+        labels.append(Labels.of_texts(texts, np.where(kept, cuts.label[part, position], len(texts) - 1)))
     return tuple(labels), kept

@@ -59,7 +59,7 @@ def whole_table_failed(problem: Problem, classes: Classes) -> ShoalError:
 
 
 def share_above(rows: int, total: int) -> str:
-    """The smallest share with four places that lets this many rows go.
+    """The smallest share with four decimals that lets this many rows go.
 
     >>> share_above(1, 3)
     '0.3334'

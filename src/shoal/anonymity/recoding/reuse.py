@@ -106,7 +106,7 @@ def _by_cuts(task: Task, cuts: LocalCuts) -> Recoded:
 def _classes_of_labels(
     labelled: Tuples, people: Tuples | None
 ) -> tuple[Integers, int, tuple[Integers, int, int] | None]:
-    own = [labelled.codes[:, place] for place in range(len(labelled.quasi))]
+    own = [labelled.codes[:, position] for position in range(len(labelled.quasi))]
     if people is None:
         part, first = number_classes(own, [len(column.values) for column in labelled.quasi])
         return part, len(first), None

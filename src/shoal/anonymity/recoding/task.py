@@ -130,19 +130,19 @@ def _refuse_a_population_without_the_table(task: Task) -> None:
 def ladders_for(task: Task, given: Any) -> tuple[Ladder, ...]:
     """A ladder for each quasi-identifier: from a hierarchy that was given, or made from the data."""
     hierarchies = hierarchies_for(task.roles.quasi, given)
-    return tuple(_ladder(task, place, hierarchies.get(name)) for place, name in enumerate(task.roles.quasi))
+    return tuple(_ladder(task, position, hierarchies.get(name)) for position, name in enumerate(task.roles.quasi))
 
 
 def fixed_ladders(task: Task, hierarchies: Mapping[str, Hierarchy]) -> tuple[Ladder, ...]:
     """The ladders of a transformation."""
-    return tuple(_ladder(task, place, hierarchies[name]) for place, name in enumerate(task.roles.quasi))
+    return tuple(_ladder(task, position, hierarchies[name]) for position, name in enumerate(task.roles.quasi))
 
 
-def _ladder(task: Task, place: int, hierarchy: Hierarchy | None) -> Ladder:
-    column = task.tuples.quasi[place]
+def _ladder(task: Task, position: int, hierarchy: Hierarchy | None) -> Ladder:
+    column = task.tuples.quasi[position]
     others: Sequence[Any] = ()
     if task.people is not None:
-        known, theirs = set(column.texts), task.people.quasi[place]
+        known, theirs = set(column.texts), task.people.quasi[position]
         others = [
             value for value, text in zip(theirs.values.to_pylist(), theirs.texts, strict=True) if text not in known
         ]

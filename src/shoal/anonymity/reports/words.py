@@ -28,7 +28,7 @@ def percent(share: float) -> str:
 
 
 def number(value: float | None) -> str:
-    """A measure with three places, or what stands for none."""
+    """A measure with three decimals, or what is shown for none."""
     if value is None:
         return "–"
     if math.isinf(value):

@@ -80,21 +80,23 @@ class _BoxSearch:
         loss = self._problem.column_loss
         lost = found.failing_below
         bound = found.rows_failing_below * self._problem.suppressed_row
-        bound += sum(loss[place][level] - (lost[place][level] if lost else 0) for place, level in enumerate(low))
+        bound += sum(
+            loss[position][level] - (lost[position][level] if lost else 0) for position, level in enumerate(low)
+        )
         return [_Box(bound, low, high)]
 
     def _halves(self, box: _Box) -> list[_Box]:
         """Cut where the loss of a column differs most between the two ends."""
         loss = self._problem.column_loss
         spread = [
-            loss[place][high] - loss[place][low]
-            for place, (low, high) in enumerate(zip(box.low, box.high, strict=True))
+            loss[position][high] - loss[position][low]
+            for position, (low, high) in enumerate(zip(box.low, box.high, strict=True))
         ]
-        wide = [place for place, (low, high) in enumerate(zip(box.low, box.high, strict=True)) if high > low]
-        column = max(wide, key=lambda place: (spread[place], -place))
+        wide = [position for position, (low, high) in enumerate(zip(box.low, box.high, strict=True)) if high > low]
+        column = max(wide, key=lambda position: (spread[position], -position))
         middle = (box.low[column] + box.high[column]) // 2
-        lower = tuple(middle if place == column else level for place, level in enumerate(box.high))
-        upper = tuple(middle + 1 if place == column else level for place, level in enumerate(box.low))
+        lower = tuple(middle if position == column else level for position, level in enumerate(box.high))
+        upper = tuple(middle + 1 if position == column else level for position, level in enumerate(box.low))
         return [*self._boxed(box.low, lower), *self._boxed(upper, box.high)]
 
     def _descend(self, here: Found) -> None:
@@ -105,7 +107,7 @@ class _BoxSearch:
             for column, level in enumerate(here.levels):
                 if level == 0:
                     continue
-                finer = tuple(each - (place == column) for place, each in enumerate(here.levels))
+                finer = tuple(each - (position == column) for position, each in enumerate(here.levels))
                 found = self._look(finer)
                 if found.feasible and (not here.feasible or found.key < here.key):
                     here, moved = found, True

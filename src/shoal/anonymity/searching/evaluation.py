@@ -69,8 +69,8 @@ class Evaluator:
 
     def _loss(self, levels: Levels, dropped: tuple[tuple[int, ...], ...] | None, suppressed: int) -> int:
         total = self.problem.suppressed_row * suppressed
-        for place, level in enumerate(levels):
-            total += self.problem.column_loss[place][level] - (0 if dropped is None else dropped[place][level])
+        for position, level in enumerate(levels):
+            total += self.problem.column_loss[position][level] - (0 if dropped is None else dropped[position][level])
         return total
 
     def _score(self, loss: int, classes: Classes, kept: Mask) -> int | Fraction:

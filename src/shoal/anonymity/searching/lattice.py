@@ -61,11 +61,11 @@ class Lattice:
         np.maximum(self.bound[box], raised, out=self.bound[box])
 
     def index(self, levels: Levels) -> int:
-        """The place of a recoding in lexicographic order."""
+        """The position of a recoding in lexicographic order."""
         return int(np.ravel_multi_index(levels, self.shape))
 
     def levels(self, index: int) -> Levels:
-        """The recoding at a place."""
+        """The recoding at a position."""
         return tuple(int(level) for level in np.unravel_index(index, self.shape))
 
     def least(self) -> int:

@@ -1,6 +1,6 @@
 """Local recoding: cut the table in two again and again while both sides hold every demand (after LeFevre et al., 2006).
 
-The column of largest loss is cut, at the place nearest to the median of owners where both sides hold. Nothing is
+The column of largest loss is cut, at the position nearest to the median of owners where both sides hold. Nothing is
 suppressed, and the same table is always cut the same way.
 """
 
@@ -53,8 +53,8 @@ class _Part:
     """Some tuples, with what the demands need to know of them."""
 
     tuples: Integers
-    cells: dict[str, Integers]  # places in the holdings' counts
-    holders: dict[str, Integers]  # places in the holdings' pairs
+    cells: dict[str, Integers]  # positions in the holdings' counts
+    holders: dict[str, Integers]  # positions in the holdings' pairs
     pairs: Integers
     people: Integers
     people_pairs: Integers
@@ -66,9 +66,9 @@ class Mondrian:
     def __init__(self, problem: Problem, lines: tuple[Line, ...]) -> None:
         self._problem, self._lines = problem, lines
         tuples, people = problem.tuples, problem.people
-        self._places = np.stack([line.place[tuples.codes[:, j]] for j, line in enumerate(lines)], axis=1)
+        self._positions = np.stack([line.position[tuples.codes[:, j]] for j, line in enumerate(lines)], axis=1)
         self._people = (
-            np.stack([line.place[codes] for line, codes in zip(lines, problem.people_codes, strict=True)], axis=1)
+            np.stack([line.position[codes] for line, codes in zip(lines, problem.people_codes, strict=True)], axis=1)
             if people is not None
             else np.zeros((0, len(lines)), dtype=np.int64)
         )
@@ -82,7 +82,7 @@ class Mondrian:
         tuples, people = self._problem.tuples, self._problem.people
         return _Part(
             np.arange(len(tuples.rows)),
-            {name: np.arange(len(held.place)) for name, held in tuples.sensitive.items()},
+            {name: np.arange(len(held.position)) for name, held in tuples.sensitive.items()},
             {name: np.arange(len(held.pairs[0])) for name, held in tuples.sensitive.items()},
             np.arange(len(tuples.pairs[0])),
             np.arange(0 if people is None else len(people.rows)),
@@ -111,28 +111,28 @@ class Mondrian:
             else:
                 column, at = found
                 cuts.append([column, at, 0, 0])
-                left = self._places[part.tuples, column] <= at
+                left = self._positions[part.tuples, column] <= at
                 waiting.append((self._side(part, ~left, column, at, right=True), number, 1))
                 waiting.append((self._side(part, left, column, at, right=False), number, 0))
         return self._parts(finished, cuts)
 
     def _parts(self, finished: list[Integers], cuts: list[list[int]]) -> Parts:
-        of_tuple = np.empty(len(self._places), dtype=np.int64)
+        of_tuple = np.empty(len(self._positions), dtype=np.int64)
         for number, tuples in enumerate(finished):
             of_tuple[tuples] = number
-        low = np.stack([self._places[tuples].min(axis=0) for tuples in finished])
-        high = np.stack([self._places[tuples].max(axis=0) for tuples in finished])
+        low = np.stack([self._positions[tuples].min(axis=0) for tuples in finished])
+        high = np.stack([self._positions[tuples].max(axis=0) for tuples in finished])
         return Parts(of_tuple, low, high, tuple(Cut(*cut) for cut in cuts))
 
     def _side(self, part: _Part, chosen: Mask, column: int, at: int, *, right: bool) -> _Part:
-        inside = np.zeros(len(self._places), dtype=bool)
+        inside = np.zeros(len(self._positions), dtype=bool)
         inside[part.tuples[chosen]] = True
         sensitive = self._problem.tuples.sensitive
         there = self._people[:, column] > at if right else self._people[:, column] <= at
         people = self._problem.people
         return _Part(
             part.tuples[chosen],
-            {name: cells[inside[sensitive[name].place[cells]]] for name, cells in part.cells.items()},
+            {name: cells[inside[sensitive[name].position[cells]]] for name, cells in part.cells.items()},
             {name: pairs[inside[sensitive[name].pairs[1][pairs]]] for name, pairs in part.holders.items()},
             part.pairs[inside[self._problem.tuples.pairs[1][part.pairs]]],
             part.people[there[part.people]],
@@ -140,25 +140,25 @@ class Mondrian:
         )
 
     def _cut(self, part: _Part) -> tuple[int, int] | None:
-        """The column and the place to cut at; None where no cut leaves two sides that hold."""
+        """The column and the position to cut at; None where no cut leaves two sides that hold."""
         weight = self._weight[part.tuples]
         if not len(part.pairs) and int(weight.sum()) < 2 * self._k:
             return None
-        places = self._places[part.tuples]
-        low, high = places.min(axis=0), places.max(axis=0)
+        positions = self._positions[part.tuples]
+        low, high = positions.min(axis=0), positions.max(axis=0)
         losses = [
             (self._weights[j] * line.lost(int(low[j]), int(high[j])) / line.most, j)
             for j, line in enumerate(self._lines)
         ]
         for _, column in sorted((loss for loss in losses if low[loss[1]] < high[loss[1]]), key=lambda x: (-x[0], x[1])):
-            for at in self._candidates(places[:, column], weight, column, part):
-                if self._both_hold(part, places[:, column] > at):
+            for at in self._candidates(positions[:, column], weight, column, part):
+                if self._both_hold(part, positions[:, column] > at):
                     return column, at
         return None
 
-    def _candidates(self, places: Integers, weight: Integers, column: int, part: _Part) -> Iterator[int]:
+    def _candidates(self, positions: Integers, weight: Integers, column: int, part: _Part) -> Iterator[int]:
         """Places to cut at, nearest to the median first; of categories first those between children."""
-        present, number = np.unique(places, return_inverse=True)
+        present, number = np.unique(positions, return_inverse=True)
         left = np.cumsum(summed(number, weight, len(present)))[:-1]
         total, ends = int(weight.sum()), present[:-1]
         if not len(part.pairs):
@@ -193,7 +193,7 @@ class Mondrian:
     def _classes(self, part: _Part, side: Integers, count: int) -> Classes:
         """The sides of a cut (or the part itself) as classes."""
         tuples = self._problem.tuples
-        side_of = np.zeros(len(self._places), dtype=np.int64)
+        side_of = np.zeros(len(self._positions), dtype=np.int64)
         side_of[part.tuples] = side
         owners = summed(side, tuples.alone[part.tuples], count)
         if len(part.pairs):
@@ -207,16 +207,16 @@ class Mondrian:
     def _held(self, part: _Part, name: str, side_of: Integers, owners: Integers) -> Held:
         holdings = self._problem.tuples.sensitive[name]
         cells, pairs = part.cells[name], part.holders[name]
-        place, value, weight = side_of[holdings.place[cells]], holdings.value[cells], holdings.owners[cells]
+        position, value, weight = side_of[holdings.position[cells]], holdings.value[cells], holdings.owners[cells]
         spanning: tuple[Integers, ...] = tuple(each[:0] for each in holdings.pairs)
         if len(pairs):
             spanning = distinct_rows(
                 holdings.pairs[0][pairs], side_of[holdings.pairs[1][pairs]], holdings.pairs[2][pairs]
             )
-            place = np.concatenate((place, spanning[1]))
+            position = np.concatenate((position, spanning[1]))
             value = np.concatenate((value, spanning[2]))
             weight = np.concatenate((weight, np.ones(len(spanning[0]), dtype=np.int64)))
-        cell = counted(place, value, weight, holdings.size)
+        cell = counted(position, value, weight, holdings.size)
         return Held(holdings, owners, *cell, (spanning[0], spanning[1], spanning[2]), holdings.held)
 
     def _population(self, part: _Part, side: Integers, count: int) -> tuple[Integers | None, int]:
@@ -224,10 +224,10 @@ class Mondrian:
         people = self._problem.people
         if people is None:
             return None, 0
-        places, found = self._places[part.tuples], np.full(len(people.rows), -1, dtype=np.int64)
+        positions, found = self._positions[part.tuples], np.full(len(people.rows), -1, dtype=np.int64)
         theirs = self._people[part.people]
         for number in range(count):
-            mine = places[side == number]
+            mine = positions[side == number]
             inside = ((theirs >= mine.min(axis=0)) & (theirs <= mine.max(axis=0))).all(axis=1)
             found[part.people[inside]] = number
         chosen = found[part.people] >= 0

@@ -118,9 +118,9 @@ class Problem:
         """Column → level → the loss of the rows of some tuples."""
         found = []
         rows = self.tuples.rows[chosen]
-        for place, unit in enumerate(self.unit):
-            lost = self.lost[place]
-            histogram = summed(self.tuples.codes[chosen, place], rows, len(lost[0]))
+        for position, unit in enumerate(self.unit):
+            lost = self.lost[position]
+            histogram = summed(self.tuples.codes[chosen, position], rows, len(lost[0]))
             found.append(tuple(unit * int(histogram @ level[: len(histogram)]) for level in lost))
         return tuple(found)
 
@@ -134,8 +134,8 @@ class Problem:
     def partition(self, levels: Levels) -> tuple[Integers, Classes]:
         """The class of each tuple at these levels, and the classes."""
         coded = [
-            ladder.maps[level][self.tuples.codes[:, place]]
-            for place, (ladder, level) in enumerate(zip(self.ladders, levels, strict=True))
+            ladder.maps[level][self.tuples.codes[:, position]]
+            for position, (ladder, level) in enumerate(zip(self.ladders, levels, strict=True))
         ]
         sizes = [len(ladder.labels[level]) for ladder, level in zip(self.ladders, levels, strict=True)]
         if self.people is None:

@@ -56,10 +56,10 @@ class Cells:
     leaves: Integers
 
 
-def global_cells(problem: Problem, place: int, level: int) -> Cells:
+def global_cells(problem: Problem, position: int, level: int) -> Cells:
     """The cells of a column at a level."""
-    tuples, ladder = problem.tuples, problem.ladders[place]
-    leaf = tuples.codes[:, place]
+    tuples, ladder = problem.tuples, problem.ladders[position]
+    leaf = tuples.codes[:, position]
     label = ladder.maps[level][leaf]
     by_leaf = summed(leaf, tuples.rows, len(ladder.texts))
     by_label = summed(label, tuples.rows, len(ladder.labels[level]))
@@ -67,13 +67,13 @@ def global_cells(problem: Problem, place: int, level: int) -> Cells:
 
 
 def span_cells(problem: Problem, line: Line, column: int, low: Integers, high: Integers) -> Cells:
-    """The cells of a column of which each tuple has a span of places."""
+    """The cells of a column of which each tuple has a span of positions."""
     tuples = problem.tuples
-    place = line.place[tuples.codes[:, column]]
-    by_place = summed(place, tuples.rows, len(line.texts))
-    before = np.concatenate(([0], np.cumsum(by_place)))
+    position = line.position[tuples.codes[:, column]]
+    by_position = summed(position, tuples.rows, len(line.texts))
+    before = np.concatenate(([0], np.cumsum(by_position)))
     leaves = line.leaves_before[high + 1] - line.leaves_before[low]
-    return Cells(by_place[place], before[high + 1] - before[low], leaves)
+    return Cells(by_position[position], before[high + 1] - before[low], leaves)
 
 
 def qualities(

@@ -95,10 +95,12 @@ class LatticeSearch:
         """One level less in one column, the largest gain first."""
         loss = self._problem.column_loss
         steps = [
-            (loss[place][level] - loss[place][level - 1], place) for place, level in enumerate(levels) if level > 0
+            (loss[position][level] - loss[position][level - 1], position)
+            for position, level in enumerate(levels)
+            if level > 0
         ]
         ordered = sorted(steps, key=lambda step: (-step[0], step[1]))
-        return [tuple(level - (place == column) for place, level in enumerate(levels)) for _, column in ordered]
+        return [tuple(level - (position == column) for position, level in enumerate(levels)) for _, column in ordered]
 
     def _sweep(self) -> bool:
         """Every living recoding that could still win, general ones first; False when time is up."""

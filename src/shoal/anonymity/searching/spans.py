@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Line:
-    """A column's values in a line: `place` of each code, and per level the stretch each place belongs to."""
+    """A column's values in a line: `position` of each code, and per level the stretch each position belongs to."""
 
     column: str
     ordered: bool  # numbers and dates: cut anywhere, labelled by their ends
-    place: Integers  # of each code
-    texts: tuple[str | None, ...]  # of each place
-    leaves_before: Integers  # of each place and the end: leaves before it
-    labels: tuple[tuple[str | None, ...], ...]  # level → place → label; categories only
+    position: Integers  # of each code
+    texts: tuple[str | None, ...]  # of each position
+    leaves_before: Integers  # of each position and the end: leaves before it
+    labels: tuple[tuple[str | None, ...], ...]  # level → position → label; categories only
 
     @property
     def most(self) -> int:
@@ -43,7 +43,7 @@ class Line:
         return max(int(self.leaves_before[high + 1] - self.leaves_before[low]) - 1, 0)
 
     def boundaries(self, low: int, high: int) -> list[int]:
-        """The last places of the children of the lowest label that holds the span."""
+        """The last positions of the children of the lowest label that holds the span."""
         for level in range(1, len(self.labels)):
             if self.labels[level][low] == self.labels[level][high]:
                 children = self.labels[level - 1]
@@ -90,15 +90,15 @@ def line_of(ladder: Ladder) -> Line:
     ordered = ladder.kind != "text"
     keys = [_value_key(ladder, code) if ordered else _label_key(ladder, code) for code in range(len(ladder.texts))]
     order = sorted(range(len(keys)), key=keys.__getitem__)
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.arange(len(order))
     leaves = ladder.is_leaf[order].astype(np.int64)
     labels = () if ordered else tuple(
         tuple(names[int(number)] for number in numbers[order])
         for names, numbers in zip(ladder.labels, ladder.maps, strict=True)
     )  # fmt: skip
     texts = tuple(ladder.texts[code] for code in order)
-    return Line(ladder.column, ordered, place, texts, np.concatenate(([0], np.cumsum(leaves))), labels)
+    return Line(ladder.column, ordered, position, texts, np.concatenate(([0], np.cumsum(leaves))), labels)
 
 
 def _value_key(ladder: Ladder, code: int) -> tuple[object, ...]:

@@ -1,0 +1,54 @@
+"""The service without HTTP: tokens and names."""
+
+from __future__ import annotations
+
+import pytest
+from service_calls import caller, refused
+
+from shoal.service import log
+from shoal.service.service import OPERATOR
+
+
+def test_a_token_is_shown_once_and_good_until_it_is_revoked_in_whichever_process(opened):
+    service, other = opened(), opened(start=False)
+    with refused("E_USAGE"):
+        service.create_token(OPERATOR, "ann", days=367)
+    made = service.create_token(OPERATOR, "ann", datasets=["visits"], days=1)
+    found = service.people.caller(made["token"])
+    assert (found.name, found.scope) == ("ann", {"explain", "query", "read"})
+    assert len(made["token"]) == len("shoal_") + 43
+    assert made["token"] not in str(service.tokens(caller(service, "carla"))) + "".join(log.export(service.store))
+    assert other.people.caller(made["token"]).name == "ann"
+    service.revoke_token(caller(service, "carla"), made["id"])
+    for each in (service, other):
+        with refused("E_AUTH"):
+            each.people.caller(made["token"])
+
+
+@pytest.mark.parametrize("token", ["", "shoal_", "shoal_" + "A" * 43, "\udcff", "x" * 10**6])
+def test_any_other_text_is_not_a_token(service, token):
+    with refused("E_AUTH"):
+        service.people.caller(token)
+
+
+def test_a_token_cannot_make_one_that_can_do_more(service):
+    narrow = service.people.caller(service.create_token(OPERATOR, "carla", ["explain"], ["visits"])["token"])
+    assert service.people.caller(service.create_token(narrow)["token"]).scope == {"explain"}
+    for act in (lambda: service.create_token(narrow, scope=["admin"]), lambda: service.create_token(narrow, "ann")):
+        with refused("E_FORBIDDEN"):
+            act()
+
+
+def test_names_are_never_used_twice(service):
+    token = service.create_token(OPERATOR, "bob")["token"]
+    service.retire_user(OPERATOR, "bob")
+    with refused("E_AUTH"):
+        service.people.caller(token)
+    with refused("E_USAGE"):
+        service.add_user(OPERATOR, "bob", ["analyst"])
+
+
+@pytest.mark.parametrize("name", ["", "Ann", "a b", "../x", "everyone", "a" * 64, "é"])
+def test_odd_names_are_refused(service, name):
+    with refused("E_USAGE"):
+        service.add_user(OPERATOR, name, ["analyst"])

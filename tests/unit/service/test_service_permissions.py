@@ -1,0 +1,123 @@
+"""The service without HTTP: who may ask what, how much, and who has to agree."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from fractions import Fraction
+
+from service_calls import ask, caller, refused, spent
+from service_shop import counting
+
+from shoal.params import budget
+from shoal.service.allowances import Grant
+from shoal.service.datasets import NewDataSet
+from shoal.service.people import later
+from shoal.service.questions import Question
+from shoal.service.service import OPERATOR
+
+
+def test_an_allowance_is_a_limit_inside_the_budget(service):
+    service.allow(OPERATOR, Grant("visits", "ann", "day", budget((0.15, 0.0))))
+    assert ask(service, "ann", counting(0.1)).state == "answered"
+    refusal = ask(service, "ann", counting(0.1, "m"))
+    assert (refusal.state, refusal.error["code"]) == ("failed", "E_BUDGET")
+    assert ask(service, "bob", counting(0.1, "m")).state == "answered"
+    left = service.describe(caller(service, "ann"), "visits")["allowances"]
+    assert [grant["left"]["epsilon"] for grant in left if grant["to"] == "ann"] == [0.05]
+
+
+def test_a_group_shares_its_allowance_and_everyone_has_their_own(service):
+    service.allow(OPERATOR, Grant("visits", "group:research", "ever", budget((0.3, 0.0))))
+    service.allow(OPERATOR, Grant("visits", "everyone", "ever", budget((0.2, 0.0))))
+    assert ask(service, "ann", counting(0.2)).state == "answered"
+    assert ask(service, "ann", counting(0.1, "m")).state == "failed"
+    assert ask(service, "bob", counting(0.1, "k")).state == "answered"
+    assert ask(service, "bob", counting(0.1, "l")).state == "failed"
+
+
+def test_who_is_in_two_groups_is_charged_to_both(service):
+    service.add_user(OPERATOR, "dora", ["analyst"], ["north", "south"])
+    for group in ("north", "south"):
+        service.allow(OPERATOR, Grant("visits", f"group:{group}", "ever", budget((1.0, 0.0))))
+    assert ask(service, "dora", counting(0.2)).state == "answered"
+    left = [each["left"]["epsilon"] for each in service.describe(caller(service, "dora"), "visits")["allowances"]]
+    assert left == [0.8, 0.8]
+
+
+def test_the_most_a_query_may_cost_is_the_smallest_limit(service):
+    service.allow(OPERATOR, Grant("visits", "ann", max_epsilon=Fraction(1, 20)))
+    with refused("E_POLICY"):
+        ask(service, "ann", counting(0.1))
+    assert ask(service, "ann", counting(0.05)).state == "answered"
+
+
+def test_who_is_not_allowed_sees_nothing_in_the_same_words_as_for_what_is_not_there(service):
+    service.add_user(OPERATOR, "eve", ["analyst"])
+    eve = caller(service, "eve")
+    assert service.list_datasets(eve) == []
+    texts = set()
+    for name in ("visits", "nothing"):
+        for act in (lambda n: service.describe(eve, n), lambda n: service.ask(eve, n, Question(counting()))):
+            with refused("E_NOT_FOUND") as error:
+                act(name)
+            texts.add(str(error.value))
+    assert len(texts) == 1
+
+
+def test_roles_do_what_they_may_and_nothing_else(service):
+    answered = ask(service, "carla", counting())
+    otto, ann = caller(service, "otto"), caller(service, "ann")
+    assert service.budget(otto, "visits")["entries"][0]["user"] == "carla"
+    assert service.budget(ann, "visits")["entries"] == []
+    assert "by_user" not in service.budget(ann, "visits")
+    for act in (
+        lambda: service.ask(otto, "visits", Question(counting())),
+        lambda: service.answer(otto, answered.answer),
+        lambda: service.allow(ann, Grant("visits", "ann")),
+        lambda: service.log(ann),
+        lambda: service.add_user(otto, "x", ["custodian"]),
+    ):
+        with refused("E_FORBIDDEN"):
+            act()
+
+
+def test_a_second_ledger_for_the_same_people_is_refused_unless_it_is_said(service, folder):
+    catalog = str(folder.parent / "shoal.toml")
+    with refused("E_POLICY"):
+        service.add_dataset(OPERATOR, NewDataSet("again", str(folder), catalog, budget((1, 0))))
+    service.add_dataset(OPERATOR, NewDataSet("shared", str(folder), catalog, None, ledger="visits"))
+    service.add_dataset(OPERATOR, NewDataSet("others", str(folder), catalog, budget((1, 0)), new_people=True))
+    job = service.ask(caller(service, "carla"), "shared", Question(counting()))
+    assert service.wait(job.id, 30).charged
+    assert spent(service) == Fraction(1, 10)
+
+
+def test_a_dear_question_waits_for_somebody_else(service):
+    service.allow(OPERATOR, Grant("visits", "everyone", approve_above=Fraction(1, 10)))
+    waiting = ask(service, "carla", counting(0.5), reason="the board asks")
+    (approval,) = service.approvals(caller(service, "carla"))
+    assert (waiting.state, approval["reason"], approval["explanation"]["epsilon"]) == (
+        "approval",
+        "the board asks",
+        0.5,
+    )
+    with refused("E_FORBIDDEN"):
+        service.decide(caller(service, "carla"), approval["id"], "approve")
+    service.add_user(OPERATOR, "clara", ["custodian"])
+    service.decide(caller(service, "clara"), approval["id"], "approve")
+    assert service.wait(waiting.id, 30).state == "answered"
+    assert ask(service, "carla", counting(0.5), fresh=True).charged
+    with service.store.writing() as rows:
+        rows.run("UPDATE approvals SET expires = ?", later(rows.now(), timedelta(seconds=-1)))  # seven days later
+    assert ask(service, "carla", counting(0.5), fresh=True).state == "approval"
+    assert ask(service, "ann", counting(0.5)).answer
+    assert spent(service) == 1
+
+
+def test_a_refused_question_costs_nothing(service):
+    service.allow(OPERATOR, Grant("visits", "everyone", approve_above=Fraction(1, 10)))
+    waiting = ask(service, "ann", counting(0.5))
+    (approval,) = service.approvals(caller(service, "carla"))
+    service.decide(caller(service, "carla"), approval["id"], "refuse", "too dear")
+    assert service.wait(waiting.id, 1).error["code"] == "E_POLICY"
+    assert spent(service) == 0

@@ -1,0 +1,88 @@
+"""The service without HTTP: what survives a death, and when replies leave."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from fractions import Fraction
+
+from service_calls import ask, caller, refused, spent
+from service_shop import counting
+
+from shoal.params import budget
+from shoal.service import jobs, log
+from shoal.service.datasets import NewDataSet
+from shoal.service.questions import Question
+from shoal.service.service import OPERATOR
+
+
+def test_a_job_whose_process_died_runs_once_more_under_the_same_charge(opened):
+    first = opened(start=False)
+    job = first.ask(caller(first, "ann"), "visits", Question(counting()), "k")
+    gone = "nobody 1 1"
+    with first.store.writing() as rows:
+        taken = jobs.take_next(rows)
+        rows.run("UPDATE jobs SET process = ?, lease = '' WHERE id = ?", gone, taken.id)
+    from shoal.accounting.accountants import Loss
+    from shoal.accounting.spending.asking import Request
+
+    ledger = first.datasets.get("visits").ledger
+    request = Request(job.request, job.body)
+    ledger.reserve(Loss(Fraction(1, 10), Fraction(0)), user="ann", description=job.sql, request=request)
+    second = opened()
+    ended = second.wait(job.id, 30)
+    assert (ended.state, ended.runs, spent(second)) == ("answered", 2, Fraction(1, 10))
+
+
+def test_a_second_death_ends_the_job(opened):
+    first = opened(start=False)
+    job = first.ask(caller(first, "ann"), "visits", Question(counting()))
+    with first.store.writing() as rows:
+        jobs.take_next(rows)
+        rows.run("UPDATE jobs SET process = 'nobody 1 1', lease = '', runs = 2")
+    second = opened()
+    ended = second.wait(job.id, 30)
+    assert (ended.state, ended.error["code"]) == ("failed", "E_EXECUTION")
+
+
+def test_waiting_jobs_stay_for_the_next_start(opened):
+    first = opened(start=False)
+    job = first.ask(caller(first, "ann"), "visits", Question(counting()))
+    first.close()
+    assert opened().wait(job.id, 30).state == "answered"
+
+
+def test_a_failed_run_stays_charged_suspends_and_is_the_same_to_look_at_afterwards(service, folder):
+    job = ask(service, "ann", counting())
+    dataset = service.datasets.get("visits")
+    dataset.ledger.suspend("ann", 1, "a test")
+    with_suspension = ask(service, "ann", counting(0.2))
+    assert with_suspension.error["code"] == "E_SUSPENDED"
+    assert ask(service, "ann", counting()).answer == job.answer
+    service.lift(caller(service, "carla"), "visits", "ann", "looked at it")
+    assert ask(service, "ann", counting(0.3)).state == "answered"
+
+
+def test_replies_that_read_data_end_on_the_ladder_and_late_ones_suspend(opened, monkeypatch):
+    service = opened(answer_time=1e-9)
+    for number in range(3):
+        assert ask(service, "ann", counting(0.1, f"n{number}")).state == "answered"
+    ended = ask(service, "ann", counting(0.1, "last"))
+    assert ended.error["code"] == "E_SUSPENDED"
+    assert any(line["action"] == "suspension" for line in log.lines(service.store))
+
+
+def test_a_question_or_a_catalog_names_a_longer_time_at_which_replies_leave(opened, folder):
+    service = opened(answer_time=0.01)
+    before = time.monotonic()
+    ask(service, "ann", counting(0.1, "named"), answer_time=0.8)
+    assert time.monotonic() - before >= 0.8
+    (folder.parent / "slow.toml").write_text('[tables.visits]\nowner = "uid"\n[service]\nanswer_time = 0.7\n')
+    more = NewDataSet("slow", str(folder / "visits.parquet"), str(folder.parent / "slow.toml"), budget((1.0, 0.0)))
+    service.add_dataset(OPERATOR, replace(more, new_people=True))
+    carla, before = caller(service, "carla"), time.monotonic()
+    job = service.wait(service.ask(carla, "slow", Question(counting(0.1, "n"))).id, 60)
+    assert (job.state, time.monotonic() - before >= 0.7) == ("answered", True)
+    for wrong in (0, -1, 3601, "1", True):
+        with refused("E_USAGE"):
+            Question(counting(), answer_time=wrong)
