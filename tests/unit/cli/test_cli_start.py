@@ -43,7 +43,28 @@ def loaded(*words: str, **environment: str) -> set[str]:
 def test_a_query_loads_what_it_needs_and_nothing_else(form):
     found = loaded("query", SITES, "--db", "data/", "--format", form)
     assert found >= ENGINES
-    assert not found & (NEVER | OTHER_VERBS | FILES_OF_OTHER_KINDS | {"rich"})
+    assert not found & (NEVER | OTHER_VERBS | FILES_OF_OTHER_KINDS | {"rich", "asyncio.events", "ssl"})
+
+
+def test_asyncio_is_whole_once_somebody_uses_it():
+    code = "import sys; from shoal.cli import main; main.run = lambda: None; main.program(); import asyncio; "
+    read = "print('asyncio.events' in sys.modules, asyncio.run(asyncio.sleep(0, 7)), 'asyncio.events' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code + read, "query"], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "7", "True"]
+
+
+@pytest.mark.parametrize(("words", "status"), [(("query", SITES, "--db", "data/"), 0), (("query", "SELECT"), 2)])
+def test_the_program_ends_without_taking_itself_apart_and_does_what_was_left_for_the_end(words, status):
+    code = (
+        "import atexit, sys\n"
+        "class Loaded:\n    def __del__(self): print('taken apart', file=sys.stderr)\n"
+        "sys.modules['held'] = Loaded()\natexit.register(print, 'at the end')\n"
+        "from shoal.cli.main import program\nprogram()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], check=False, capture_output=True, text=True)
+    assert done.returncode == status
+    assert done.stdout.endswith("at the end\n")
+    assert "taken apart" not in done.stderr
 
 
 def test_no_dialect_of_sql_and_no_generator_is_loaded():
