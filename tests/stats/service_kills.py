@@ -274,7 +274,7 @@ class Trials:
 
     def call(self, point: str) -> int:
         """At which call of the point the process dies: the first two trials at the first."""
-        return 1 if self.tried <= 2 or point in {"approval", "cancel"} else random.randint(1, FEW)
+        return 1 if self.tried <= 2 or point in {"approval", "cancel", "resume"} else random.randint(1, FEW)
 
     def first_round(self, keys: list[str], jobs: dict[str, str], point: str) -> None:
         """A connection that a dying process never took is given up soon."""

@@ -321,12 +321,16 @@ class Ledger:
     @property
     def remaining(self) -> tuple[Fraction, Fraction] | None:
         """The budget minus what is spent, or None without a budget; δ is what further queries may take."""
+        return self.budget_and_remaining()[1]
+
+    def budget_and_remaining(self) -> tuple[Budget | None, tuple[Fraction, Fraction] | None]:
+        """Both of one moment, for one look at the store."""
         head = self._head()
         budget = budget_of(self._header, head)
         if budget is None:
-            return None
+            return None, None
         epsilon, _ = self._accountant.total(head.spent, budget)
-        return max(Fraction(0), budget.epsilon - epsilon), self._accountant.delta_left(head.spent, budget)
+        return budget, (max(Fraction(0), budget.epsilon - epsilon), self._accountant.delta_left(head.spent, budget))
 
     @property
     def anchor(self) -> Anchor:

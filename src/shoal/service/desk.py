@@ -43,10 +43,14 @@ class Ladder:
 class Desk:
     """Everything of the ledger, and `reserve` for one job."""
 
-    def __init__(self, ledger: Ledger, ladder: Ladder, is_cancelled: Callable[[], bool]) -> None:
+    def __init__(
+        self, ledger: Ledger, ladder: Ladder, is_cancelled: Callable[[], bool], keep: Callable[[], None]
+    ) -> None:
         self._ledger = ledger
         self._ladder = ladder
         self._is_cancelled = is_cancelled
+        self.keep = keep
+        """Has the job on the disk. A charge without one would be charged again after a loss of power."""
         self.charge = 0
         self._reserved: Reservation | None = None
         self.replayed = False

@@ -112,7 +112,7 @@ class Slots:
                 with self._store.reading() as rows:
                     waiting = rows.one("SELECT id FROM jobs WHERE state = 'waiting' AND leader = '' LIMIT 1")
                 if waiting is not None:
-                    with self._store.writing() as rows:
+                    with self._store.writing(at_once=False) as rows:  # on the disk before it is charged
                         job = jobs.take_next(rows, self._limits.free_slots)
             except ShoalError:
                 _LOGGER.exception("the store cannot be read")
@@ -145,8 +145,7 @@ class Slots:
         due = time.monotonic() + HEARTBEAT_SECONDS
         while not self._ended.wait(KEEP_SECONDS):
             with suppress(ShoalError):
-                if self._store.is_behind:
-                    self._store.keep_all()
+                self._store.keep()
                 if time.monotonic() > due:
                     due = time.monotonic() + HEARTBEAT_SECONDS
                     with self._store.writing() as rows:
@@ -179,7 +178,7 @@ class Slots:
         try:
             dataset = self._datasets.get(job.dataset)
             ladder = Ladder(self._answer_time(job, dataset))
-            desk = Desk(dataset.ledger, ladder, lambda: self._is_cancelled(job))
+            desk = Desk(dataset.ledger, ladder, lambda: self._is_cancelled(job), self._store.keep)
             self._answered(job, dataset, desk, self._answer(job, dataset, desk, runner), ladder)
         except ShoalError as error:
             self._refused(job, error, dataset, desk, ladder)
@@ -223,7 +222,7 @@ class Slots:
             job.question["composition"],
             job.epsilon_asked,
             seconds,
-            *facts_of(dataset.ledger),
+            *facts_of(dataset.ledger.budget, dataset.ledger.promise),
         )
 
     def _is_cancelled(self, job: Job) -> bool:

@@ -74,8 +74,7 @@ class Service(Explaining, Asking, Following, Approving, Keeping, Admitting, Acco
         self._planners.close()
         if ended:
             self._write_counts()
-            if self.store.is_behind:
-                self.store.keep_all()
+            self.store.keep()
             self.datasets.close()
             self.store.close()
         return ended

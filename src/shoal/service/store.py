@@ -6,6 +6,7 @@ with store.writing() as rows:
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -51,6 +52,9 @@ class Store(Protocol):
     is_behind: bool
     """Whether this process wrote something that it did not wait for."""
 
+    def keep(self) -> None:
+        """What this process wrote so far is on the disk when this returns."""
+
     def keep_all(self) -> None:
         """Everything that was written so far, by whichever process, is on the disk from now on."""
 
@@ -65,6 +69,28 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Lets go of every connection, once no thread uses one."""
+
+
+class Keeper:
+    """How a store does `keep`: who comes while another thread waits for the disk waits too, and writes only what is left."""
+
+    def __init__(self) -> None:
+        self.is_behind = False
+        self._keeping = threading.Lock()
+
+    def keep(self) -> None:
+        """See `Store`."""
+        with self._keeping:
+            if self.is_behind:
+                try:
+                    self.keep_all()
+                except BaseException:
+                    self.is_behind = True
+                    raise
+
+    def keep_all(self) -> None:
+        """See `Store`."""
+        raise NotImplementedError
 
 
 def moment() -> str:

@@ -13,7 +13,7 @@ from shoal.service.people import Caller
 from shoal.service.service import Service
 from shoal.web.calling import call, caller_of, ended, service_of
 from shoal.web.errors import json_reply
-from shoal.web.replies import answer_reply, ended_reply, job_data, wanted_format
+from shoal.web.replies import JSON, answer_reply, ended_reply, job_data, wanted_format
 
 routes = APIRouter(prefix="/v1", tags=["jobs"])
 LONGEST_WAIT = 60.0
@@ -79,7 +79,7 @@ def released_reply(service: Service, caller: Caller, kind: str, job: Job, level:
         data,
         charged=(float(job.epsilon), float(job.delta)) if job.charged else None,
         replayed=not job.charged and bool(found.epsilon),
-        remaining=service.remaining(caller, job.dataset),
+        remaining=service.remaining(caller, job.dataset) if kind == JSON else None,  # the others do not say it
         level=level,
     )
 
@@ -109,10 +109,11 @@ async def answer(request: Request, answer: str) -> Response:
     service, caller = service_of(request), caller_of(request)
     level = level_of(request)
     found, data, result = await call(service.answer, caller, answer)
-    remaining = await call(service.remaining, caller, found["dataset"])
+    kind = wanted_format(request)
+    remaining = await call(service.remaining, caller, found["dataset"]) if kind == JSON else None
     return await call(
         answer_reply,
-        wanted_format(request),
+        kind,
         answer,
         found["dataset"],
         result,

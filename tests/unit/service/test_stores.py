@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from contextlib import closing
 
 import psycopg
@@ -12,6 +13,7 @@ from service_shop import counting, new_service
 
 import shoal
 from shoal.accounting.ledger import Ledger
+from shoal.accounting.stores.files import FileStore
 from shoal.accounting.stores.postgresql_server import connect
 from shoal.params import budget
 from shoal.service import log
@@ -40,6 +42,58 @@ def test_a_transaction_is_kept_whole_or_not_at_all(place):
     with store.reading() as rows:
         assert rows.all("SELECT * FROM late") == []
     store.close()
+
+
+def test_what_was_not_waited_for_is_kept_once_and_a_failure_is_not_forgotten(place, monkeypatch):
+    store = open_store(place, "x")
+    with store.writing(at_once=False) as rows:
+        rows.tick()
+    assert store.is_behind
+    kept = []
+
+    def fails() -> None:
+        store.is_behind = False
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(store, "keep_all", fails)
+    with pytest.raises(ZeroDivisionError):
+        store.keep()
+    assert store.is_behind
+    monkeypatch.undo()
+    keep_all = store.keep_all
+    monkeypatch.setattr(store, "keep_all", lambda: (kept.append(1), keep_all()))
+    threads = [threading.Thread(target=store.keep) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(kept), store.is_behind) == (1, False)
+    store.close()
+
+
+def test_a_job_is_on_the_disk_before_it_is_charged(service, monkeypatch):
+    reserve, behind = Ledger.reserve, []
+
+    def looking(*args, **options):
+        behind.append(service.store.is_behind)
+        return reserve(*args, **options)
+
+    monkeypatch.setattr(Ledger, "reserve", looking)
+    ann = service.people.trusted("ann", "test")
+    for number in range(3):
+        asked = service.ask(ann, "visits", Question(counting(0.1, f"disk{number}")), at_once=False)
+        assert service.wait(asked.id, 30).state == "answered"
+    assert behind == [False] * 3
+
+
+@ONLY_FILE
+def test_an_explanation_looks_at_its_ledger_once(service, monkeypatch):
+    ann, looks = service.people.trusted("ann", "test"), []
+    service.explain(ann, "visits", counting(0.1, "first"))
+    reading = FileStore.reading
+    monkeypatch.setattr(FileStore, "reading", lambda store: (looks.append(store), reading(store))[1])
+    assert service.explain(ann, "visits", counting(0.1, "second"))["affordable"]
+    assert len(looks) == 1
 
 
 def test_the_clock_never_goes_back(place):

@@ -15,6 +15,7 @@ from shoal.service.questions import only_explained
 
 if TYPE_CHECKING:
     from shoal.service.acts.planned import Planned
+    from shoal.service.allowances import Grant
     from shoal.service.datasets import DataSet
     from shoal.service.jobs import Job
     from shoal.service.people import Caller
@@ -46,7 +47,7 @@ class Asking(Core):
         caller.require("query")
         if self._ending:
             raise ShoalError("E_BUSY", "The service is ending.", hint="Send it again in a minute.")
-        dataset = self._opened_to(caller, name)
+        dataset, grants = self._opened_to(caller, name)
         request = Request.of(caller.name, name, key or random_id("none-"), question.canonical)
         with self.store.reading() as rows:
             known = jobs.under_request(rows, request.key)
@@ -55,7 +56,7 @@ class Asking(Core):
         self._rates.take(caller.name, "query")
         try:
             options = {"only_for_approval": only_for_approval, "at_once": at_once}
-            job = self._new_job(caller, dataset, question, request, **options)
+            job = self._new_job(caller, dataset, grants, question, request, **options)
         except ShoalError as error:
             self._log_refusal(caller, name, question.sql, error)
             raise
@@ -67,6 +68,7 @@ class Asking(Core):
         self,
         caller: Caller,
         dataset: DataSet,
+        grants: list[Grant],
         question: Question,
         request: Request,
         *,
@@ -77,7 +79,6 @@ class Asking(Core):
         planned = self._plans.asked(*about)
         if planned.only_explained:
             raise only_explained()
-        grants = self._grants(caller, dataset.name)
         limit = allowances.smallest([grant.max_epsilon for grant in grants])
         cost = planned.cost
         if limit is not None and cost[0] > limit:

@@ -70,12 +70,17 @@ class Core:
             raise not_found("data set")
         return self.datasets.get(name)
 
-    def _opened_to(self, caller: Caller, name: str) -> DataSet:
-        """A data set that the caller may ask: an allowance names them, or they are a custodian. Auditors see totals alone."""
-        found = self._dataset(caller, name)
-        if not caller.is_custodian and not self._grants(caller, name):
+    def _opened_to(self, caller: Caller, name: str) -> tuple[DataSet, list[Grant]]:
+        """A data set that the caller may ask: an allowance names them, or they are a custodian. Auditors see totals alone.
+
+        With it the allowances that apply. The same refusal for what does not exist and for what is not the caller's.
+        """
+        if not isinstance(name, str) or not caller.reaches(name):
             raise not_found("data set")
-        return found
+        granted = self._grants(caller, name)
+        if not granted and not caller.is_custodian:
+            raise not_found("data set")
+        return self.datasets.get(name), granted
 
     def _grants(self, caller: Caller, name: str) -> list[Grant]:
         return [grant for grant in allowances.grants(self.store, name) if grant.applies_to(caller)]

@@ -14,6 +14,7 @@ from shoal.service.questions import only_explained
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from shoal.service.allowances import Grant
     from shoal.service.datasets import DataSet
     from shoal.service.limits import Limits
     from shoal.service.people import Caller
@@ -34,13 +35,12 @@ class Explaining(Looking):
         self, caller: Caller, name: str, sql: str, epsilon: float | None = None, composition: str = "basic"
     ) -> dict[str, Any]:
         """The plan in words and numbers, what it would cost the caller, and whether it is there already. Free."""
-        dataset = self._explains(caller, name)
-        planned = self._plans.explained(dataset, caller.name, sql, epsilon, composition)
-        remaining = dataset.ledger.remaining
+        dataset, grants = self._explains(caller, name)
+        budget, remaining = dataset.ledger.budget_and_remaining()
+        planned = self._plans.explained(dataset, caller.name, sql, epsilon, composition, budget)
         explained = planned.explained(None if remaining is None else (float(remaining[0]), float(remaining[1])))
         replay = self._released(dataset, caller, planned.key)
         cost = planned.cost
-        grants = self._grants(caller, name)
         left = self._left_of(caller, dataset, grants)
         approve = allowances.smallest([grant.approve_above for grant in grants])
         price = {"epsilon": float(cost[0]), "delta": float(cost[1])}
@@ -57,18 +57,18 @@ class Explaining(Looking):
 
     def answer_schema(self, caller: Caller, name: str, sql: str) -> bytes:
         """The columns that the answer will have, as Arrow writes them; free, and refused where asking would be."""
-        planned = self._plans.asked(self._explains(caller, name), caller.name, sql, None, "basic")
+        planned = self._plans.asked(self._explains(caller, name)[0], caller.name, sql, None, "basic")
         if planned.only_explained:
             raise only_explained()
         return planned.schema
 
-    def _explains(self, caller: Caller, name: str) -> DataSet:
-        """The data set, for whoever may have questions about it explained."""
+    def _explains(self, caller: Caller, name: str) -> tuple[DataSet, list[Grant]]:
+        """The data set and what is allowed there, for whoever may have questions about it explained."""
         caller.require("explain")
         self._rates.take(caller.name, "explain")
-        dataset = self._opened_to(caller, name)
+        opened = self._opened_to(caller, name)
         self._count_explain(caller.name)
-        return dataset
+        return opened
 
     def _count_explain(self, person: str) -> None:
         """Explanations cost nothing: their counts are written in batches, once a second at most."""
@@ -82,7 +82,7 @@ class Explaining(Looking):
         with self._lock:
             counted, self._explained, self._counted_at = self._explained, {}, time.monotonic()
         if counted:
-            with self.store.writing() as rows:
+            with self.store.writing(at_once=False) as rows:
                 for person, number in counted.items():
                     log.count(rows, person, "explain", number)
 
@@ -96,7 +96,7 @@ class Explaining(Looking):
         """The smallest ε at which no interval is wider than ± error."""
         caller.require("explain")
         self._rates.take(caller.name, "explain")
-        return self._plans.epsilon_for(self._opened_to(caller, name), caller.name, sql, error, level, owners)
+        return self._plans.epsilon_for(self._opened_to(caller, name)[0], caller.name, sql, error, level, owners)
 
 
 @lru_cache(1024)

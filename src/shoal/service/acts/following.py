@@ -44,8 +44,7 @@ class Following(Core):
 
     def keep(self) -> None:
         """What was written so far is on the disk from now on: somebody is about to be told of it."""
-        if self.store.is_behind:
-            self.store.keep_all()
+        self.store.keep()
 
     def position(self, job: Job) -> int | None:
         """How many wait before it, itself counted."""
@@ -97,7 +96,7 @@ class Following(Core):
             found = rows.one(_ANSWER, identifier)
         if found is None or not self._sees(caller, found["dataset"]):
             raise not_found("answer")
-        dataset = self._opened_to(caller, found["dataset"])
+        dataset, _ = self._opened_to(caller, found["dataset"])
         if not dataset.share_answers and found["person"] != caller.name:
             raise not_found("answer")
         return found, *self._read(found)

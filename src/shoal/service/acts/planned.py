@@ -18,6 +18,7 @@ from shoal.frozen import dataclass
 from shoal.service.runners.errand import PlanErrand, facts_of
 
 if TYPE_CHECKING:
+    from shoal.params import Budget
     from shoal.service.datasets import DataSet, DataSets
     from shoal.service.runners.planners import Planners
 
@@ -72,9 +73,17 @@ class Plans:
         """What is known of a question; refused where asking would be."""
         return self._made("asked", dataset, person, sql, epsilon, composition)
 
-    def explained(self, dataset: DataSet, person: str, sql: str, epsilon: float | None, composition: str) -> Planned:
-        """The same, with its explanation."""
-        return self._made("explained", dataset, person, sql, epsilon, composition)
+    def explained(
+        self,
+        dataset: DataSet,
+        person: str,
+        sql: str,
+        epsilon: float | None,
+        composition: str,
+        limit: Budget | None = None,
+    ) -> Planned:
+        """The same, with its explanation; `limit` is the ledger's, of whoever has just looked."""
+        return self._made("explained", dataset, person, sql, epsilon, composition, limit)
 
     def epsilon_for(
         self, dataset: DataSet, person: str, sql: str, error: float, level: float, owners: int | None
@@ -84,7 +93,14 @@ class Plans:
         return float(self._planners.plan(errand)["epsilon"])
 
     def _made(
-        self, what: str, dataset: DataSet, person: str, sql: str, epsilon: float | None, composition: str
+        self,
+        what: str,
+        dataset: DataSet,
+        person: str,
+        sql: str,
+        epsilon: float | None,
+        composition: str,
+        limit: Budget | None = None,
     ) -> Planned:
         about = (what, dataset.name, dataset.version, person, sql, epsilon, composition)
         with self._lock:
@@ -92,7 +108,7 @@ class Plans:
             if known is not None:
                 self._known.move_to_end(about)
                 return known
-        told = self._planners.plan(self._errand(what, dataset, person, sql, epsilon, composition))
+        told = self._planners.plan(self._errand(what, dataset, person, sql, epsilon, composition, limit=limit))
         cost = told.pop("cost")
         made = Planned(told.pop("key"), (Fraction(cost[0]), Fraction(cost[1])), told)
         if len(sql) <= LONGEST and _TELLS_TIME.search(sql) is None:
@@ -111,6 +127,7 @@ class Plans:
         epsilon: float | None,
         composition: str,
         width: tuple[float, float, int | None] | None = None,
+        limit: Budget | None = None,
     ) -> PlanErrand:
         return PlanErrand(
             dataset.place(self._seconds),
@@ -121,6 +138,6 @@ class Plans:
             sql,
             composition,
             epsilon,
-            *facts_of(dataset.ledger),
+            *facts_of(limit or dataset.ledger.budget, dataset.ledger.promise),
             width,
         )

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shoal.accounting.accountants import Loss
 from shoal.accounting.promises import Promise
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 from shoal.params import Budget
-
-if TYPE_CHECKING:
-    from shoal.accounting.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +22,10 @@ class Place:
     catalog: str
     seconds: float
     """The most that a query may take, whatever the catalog says."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is sent."""
+        return _fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Errand:
 
     def to_dict(self) -> dict[str, Any]:
         """As it is sent."""
-        return asdict(self)
+        return _fields(self) | {"place": self.place.to_dict()}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Errand:
@@ -71,7 +71,7 @@ class PlanErrand:
 
     def to_dict(self) -> dict[str, Any]:
         """As it is sent."""
-        return asdict(self)
+        return _fields(self) | {"place": self.place.to_dict()}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> PlanErrand:
@@ -79,11 +79,15 @@ class PlanErrand:
         return cls(**(data | {"place": Place(**data["place"])}))
 
 
-def facts_of(ledger: Ledger) -> tuple[tuple[str, str] | None, dict[str, Any]]:
-    """What a plan depends on: the limit, and what it is about."""
-    limit = ledger.budget
+def _fields(record: Any) -> dict[str, Any]:
+    """What `asdict` gives of plain values, which it would copy one by one."""
+    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+
+
+def facts_of(limit: Budget | None, promise: Promise) -> tuple[tuple[str, str] | None, dict[str, Any]]:
+    """What a plan depends on: the limit of a ledger, and what that is about."""
     budget = None if limit is None else (str(limit.epsilon), str(limit.delta))
-    return budget, asdict(ledger.promise)
+    return budget, _fields(promise)
 
 
 def budget_of(texts: tuple[str, str] | None) -> Budget | None:

@@ -7,7 +7,6 @@ import select
 import signal
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from shoal.engines.deadline import CLOCK_FACTOR
@@ -60,7 +59,7 @@ class Hired:
             wire.send(channel, {"keep": versions})
             for place in places:
                 if self._told.get(place.name) != place.version:
-                    wire.send(channel, {"open": asdict(place)})
+                    wire.send(channel, {"open": place.to_dict()})
             self._told = versions
 
     def wait_until_open(self, seconds: float) -> None:
@@ -109,13 +108,14 @@ class Hired:
         """The bytes of the answer, as they were kept; `Died` or `TooLong` where there is none and no error either."""
         with self._ended_if_lost():
             self._send_anew({"run": errand.to_dict()})
+            desk.keep()  # while the statement is planned there; nothing is charged before
             return self._conversation(errand, terms, desk)
 
     def plan(self, errand: PlanErrand, seconds: float) -> dict[str, Any]:
         """What is told of a plan; `Died` or `TooLong` where nothing is. Opening the data set is not counted."""
         with self._ended_if_lost():
             if not self._has(errand.place):
-                wire.send(self._opened(), {"open": asdict(errand.place)})
+                wire.send(self._opened(), {"open": errand.place.to_dict()})
                 # A service with short queries may run on a busy machine: opening takes what it takes.
                 self._heard({"ready": True}, max(seconds, errand.place.seconds))
                 self._told = self._told | {errand.place.name: errand.place.version}

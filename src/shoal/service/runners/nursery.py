@@ -9,6 +9,7 @@ processes of one service may share a nursery: it ends when the last of them has.
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import os
 import signal
@@ -20,6 +21,7 @@ from contextlib import suppress
 
 from shoal.errors import InternalError
 from shoal.service.runners import wire
+from shoal.stack import on_its_own_stack
 
 PRELOAD = ("shoal.service.runners.runner",)
 _STARTED = 300.0
@@ -95,6 +97,8 @@ def main(number: int, modules: list[str]) -> None:
     """Forks until the last service that knows this nursery is gone."""
     for name in modules:
         importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # what is loaded stays: runners share its memory, and never look through it
     for ordered in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(ordered, signal.SIG_IGN)  # whoever ends the service ends us
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for runners
@@ -113,7 +117,8 @@ def _live(channel: socket.socket, share: int) -> None:
     from shoal.service.runners.runner import serve
 
     with suppress(wire.Gone):
-        serve(channel, share)
+        # All of it in one deep thread: a statement that needs room to recurse starts none of its own.
+        on_its_own_stack(lambda: serve(channel, share), shared=True)
     os._exit(0)
 
 

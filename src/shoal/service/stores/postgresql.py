@@ -23,7 +23,7 @@ from shoal.accounting.stores.postgresql_server import (
     with_safe_transport,
 )
 from shoal.errors import ShoalError
-from shoal.service.store import other_version, storable, unusable
+from shoal.service.store import Keeper, other_version, storable, unusable
 from shoal.service.stores.tables import APPEND_ONLY, FORMAT, MIGRATIONS, grants
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class PostgresRows:
         return str(self.all(f"UPDATE identity SET clock = greatest(clock, {_CLOCK}) RETURNING clock")[0]["clock"])
 
 
-class PostgresStore:
+class PostgresStore(Keeper):
     """See `store.Store`. A few connections that threads share, made anew after a failure."""
 
     def __init__(self, url: str, *, has_anchor: bool = False) -> None:
@@ -90,7 +90,7 @@ class PostgresStore:
         self._free = threading.BoundedSemaphore(CONNECTIONS)
         self._lock = threading.Lock()
         self._closed = False
-        self.is_behind = False
+        super().__init__()
         with plain_words(), connect(self._address) as connection, connection.transaction():
             found = version(connection)
             if found != FORMAT:
@@ -123,7 +123,8 @@ class PostgresStore:
             " SELECT 1 FROM identity FOR UPDATE"
         ) as rows:
             yield rows
-        self.is_behind = self.is_behind or not at_once
+        if not at_once:
+            self.is_behind = True
 
     def keep_all(self) -> None:
         """See `store.Store`."""

@@ -8,7 +8,7 @@ import threading
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from shoal.service.store import moment, other_version, storable, unusable
+from shoal.service.store import Keeper, moment, other_version, storable, unusable
 from shoal.service.stores.tables import APPEND_ONLY, FORMAT, MIGRATIONS
 
 if TYPE_CHECKING:
@@ -54,14 +54,14 @@ class SqliteRows:
         return now
 
 
-class SqliteStore:
+class SqliteStore(Keeper):
     """See `store.Store`. One connection for each thread and process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
         self._mine = threading.local()
         self._open: list[sqlite3.Connection] = []
-        self.is_behind = False
+        super().__init__()
         found = self.version()
         if found != FORMAT:
             self.close()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version
 from itertools import accumulate
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+from shoal.plan.types import Kind, Type
+from shoal.release.stored_rows import arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,16 +23,7 @@ if TYPE_CHECKING:
 SCHEMA = "main"
 TYPE = "TABLE"
 LONGEST_PATTERN = 200
-_TYPES = {
-    "BOOL": pa.bool_(),
-    "INT64": pa.int64(),
-    "FLOAT64": pa.float64(),
-    "STRING": pa.string(),
-    "DATE": pa.date32(),
-    "TIME": pa.time64("us"),
-    "TIMESTAMP": pa.timestamp("us", "UTC"),
-    "DATETIME": pa.timestamp("us"),
-}
+_DECIMAL = re.compile(r"decimal\((\d+), (\d+)\)")
 
 
 def _text(name: str, *, nullable: bool = False) -> pa.Field:
@@ -91,8 +86,17 @@ def _tables(service: Service, caller: Caller, dataset: str, said: dict[str, Any]
 
 
 def _columns(columns: dict[str, Any]) -> bytes:
-    fields = [pa.field(name, _TYPES.get(facts["type"].upper(), pa.string())) for name, facts in columns.items()]
+    fields = [pa.field(name, _type_named(facts["type"])) for name, facts in columns.items()]
     return bytes(pa.schema(fields).serialize())
+
+
+def _type_named(name: str) -> pa.DataType:
+    """The type that a column would have in an answer; text where it can be in none."""
+    decimal = _DECIMAL.fullmatch(name)
+    if decimal is not None:
+        return arrow_type(Type(Kind.DECIMAL, int(decimal[1]), int(decimal[2])))
+    kind = Kind(name)
+    return pa.string() if kind in {Kind.UNSUPPORTED, Kind.INTERVAL} else arrow_type(Type(kind))
 
 
 def _fits(name: str, pattern: str | None) -> bool:

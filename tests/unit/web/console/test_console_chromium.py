@@ -394,6 +394,11 @@ def test_every_page_can_be_used_by_everybody(chromium, served, scheme, width):
     assert found == {}
 
 
+BESIDE = """[...document.querySelectorAll(".rows")].filter(t => t.scrollWidth > t.closest(".scroll").clientWidth)
+            .map(t => t.closest("section").innerText.slice(0, 80))"""
+"""Tables of people, tokens, charges and lines that one would have to move sideways to read, or to find their buttons."""
+
+
 def test_at_320_pixels_nothing_is_cut_off(chromium, served):
     with a_window(chromium, served, viewport={"width": 320, "height": 700}) as window:
         window.sign_in("carla")
@@ -403,4 +408,6 @@ def test_at_320_pixels_nothing_is_cut_off(chromium, served):
             width = window.page.evaluate("document.documentElement.scrollWidth")
             if width > 320:
                 wide[path] = width
+            if beside := window.page.evaluate(BESIDE):
+                wide[f"{path}, tables"] = beside
         assert wide == {}

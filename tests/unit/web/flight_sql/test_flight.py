@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from web_server import Served, counting
 
 import shoal
+from shoal.plan.types import Kind
 from shoal.service.allowances import Grant
 from shoal.service.service import OPERATOR
 from shoal.web.flight_sql.door import Door
@@ -311,11 +312,39 @@ def test_adbc_gets_the_answer_of_http_twice_for_one_charge(door):
                 cursor.execute("SELECT ,")
             assert "Traceback" not in str(error.value)
         listed = connection.adbc_get_objects(depth="tables").read_all().to_pylist()
+        columns = connection.adbc_get_table_schema("visits")
     with served.client("ann") as http:
         reply = http.post("/v1/datasets/visits/query", json={"sql": sql}).json()
     assert found == [reply["rows"]] * 2
     assert float(spent(served) - before) == 0.1
     assert [each["catalog_name"] for each in listed] == ["visits"]
+    assert {f.name: f.type for f in columns} == {"uid": pa.int64(), "site": pa.string()}
+
+
+@pytest.mark.parametrize(
+    ("name", "type_"),
+    [
+        ("boolean", pa.bool_()),
+        ("integer", pa.int64()),
+        ("double", pa.float64()),
+        ("decimal(18, 3)", pa.decimal128(18, 3)),
+        ("text", pa.string()),
+        ("date", pa.date32()),
+        ("unsupported", pa.string()),
+    ],
+)
+def test_a_column_has_the_type_that_it_has_in_answers(name, type_):
+    from shoal.web.flight_sql.tables import _columns
+
+    assert pa.ipc.read_schema(pa.py_buffer(_columns({"c": {"type": name}}))).field("c").type == type_
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_every_kind_of_column_can_be_described(kind):
+    from shoal.web.flight_sql.tables import _columns
+
+    named = "decimal(9, 2)" if kind is Kind.DECIMAL else kind.value
+    assert _columns({"c": {"type": named}})
 
 
 @pytest.mark.parametrize(
