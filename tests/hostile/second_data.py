@@ -50,6 +50,8 @@ COLUMNS = {
 }  # fmt: skip
 ROWS_OF_VICTIM = {"people": 12, "events": 20}
 ROWS_OF_PLACES = 14
+LARGE = 150_000
+"""Rows of ordinary owners: more than one thread gets at a time."""
 CATALOG: dict[str, Any] = {
     "tables": {
         "people": {
@@ -71,17 +73,33 @@ CATALOG: dict[str, Any] = {
 }
 
 
-def database(path: Path, *, with_victim: bool) -> str:
-    """Ordinary owners have the last value of every type, or NULL; the victim has all of them, in many combinations."""
+def database(path: Path, *, with_victim: bool = True, ordinary: int | None = None) -> str:
+    """Ordinary owners have the last value of every type, or NULL; the victim has all of them, in many combinations.
+
+    `ordinary` says how many rows the others have in each table together, where that is not one each.
+    """
     with duckdb.connect(str(path)) as connection:
         for table, columns in COLUMNS.items():
             owner = "" if table == "places" else "uid BIGINT, "
             typed = ", ".join(f'"{c}" {stored}' for c, stored in columns.items())
             connection.execute(f"CREATE TABLE {table} ({owner}{typed})")
             rows = rows_of(table, columns, with_victim=with_victim)
-            marks = ", ".join("?" for _ in rows[0])
-            connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+            if ordinary is not None and owner:
+                connection.execute(f"INSERT INTO {table} {_many(columns, ordinary)}")
+                rows = [row for row in rows if row[0] == VICTIM]
+            marks = ", ".join("?" for _ in (*columns, *(["uid"] if owner else [])))
+            if rows:
+                connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
     return str(path)
+
+
+def _many(columns: dict[str, str], rows: int) -> str:
+    """Rows of as many owners as a third of them, with ordinary values."""
+    typed = (
+        f"CASE WHEN (uid + {place}) % 6 <> 0 THEN CAST('{NASTY[stored][-1]}' AS {stored}) END"
+        for place, stored in enumerate(columns.values())
+    )
+    return f"SELECT uid, {', '.join(typed)} FROM (SELECT 100 + i // 3 AS uid FROM range({rows}) AS r(i))"
 
 
 def rows_of(table: str, columns: dict[str, str], *, with_victim: bool) -> list[tuple[Any, ...]]:

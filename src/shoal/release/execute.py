@@ -49,7 +49,7 @@ from shoal.release.stored_rows import StoredRows, answer_table
 from shoal.sql.grammar.source_text import CallsAsWritten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -246,7 +246,7 @@ def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadli
     return replace(answer, notes=tuple(dict.fromkeys(notes)))
 
 
-def with_stored_rows(select: SelectPlan, released: dict[int, StoredRows]) -> SelectPlan:
+def with_stored_rows(select: SelectPlan, released: Mapping[int, StoredRows]) -> SelectPlan:
     """A later SELECT may read what an earlier one released: its stored rows, as a public list."""
     if not released:
         return select

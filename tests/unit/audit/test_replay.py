@@ -5,9 +5,10 @@ import pyarrow as pa
 import pytest
 
 from shoal.accounting.events import Shift
-from shoal.audit.suite.replay import Entry, replay, without_owner
+from shoal.audit.suite.replay import Entry, Neighbours, replay, without_owner
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.engine import DuckDBEngine
+from shoal.release import execute
 
 CATALOG = {
     "tables": {
@@ -65,6 +66,21 @@ def test_no_owner_moves_a_mechanism_by_more_than_it_declared(name, tables):
         found = replay(QUERIES[name], tables, without_owner(tables, CATALOG, owner), CATALOG, seed=owner)
         assert found.passed, found.problems
         assert found.entries
+
+
+READ_AGAIN = f"""WITH busy AS ({OPTIONS} site, COUNT(DISTINCT uid) AS n FROM visits GROUP BY site)
+    {OPTIONS} COUNT(DISTINCT uid) AS n FROM visits WHERE site IN (SELECT site FROM busy)"""
+
+
+@pytest.mark.parametrize(("sql", "released"), [(QUERIES["no groups"], 0), (READ_AGAIN, 1)])
+def test_noise_is_drawn_for_rows_that_a_later_select_reads_and_for_no_others(sql, released, tables, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        "shoal.audit.suite.replay.release", lambda *taken: drawn.append(taken) or execute.release(*taken)
+    )
+    with Neighbours(tables, without_owner(tables, CATALOG, 8), CATALOG) as pair:
+        assert pair.replay(sql, ask=False).passed
+    assert len(drawn) == released
 
 
 def test_an_owner_of_many_groups_is_seen_in_as_many_as_declared(tables):

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import shoal
+from shoal.engines.deadline import Deadline
 from shoal.engines.duckdb.room import rows_at_most
 from shoal.release.resolve_bounds import resolve, totals_query
 
@@ -53,3 +54,28 @@ def test_the_number_of_rows_is_known_for_one_stored_table(session, rest, rows):
 def test_frames_know_how_many_rows_they_have():
     with shoal.connect({"t": pa.table({"uid": [1, 2, 3]})}, {"tables": {"t": {"owner": "uid"}}}) as session:
         assert rows_of(session, f"{COUNT} FROM t") == 3
+
+
+def limits_seen(session, monkeypatch):
+    """The memory limit before and after somebody sets another one, and how often it was asked for."""
+    engine, asked = session._engine, []
+    run = type(engine)._table
+    monkeypatch.setattr(type(engine), "_table", lambda self, tree: asked.append(tree) or run(self, tree))
+    return engine._memory_limit(), engine, asked
+
+
+def test_the_memory_limit_of_a_connection_that_was_handed_in_is_asked_for_every_time(session, monkeypatch):
+    before, engine, asked = limits_seen(session, monkeypatch)
+    engine._connection.execute("SET memory_limit = '300 MiB'")
+    assert engine._memory_limit() == 300 * 2**20 != before
+    assert len(asked) == 2
+
+
+def test_the_memory_limit_of_our_own_database_is_locked_and_asked_for_once(monkeypatch):
+    with shoal.connect({"t": pa.table({"uid": [1]})}, catalog={"tables": {"t": {"owner": "uid"}}}) as session:
+        before, engine, asked = limits_seen(session, monkeypatch)
+        with pytest.raises(duckdb.Error, match="locked"):
+            engine._connection.execute("SET memory_limit = '300 MiB'")
+        with engine.snapshot(Deadline(60)) as taken:
+            assert taken._memory_limit() == engine._memory_limit() == before
+    assert len(asked) == 1

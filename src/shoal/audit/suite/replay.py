@@ -16,7 +16,9 @@ may change by one step (but for counts of different values, where owners replace
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +41,7 @@ from shoal.release.resolve_bounds import histogram_query, selecting_tasks
 from shoal.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from shoal.engines.base import Engine
     from shoal.plan.releases import Release, SelectPlan, StatementPlan
@@ -154,7 +156,7 @@ class Neighbours:
     ) -> None:
         known = Catalog.load(catalog)
         sources = [tables, neighbour, *([alone] if alone is not None else [])]
-        self._engines = [_Recorder(open_source(dict(source))) for source in sources]
+        self._engines = [Recorder(open_source(dict(source))) for source in sources]
         self._sessions = [Session(engine, known, Ledger.in_memory(None)) for engine in self._engines]
 
     @classmethod
@@ -183,7 +185,7 @@ class Neighbours:
             return Replay(sql, (), ())
         differences = tuple(_visible_differences(first, second, asked)) if ask else ()
         try:
-            return Replay(sql, tuple(_entries(plan, self._engines, seed)), differences)
+            return Replay(sql, tuple(entries_of(plan, self._engines, seed)), differences)
         except EngineFailure:
             return Replay(sql, (), (*differences, "the engine fails where data is read"))
 
@@ -218,44 +220,68 @@ def _face(session: Session, asked: Asked) -> tuple[str, str, str]:
     return status, schema, str(tuple(after - start for after, start in zip(session.spent, before, strict=True)))
 
 
-class _Recorder:
+class Recorder:
     """An engine that remembers the exact integers it answered with."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        self.engine = engine
         self.answers: list[ExactTotals] = []
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
+        return getattr(self.engine, name)
 
     def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """Ask, and remember."""
-        self.answers.append(self._engine.totals(query, key))
+        self.answers.append(self.engine.totals(query, key))
         return self.answers[-1]
 
 
-def _entries(plan: StatementPlan, engines: list[_Recorder], seed: int) -> Iterator[Entry]:
+def entries_of(plan: StatementPlan, engines: list[Recorder], seed: int) -> Iterator[Entry]:
     """All entries of all SELECTs, and of the histograms that limits are found from.
 
-    Rows that a later SELECT reads are released once, from the first database.
+    Rows that a later SELECT reads are released once, from the first database, and others are not released at all.
     """
-    stored: dict[int, StoredRows] = {}
+    stored = _ReleasedWhenRead()
     for number, select in ((number, step) for number, one in enumerate(plan.selects) for step in steps_of(one)):
         ready = with_stored_rows(select, stored)
         key = fresh_sampling_key(seeded_entropy(seed))
         if ready.finds_bounds_per_group:
             yield from _entries_by_group(ready, engines, key, seed)
-            stored[number] = release_by_group(ready, engines[0], key, seeded_entropy(seed))
+            stored.later(number, partial(release_by_group, ready, engines[0], key, seeded_entropy(seed)))
             continue
         found, *_ = (infer(ready, engine, key, seeded_entropy(seed))[0] for engine in engines)
         if ready.histograms:
             yield from _histogram_entries(ready, [engine.answers[-1] for engine in engines])
         measured = [measure(ready, engine, key, seeded_entropy(seed), found) for engine in engines]
         yield from _select_entries(ready, measured)
-        stored[number] = release(ready, measured[0], seeded_entropy(seed))
+        stored.later(number, partial(release, ready, measured[0], seeded_entropy(seed)))
 
 
-def _entries_by_group(plan: SelectPlan, engines: list[_Recorder], key: SamplingKey, seed: int) -> Iterator[Entry]:
+class _ReleasedWhenRead(Mapping[int, "StoredRows"]):
+    """What earlier SELECTs release: drawn by the first one that reads it."""
+
+    def __init__(self) -> None:
+        self._later: dict[int, Callable[[], StoredRows]] = {}
+        self._made: dict[int, StoredRows] = {}
+
+    def later(self, number: int, make: Callable[[], StoredRows]) -> None:
+        """What is released for this SELECT, if somebody reads it."""
+        self._later[number] = make
+        self._made.pop(number, None)
+
+    def __getitem__(self, number: int) -> StoredRows:
+        if number not in self._made:
+            self._made[number] = self._later[number]()
+        return self._made[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._later)
+
+    def __len__(self) -> int:
+        return len(self._later)
+
+
+def _entries_by_group(plan: SelectPlan, engines: list[Recorder], key: SamplingKey, seed: int) -> Iterator[Entry]:
     """The same where every group has bounds of its own: everything is compared for all groups, under the bounds of each."""
     seen = [engine.totals(histogram_query(plan), key) for engine in engines]
     yield from _histogram_entries(plan, seen)

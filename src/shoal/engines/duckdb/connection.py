@@ -27,6 +27,7 @@ CTRL_C = re.compile(
 """What the engine makes of Ctrl+C, in its own work and while it asks Python for a frame; the whole text, which has no value of
 a row in it. A deadline's interrupt is another kind of error."""
 BATCH_ROWS = 1 << 17
+MEMORY_LIMIT = "memory_limit"
 UNITS = {"KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
 ROOM_SHARE = 4
 """Rows may fill a quarter of the engine's memory limit; sorting them needs about as much again."""
@@ -39,6 +40,8 @@ class Connected:
     _lock: threading.RLock
     _deadline: Deadline | None
     _ours: bool
+    _sizes: dict[str, int]
+    """What was asked once of a database that is ours: its settings are locked, and its data cannot change."""
 
     def _rows(self, tree: exp.Expr, batch_rows: int = BATCH_ROWS, expected: int = 0) -> pa.Table:
         """Rows as Arrow columns; MemoryError when they pass their share of the engine's memory limit."""
@@ -65,9 +68,12 @@ class Connected:
 
     def _memory_limit(self) -> int:
         """The engine's memory limit in bytes."""
-        setting = self._table(select([call("current_setting", exp.Literal.string("memory_limit"))]))
+        if self._ours and MEMORY_LIMIT in self._sizes:
+            return self._sizes[MEMORY_LIMIT]
+        setting = self._table(select([call("current_setting", exp.Literal.string(MEMORY_LIMIT))]))
         number, unit = setting.column(0)[0].as_py().split()
-        return int(float(number) * 1024 ** UNITS.get(unit, 0))
+        self._sizes[MEMORY_LIMIT] = int(float(number) * 1024 ** UNITS.get(unit, 0))
+        return self._sizes[MEMORY_LIMIT]
 
     def _table(self, tree: exp.Expr) -> pa.Table:
         """Runs one statement; whatever goes wrong, nothing of it is told."""

@@ -100,6 +100,7 @@ class DuckDBEngine(Connected):
         self._lock = threading.RLock()
         self._deadline: Deadline | None = None
         self._most_owned: dict[str, int] = {}
+        self._sizes = {}
         self._sources: dict[str, exp.Expr] = {}
         self._schemas: dict[str, list[tuple[str, str]]] = {}
         self._places: dict[str, tuple[str, str]] = {}
