@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from oracles import face_of
 
 import shoal
 from shoal.engines.deadline import Deadline
@@ -148,3 +149,30 @@ def test_nobody_is_left_out_below_the_limit_or_without_a_product():
         f"{CLAUSE} COUNT(DISTINCT uid) FROM visits JOIN (SELECT uid, COUNT(*) AS n FROM visits GROUP BY uid) USING (uid)",
     ):
         assert exact_owners(session, sql) == 500
+
+
+# ---- windows whose work is the square of an owner's rows ------------------------------------------------------------
+
+MANY_MOMENTS = pa.table({"id": np.arange(20_000), "y": np.arange(20_000) % 997 / 7.0})
+WINDOW = (
+    "SUM(r, contribution_bounds_per_group => (0, 1)) FROM "
+    "(SELECT uid, {0} OVER (PARTITION BY uid {1}) AS r FROM people, moments WHERE uid = 7)"
+)
+
+
+@pytest.mark.parametrize("order", ["", "ORDER BY id", "ORDER BY id ROWS BETWEEN 5000 PRECEDING AND CURRENT ROW"])
+@pytest.mark.parametrize("aggregate", ["STDDEV(y)", "VAR_POP(y)", "MEDIAN(y)", "MAX(y)", "AVG(y)"])
+def test_a_window_over_many_copies_of_one_row_has_the_face_of_no_row(aggregate, order):
+    """Deviations listed all values for each of the rows: 20,000 copies of one row ended the query after its charge."""
+    catalog = {"tables": {"people": {"owner": "uid"}, "moments": {"public": True}}}
+    faces = []
+    for people in (PEOPLE, without(PEOPLE, 7)):
+        with shoal.connect({"people": people, "moments": MANY_MOMENTS}, catalog=catalog) as opened:
+            faces.append(face_of(opened, f"{CLAUSE} {WINDOW.format(aggregate, order)}"))
+    assert faces[0] == faces[1]
+
+
+def test_a_deviation_is_a_window_over_released_rows():
+    catalog = {"tables": {"people": {"owner": "uid"}}}
+    with shoal.connect({"people": PEOPLE}, catalog=catalog) as opened:
+        assert opened.plan(f"{CLAUSE} region, COUNT(*) AS n, STDDEV(COUNT(*)) OVER () AS s FROM people GROUP BY region")

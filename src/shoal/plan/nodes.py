@@ -37,13 +37,17 @@ def _require_declared(items: tuple[tuple[Field, Expression], ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The rows of a table of the catalog; `columns` are the engine's names, in the order of `fields`."""
+    """The rows of a table of the catalog; `columns` are the engine's names, in the order of `fields`.
+
+    A text of more than `longest_text` bytes is missing; without a number, texts are bounded like those that functions make.
+    """
 
     table: str
     fields: tuple[Field, ...]
     columns: tuple[str, ...]
     owner: str | None = None
     owner_kind: str | None = None
+    longest_text: int | None = None
     position: Position = field(default=None, compare=False)
 
 

@@ -5,6 +5,9 @@ So the rows that one combination of private rows can become, the pairs that must
 texts computed from them are bounded for every relation of a plan, those inside conditions included. Sizes and repeats of
 public tables are known (`PublicFacts`); rows that an earlier SELECT released count as `STORED_ROWS`.
 
+How long a stored text is, only its row says. So texts are read up to a length that keeps the bytes within the same bound: the more
+rows a private row may become, the shorter (`longest_text` of scans); longer ones are missing.
+
 Private tables multiply each other too, by numbers that are private: the engine leaves out owners whose rows would become too
 many (`engines/statements/crowded_owners`).
 """
@@ -19,7 +22,7 @@ from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, Case, Cast, Column, Literal, children
-from shoal.plan.traverse import expressions_of, relations_in
+from shoal.plan.traverse import expressions_of, rebuilt, relations_in
 from shoal.plan.types import Kind
 from shoal.sql.functions.forms import LONGEST_TEXT
 
@@ -42,6 +45,9 @@ MAX_FANOUT_OF_JOINED_OWNERS = 100
 STORED_ROWS = 1_000
 """What a released table with group keys counts for: how many groups it shows is not known when planning."""
 STORED_TEXT = 256
+"""What a stored text counts for, and the bytes that are always read of one."""
+STORED_TEXT_OF_JOINED_OWNERS = 4096
+"""The longest text where private tables multiply each other."""
 PLAIN_BYTES = 64
 
 
@@ -59,16 +65,19 @@ class Extent:
         return min(self.rows, self.repeats.get(symbol, self.rows))
 
 
-def check_fanout(selects: Sequence[PrivateSelect], facts: PublicFacts) -> None:
-    """Refuses a statement in which one private row could become too many rows, pairs or bytes."""
+def check_fanout(selects: Sequence[PrivateSelect], facts: PublicFacts) -> list[PrivateSelect]:
+    """The SELECTs, with scans that say how long a text may be.
+
+    Refuses a statement in which one private row could become too many rows, pairs or bytes.
+    """
     stored = [tuple(f.symbol for f, _ in select.keys) for select in selects]
-    for select in selects:
-        _check(select, _Extents(facts, stored))
+    return [_checked(select, _Extents(facts, stored)) for select in selects]
 
 
-def _check(select: PrivateSelect, extents: _Extents) -> None:
+def _checked(select: PrivateSelect, extents: _Extents) -> PrivateSelect:
     try:
         extents.check_keys(select)
+        return replace(select, input=with_texts_of(select.input, extents.longest_text))
     except _TooMuchError as found:
         raise ShoalError(
             "E_LIMITS",
@@ -76,6 +85,21 @@ def _check(select: PrivateSelect, extents: _Extents) -> None:
             hint="Join on a column whose values are unique in the public table, or reduce that table in a subquery first.",
             position=select.position,
         ) from None
+
+
+def with_texts_of(node: Node, longest: int) -> Node:
+    """The relation, whose texts have at most this many bytes."""
+    known: dict[int, Node] = {}
+
+    def change(part: Node) -> Node:
+        if id(part) not in known:  # what several parts share stays one
+            if isinstance(part, nodes.Scan):
+                known[id(part)] = replace(part, longest_text=longest)
+            else:
+                known[id(part)] = rebuilt(part, change)
+        return known[id(part)]
+
+    return change(node)
 
 
 class _TooMuchError(Exception):
@@ -92,6 +116,14 @@ class _Extents:
         self._keys_of_stored = keys_of_stored
         self._known: dict[int, Extent] = {}
         self._private: dict[int, bool] = {}
+        self._most_rows_of_one = 1
+        self._most_tables = 0
+
+    @property
+    def longest_text(self) -> int:
+        """How long a stored text may be, so that all copies of it keep within the bound for texts."""
+        longest = LONGEST_TEXT if self._most_tables <= 1 else STORED_TEXT_OF_JOINED_OWNERS
+        return max(STORED_TEXT, min(longest, MAX_TEXT_BYTES // self._most_rows_of_one))
 
     def is_private(self, node: Node) -> bool:
         if id(node) not in self._private:
@@ -119,6 +151,9 @@ class _Extents:
                 raise _TooMuchError("rows")
             if found.rows * max(found.texts.values(), default=0) > MAX_TEXT_BYTES and self.is_private(node):
                 raise _TooMuchError("bytes")
+            if self.is_private(node):
+                self._most_rows_of_one = max(self._most_rows_of_one, found.rows)
+                self._most_tables = max(self._most_tables, found.private_tables)
             self._known[id(node)] = found
         return self._known[id(node)]
 

@@ -2,6 +2,8 @@
 
 Anywhere else (a condition, a group key, an aggregate, another window) an engine would fail on them or, worse, not fail: a key or
 an aggregated value of a private SELECT that looks at other rows would be one that other owners decide.
+
+Over private rows, the work of a window must not grow with the square of an owner's rows: it would end, or not, by who is there.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from typing import TYPE_CHECKING
 from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import WindowCall, children, walk
-from shoal.plan.traverse import all_nodes, expressions_of
+from shoal.plan.traverse import all_nodes, expressions_of, is_owned
+from shoal.sql.functions.aggregates import NO_WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,12 +43,25 @@ def check_windows(bound: BoundStatement) -> None:
         trees += [select.input, *([select.public_groups] if select.public_groups is not None else [])]
         for value in read_values(select):
             _refuse(windows_of(value))
+        _refuse_listing(select.input)
     for node in (part for tree in trees for part in all_nodes(tree)):
         for value in expressions_of(node):
             if not isinstance(node, nodes.Project):
                 _refuse(windows_of(value))
             for window in windows_of(value):
                 _refuse(inner for child in children(window) for inner in windows_of(child))
+
+
+def _refuse_listing(tree: Node) -> None:
+    for node in all_nodes(tree):
+        for window in (found for value in expressions_of(node) for found in windows_of(value)):
+            if window.function in NO_WINDOWS and is_owned(node):
+                raise ShoalError(
+                    "E_UNSUPPORTED",
+                    f"{window.function.upper()} is no window function over private rows.",
+                    hint="Compute it in a subquery that groups by the owner, and join that on the owner.",
+                    position=window.position,
+                )
 
 
 def _refuse(windows: Iterator[WindowCall]) -> None:

@@ -73,7 +73,7 @@ def plan_query(
         raise no_clause(bound.root.position)
     if epsilon is None:
         check_epsilon(owned, catalog.defaults.max_epsilon_per_query)
-    check_fanout(owned, facts)
+    owned = check_fanout(owned, facts)
     kept = KeptRows(facts, context.references)
     sizes = PublicSizes(catalog, context.symbols.origins, facts)
     selects = [

@@ -324,7 +324,7 @@ class DuckDBEngine(Connected):
         if has_python(node):
             engine, (node,) = self._with_python([node], NO_KEY)
             return engine.fetch(node)
-        return self._table(on_its_own_stack(lambda: Compiler(self._sources).relation(node)))
+        return self._table(on_its_own_stack(lambda: Compiler(self._sources, whole_texts=True).relation(node)))
 
     def combinations(self, table: str, columns: list[str]) -> Generator[pa.RecordBatch]:
         """Every combination of some columns' values with its number of rows, for side tools that count."""

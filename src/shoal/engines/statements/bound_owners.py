@@ -40,6 +40,7 @@ class BoundOwners:
         self.query = query
         self._key = key
         self.compiler = Compiler(tables)
+        self._listing = Compiler(tables, whole_texts=True)
         self.keys = [f"k{i}" for i in range(len(query.keys))]
         self._arguments: list[tuple[Expression, str, Fraction | None]] = []
         for task in query.tasks:
@@ -156,7 +157,7 @@ class BoundOwners:
             aliased(functions.key_form(functions.cast_form(column(f.symbol), f.type, field.type), field.type), symbol)
             for f, (field, _), symbol in zip(node.fields, self.query.keys, self.keys, strict=True)
         ]
-        return select(items, self.compiler.subquery(self.compiler.relation(node))).distinct(copy=False)
+        return select(items, self.compiler.subquery(self._listing.relation(node))).distinct(copy=False)
 
     def _listed(self) -> exp.Query:
         """Rows of listed groups only: the others are dropped before sampling."""

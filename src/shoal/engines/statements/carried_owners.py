@@ -59,7 +59,7 @@ def _compared(which: Named, table: str) -> exp.Expr:
 
 def _written(usable: Iterable[Named]) -> exp.Expr:
     """What queries see of a row as one text, different for different rows: each value with its length before it."""
-    parts = [_with_length(_text(functions.scan_form(column(each, _ROW), type_))) for each, type_ in usable]
+    parts = [_with_length(_text(functions.bounded_scan_form(column(each, _ROW), type_))) for each, type_ in usable]
     return call("concat", *parts) if parts else exp.Literal.string("")
 
 

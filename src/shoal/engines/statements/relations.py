@@ -62,10 +62,14 @@ def by_bytes(value: exp.Expr, type_: Type) -> exp.Expr:
 
 
 class Compiler:
-    """Turns nodes into SELECTs for one statement; `tables` says what the engine calls each table of the catalog."""
+    """Turns nodes into SELECTs for one statement; `tables` says what the engine calls each table of the catalog.
 
-    def __init__(self, tables: Mapping[str, exp.Expr]) -> None:
+    Statements that read private rows take long texts for missing, those of public tables too; `whole_texts` reads them.
+    """
+
+    def __init__(self, tables: Mapping[str, exp.Expr], *, whole_texts: bool = False) -> None:
         self._tables = tables
+        self._whole_texts = whole_texts
         self._aliases = count(1)
 
     def subquery(self, query: exp.Query, alias: str | None = None) -> exp.Subquery:
@@ -105,7 +109,7 @@ class Compiler:
         if source is None:
             raise InternalError("a table without a source")
         items = [
-            aliased(self._stored(original, f.type), f.symbol)
+            aliased(self._stored(original, f.type, node.longest_text), f.symbol)
             for f, original in zip(node.fields, node.columns, strict=True)
         ]
         query = select(items, source.copy())
@@ -114,10 +118,13 @@ class Compiler:
         original = next(c for f, c in zip(node.fields, node.columns, strict=True) if f.symbol == node.owner)
         return query.where(exp.Not(this=exp.Is(this=column(original), expression=exp.Null())), copy=False)
 
-    @staticmethod
-    def _stored(original: str, type_: Type) -> exp.Expr:
+    def _stored(self, original: str, type_: Type, longest_text: int | None) -> exp.Expr:
         """A stored column; one of a type that no query can name is carried as NULL."""
-        return exp.Null() if type_.kind is Kind.UNSUPPORTED else functions.scan_form(column(original), type_)
+        if type_.kind is Kind.UNSUPPORTED:
+            return exp.Null()
+        if self._whole_texts:
+            return functions.scan_form(column(original), type_)
+        return functions.bounded_scan_form(column(original), type_, longest_text)
 
     def _values(self, node: nodes.Values) -> exp.Query:
         """VALUES (…), (…): one list, which engines read in one go however long it is."""

@@ -32,6 +32,7 @@ from shoal.sql.functions.intervals import unit_named
 from shoal.sql.functions.logic import case
 from shoal.sql.functions.overloads import Function
 from shoal.sql.functions.values import (
+    bounded_scan_form,
     cast_form,
     engine_type,
     key_form,
@@ -59,6 +60,7 @@ __all__ = [
     "SECTIONS",
     "WINDOW_FUNCTIONS",
     "Function",
+    "bounded_scan_form",
     "builtin",
     "canonical_integer",
     "canonical_integers",

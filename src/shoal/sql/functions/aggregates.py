@@ -192,6 +192,8 @@ _SPREADS = (
     ("stddev_pop", "The standard deviation of the rows."),
     ("stddev_samp", "The standard deviation estimated from the rows as a sample; also STDDEV."),
 )
+NO_WINDOWS = frozenset(name for name, _ in _SPREADS)
+"""Aggregates that list all values: as windows they would do so for every row, which is the square of an owner's rows."""
 OWNER_AGGREGATES = {aggregate.name: aggregate for aggregate in _PLAIN} | {
     name: OwnerAggregate(name, f"{name.upper()}(x)", meaning, _numeric(lambda _: DOUBLE), _spread(name))
     for name, meaning in _SPREADS

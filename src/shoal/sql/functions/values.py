@@ -137,6 +137,27 @@ def scan_form(column: exp.Expr, type_: Type) -> exp.Expr:
     return exp.Collate(this=stored, expression=binary) if type_.kind is Kind.TEXT else stored
 
 
+def bounded_scan_form(column: exp.Expr, type_: Type, longest: int | None = None) -> exp.Expr:
+    """The same where private rows are read: a text that is too long is missing, at the latest where no function makes longer ones.
+
+    Whoever has a row decides how long its texts are. Engines work on thousands of rows at a time, and joins repeat them, so that
+    long ones would end a query for want of memory, or of room in one message, where their owner is there and nowhere else.
+
+    >>> bounded_scan_form(exp.column("name"), type_of("VARCHAR")).sql("duckdb", normalize_functions=False)
+    'CASE WHEN system.main.strlen(name COLLATE "binary") <= 65536 THEN name COLLATE "binary" END'
+    """
+    stored, most = scan_form(column, type_), forms.LONGEST_TEXT
+    if not may_be_long(type_):
+        return stored
+    return when(compare(exp.LTE, builtin("strlen", stored), number(min(longest or most, most))), stored.copy())
+
+
+def may_be_long(type_: Type) -> bool:
+    """Whether a stored value is a text of any length."""
+    name = type_.storage.upper()
+    return type_.kind is Kind.TEXT and name != "UUID" and not name.startswith("ENUM(")
+
+
 def _is_own(type_: Type) -> bool:
     """Whether the column is stored as the plan's own type."""
     return "".join(type_.storage.upper().split()) == "".join(engine_type(type_).split())

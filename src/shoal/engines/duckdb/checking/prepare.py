@@ -138,7 +138,7 @@ def rows_of(asked: Asked, tables: Mapping[str, exp.Expr]) -> list[tuple[exp.Quer
             groups = BoundOwners(query, PLACEHOLDER_KEY, tables).groups()
             found[query.public_groups, query.keys] = groups, None
     for scan in asked.public:
-        found[scan] = Compiler(tables).relation(scan), None
+        found[scan] = Compiler(tables, whole_texts=True).relation(scan), None
     return list(found.values())
 
 
