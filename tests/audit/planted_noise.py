@@ -702,6 +702,22 @@ def a_lattice_of_one_group_less(patch):
 
 
 @planted(
+    "L0 ignored",
+    "a count on a coarse grid beside a sum is summed for one group less",
+    EXACT,
+    lambda: not exact_checks.gaussian_count_and_sum(6.0).holds,
+)
+def a_mixed_sum_of_one_group_less(patch):
+    honest = gaussian_certificate.mixed_delta
+
+    def forgetful(coarse, *facts):
+        return honest(tuple(part._replace(coordinates=max(1, part.coordinates - 1)) for part in coarse), *facts)
+
+    patch.setattr(gaussian_certificate, "mixed_delta", forgetful)
+    patch.setattr(joint_gaussian, "_mixed_factor", lambda _moved, enough, *_: enough * 0.9)
+
+
+@planted(
     "δ charged once for two chances",
     "noise and threshold share a δ although a histogram of all groups is part of the noise",
     PLAN_CHECK,

@@ -1,7 +1,7 @@
 """When is a vector of discrete Gaussian noise (ε, δ)-private? Certificates, and the smallest noise that has one.
 
 `joint_gaussian_certificate` is the judge, used alike when a plan is made and when it is verified. A certificate is
-rigorous: all reals are enclosed, all roundings go outward. There are four (proofs in docs/theory/noise.md), tried in
+rigorous: all reals are enclosed, all roundings go outward. There are five (proofs in docs/theory/noise.md), tried in
 this order:
 
 *discrete*: one shifted coordinate, shift Δ. P[X > εσ²/Δ − Δ/2] − e^ε·P[X > εσ²/Δ + Δ/2] ≤ δ, exact for the noise drawn.
@@ -14,6 +14,8 @@ coordinate, continuous noise of variance r² = σ² − τ² that is rounded at 
 *lattice*: one part in several coordinates on a coarse grid; the sum of its noises is convolved (`certificates.lattice`).
 
 *zcdp*: ρ = Σ Δᵢ²/2σᵢ²; e^{(α−1)(αρ−ε)}·(1 − 1/α)^α/(α − 1) ≤ δ for some α > 1.
+
+*mixed*: parts on coarse grids are summed as in *lattice*, the others stand for continuous noise (`certificates.mixed`).
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from shoal.mechanisms.certificates.lattice import is_coarse, lattice_delta
+from shoal.mechanisms.certificates.mixed import MOST_TERMS, Coarse, mixed_delta
+from shoal.mechanisms.certificates.normal import gaussian_delta
 from shoal.mechanisms.certified import (
     ARITHMETIC,
     arithmetic,
@@ -33,7 +37,6 @@ from shoal.mechanisms.certified import (
     decimal_below,
     decimal_near,
     exp_of_minus,
-    normal_tail,
 )
 from shoal.mechanisms.tails import gaussian_tail, wrapped
 
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 
     from shoal.accounting.events import GaussianNoise
 
-Certificate = Literal["discrete", "continuous", "lattice", "zcdp"]
+Certificate = Literal["discrete", "continuous", "lattice", "zcdp", "mixed"]
 ROUNDING_VARIANCES = tuple(Fraction(n, 8) for n in (3, 4, 5, 6, 8, 10, 12, 16))
 """τ² to choose from: a larger one rounds more faithfully and leaves less of the variance."""
 SHRINKS_FROM, MOST_SHRUNK = 64, 4
@@ -67,11 +70,12 @@ def _certificate(shifted: tuple[GaussianNoise, ...], epsilon: Fraction, delta: F
         return "discrete"
     if _holds_continuous(shifted, epsilon, delta):
         return "continuous"
-    if _is_lattice(shifted) and _holds_lattice(shifted, epsilon, delta):
+    if _is_lattice(shifted) and _holds_lattice(shifted[0], epsilon, delta):
         return "lattice"
     if zcdp_holds(sum((part.rho for part in shifted), Fraction(0)), epsilon, delta):
         return "zcdp"
-    return None
+    mixed = _mixed_delta(shifted, epsilon, delta)
+    return "mixed" if mixed is not None and mixed <= decimal_below(delta) else None
 
 
 def joint_gaussian_holds(parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction) -> bool:
@@ -85,17 +89,20 @@ def grouped_gaussian_holds(parts: Sequence[GaussianNoise], epsilon: Fraction, de
     In one group the owner is either moved or new. In several, some are moved and some new, and what is left of the noise's δ
     where a part x of the groups is new must be at most (1 − x)·δ. It is where the continuous bound is convex in the squared norm v,
     as it is 0 at 0: its second derivative is not negative where v² + 4v ≤ 4ε² (docs/theory/group-selection.md). On a coarse grid
-    it is summed for every number of groups.
+    it is summed for every number of groups, of which the finer parts move so many parts of their squared norm.
     """
     shifted = tuple(replace(part, grid=Fraction(1)) for part in parts if part.shift.l1)
     if groups == 1 or not shifted:
         return joint_gaussian_holds(parts, epsilon, delta)
     if _holds_continuous(shifted, epsilon, delta) and _is_convex(shifted, epsilon):
         return True
-    parts_of_delta = ((left, delta * left / groups) for left in range(groups, 0, -1))
-    return _is_lattice(shifted, groups) and all(
-        _holds_lattice(shifted, epsilon, part, left) for left, part in parts_of_delta
-    )
+    for left in range(groups, 0, -1):
+        found = _summed_delta(shifted, epsilon, delta, (left, groups))
+        if found is None or found > decimal_below(delta * left / groups):
+            return False
+        if found <= decimal_below(delta / groups):
+            break  # fewer groups lose no more, and have this much each
+    return True
 
 
 def _is_convex(parts: Sequence[GaussianNoise], epsilon: Fraction) -> bool:
@@ -119,15 +126,6 @@ def discrete_gaussian_delta(shift: int, sigma: Fraction, epsilon: Fraction) -> D
         return near.upper - around(1 / exp_of_minus(epsilon).upper).lower * far.lower
 
 
-def gaussian_delta(norm_squared: Fraction, epsilon: Fraction) -> Decimal:
-    """An upper bound on Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ), the δ of continuous Gaussian noise at μ² = norm_squared."""
-    with arithmetic():
-        norm = decimal_near(norm_squared).sqrt() * (1 + Decimal("1e-70"))
-        ratio = decimal_near(epsilon) / norm
-        near, far = normal_tail(ratio - norm / 2), normal_tail(ratio + norm / 2)
-        return near.upper - around(1 / exp_of_minus(epsilon).upper).lower * far.lower
-
-
 def _holds_discrete(part: GaussianNoise, epsilon: Fraction, delta: Fraction) -> bool:
     return discrete_gaussian_delta(part.shift.per_coordinate, part.sigma, epsilon) <= decimal_below(delta)
 
@@ -139,13 +137,62 @@ def _is_lattice(parts: Sequence[GaussianNoise], groups: int | None = None) -> bo
     return plain and is_coarse(shift.coordinates, parts[0].sigma) and groups in {None, shift.coordinates}
 
 
-def _holds_lattice(
-    parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction, coordinates: int | None = None
-) -> bool:
-    """The exact sum, where this many coordinates move (all of them, unless stated)."""
-    (part,) = parts
-    moved = part.shift.coordinates if coordinates is None else coordinates
-    return lattice_delta(part.shift.per_coordinate, moved, part.sigma, epsilon) <= decimal_below(delta)
+def _holds_lattice(part: GaussianNoise, epsilon: Fraction, delta: Fraction) -> bool:
+    shift = part.shift
+    return lattice_delta(shift.per_coordinate, shift.coordinates, part.sigma, epsilon) <= decimal_below(delta)
+
+
+def coarse_and_finer(
+    parts: Sequence[GaussianNoise],
+) -> tuple[tuple[GaussianNoise, ...], tuple[GaussianNoise, ...]]:
+    """Parts that move the same way in every coordinate of a coarse grid, as many as can be summed together, and all others."""
+    plain = [part for part in parts if part.shift.touched == part.shift.coordinates and part.shift.length is None]
+    coarse: list[GaussianNoise] = []
+    terms = 1.0
+    for part in sorted(plain, key=lambda one: one.sigma):
+        one = as_coarse(part)
+        if one.is_coarse and terms * one.terms <= MOST_TERMS:
+            coarse.append(part)
+            terms *= one.terms
+    finer = list(parts)
+    for part in coarse:
+        finer.remove(part)
+    return tuple(coarse), tuple(finer)
+
+
+def as_coarse(part: GaussianNoise, moved: int | None = None) -> Coarse:
+    """A part as it is summed, where this many coordinates move (all of them, unless stated)."""
+    return Coarse(part.shift.per_coordinate, part.shift.coordinates if moved is None else moved, part.sigma)
+
+
+def _summed_delta(
+    parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction, moved: tuple[int, int]
+) -> Decimal | None:
+    """The δ of parts on coarse grids, where so many of an owner's groups move; None where it cannot be summed."""
+    if _is_lattice(parts, moved[1]):
+        return lattice_delta(parts[0].shift.per_coordinate, moved[0], parts[0].sigma, epsilon)
+    return _mixed_delta(parts, epsilon, delta, moved)
+
+
+def _mixed_delta(
+    parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction, moved: tuple[int, int] | None = None
+) -> Decimal | None:
+    """The δ with coarse parts summed and the others rounded, or None; `moved`: where so many of an owner's groups move."""
+    coarse, finer = coarse_and_finer(parts)
+    if not coarse or len(parts) == 1:
+        return None
+    left, groups = moved or (1, 1)
+    if moved is not None:
+        by_group = all(part.shift.coordinates == groups for part in coarse)
+        if not by_group or any(part.shift.length for part in finer):  # weights go by degrees, not by groups
+            return None
+    terms = _continuous_terms(finer, epsilon) if finer else (Fraction(0), epsilon, Decimal(1))
+    if terms is None:
+        return None
+    norm_squared, remaining, kept = terms
+    summed = tuple(as_coarse(part, None if moved is None else left) for part in coarse)
+    with arithmetic():
+        return around(mixed_delta(summed, norm_squared * left / groups, remaining, delta) / kept).upper
 
 
 def _holds_continuous(parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction) -> bool:

@@ -16,11 +16,14 @@ import numpy as np
 from shoal.accounting.events import GaussianNoise, Shift
 from shoal.errors import InternalError
 from shoal.mechanisms.certificates.lattice import approximate_lattice_sigma, is_coarse
+from shoal.mechanisms.certificates.mixed import approximate_mixed_delta
 from shoal.mechanisms.certified import arithmetic, decimal_near, round_scale_up
 from shoal.mechanisms.gaussian_certificate import (
     ROUNDING_VARIANCES,
     approximate_norm,
     approximate_rounding_error,
+    as_coarse,
+    coarse_and_finer,
     grouped_gaussian_holds,
     joint_gaussian_holds,
     largest_norm,
@@ -36,6 +39,10 @@ DISCRETE_BELOW = 64
 SCANNED = 160
 MOST_STEPS, JUST_ABOVE = 100, 1 + 1e-15
 NEGLIGIBLE = 40
+ROUNDED = float(ROUNDING_VARIANCES[3])
+"""τ² = ¾, at which the rounding lemma takes next to nothing of ε and δ."""
+WORTH_SUMMING, SECANTS, JUST_ENOUGH, SMALLEST = 0.01, 5, 1 + 1e-4, 1e-300
+"""Sums beside finer parts are for noise that falls by a percent at least."""
 
 
 def gaussian_sigma(norm_squared: int | Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
@@ -133,7 +140,41 @@ def _guesses(shifts: Sequence[Shift], units: Sequence[float], epsilon: Fraction,
         if is_coarse(only.coordinates, enough):
             facts = only.per_coordinate, only.coordinates, enough, float(epsilon), float(delta)
             guesses.append(approximate_lattice_sigma(*facts) / unit)
+    elif len(moved) > 1:
+        mixed = _mixed_factor(moved, min(guesses), float(epsilon), float(delta))
+        guesses.extend([] if mixed is None else [mixed])
     return guesses
+
+
+def _mixed_factor(moved: Sequence[tuple[Shift, float]], enough: float, epsilon: float, delta: float) -> float | None:
+    """About the smallest factor at which coarse parts are summed and the others are rounded, where that is worth its time."""
+    units = {GaussianNoise(shift, Fraction(enough * unit)): unit for shift, unit in moved}
+    coarse, finer = coarse_and_finer([GaussianNoise(shift, Fraction(enough * unit)) for shift, unit in moved])
+    if not coarse:
+        return None
+
+    def excess(factor: float) -> float:
+        """ln(δ at this factor / δ), about linear in the factor."""
+        rounded = [(part.shift.l2_squared, (factor * units[part]) ** 2 - ROUNDED) for part in finer]
+        if any(variance <= 0 for _, variance in rounded):
+            return math.inf
+        norm_squared = sum(square / variance for square, variance in rounded)
+        summed = tuple(as_coarse(part)._replace(sigma=Fraction(factor * units[part])) for part in coarse)
+        return math.log(max(approximate_mixed_delta(summed, norm_squared, epsilon, delta), SMALLEST) / delta)
+
+    found = before = enough * (1 - WORTH_SUMMING)
+    above = excess(before)
+    if above > 0:
+        return None
+    guess = found * (1 - WORTH_SUMMING)
+    for _ in range(SECANTS):
+        here = excess(guess)
+        found = min(found, guess) if here <= 0 else found
+        slope = (here - above) / (guess - before) if guess != before else 0.0
+        if not math.isfinite(slope) or slope >= 0:
+            break
+        before, above, guess = guess, here, (guess - here / slope) * JUST_ENOUGH
+    return found
 
 
 def _zcdp_factor(moved: Sequence[tuple[Shift, float]], epsilon: Fraction, delta: Fraction) -> float:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 DELTA = 1e-6
 GROUPS_PER_OWNER = 3
 STEPS_OF_A_WHOLE = 7
+FINE_STEPS = 2**30
+NOTHING = 1e-25
 _TOLERANCE = 1 + 1e-9
 
 
@@ -88,6 +90,30 @@ def gaussian_count(epsilon: float, coordinates: int = 1) -> Computed:
     shift = Shift(1, coordinates)
     sigma = calibrate.joint_gaussian_sigmas([shift], [1], as_fraction(epsilon), as_fraction(DELTA))[0]
     return _compared(gaussian_delta(float(sigma), coordinates, epsilon), DELTA)
+
+
+def gaussian_count_and_sum(epsilon: float, coordinates: int = 2) -> Computed:
+    """A Gaussian count beside a Gaussian sum on a fine grid, in several groups, calibrated together.
+
+    The sums of the count's noise are gone through one by one; what each leaves of ε is what continuous noise may lose.
+    """
+    shifts, budget = (Shift(1, coordinates), Shift(FINE_STEPS, coordinates)), (as_fraction(epsilon), as_fraction(DELTA))
+    of_count, of_sum = map(float, calibrate.joint_gaussian_sigmas(shifts, [1, 1], *budget))
+    one = total = gaussian_probabilities(of_count)
+    for _ in range(coordinates - 1):
+        total = np.convolve(total, one)
+    middle, move = (len(total) - 1) // 2, math.sqrt(coordinates) * FINE_STEPS / of_sum
+    found = math.fsum(
+        chance * _of_continuous(move, epsilon - (2 * (position - middle) + coordinates) / (2 * of_count**2))
+        for position, chance in enumerate(total)
+        if chance > NOTHING
+    )
+    return _compared(found, DELTA)
+
+
+def _of_continuous(move: float, loss: float) -> float:
+    """The δ of continuous noise that one owner moves by so many deviations."""
+    return _normal_tail(loss / move - move / 2) - math.exp(loss) * _normal_tail(loss / move + move / 2)
 
 
 def laplace_threshold(epsilon: float) -> Computed:
@@ -155,7 +181,7 @@ def weighted_selection(epsilon: float) -> Computed:
             move = math.sqrt(moved) * weight / sigma
             if not moved:
                 return max(0.0, -math.expm1(loss))
-            return _normal_tail(loss / move - move / 2) - math.exp(loss) * _normal_tail(loss / move + move / 2)
+            return _of_continuous(move, loss)
 
         shown = _normal_tail((made.threshold - 0.5 - weight) / sigma)
         found += _both_ways(shown, degree, epsilon, of_noise)
@@ -240,6 +266,7 @@ def choice_law(counts: Sequence[int], fraction: float, epsilon: float, lean: flo
 LAWS: tuple[tuple[str, str, Callable[[float], Computed]], ...] = (
     ("Gaussian count", "calibration at δ = 10⁻⁶", gaussian_count),
     ("Gaussian count in 3 groups", "calibration at δ = 10⁻⁶", lambda epsilon: gaussian_count(epsilon, 3)),
+    ("Gaussian count and sum in 2 groups", "calibration at δ = 10⁻⁶", gaussian_count_and_sum),
     ("Laplace threshold, 3 groups", "calibration at δ = 10⁻⁶", laplace_threshold),
     ("threshold on a whole, 3 groups", "calibration at δ = 10⁻⁶", whole_threshold),
     ("Gaussian threshold, 3 groups", "calibration at δ = 10⁻⁶", gaussian_threshold),

@@ -38,14 +38,12 @@ def is_coarse(coordinates: int, sigma: Fraction | float) -> bool:
 @lru_cache(maxsize=256)
 def lattice_delta(shift: int, coordinates: int, sigma: Fraction, epsilon: Fraction) -> Decimal:
     """An upper bound on the δ of `coordinates` integers that move by at most `shift` each, under noise of scale σ each."""
-    reach = math.ceil(REACH * sigma) + 2
-    masses = _power(_one(sigma, reach), coordinates)
-    furthest = coordinates * reach
+    masses, beyond = law_of_sum(sigma, coordinates)
+    furthest = (len(masses) - 1) // 2
     # loss(t) > ε from here on; the masses are symmetric, and index 0 is the sum −furthest.
     first = math.floor((epsilon * 2 * sigma**2 - coordinates * shift**2) / (2 * shift)) + 1
-    beyond = gaussian_tail(sigma, reach + 1).upper
     with arithmetic():
-        unit, total = Decimal(1) / (1 << BITS), 2 * coordinates * beyond
+        unit, total = Decimal(1) / (1 << BITS), beyond
         start = max(first, -furthest)
         loss = Fraction(2 * shift * start + coordinates * shift**2) / (2 * sigma**2)
         kept, shrink = exp_of_minus(loss - epsilon).lower, exp_of_minus(Fraction(shift) / sigma**2).lower
@@ -53,6 +51,15 @@ def lattice_delta(shift: int, coordinates: int, sigma: Fraction, epsilon: Fracti
             total += masses[position] * unit * (1 - kept)
             kept *= shrink
         return around(total).upper
+
+
+@lru_cache(maxsize=64)
+def law_of_sum(sigma: Fraction, coordinates: int) -> tuple[Masses, Decimal]:
+    """P[S = t] in 2⁻¹⁶⁰, rounded up, for the sum S of so many noises, and the chance that any of them is further out."""
+    reach = math.ceil(REACH * sigma) + 2
+    beyond = gaussian_tail(sigma, reach + 1).upper
+    with arithmetic():
+        return _power(_one(sigma, reach), coordinates), around(2 * coordinates * beyond).upper
 
 
 def _one(sigma: Fraction, reach: int) -> Masses:
