@@ -53,7 +53,7 @@ def program() -> NoReturn:
     try:
         run()
     except SystemExit as left:
-        if alone:
+        if alone or "serve" in sys.argv[1:2]:  # threads that still hold on to the engine would make it complain
             end(left.code if isinstance(left.code, int) else 0)
         raise
 

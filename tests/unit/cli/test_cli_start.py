@@ -53,7 +53,10 @@ def test_asyncio_is_whole_once_somebody_uses_it():
     assert done.stdout.split() == ["False", "7", "True"]
 
 
-@pytest.mark.parametrize(("words", "status"), [(("query", SITES, "--db", "data/"), 0), (("query", "SELECT"), 2)])
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [(("query", SITES, "--db", "data/"), 0), (("query", "SELECT"), 2), (("serve", "--host", "192.0.2.1"), 2)],
+)
 def test_the_program_ends_without_taking_itself_apart_and_does_what_was_left_for_the_end(words, status):
     code = (
         "import atexit, sys\n"
