@@ -179,24 +179,34 @@ class Meaning:
 
         >>> print(meaning(1).sentence(0.1))
         Somebody who is 10% sure that a person is in the data is between 3.9% and 23.2% sure after seeing the answer.
+        >>> print(meaning(1).sentence(0.1, "one person's month"))
+        Somebody who is 10% sure that a person's month is in the data is between 3.9% and 23.2% sure after seeing the answer.
         """
         bounds = self.posterior(prior)
         sure = f"between {_percent(bounds.low)} and {_percent(bounds.high)} sure after seeing the answer"
         but = f", except with a chance of at most {one_in(bounds.fails_with)}" if bounds.fails_with else ""
-        return f"Somebody who is {percent(prior)} sure that a {unit} is in the data is {sure}{but}."
+        return f"Somebody who is {percent(prior)} sure that {_a(unit)} is in the data is {sure}{but}."
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
-        """What it means, in sentences."""
+        """What it means for a person, in sentences."""
+        return self.sentences_about("person")
+
+    def sentences_about(self, unit: str) -> tuple[str, ...]:
+        """The same for whatever is protected: a person, a person's month, a household."""
+        one = _a(unit)
+        whose, those = (
+            (f"{one}'s data", "the people who") if one == "a person" else (f"the data of {one}", "those that")
+        )
         give_or_take = f", give or take a chance of {one_in(self.delta)}" if self.delta else ""
         factor, guess, found = _factor(self.odds_factor), _percent(self.best_guess()), _percent(self.power())
         honest, removed = _percent(self.honest_coin), _percent(self.uncertainty_removed)
         common = (
-            f"No answer is more than {factor} times as likely with a person's data as without it{give_or_take}.",
-            self.sentence(0.5),
-            self.sentence(0.1),
-            f"Somebody who guesses whether a person is in the data, with no idea beforehand, is right at most {guess} of the time.",
-            f"A test that accuses 5% of the people who are not in the data finds at most {found} of those who are.",
+            f"No answer is more than {factor} times as likely with {whose} as without it{give_or_take}.",
+            self.sentence(0.5, unit),
+            self.sentence(0.1, unit),
+            f"Somebody who guesses whether {one} is in the data, with no idea beforehand, is right at most {guess} of the time.",
+            f"A test that accuses 5% of {those} are not in the data finds at most {found} of those who are.",
             f"It protects like a yes-or-no question that is answered truthfully {honest} of the time.",
             f"It removes at most {removed} of the uncertainty of somebody who has no idea beforehand.",
         )
@@ -223,8 +233,8 @@ class Meaning:
             rows.append({"prior": prior, "low": low, "high": high, "best_guess": self.best_guess(prior)})
         return rows
 
-    def to_dict(self, prior: float = 0.5) -> dict[str, Any]:
-        """For machines, with the beliefs of somebody who thinks `prior` beforehand."""
+    def to_dict(self, prior: float = 0.5, unit: str = "person") -> dict[str, Any]:
+        """For machines, with the beliefs of somebody who thinks `prior` beforehand, about whatever is protected."""
         bounds = self.posterior(prior)
         return {
             "epsilon": self.epsilon,
@@ -239,7 +249,7 @@ class Meaning:
             "uncertainty_removed": self.uncertainty_removed,
             "honest_coin": self.honest_coin,
             "table": self.table,
-            "sentences": list(self.sentences),
+            "sentences": list(self.sentences_about(unit)),
             "defaults": list(DEFAULTS),
             "suggested_delta": self.suggested_delta,
             "warning": self.warning,
@@ -322,6 +332,12 @@ def _percent(share: float) -> str:
     if 0 < share < 0.0005 or 0.9995 < share < 1:
         return f"{100 * share:.3g}%" if share < 0.5 else "over 99.9%"
     return f"{100 * share:.1f}%"
+
+
+def _a(unit: str) -> str:
+    """What is protected, with an article: 'one person' → 'a person'."""
+    noun = unit.removeprefix("one ")
+    return f"an {noun}" if noun[:1].lower() in tuple("aeio") else f"a {noun}"
 
 
 def _factor(value: float) -> str:

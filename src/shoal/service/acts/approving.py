@@ -23,7 +23,10 @@ class Approving(Core):
     def approvals(self, caller: Caller) -> list[dict[str, Any]]:
         """What waits for a custodian; analysts see their own."""
         with self.store.reading() as rows:
-            found = rows.all("SELECT * FROM approvals WHERE state = 'waiting' ORDER BY created, id")
+            found = rows.all(
+                "SELECT approvals.*, datasets.unit FROM approvals JOIN datasets ON datasets.name = approvals.dataset"
+                " WHERE approvals.state = 'waiting' ORDER BY approvals.created, approvals.id"
+            )
         return [
             {
                 "id": row["id"],
@@ -33,6 +36,7 @@ class Approving(Core):
                 "sql": row["sql"],
                 "reason": row["reason"],
                 "explanation": json.loads(row["explanation"]),
+                "unit": row["unit"],
                 "created": row["created"],
             }
             for row in found

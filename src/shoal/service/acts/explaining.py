@@ -50,7 +50,7 @@ class Explaining(Looking):
             "replay": replay if dataset.share_answers else None,
             "needs_approval": approve is not None and cost[0] > approve and replay is None,
             "allowances": allowances.shown(grants, left),
-            "meaning": _meaning(max(price["epsilon"], 1e-10), price["delta"]),
+            "meaning": _meaning(max(price["epsilon"], 1e-10), price["delta"], dataset.unit),
             "unit": dataset.unit,
             "advice": _advice(explained),
         }
@@ -100,9 +100,9 @@ class Explaining(Looking):
 
 
 @lru_cache(1024)
-def _meaning(epsilon: float, delta: float) -> dict[str, Any]:
+def _meaning(epsilon: float, delta: float, unit: str) -> dict[str, Any]:
     """The same for everybody; most questions cost what others cost."""
-    return meaning(epsilon, delta).to_dict()
+    return meaning(epsilon, delta).to_dict(unit=unit)
 
 
 def _fits(cost: tuple[Fraction, Fraction], limits: list[tuple[Fraction, Fraction] | None]) -> bool:

@@ -46,7 +46,7 @@ async def answer(request: Request, answer: str) -> Response:
     described = await call(service.describe, caller, found["dataset"])
     asked = await call(last_time, service.store, caller, answer)
     column = request.query_params.get("column")
-    view = await call(answer_view, result, result.level if level is None else level, column)
+    view = await call(answer_view, result, result.level if level is None else level, column, described["unit"])
     return await framed(
         request,
         "answer.html",
@@ -84,14 +84,14 @@ async def download(request: Request, answer: str, kind: str) -> Response:
     return reply
 
 
-def answer_view(result: Result, level: float, column: str | None) -> dict[str, Any]:
+def answer_view(result: Result, level: float, column: str | None, unit: str) -> dict[str, Any]:
     """Everything that `answer.html` shows of a result."""
     rows = rows_of(result.intervals(level).to_arrow().slice(0, MOST_ROWS))
     names = result.columns
     numbers = [name for name in names if rows and f"{name}_low" in rows[0]]
     if column is not None and column not in numbers:
         raise ShoalError("E_USAGE", "There is no such number in this answer.", hint="Choose one of its columns.")
-    means = meaning(result.epsilon, result.delta).to_dict() if result.epsilon else None
+    means = meaning(result.epsilon, result.delta).to_dict(unit=unit) if result.epsilon else None
     return {
         "columns": [(name, name in numbers) for name in names],
         "rows": [[_shown(row, name, is_number=name in numbers) for name in names] for row in rows],

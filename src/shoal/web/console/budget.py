@@ -50,8 +50,10 @@ def budget_view(data: dict[str, Any]) -> dict[str, Any]:
     limit, spent = data["budget"], data["spent"]["epsilon"]
     by_user = sorted(data.get("by_user", {}).items(), key=lambda each: -each[1]["epsilon"])
     suspensions = data.get("suspensions", [])
-    means = meaning(max(spent, 1e-10), data["spent"]["delta"]).to_dict()
-    all_of_it = None if limit is None else meaning(max(limit["epsilon"], 1e-10), limit["delta"]).to_dict()
+    means = meaning(max(spent, 1e-10), data["spent"]["delta"]).to_dict(unit=data["unit"])
+    all_of_it = (
+        None if limit is None else meaning(max(limit["epsilon"], 1e-10), limit["delta"]).to_dict(unit=data["unit"])
+    )
     return {
         "budget": data,
         "series": _series(data),

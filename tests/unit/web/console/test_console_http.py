@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import re
 from fractions import Fraction
 from itertools import count
@@ -31,6 +32,33 @@ def new_question(epsilon: float = 0.1) -> str:
 
 
 # ---- signing in ----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_protected_stands_wherever_an_epsilon_is_explained(tmp_path):
+    """Where one person's month is protected, no page may say that a person is."""
+    served = Served(tmp_path)
+    try:
+        folder = write_folder(tmp_path / "more")
+        unit = "one person's month"
+        new = NewDataSet(
+            "months", str(folder), str(tmp_path / "shoal.toml"), budget((3, 1e-5)), unit=unit, new_people=True
+        )
+        served.service.add_dataset(OPERATOR, new)
+        served.service.allow(OPERATOR, Grant("months", "ann", approve_above=Fraction(1, 2)))
+        asked = {"sql": counting(0.25, "month")}
+        with served.client("ann") as ann, Browser(served, "ann") as browser:
+            explained = ann.post("/v1/datasets/months/explain", json=asked).json()
+            answer = ann.post("/v1/datasets/months/query", json=asked).json()["answer"]
+            ann.post("/v1/datasets/months/query", json={"sql": counting(0.75, "dear"), "wait": 0})
+            (waiting,) = ann.get("/v1/approvals").json()["approvals"]
+            pages = [browser.get(path).text for path in (f"/a/{answer}", "/d/months/budget", "/approvals")]
+        assert waiting["unit"] == unit
+        for text in (" ".join(explained["meaning"]["sentences"]), *(html.unescape(page) for page in pages)):
+            assert "a person's month" in text
+            assert "that a person is in" not in text
+            assert "with a person's data" not in text
+    finally:
+        served.close()
 
 
 def test_a_cookie_is_for_our_pages_alone_and_a_new_one_at_every_sign_in(served):

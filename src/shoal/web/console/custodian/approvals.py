@@ -41,7 +41,7 @@ def _view(request: Request, approval: dict[str, Any]) -> dict[str, Any]:
         "delta": delta,
         "columns": columns_of(explained),
         "left": None if left is None else float(left[0]),
-        "sentences": sentences(meaning(max(epsilon, 1e-10), delta).to_dict()),
+        "sentences": sentences(meaning(max(epsilon, 1e-10), delta).to_dict(unit=approval["unit"])),
         "own": approval["asker"] == caller.name,
     }
 
