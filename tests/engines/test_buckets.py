@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from questions import QUESTIONS, by_keys, measured_with, nasty_tables, session_for
 
-from shoal.engines.buckets import measure_bucket, partials_of
+from shoal.engines.buckets import add, measure_bucket, partials_of
 from shoal.engines.canonical_bytes import from_bytes, to_bytes
 from shoal.engines.duckdb.filled import filled
-from shoal.engines.partials import add, limbs_of, numbers_of
+from shoal.engines.partials import limbs_of, numbers_of
 
 COUNTS = (1, 3, 7)
 

@@ -36,6 +36,11 @@ class Releasing:
             f"A private collection has no {name!r}: nothing can look inside it. .release(…) gives private statistics."
         )
 
+    @property
+    def session(self) -> Session:
+        """The session that is charged."""
+        return self._session
+
     def _question(self) -> Question:
         raise NotImplementedError
 
@@ -59,6 +64,15 @@ class Releasing:
     ) -> StatementPlan:
         """The verified plan of a release. Reads no data."""
         return self._planned(aggregates, epsilon, delta, confidence_level)
+
+    def utility(self, *, epsilon: Any = None, delta: Any = None, **aggregates: Aggregate) -> Tuning:
+        """What each choice of bounds and ε does to a release; lists are candidates: n=agg.count(upper=[1, 5, 10]).
+
+        **Not private**: exact figures about raw data, for the custodian alone. Nothing is charged.
+        """
+        # Tuning is above sessions, and sessions know collections: so it is found when it is asked for.
+        told: Tuning = import_module("shoal.collections.utility").utility_of_all(self, aggregates, epsilon, delta)
+        return told
 
     def _planned(
         self, aggregates: dict[str, Aggregate], epsilon: Any, delta: Any, level: Any, rule: str | None = None
@@ -121,11 +135,6 @@ class Groups(Releasing):
     def among(self, max_groups: Any) -> Groups:
         """The same groups with another limit of groups per owner."""
         return Groups(self._session, self._recipe, replace(self._asked, max_groups=max_groups), self._types, self._rows)
-
-    @property
-    def session(self) -> Session:
-        """The session that is charged."""
-        return self._session
 
     def select_groups(self, epsilon: Any = None, delta: Any = None, rule: str = "auto") -> Result:
         """The groups alone: a result that later releases take as `public`."""

@@ -10,26 +10,37 @@ from shoal.tuning.tune import OpenTuning
 
 if TYPE_CHECKING:
     from shoal.collections.aggregates import Aggregate
-    from shoal.collections.groups import Groups
+    from shoal.collections.groups import Groups, Releasing
     from shoal.tuning.tune import Tuning
 
 
 def utility(groups: Groups, aggregates: dict[str, Aggregate], max_groups: Any, epsilon: Any, delta: Any) -> Tuning:
     """Figures for every combination of candidates; reads raw data, charges nothing."""
-    kappas, epsilons = _several(max_groups), _several(epsilon)
+    kappas = _several(max_groups)
     if kappas == [None]:
         raise ShoalError(
             "E_USAGE",
             "utility compares numbers of groups per owner, and none was given.",
             hint="max_groups_per_owner=[1, 3, 10]",
         )
+    return _tuned(groups.among(kappas[0]), aggregates, kappas, _several(epsilon), delta)
+
+
+def utility_of_all(records: Releasing, aggregates: dict[str, Aggregate], epsilon: Any, delta: Any) -> Tuning:
+    """The same of one row over all records."""
+    return _tuned(records, aggregates, None, _several(epsilon), delta)
+
+
+def _tuned(
+    asked: Releasing, aggregates: dict[str, Aggregate], kappas: list[Any] | None, epsilons: list[Any], delta: Any
+) -> Tuning:
     first = {
         name: replace(aggregate, bounds=aggregate.candidates[0]) if aggregate.candidates else aggregate
         for name, aggregate in aggregates.items()
     }
-    plan = groups.among(kappas[0]).planned(**first, epsilon=epsilons[0], delta=delta)
+    plan = asked.planned(**first, epsilon=epsilons[0], delta=delta)
     bounds = {name: each.candidates for name, each in aggregates.items() if each.candidates}
-    return OpenTuning(groups.session, plan).settings(epsilons, kappas, bounds)
+    return OpenTuning(asked.session, plan).settings(epsilons, kappas, bounds)
 
 
 def _several(given: Any) -> list[Any]:

@@ -2,7 +2,7 @@
 
 Everything below a private aggregate is a function of one owner's rows and of public tables. So the rows may be cut into buckets in
 any way that keeps the rows of an owner together: `measure_bucket` answers for one bucket by the embedded engine, unchanged, and
-`partials.add` puts the answers together. The sum is the answer for the whole table, to the last integer.
+`add` puts the answers together. The sum is the answer for the whole table, to the last integer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.engines.duckdb.filled import filled
-from shoal.engines.partials import Partials, partials_from
+from shoal.engines.partials import Partials, add, partials_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from shoal.engines.duckdb.engine import DuckDBEngine
     from shoal.plan.totals import SamplingKey, TotalsQuery
+
+__all__ = ["add", "measure_bucket", "partials_of"]
 
 
 def measure_bucket(

@@ -54,8 +54,12 @@ class ColumnFigures:
     @property
     def median_relative_error(self) -> float | None:
         """Of the groups that are not 0."""
+        return self.relative_error(0.5)
+
+    def relative_error(self, share: float) -> float | None:
+        """What this share of the groups that are not 0 is off by at most."""
         there = self.exact != 0
-        return float(np.median(self.rmse[there] / np.abs(self.exact[there]))) if there.any() else None
+        return float(np.quantile(self.rmse[there] / np.abs(self.exact[there]), share)) if there.any() else None
 
 
 def column_figures(

@@ -6,6 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from shoal.pages.shell import heads, page, top, write_page
+from shoal.tuning.cells import cells
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,7 @@ _HEADINGS = (
     ("lost to the groups limit", True),
     ("noise (σ)", True),
     ("median relative error", True),
+    ("90th percentile", True),
     ("advice", False),
 )
 
@@ -35,22 +37,4 @@ def tuning_page(tuning: Tuning, path: str | Path | None) -> str:
 
 
 def _row(one: Setting) -> str:
-    bounds = "; ".join(f"{name} {pair[0]:g}…{pair[1]:g}" for name, pair in one.bounds.items() if pair is not None)
-    clamped = None if one.clamped_low is None else one.clamped_low + (one.clamped_high or 0.0)
-    cells = (
-        f"{one.epsilon:g}",
-        str(one.max_groups),
-        bounds,
-        f"{one.expected_groups_kept:.1f} of {one.groups}",
-        _share(clamped),
-        _share(one.lost_to_clamping),
-        _share(one.lost_to_groups_limit),
-        "" if one.noise_standard_deviation is None else f"{one.noise_standard_deviation:,.4g}",
-        _share(one.median_relative_error),
-        " ".join(one.advice),
-    )
-    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
-
-
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{value:.1%}"
+    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in (*cells(one), " ".join(one.advice))) + "</tr>"

@@ -23,9 +23,11 @@ from shoal.frozen import dataclass
 from shoal.mechanisms.calibrate import noise_standard_deviation
 from shoal.plan.releases import SelectPlan, StatementPlan
 from shoal.release.output_names import output_names
+from shoal.result import text_table
 from shoal.rewrite.pipeline import PASSES
 from shoal.session import Session
 from shoal.tuning.advice import advice
+from shoal.tuning.cells import SHORT_HEADINGS, cells
 from shoal.tuning.figures import ColumnFigures, column_figures, keep_chances
 from shoal.tuning.pairs import Pairs, read_pairs
 
@@ -38,7 +40,9 @@ if TYPE_CHECKING:
 
     from shoal.plan.releases import PrivateSelect
 
-NOT_PRIVATE = "Not private: exact figures about raw data. Show them to nobody who may not see the data."
+NOT_PRIVATE = (
+    "Not private, not for release: exact figures about raw data. Show them to nobody who may not see the data."
+)
 MOST_SETTINGS = 1000
 BINS = 40
 
@@ -61,6 +65,7 @@ class Setting:
     lost_to_groups_limit: float | None
     noise_standard_deviation: float | None
     median_relative_error: float | None
+    ninetieth_relative_error: float | None
     advice: tuple[str, ...] = ()
 
 
@@ -74,6 +79,10 @@ class Tuning:
         self._names = names
         self._computed = settings
         self.settings: list[Setting] = [one.setting for one in settings]
+
+    def __repr__(self) -> str:
+        rows = [list(cells(one)) for one in self.settings]
+        return f"{NOT_PRIVATE}\n{text_table(list(SHORT_HEADINGS), rows, len(rows))}"
 
     def groups(self, index: int, column: str | None = None) -> list[dict[str, Any]]:
         """Group by group: exact value, biases, variance, error, the chance to appear."""
@@ -269,6 +278,7 @@ def _computed(select: PrivateSelect, names: list[str], pairs: Pairs) -> _Compute
         None if first is None else first.lost_to_groups_limit,
         None if first is None else first.noise,
         None if first is None else first.median_relative_error,
+        None if first is None else first.relative_error(0.9),
         tuple(advice(kept, len(pairs.keys), first, pairs.values[0] if names else None, limits[0], kinds, at_four)),
     )
     return _Computed(setting, columns, keep)

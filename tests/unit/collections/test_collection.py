@@ -242,7 +242,28 @@ def test_utility_compares_candidates_and_charges_nothing(session):
     assert found == [(1, (0, 1)), (1, (0, 5)), (4, (0, 1)), (4, (0, 5))]
     assert {one.groups for one in told.settings} == {4}
     assert told.settings[-1].lost_to_clamping == 0
-    assert "Not private" in told.warning
+    assert "Not private, not for release" in told.warning
+    shown = str(told).splitlines()
+    assert shown[0] == told.warning
+    assert [line.split()[:4] for line in shown[3:]] == [
+        ["1", str(one.max_groups), "n", f"0…{one.bounds['n'][1]:g}"] for one in told.settings
+    ]
+    assert all(one.median_relative_error <= one.ninetieth_relative_error for one in told.settings)
+    assert session.spent == (0, 0)
+
+
+def test_utility_of_all_records_together(session):
+    visits = session.collection("visits").filter(lambda v: v.items > 1)
+    told = visits.utility(n=agg.count(upper=[1, 50]), epsilon=[0.5, 1])
+    assert [(one.epsilon, one.bounds["n"]) for one in told.settings] == [
+        (0.5, (0, 1)),
+        (0.5, (0, 50)),
+        (1, (0, 1)),
+        (1, (0, 50)),
+    ]
+    assert {one.groups for one in told.settings} == {1}
+    assert told.settings[0].lost_to_clamping > told.settings[1].lost_to_clamping == 0
+    assert told.settings[0].noise_standard_deviation < told.settings[1].noise_standard_deviation
     assert session.spent == (0, 0)
 
 

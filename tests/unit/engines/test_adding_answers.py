@@ -7,8 +7,11 @@ import mmap
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from shoal.engines.canonical_bytes import from_bytes, parts_of, to_bytes
+from shoal.engines.canonical_bytes import BYTES, from_bytes, parts_of, to_bytes
+from shoal.engines.narrow_rows import full, narrow
 from shoal.engines.partials import LIMBS, added, limbs_of, merged
 from shoal.engines.spark import task
 
@@ -46,7 +49,8 @@ def test_answers_that_come_as_bytes_are_added_up(waiting, monkeypatch):
     tables = [answers(seed) for seed in range(3)]
     (batch,) = task.added_up(task._bytes_of(table, 0) for table in tables)
     (stored,) = batch.column("rows").to_pylist()
-    assert sorted_rows(pa.ipc.open_stream(stored).read_all()) == sorted_rows(added(pa.concat_tables(tables)))
+    found, wanted = task.answer_in(stored), added(pa.concat_tables(tables))
+    assert sorted_rows(found.select(wanted.column_names)) == sorted_rows(wanted)
     assert list(task.added_up([])) == []
 
 
@@ -56,13 +60,47 @@ def test_long_answers_travel_in_pieces(monkeypatch):
     batches = [batch for table in tables for batch in task._pieces_of(table, 4)]
     assert len(batches) > 2 * len(tables)
     assert {part for batch in batches for part in batch.column("part").to_pylist()} == {4}
-    come = [
-        pa.ipc.open_stream(stored).read_all() for b in task.added_up(batches) for stored in b.column("rows").to_pylist()
-    ]
+    come = [task.answer_in(stored) for b in task.added_up(batches) for stored in b.column("rows").to_pylist()]
     assert len(come) > 1
-    assert sorted_rows(pa.concat_tables(come)) == sorted_rows(added(pa.concat_tables(tables)))
+    wanted = added(pa.concat_tables(tables))
+    assert sorted_rows(pa.concat_tables(come).select(wanted.column_names)) == sorted_rows(wanted)
     (empty,) = task._pieces_of(tables[0].slice(0, 0), 0)
-    assert pa.ipc.open_stream(empty.column("rows")[0].as_py()).read_all().schema == tables[0].schema
+    assert task.answer_in(empty.column("rows")[0].as_py()).schema == tables[0].schema
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.binary(max_size=3) | st.none(),
+            st.integers(0, 300),
+            st.integers(-1, 2**40),
+            st.binary(max_size=2) | st.none(),
+            st.sampled_from([0, 1, -1, 127, 128, 2**31, -(2**31) - 1, 2**62, -(2**100), 2**120]),
+        ),
+        max_size=6,
+    ),
+    st.integers(0, 2),
+)
+def test_answers_are_the_same_after_they_were_narrow(rows, keys):
+    keyed, slots, leaves, values, numbers = zip(*rows, strict=True) if rows else ((),) * 5
+    columns = {f"k{i}": pa.array(keyed, BYTES) for i in range(keys)} | {
+        "slot": pa.array(slots, pa.int32()),
+        "leaf": pa.array(leaves, pa.int64()),
+        "value": pa.array(values, BYTES),
+    }
+    table = pa.table(columns | dict(zip(LIMBS, limbs_of(np.array(numbers, dtype=object)), strict=True)))
+    assert full(narrow(table)).equals(table)
+    assert task.answer_in(task.as_stream(narrow(table))).equals(table)
+
+
+def test_plain_answers_travel_in_a_third_of_their_bytes():
+    count = 1000
+    keys = to_bytes(pa.chunked_array([pa.array(range(count), pa.int64())]))
+    nothing = pa.array(np.zeros(count, dtype=np.int64))
+    columns = {"k0": keys, "slot": pa.array(np.ones(count, dtype=np.int32)), "leaf": nothing}
+    limbs = dict(zip(LIMBS, limbs_of(np.arange(count) << 20), strict=True))
+    table = pa.table(columns | {"value": pa.nulls(count, BYTES)} | limbs)
+    assert 3 * len(task.as_stream(narrow(table))) < len(task.as_stream(table))
 
 
 def test_keys_of_more_than_two_gib_are_bytes_too():

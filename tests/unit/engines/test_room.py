@@ -8,6 +8,7 @@ import pytest
 
 import shoal
 from shoal.engines.deadline import Deadline
+from shoal.engines.duckdb.engine import DuckDBEngine
 from shoal.engines.duckdb.room import rows_at_most
 from shoal.release.resolve_bounds import resolve, totals_query
 
@@ -79,3 +80,22 @@ def test_the_memory_limit_of_our_own_database_is_locked_and_asked_for_once(monke
         with engine.snapshot(Deadline(60)) as taken:
             assert taken._memory_limit() == engine._memory_limit() == before
     assert len(asked) == 1
+
+
+def test_an_engine_that_is_told_its_tables_knows_what_one_finds_out_that_looks():
+    columns = 'uid BIGINT, "A b""c" DECIMAL(12, 2), t TIMESTAMP, day DATE, word VARCHAR, x FLOAT'
+    with duckdb.connect() as connection:
+        connection.execute(f'CREATE TABLE "T" ({columns})')
+        connection.execute("CREATE TABLE p AS SELECT range AS uid FROM range(7)")
+        found = DuckDBEngine(connection, ours=False)
+        told = DuckDBEngine(connection, ours=False, tables=["T", "p"])
+        assert told.tables() == found.tables()
+        assert told._sources == found._sources
+        assert told._places == found._places
+
+
+def test_tables_that_were_filled_are_counted(session):
+    engine = session._engine
+    for rest, rows in ((f"{COUNT} FROM t", 100), (f"t.k, {COUNT} FROM t JOIN w ON t.uid = w.uid GROUP BY t.k", 0)):
+        asked = query_of(session, rest)
+        assert rows_at_most(asked, engine._sources, engine._frames, engine._connection, is_filled=True) == rows

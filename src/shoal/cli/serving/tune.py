@@ -57,29 +57,17 @@ def show(found: Tuning) -> None:
     from rich import box
     from rich.table import Table
 
+    from shoal.tuning.cells import SHORT_HEADINGS, cells
+
     out, table = console(), Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("ε", "groups/owner", "bounds", "kept", "clamped", "lost: clamp", "lost: groups", "σ", "error"):
+    for name in SHORT_HEADINGS:
         table.add_column(name, justify="left" if name == "bounds" else "right")
     for one in found.settings:
-        clamped = None if one.clamped_low is None else one.clamped_low + (one.clamped_high or 0.0)
-        shares = (clamped, one.lost_to_clamping, one.lost_to_groups_limit)
-        limits = "; ".join(f"{n} {b[0]:g}:{b[1]:g}" for n, b in one.bounds.items() if b is not None)
-        sigma = "" if one.noise_standard_deviation is None else f"{one.noise_standard_deviation:,.4g}"
-        kept = f"{one.expected_groups_kept:.1f}/{one.groups}"
-        table.add_row(
-            *(f"{one.epsilon:g}", str(one.max_groups), limits, kept),
-            *map(share, shares),
-            *(sigma, share(one.median_relative_error)),
-        )
+        table.add_row(*cells(one))
     out.print(found.warning)
     out.print(table)
     for sentence in dict.fromkeys(text for one in found.settings for text in one.advice):
         out.print(f"advice  {sentence}")
-
-
-def share(value: float | None) -> str:
-    """A share in percent."""
-    return "" if value is None else f"{value:.1%}"
 
 
 def number(text: str) -> float:

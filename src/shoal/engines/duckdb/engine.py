@@ -89,6 +89,7 @@ class DuckDBEngine(Connected):
         files: Mapping[Path, Stamp] | None = None,
         python: PythonTables | None = None,
         for_one_query: bool = False,
+        tables: Iterable[str] | None = None,
     ) -> None:
         self._python = python or PythonTables()
         self._handed = connection
@@ -118,7 +119,8 @@ class DuckDBEngine(Connected):
             self._connection = connection
         refuse_collation(self._connection)
         refuse_other_meanings(self._connection)
-        self._refresh()
+        self._is_filled = tables is not None
+        self._refresh(tables)
         self._definitions = frozenset() if ours else definitions(self._connection)
 
     def _has_temporary_tables(self) -> bool:
@@ -201,12 +203,9 @@ class DuckDBEngine(Connected):
             with suppress(Exception):  # after a failure there may be nothing to roll back
                 cursor.close()
 
-    def _refresh(self) -> None:
-        """Reads names and types of all tables and views, once."""
-        rows = self._connection.sql(
-            "SELECT database_name, schema_name, table_name, column_name, data_type FROM system.main.duckdb_columns() "
-            "WHERE NOT internal ORDER BY database_name, schema_name, table_name, column_index"
-        ).fetchall()
+    def _refresh(self, tables: Iterable[str] | None) -> None:
+        """Names and types of all tables and views, read once; `tables` are those of a database of our own, where they are known."""
+        rows = self._stored_columns() if tables is None else self._columns_of(tables)
         current = self._connection.sql(
             "SELECT system.main.current_database(), system.main.current_schema()"
         ).fetchall()[0]
@@ -216,6 +215,24 @@ class DuckDBEngine(Connected):
             if place == (database, schema):
                 self._schemas.setdefault(fold(table), []).append((stored, data_type))
                 self._sources[fold(table)] = exp.Table(this=name(table), db=name(schema), catalog=name(database))
+
+    def _stored_columns(self) -> list[tuple[str, ...]]:
+        return self._connection.sql(
+            "SELECT database_name, schema_name, table_name, column_name, data_type FROM system.main.duckdb_columns() "
+            "WHERE NOT internal ORDER BY database_name, schema_name, table_name, column_index"
+        ).fetchall()
+
+    def _columns_of(self, tables: Iterable[str]) -> list[tuple[str, ...]]:
+        """The same of some tables: to list what there is, the engine writes its whole catalogue out first."""
+        found: list[tuple[str, ...]] = []
+        for table in tables:
+            place = exp.Table(this=name(table), db=name("main"), catalog=name("memory"))
+            described = self._connection.sql(select([exp.Star()], place).sql(dialect="duckdb"))
+            found += [
+                ("memory", "main", table, *each)
+                for each in zip(described.columns, map(str, described.types), strict=True)
+            ]
+        return found
 
     def tables(self) -> dict[str, list[tuple[str, str]]]:
         """Every table and view of the connection."""
@@ -444,7 +461,7 @@ class DuckDBEngine(Connected):
         statement = on_its_own_stack(lambda: rows_statement(query, self._sources))
         batch = BATCH_ROWS_OF_TEXTS if has_texts(query) else BATCH_ROWS
         with self._lock:
-            expected = rows_at_most(query, self._sources, self._frames, self._connection)
+            expected = rows_at_most(query, self._sources, self._frames, self._connection, is_filled=self._is_filled)
         return memory.CodedRows.of(query, key, self._rows(statement, batch, expected), listed)
 
     def measure_in_turns(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:

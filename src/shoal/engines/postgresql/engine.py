@@ -302,7 +302,8 @@ class PostgreSQLEngine:
         stored = with_added(needs, self._added)
         for need in stored:
             self._copy(database, need)
-        engine = DuckDBEngine(database, ours=True, python=self._python, for_one_query=True)
+        held = [need.table for need in stored]
+        engine = DuckDBEngine(database, ours=True, python=self._python, for_one_query=True, tables=held)
         self._opened.callback(engine.close)
         for added in self._added:
             if added.reads.keys() <= {need.table for need in stored}:

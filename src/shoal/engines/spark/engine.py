@@ -31,7 +31,16 @@ from shoal.engines.python_rows.stages import stages_of
 from shoal.engines.python_rows.tables import LEAST_MEMORY
 from shoal.engines.reading import Need, narrowed, needs_of, needs_of_scans
 from shoal.engines.spark.plans import fragile_part
-from shoal.engines.spark.task import Columns, Job, adding_function, as_stream, in_utc, job_function, loading_function
+from shoal.engines.spark.task import (
+    Columns,
+    Job,
+    adding_function,
+    answer_in,
+    as_stream,
+    in_utc,
+    job_function,
+    loading_function,
+)
 from shoal.engines.spark.types import compared, is_collated, is_read, named
 from shoal.engines.spark.versions import check, detached, installed, installed_here
 from shoal.errors import ShoalError, missing_extra
@@ -328,12 +337,13 @@ class SparkEngine:
         rows_named = {need.table: self._named_rows[need.table] for need in owned if need.table in self._named_rows}
         job = Job(small, key, described, {name: as_stream(table) for name, table in public.items()}, rows_named)
         nobody = job.measured(())
-        parts = min(self._bucket_count(), 2 * self._parallelism(), MOST_PARTS)
+        parts = min(self._bucket_count(), self._parallelism(), MOST_PARTS)
         answers = self._shuffled(small, owned).mapInArrow(job_function(job, parts), PACKED)
         totals = answers.repartition(parts, "part").mapInArrow(adding_function(), PACKED)
         packed = self._ask(totals.toArrow)
-        rows = [pa.ipc.open_stream(stored).read_all() for stored in packed.column("rows").to_pylist()]
-        return total_of(pa.concat_tables([added(nobody.rows), *rows]), nobody)
+        none = added(nobody.rows)
+        rows = [answer_in(stored).select(none.column_names) for stored in packed.column("rows").to_pylist()]
+        return total_of(pa.concat_tables([none, *rows]), nobody)
 
     def _shuffled(self, query: TotalsQuery, owned: list[Need]) -> Any:
         """One frame with the rows of all tables, those of an owner in one partition."""

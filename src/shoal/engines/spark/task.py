@@ -5,10 +5,12 @@ A task is a function of its rows: one that is tried again, or runs twice, change
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from contextlib import ExitStack
 from dataclasses import field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -23,6 +25,7 @@ from shoal.engines.duckdb.csv_files import quoted
 from shoal.engines.duckdb.engine import DuckDBEngine
 from shoal.engines.duckdb.filled import settings
 from shoal.engines.group_keys import as_arrow
+from shoal.engines.narrow_rows import full, narrow
 from shoal.engines.partials import Partials, added, merged
 from shoal.engines.python_rows.pool import Pool
 from shoal.engines.python_rows.tables import PythonTables
@@ -78,7 +81,8 @@ class Job:
             for name, stored in self.public.items():
                 _keep(database, name, pa.ipc.open_stream(stored).read_all())
             self._write(database, batches)
-            engine = DuckDBEngine(database, ours=True, python=PythonTables(processes=1))
+            held = [*(table.table for table in self.owned), *self.public]
+            engine = DuckDBEngine(database, ours=True, python=PythonTables(processes=1), tables=held)
             opened.callback(engine.close)
             for name, columns in self.named_rows.items():
                 engine.name_rows(name, columns)
@@ -172,7 +176,12 @@ def _pieces_of(rows: pa.Table, part: int) -> Iterator[pa.RecordBatch]:
 
 
 def _bytes_of(rows: pa.Table, part: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32()), "rows": [as_stream(rows)]})
+    return pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32()), "rows": [as_stream(narrow(rows))]})
+
+
+def answer_in(stored: bytes) -> pa.Table:
+    """The rows of an answer that came as bytes."""
+    return full(pa.ipc.open_stream(stored).read_all())
 
 
 def as_stream(rows: pa.Table) -> bytes:
@@ -187,17 +196,28 @@ def added_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The answers of many buckets for some groups, added up."""
     waiting: list[pa.Table] = []
     for batch in batches:
-        waiting += [pa.ipc.open_stream(stored).read_all() for stored in batch.column("rows").to_pylist()]
+        waiting += map(answer_in, batch.column("rows").to_pylist())
         if sum(table.num_rows for table in waiting) > WAITING_ROWS:
             waiting = [merged(pa.concat_tables(waiting))]
     if waiting:
         yield from _pieces_of(added(merged(pa.concat_tables(waiting))), 0)
 
 
+@cache
+def settle() -> None:
+    """Once in a process of an executor: what is loaded stays.
+
+    Spark searches a process for cycles after each task. Looking through all libraries took longer than adding answers up.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def job_function(job: Job, parts: int) -> Any:
     """The function that is sent to executors: it carries data alone, and finds this module there."""
 
     def run(batches: Any) -> Any:
+        settle()
         yield from job.packed(batches, parts)
 
     return run
@@ -207,6 +227,7 @@ def adding_function() -> Any:
     """The function that adds up what tasks of `job_function` answered."""
 
     def run(batches: Any) -> Any:
+        settle()
         yield from added_up(batches)
 
     return run
