@@ -84,6 +84,7 @@ def test_utility_compares_the_planner_with_the_even_split_as_its_page_does(tmp_p
     ]
     for row in found["rows"]:
         assert row["planned"]["width"] <= 1.0001 * row["even"]["width"]
+        assert row["planned"]["median"] <= 1.0001 * row["even"]["median"]
         assert row["planned"]["owners"] <= row["even"]["owners"]
     page = (ROOT / "docs" / "results" / "utility.md").read_text(encoding="utf-8")
     table = [line for line in shown.splitlines() if line.startswith("|")]

@@ -35,6 +35,7 @@ AGGREGATES = (
     "SUM(spend, contribution_bounds_per_group => (0, 64))",
     "SUM(spend + 1, contribution_bounds_per_group => (-16, 64))",
     "COUNT(spend, contribution_bounds_per_group => (0, 2))",
+    *(f"SUM(spend + {number}, contribution_bounds_per_group => (0, 100))" for number in range(2, 8)),
 )
 
 
@@ -78,6 +79,7 @@ def even_scales(plan, epsilon):
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("0.1", "1e-9"), ("8", "1e-5")])
 def test_no_number_and_no_group_fares_worse_than_under_the_even_split(session, count, kappa, epsilon, delta):
     plan = planned(session, count, epsilon, delta, kappa)
+    assert len(plan.columns) == count
     for release, scale in zip(numbers(plan), even_scales(plan, epsilon), strict=True):
         assert half_width(release.noise) <= math.log(20) * scale * 1.0001
         assert median(release.noise) <= math.log(2) * scale * 1.0001
