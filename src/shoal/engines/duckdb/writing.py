@@ -55,6 +55,13 @@ _TYPES: dict[exp.DType, str] = {
 }
 
 
+_SET_OPERATIONS: dict[type[exp.Expr], str] = {
+    exp.Union: "UNION",
+    exp.Intersect: "INTERSECT",
+    exp.Except: "EXCEPT",
+}
+
+
 class Unknown(Exception):  # noqa: N818 - not an error: somebody else writes this tree
     """A node, or an argument of one, that is not written here."""
 
@@ -76,6 +83,7 @@ class _Writer:
         for table in (BINARY, _COMPARISONS):
             operator = self._called if qualified and table is BINARY else self._between_operands
             self._methods |= {kind: _bound(operator, sign) for kind, sign in table.items()}
+        self._methods |= dict.fromkeys(_SET_OPERATIONS, self.set_operation)
         if not qualified:
             self._methods[exp.BitwiseLeftShift] = self._shifted
 
@@ -212,7 +220,12 @@ class _Writer:
         return f"{self.write(node.args['this'])} BETWEEN {low} AND {high}"
 
     def in_(self, node: Node) -> str:
-        _only(node, "this", "expressions")
+        _only(node, "this", "expressions", "query")
+        query = node.args.get("query")
+        if query is not None:
+            if type(query) is not exp.Subquery or node.args.get("expressions"):
+                raise Unknown
+            return f"{self.write(node.args['this'])} IN {self.write(query)}"
         return f"{self.write(node.args['this'])} IN ({self._listed(node.args['expressions'])})"
 
     def exists(self, node: Node) -> str:
@@ -258,6 +271,17 @@ class _Writer:
         parts = " ".join([*_some(partition), *_some(order), *_some(self._part(node, "spec"))])
         return f"{self.write(node.args['this'])} OVER ({parts})"
 
+    def frame(self, node: Node) -> str:
+        _only(node, "kind", "start", "start_side", "end", "end_side")
+        start, end = (self._frame_end(node, key) for key in ("start", "end"))
+        return f"{node.args['kind']} BETWEEN {start} AND {end}"
+
+    def _frame_end(self, node: Node, key: str) -> str:
+        found, side = node.args.get(key), node.args.get(f"{key}_side")
+        if found is None:
+            raise Unknown
+        return " ".join([found if isinstance(found, str) else self.write(found), *_some(side)])
+
     # ---- relations -------------------------------------------------------------------------------------------------
 
     def select(self, node: Node) -> str:
@@ -280,6 +304,17 @@ class _Writer:
         joins = "".join([self.write(join) for join in node.args.get("joins") or ()])
         clauses = "".join([self._part(node, key) for key in ("where", "group", "having", "order", "limit", "offset")])
         return f"{self._part(node, 'with_')}SELECT{distinct} {items}{self._part(node, 'from_')}{joins}{clauses}"
+
+    def set_operation(self, node: Node) -> str:
+        """Of two SELECTs that end with their groups; what else can stand beside the word, the generator knows."""
+        _only(node, "this", "expression", "distinct")
+        sides, distinct = (node.args["this"], node.args["expression"]), node.args.get("distinct")
+        if distinct is None or any(type(side) is not exp.Select for side in sides):
+            raise Unknown
+        for side in sides:
+            _only(side, "distinct", "expressions", "from_", "joins", "where", "group", "having")
+        word = _SET_OPERATIONS[type(node)] + ("" if distinct else " ALL")
+        return f" {word} ".join([self.write(side) for side in sides])
 
     def with_(self, node: Node) -> str:
         _only(node, "expressions")
@@ -397,6 +432,7 @@ _METHODS: dict[type, str] = {
     exp.Var: "var",
     exp.Where: "where",
     exp.Window: "window",
+    exp.WindowSpec: "frame",
     exp.With: "with_",
 }
 
@@ -417,7 +453,7 @@ def _branch(node: Node) -> tuple[Node, Node]:
     return node.args["this"], node.args["true"]
 
 
-def _some(text: str) -> list[str]:
+def _some(text: str | None) -> list[str]:
     return [text] if text else []
 
 
