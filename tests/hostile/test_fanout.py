@@ -176,3 +176,35 @@ def test_a_deviation_is_a_window_over_released_rows():
     catalog = {"tables": {"people": {"owner": "uid"}}}
     with shoal.connect({"people": PEOPLE}, catalog=catalog) as opened:
         assert opened.plan(f"{CLAUSE} region, COUNT(*) AS n, STDDEV(COUNT(*)) OVER () AS s FROM people GROUP BY region")
+
+
+# ---- long texts that are computed on the way and kept nowhere ---------------------------------------------------------
+
+SLOW = "REVERSE(STRIP_ACCENTS(REPEAT(REPEAT(CONCAT(name, uid), 1000), 10)))"
+ON_THE_WAY = {
+    "WHERE": "COUNT(*) FROM people, moments WHERE uid = 7 AND {0} = 'a'",
+    "ON": "COUNT(*) FROM people JOIN moments ON uid = 7 AND {0} = 'a'",
+    "a number": "COUNT(*) FROM (SELECT uid, LENGTH({0}) AS n FROM people, moments WHERE uid = 7) WHERE n > 3",
+    "an aggregate of an owner": "COUNT(*) FROM (SELECT uid, MAX(LENGTH({0})) AS n FROM people, moments GROUP BY uid) WHERE n > 3",
+    "an aggregate": "SUM(LENGTH({0}), contribution_bounds_per_group => (0, 1)) FROM people, moments WHERE uid = 7",
+    "a group key": "LENGTH({0}) AS k, COUNT(*) FROM people, moments WHERE uid = 7 GROUP BY k",
+    "EXISTS": "COUNT(*) FROM people p WHERE uid = 7 AND EXISTS (SELECT 1 FROM moments WHERE {0} = 'a')",
+    "public rows": "COUNT(*) FROM people JOIN (SELECT id FROM moments WHERE "
+    "REVERSE(REPEAT(REPEAT(name, 1000), 100)) = 'a') ON uid = id AND uid = 7",
+}
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("sql", ON_THE_WAY.values(), ids=ON_THE_WAY.keys())
+def test_long_texts_that_are_computed_for_one_row_alone_are_refused(sql, there):
+    """A million of them passed the deadline if the one owner was there, and were never computed if not."""
+    catalog = {"tables": {"people": {"owner": "uid"}, "moments": {"public": True}}}
+    moments = pa.table({"id": np.arange(40_000), "name": [f"é{n}" for n in range(40_000)]})
+    with shoal.connect(
+        {"people": PEOPLE if there else without(PEOPLE, 7), "moments": moments}, catalog=catalog
+    ) as opened:
+        with pytest.raises(shoal.ShoalError) as refused:
+            opened.query(f"{CLAUSE} {sql.format(SLOW)}")
+        assert refused.value.code == "E_LIMITS"
+        few = sql.format(SLOW).replace("moments", "(SELECT * FROM moments LIMIT 100)")
+        assert opened.plan(f"{CLAUSE} {few}")

@@ -24,6 +24,7 @@ from shoal.plan import nodes
 from shoal.plan.expressions import Call, Case, Cast, Column, Literal, children
 from shoal.plan.traverse import expressions_of, rebuilt, relations_in
 from shoal.plan.types import Kind
+from shoal.rewrite.check_windows import read_values
 from shoal.sql.functions.forms import LONGEST_TEXT
 
 if TYPE_CHECKING:
@@ -40,6 +41,12 @@ MAX_PUBLIC_ROWS = 10**9
 """How many rows a public relation inside a private query may have."""
 MAX_TEXT_BYTES = 1 << 24
 """How many bytes of computed texts one private row may become."""
+MAX_TEXT_WORK = 1 << 27
+"""How many bytes of long texts functions may look at for one private row; some take longer than ten nanoseconds a byte."""
+LONG_TEXT = 1 << 12
+"""Shorter ones do not count: they take no longer than other values."""
+MAX_PUBLIC_TEXT_WORK, LONG_PUBLIC_TEXT = 1 << 31, 1 << 15
+"""The same for public relations inside a private query, which an engine does not compute where no private row meets them."""
 MAX_FANOUT_OF_JOINED_OWNERS = 100
 """The same where several private tables multiply each other already, each by the rows of one owner."""
 STORED_ROWS = 1_000
@@ -116,6 +123,7 @@ class _Extents:
         self._keys_of_stored = keys_of_stored
         self._known: dict[int, Extent] = {}
         self._private: dict[int, bool] = {}
+        self._pairs: dict[int, int] = {}
         self._most_rows_of_one = 1
         self._most_tables = 0
 
@@ -134,11 +142,18 @@ class _Extents:
         return self._private[id(node)]
 
     def check_keys(self, select: PrivateSelect) -> None:
-        """What a SELECT reads, and the texts it groups by."""
+        """What a SELECT reads, the texts it groups by, and those that it computes on the way."""
         found = self.of(select.input)
+        self._check_work(found, read_values(select), private=True)
         for _, key in select.keys:
             if key.type.kind is Kind.TEXT and found.rows * longest_text(key, found.texts) > MAX_TEXT_BYTES:
                 raise _TooMuchError("bytes")
+
+    @staticmethod
+    def _check_work(below: Extent, values: Sequence[Expression], *, private: bool) -> None:
+        long, most = (LONG_TEXT, MAX_TEXT_WORK) if private else (LONG_PUBLIC_TEXT, MAX_PUBLIC_TEXT_WORK)
+        if below.rows * sum(text_work(value, below.texts, long) for value in values) > most:
+            raise _TooMuchError("bytes")
 
     def of(self, node: Node) -> Extent:
         """How far a relation reaches; too far is refused on the way."""
@@ -151,11 +166,18 @@ class _Extents:
                 raise _TooMuchError("rows")
             if found.rows * max(found.texts.values(), default=0) > MAX_TEXT_BYTES and self.is_private(node):
                 raise _TooMuchError("bytes")
+            self._check_work(self._evaluated_on(node), expressions_of(node), private=self.is_private(node))
             if self.is_private(node):
                 self._most_rows_of_one = max(self._most_rows_of_one, found.rows)
                 self._most_tables = max(self._most_tables, found.private_tables)
             self._known[id(node)] = found
         return self._known[id(node)]
+
+    def _evaluated_on(self, node: Node) -> Extent:
+        """The rows that a node's expressions are computed for: those below it, and in a join all pairs."""
+        below = [self.of(part) for part in nodes.inputs(node)]
+        texts = {symbol: size for part in below for symbol, size in part.texts.items()}
+        return Extent(self._pairs.get(id(node), max((part.rows for part in below), default=1)), texts=texts)
 
     def _most_rows(self, node: Node, found: Extent) -> int:
         if not self.is_private(node):
@@ -225,6 +247,7 @@ class _Extents:
         if self.is_private(node.right) and not self.is_private(node.left):
             pairs = right.rows * to_left
         looked_at = left.rows if only_equal and node.kind in {"semi", "anti"} else pairs
+        self._pairs[id(node)] = max(pairs, left.rows, right.rows)
         if self.is_private(node) and looked_at > MAX_FANOUT:
             raise _TooMuchError("pairs to compare")
         if node.kind in {"semi", "anti"}:
@@ -281,6 +304,21 @@ def longest_text(value: Expression, columns: Mapping[str, int]) -> int:
         case Call():
             return min(LONGEST_TEXT, _grown(value, columns))
     return STORED_TEXT
+
+
+def text_work(value: Expression, columns: Mapping[str, int], long: int) -> int:
+    """How many bytes of long texts the functions in an expression look at for one row."""
+    work, seen, stack = 0, set[int](), [value]
+    while stack:
+        part = stack.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        stack.extend(children(part))
+        if isinstance(part, Call):
+            texts = (longest_text(a, columns) for a in part.arguments if a.type.kind is Kind.TEXT)
+            work += sum(size for size in texts if size > long)
+    return work
 
 
 GROWING = frozenset({"concat", "repeat", "lpad", "rpad", "replace", "regexp_replace"})
