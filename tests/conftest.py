@@ -41,13 +41,18 @@ def no_plans_remembered():
     pipeline._remembered.cache_clear()
 
 
+STARTING = {"benchmarks", "docs", "service", "web"}
+"""Folders of tests that start programs and wait for them: few tests of theirs take longer than many others."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Which tests share a process, and in which order they begin, where several processes share the tests.
 
     Tests that need Spark are one group: a second process would start a second Java machine. The quick tests of a file are one
     group too, so that what a file opens is opened once and not by every process. Groups that last for minutes begin first,
-    then single slow tests, then files, the small ones last: no process is left alone with a long group at the end.
+    then single slow tests, then files that start programs, then the others, the small ones last: no process is left alone with
+    a long group at the end.
     """
     for item in items:
         if item.get_closest_marker("spark") is not None:
@@ -57,11 +62,22 @@ def pytest_collection_modifyitems(config, items):
     if hasattr(config, "workerinput"):
         sizes = Counter(_group(item) for item in items)
         items.sort(key=lambda item: _turn(item, sizes))
+        for item in items:
+            _tell_group(item)
 
 
 def _group(item):
     mark = item.get_closest_marker("xdist_group")
     return None if mark is None else mark.args[0]
+
+
+def _tell_group(item):
+    """The group at the end of a test's identifier, where the scheduler looks for it.
+
+    xdist writes it there itself, but into a field that pytest no longer reads since 9.2: no group was kept together.
+    """
+    if _group(item) is not None and hasattr(item, "_id"):
+        item._id = type(item._id).parse(f"{item.nodeid}@{_group(item)}")
 
 
 def _turn(item, sizes):
@@ -70,7 +86,8 @@ def _turn(item, sizes):
         return 0, 0
     if item.get_closest_marker("slow") is not None:
         return (1 if group else 2), 0
-    return 3, -sizes[group]
+    folders = item.nodeid.partition("::")[0].split("/")
+    return (4 if STARTING.isdisjoint(folders) else 3), -sizes[group]
 
 
 def pytest_collection_finish():

@@ -154,7 +154,7 @@ def test_the_tail_of_two_noises_is_that_of_their_convolution(scale):
     reach = int(60 * scale) + 50
     one = np.exp(-np.abs(np.arange(-reach, reach + 1)) / float(scale))
     one /= one.sum()
-    both = np.convolve(one, one)
+    both = np.fft.irfft(np.fft.rfft(one, 4 * reach + 1) ** 2, 4 * reach + 1)  # directly it takes ten seconds
     for least in (-7, -1, 0, 1, 5, int(4 * scale)):
         found = laplace_pair_tail(scale, least)
         assert found.lower <= found.upper
