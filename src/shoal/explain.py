@@ -359,10 +359,11 @@ def _column_lines(column: dict[str, Any]) -> list[str]:
     where = {
         "query": "given",
         "catalog": "from the catalog",
+        "listed": "from the list of values in the catalog",
         "expression": "by the expression itself",
         "inferred": "to be found privately",
         "none": "not needed",
-        "one row": "of one row, from the catalog; of an owner's sum, found first",
+        "one row": "of one row, from the catalog or the expression itself; of an owner's sum, found first",
         "found": "found first",
         "guessed": "guessed",
     }

@@ -135,7 +135,10 @@ class Result(Rows):
             yield from hidden
             if hidden or set(self.ranks(name)) & {0.0, 1.0}:
                 continue  # of the least and the greatest value one end is a bound, whatever the noise
-            weak = sum((high - low) / 2 > abs(value) for value, low, high in known)
+            # Ends stop where the exact number cannot lie, so that the farther one tells how large the noise is.
+            weak = sum(
+                (high - low) / 2 > abs(value) or (value < 0 < high and low == value) for value, low, high in known
+            )
             if weak:
                 rows = "" if len(known) == 1 else f" in {weak:,} of {params.many(len(known), 'row')}"
                 yield (
@@ -276,7 +279,7 @@ MOST_OF_THE_RANGE = 0.9
 
 
 def _hidden(name: str, known: list[tuple[Any, Any, Any]], bounds: params.Bounds | None) -> Iterator[str]:
-    """Quantiles, least and greatest values that could be anywhere, because groups are too small for the noise."""
+    """Quantiles, averages, least and greatest values that could be anywhere, because groups are too small for the noise."""
     if bounds is None or bounds.lower == bounds.upper:
         return
     width = float(bounds.upper - bounds.lower)
@@ -290,10 +293,11 @@ def _hidden(name: str, known: list[tuple[Any, Any, Any]], bounds: params.Bounds 
 
 
 def _without_commas(cells: list[list[str]], index: int, values: list[Any]) -> None:
-    """A key is a name: the year 1996 is not 1,996."""
+    """A key is a name: the year 1996 is not 1,996, also where FLOOR made it a real number."""
     for line, value in zip(cells, values, strict=True):
-        if isinstance(value, int) and not isinstance(value, bool):
-            line[index] = str(value)
+        whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+        if (isinstance(value, int) and not isinstance(value, bool)) or whole:
+            line[index] = str(int(value))
 
 
 def _type_of_ends(type_: pa.DataType) -> pa.DataType:

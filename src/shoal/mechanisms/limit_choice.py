@@ -67,11 +67,18 @@ class Reading:
     """How far counts fail to fall off where they can be seen: 0 where they do, 1 where nothing says that they ever will."""
     certain: float = 0.0
     """What the highest bin stands for that is filled for certain."""
+    sides: tuple[Reading, Reading] | None = None
+    """Owners whose sums are positive, and negative, where these were counted apart."""
 
     @property
     def total(self) -> float:
         """About how many owners there are."""
         return float(self.owners.sum())
+
+    @property
+    def mass(self) -> float:
+        """What all owners have together."""
+        return float(self.owners @ self.middles)
 
     @property
     def mean(self) -> float:
@@ -173,7 +180,7 @@ def _standing_out(noisy: NDArray[np.float64], scale: float, middles: NDArray[np.
     """
     if scale <= 0:
         return np.flatnonzero(noisy > 0).astype(np.int64)
-    surest = int(np.argmax(noisy))
+    surest = _surest(noisy)
     found: set[int] = set()
     for position in range(len(noisy)):
         further = 0.0
@@ -185,6 +192,12 @@ def _standing_out(noisy: NDArray[np.float64], scale: float, middles: NDArray[np.
         else:
             found |= _together(noisy, position, scale, further)
     return np.array(sorted(found), dtype=np.int64)
+
+
+def _surest(noisy: NDArray[np.float64]) -> int:
+    """The largest of the three neighbouring bins that hold most: few owners are spread over some bins, noise fills one."""
+    first = int(np.argmax(np.convolve(noisy, np.ones(3), mode="same"))) - 1
+    return max(first, 0) + int(np.argmax(noisy[max(first, 0) : first + 3]))
 
 
 def _together(noisy: NDArray[np.float64], position: int, scale: float, further: float) -> set[int]:

@@ -237,16 +237,23 @@ def _descend(children: Reals, rest: Reals) -> tuple[Counts, Reals]:
     return child, np.clip((goal - (upto[at] - shares[at])) / shares[at], 0.0, 1.0)
 
 
+OTHER_SIDE = 4.0
+"""Standard deviations of the noise of bins together: noise alone adds the other side of zero once in a thousand times."""
+
+
 def bounds_from_histograms(
     noisy_counts: npt.NDArray[np.object_] | Counts,
     noise: AdditiveNoise,
     no_false_bin: Sequence[Fraction] = NO_FALSE_BIN,
+    *,
+    zero: int | None = None,
 ) -> Counts:
     """The first and the last filled bin of each row of (histograms, bins); −1 and −1 where nothing stands out.
 
     A bin is filled when its noisy count exceeds the exact-tail threshold K for the chance of no false bin; chances are
     relaxed one after the other, for the rows that have no filled bin yet. Where no bin is filled, neighbouring bins together may
-    be. Then bins next to filled ones are taken that hold a hundredth of the values, and more than noise seldom makes.
+    be. Then bins next to filled ones are taken that hold a hundredth of the values, and more than noise seldom makes; and where
+    all filled bins are on one side of the bin of `zero`, those on the other side, as far out, if they stand out together.
     Post-processing.
     """
     counts: npt.NDArray[Any] = np.asarray(noisy_counts)
@@ -265,8 +272,23 @@ def bounds_from_histograms(
     for row in np.flatnonzero(ends[:, 0] >= 0):
         first, last = (int(end) for end in ends[row])
         least = max(seldom, SHARE_OF_NEIGHBOURS * float(sum(counts[row, first : last + 1])))
-        ends[row] = _with_neighbours(counts[row], first, last, least)
+        first, last = _with_neighbours(counts[row], first, last, least)
+        if zero is not None:
+            first, last = _with_mirrored(counts[row].astype(np.float64), first, last, zero, noise)
+        ends[row] = first, last
     return ends
+
+
+def _with_mirrored(counts: Reals, first: int, last: int, zero: int, noise: AdditiveNoise) -> tuple[int, int]:
+    """Values around zero fill bins on both sides of it, and noise may hide each of one side though not all of them."""
+    if first <= zero <= last:
+        return first, last
+    other = max(0, 2 * zero - last), min(len(counts) - 1, 2 * zero - first)
+    run = counts[other[0] : other[1] + 1]
+    if not len(run) or run.sum() <= OTHER_SIDE * noise_standard_deviation(noise) * math.sqrt(len(run)):
+        return first, last
+    inside = other[0] + np.flatnonzero(run > 0)
+    return min(first, int(inside[0])), max(last, int(inside[-1]))
 
 
 def _filled_together(counts: Reals, noise: AdditiveNoise, false: float) -> tuple[int, int]:

@@ -5,7 +5,7 @@
     >>> known = KnownBounds()
     >>> known.columns["c1"] = Known(Fraction(18), Fraction(120), from_catalog=True)
     >>> known.of(Call("multiply", (age, Literal(2, INTEGER)), INTEGER))
-    Known(lower=Fraction(36, 1), upper=Fraction(240, 1), from_catalog=True)
+    Known(lower=Fraction(36, 1), upper=Fraction(240, 1), from_catalog=True, listed=False)
 
 Nothing private rests on the answer: it becomes a clamp like any other bounds, and what lies outside is clamped.
 """
@@ -35,25 +35,29 @@ _NUMBERS = {Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL}
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Bounds of a value; `from_catalog` where a column of the catalog has a part in them, not constants alone."""
+    """Bounds of a value; `from_catalog` where a column of the catalog has a part in them, not constants alone.
+
+    `listed` where the catalog lists every value of such columns: then nothing lies beyond.
+    """
 
     lower: Fraction
     upper: Fraction
     from_catalog: bool = False
+    listed: bool = False
 
 
 def of_column(bounds: Range | None, values: tuple[object, ...] | None) -> Known | None:
     """What the catalog says of a column: its bounds, else the ends of the list of its values, where these are numbers.
 
     >>> of_column(None, (0, 1))
-    Known(lower=Fraction(0, 1), upper=Fraction(1, 1), from_catalog=True)
+    Known(lower=Fraction(0, 1), upper=Fraction(1, 1), from_catalog=True, listed=True)
     """
     if bounds is not None:
         return Known(*bounds, from_catalog=True)
     numbers = [as_fraction(v) for v in values or () if type(v) in {int, float} and math.isfinite(v)]  # type: ignore[arg-type]
     if not values or len(numbers) < len(values) or min(numbers) == max(numbers):
         return None
-    return _usable(Known(min(numbers), max(numbers), from_catalog=True))
+    return _usable(Known(min(numbers), max(numbers), from_catalog=True, listed=True))
 
 
 class KnownBounds:
@@ -101,7 +105,9 @@ class KnownBounds:
         parts = [self.of(value) for value in values]
         known = [part for part in parts if part is not None]
         found = function(*((k.lower, k.upper) for k in known)) if known and len(known) == len(parts) else None
-        return _usable(Known(*found, any(k.from_catalog for k in known))) if found is not None else None
+        said = [k for k in known if k.from_catalog]
+        listed = bool(said) and all(k.listed for k in said)
+        return _usable(Known(*found, from_catalog=bool(said), listed=listed)) if found is not None else None
 
 
 def _usable(known: Known) -> Known | None:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from shoal.plan.releases import Column, SelectPlan, StatementPlan
     from shoal.sql.grammar.source_text import CallsAsWritten
 
+MUCH = 0.2
+"""A share that a comparison with the whole number may well miss."""
+
 
 def answer_notes(plan: SelectPlan, groups: int, written: CallsAsWritten) -> tuple[str, ...]:
     """The notes of one private SELECT whose released table has this many groups."""
@@ -82,12 +85,13 @@ def without_interval(plan: StatementPlan, drawn: AbstractSet[str] = frozenset())
     `drawn` are names of columns that are computed, and have an interval all the same.
     """
     found = []
+    shown = {field.name for field in plan.root.fields}
     for names in output_names(plan):
         for outputs in names:
             found += [
                 f"{name} is computed from noisy numbers, and has no interval of its own."
                 for name in outputs.computed
-                if name not in drawn
+                if name in shown and name not in drawn
             ]
     said = {note.split(" ", 1)[0] for note in found} | drawn
     mixed = [name for name in mixed_columns(plan) if name not in said]
@@ -95,11 +99,27 @@ def without_interval(plan: StatementPlan, drawn: AbstractSet[str] = frozenset())
     return tuple(dict.fromkeys(found))
 
 
-def nothing_left(rows: int, released: Sequence[int]) -> tuple[str, ...]:
-    """Why an answer has no rows although groups were released: it follows from released numbers alone."""
+def groups_in_no_total(names: Sequence[str]) -> tuple[str, ...]:
+    """That totals over the groups of an answer are of those that appear."""
+    return tuple(
+        f"{name}: its total is that of the groups that appear; its interval counts what smaller ones may have."
+        for name in names
+    )
+
+
+def nothing_left(rows: int, released: Sequence[int], lost: float = 0.0) -> tuple[str, ...]:
+    """Why an answer has no rows although groups were released: it follows from released numbers alone.
+
+    `lost`: about which share of what a number counts lies beyond the limits.
+    """
     if rows or not released or not all(released):
         return ()
     why = "HAVING, WHERE, LIMIT, joins and set operations compare noisy numbers, which are hardly ever equal"
+    if lost >= MUCH:
+        why = (
+            f"HAVING and WHERE compare noisy numbers, and these leave out about {lost:.0%}, which lies beyond the limits. "
+            "Compare with smaller numbers, or leave the condition out and sort"
+        )
     return (f"Rows were released, and no row is left of them: {why}.",)
 
 

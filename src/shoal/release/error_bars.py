@@ -16,6 +16,7 @@ from shoal.engines.deadline import Deadline
 from shoal.frozen import dataclass
 from shoal.mechanisms.ranks.bands import RankBands
 from shoal.params import Bounds
+from shoal.plan.aggregates.defaults import Clamped as Moved
 from shoal.plan.aggregates.noisy_measure import nothing
 from shoal.release.computed.draws import LEVELS, Input, Ladder, drawn_ends, end_name, seed_of
 from shoal.release.cuts.widening import Widening, of_bounds, of_limits, of_quantile
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from shoal.plan.aggregates import Aggregate, NoisyMeasure
     from shoal.plan.nodes import Node
     from shoal.plan.releases import Column, SelectPlan, StatementPlan
+    from shoal.release.computed.columns import Computed
+    from shoal.release.computed.draws import LookedAt
     from shoal.release.cuts.clamped import Clamped
     from shoal.release.cuts.widening import Ends
     from shoal.release.postprocess import Answer, Source
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 
 NO_VALUES = np.zeros(0)
 ENDS = pa.list_(pa.float64())
-FACTS = frozenset({"expression", "catalog", "one row"})
+FACTS = frozenset({"expression", "listed", "catalog", "one row"})
 """Where bounds come from that are said to hold for every value."""
 SECONDS_TO_EVALUATE = 60.0
 """Expressions over released numbers; no data is read."""
@@ -115,10 +118,12 @@ class ErrorBars:
         return self.drawn.get(index, False) or any(each.is_widened for each in self.columns.get(index, ()))
 
     def bounds(self, index: int) -> Bounds | None:
-        """Of a column of one quantile, between which values it was looked for."""
+        """Of a column of one quantile, or of averages, between which values it lies."""
         copied = self.columns.get(index, ())
-        one = copied[0] if len(copied) == 1 and len(copied[0].aggregate.ranks) == 1 else None
-        return one.classes[0][0].bounds if one is not None and len(one.classes) == 1 else None
+        one = copied[0] if len(copied) == 1 and len(copied[0].classes) == 1 else None
+        if one is None or not (len(one.aggregate.ranks) == 1 or one.aggregate.clamped is Moved.MEAN):
+            return None
+        return next((taken.bounds for taken in one.classes[0] if taken.bounds is not None), None)
 
     def interval(self, index: int, table: pa.Table, level: float, *, whole: bool = True) -> Ends | None:
         """(low, high) of a column, None where it is no copy of a private aggregate; not `whole`, of its noise alone."""
@@ -165,7 +170,7 @@ def error_bars(plan: StatementPlan, finished: Answer) -> ErrorBars:
     for index, sources in finished.carried.items():
         copied = []
         for number, source in enumerate(s for s in sources if _has_intervals(_column(plan, s))):
-            found, listed = _with_bands(plan, finished, source, f"bands_{index}_{number}")
+            found, listed = _with_bands(plan, finished, finished.components, source, f"bands_{index}_{number}")
             numbers = numbers if listed is None else numbers.append_column(found.numbers[0], listed)
             copied.append(found)
         if copied:
@@ -174,7 +179,7 @@ def error_bars(plan: StatementPlan, finished: Answer) -> ErrorBars:
 
 
 def _with_bands(
-    plan: StatementPlan, finished: Answer, source: Source, name: str
+    plan: StatementPlan, finished: Answer, components: pa.Table, source: Source, name: str
 ) -> tuple[CopiedAggregate, pa.Array | None]:
     """Quantiles have their intervals beside them: of each row those of its own group, found by its number."""
     copied = _copied(plan, finished, source)
@@ -184,7 +189,7 @@ def _with_bands(
     if not levels:
         return copied, None
     numbers, *of_class = (
-        finished.components.column(n).to_numpy(zero_copy_only=False).astype(np.float64) for n in source.numbers
+        components.column(n).to_numpy(zero_copy_only=False).astype(np.float64) for n in source.numbers
     )
     class_of = of_class[-1] if of_class else np.zeros(len(numbers))
     listed: list[list[float] | None] = [None] * len(numbers)
@@ -203,33 +208,55 @@ def _with_bands(
 
 def _with_drawn(plan: StatementPlan, finished: Answer) -> tuple[pa.Table, dict[int, bool]]:
     """The noisy numbers with the drawn ends of computed columns beside them."""
-    numbers, others = finished.components, finished.others
-    if not finished.computed or others is None:
-        return numbers, {}
-    inputs = [_input(plan, finished, symbol, source) for symbol, source in finished.inputs.items()]
-    known = {each.symbol for each in inputs if each is not None}
-    read = {
-        place: column for place, column in finished.computed.items() if column.symbols & finished.inputs.keys() <= known
-    }
-    ends = drawn_ends(
-        read, [each for each in inputs if each is not None], others, finished.table, _evaluated, seed_of(numbers)
-    )
-    for name, end in ends.items():
-        numbers = numbers.append_column(name, end)
-    widened = {each.symbol for each in inputs if each is not None and each.widening.widens}
-    return numbers, {place: bool(column.symbols & widened) for place, column in read.items()} if ends else {}
+    numbers = finished.components
+    drawn: dict[int, bool] = {}
+    if finished.computed and finished.others is not None:
+        sources = _inputs(plan, finished, finished.inputs, numbers)
+        ends, drawn = _ends_of(finished.computed, finished.inputs, sources, finished.others, finished, seed_of(numbers))
+        for name, end in ends.items():
+            numbers = numbers.append_column(name, end)
+    for each in finished.windows:
+        sources, seed = _inputs(plan, finished, each.inputs, each.components), seed_of(each.components)
+        ends, more = _ends_of(each.computed, each.inputs, sources, each.others, finished, seed, each.groups)
+        drawn |= more
+        for name, end in ends.items():
+            numbers = numbers.append_column(name, end)
+    return numbers, drawn
+
+
+def _inputs(plan: StatementPlan, finished: Answer, sources: Mapping[str, Source], components: pa.Table) -> list[Input]:
+    found = (_input(plan, finished, components, symbol, source) for symbol, source in sources.items())
+    return [each for each in found if each is not None]
+
+
+def _ends_of(
+    computed: Mapping[int, Computed],
+    sources: Mapping[str, Source],
+    inputs: list[Input],
+    others: pa.Table,
+    finished: Answer,
+    seed: int,
+    groups: LookedAt | None = None,
+) -> tuple[dict[str, pa.Array], dict[int, bool]]:
+    """The ends of computed columns, by name; and of each column, whether anything that it reads is widened."""
+    known = {each.symbol for each in inputs}
+    read = {place: column for place, column in computed.items() if column.symbols & sources.keys() <= known}
+    ends = drawn_ends(read, inputs, others, finished.table, _evaluated, seed, groups)
+    widened = {each.symbol for each in inputs if each.widening.widens}
+    more = groups is not None and groups.even_chance > 0
+    return ends, {place: more or bool(column.symbols & widened) for place, column in read.items()} if ends else {}
 
 
 def _evaluated(root: Node, tables: dict[str, pa.Table]) -> pa.Table:
     return evaluated(root, tables, Deadline(SECONDS_TO_EVALUATE))
 
 
-def _input(plan: StatementPlan, finished: Answer, symbol: str, source: Source) -> Input | None:
+def _input(plan: StatementPlan, finished: Answer, components: pa.Table, symbol: str, source: Source) -> Input | None:
     """One aggregate to be drawn; None where it has no number, or none in some row."""
     copied = _copied(plan, finished, source)
     if any(taken.measure.is_tree for taken in copied.classes[0]):
-        return _input_of_quantile(plan, finished, symbol, source)
-    carried = [finished.components.column(name).to_numpy(zero_copy_only=False) for name in source.numbers]
+        return _input_of_quantile(plan, finished, components, symbol, source)
+    carried = [components.column(name).to_numpy(zero_copy_only=False) for name in source.numbers]
     unbounded = any(taken.steps is None and taken.measure.needs_bounds for taken in copied.classes[0])
     if unbounded or any(np.isnan(each.astype(np.float64)).any() for each in carried):
         return None
@@ -239,14 +266,16 @@ def _input(plan: StatementPlan, finished: Answer, symbol: str, source: Source) -
     )
 
 
-def _input_of_quantile(plan: StatementPlan, finished: Answer, symbol: str, source: Source) -> Input | None:
+def _input_of_quantile(
+    plan: StatementPlan, finished: Answer, components: pa.Table, symbol: str, source: Source
+) -> Input | None:
     """A quantile, by its intervals at all levels; None where some row has none."""
-    copied, listed = _with_bands(plan, finished, source, "listed")
+    copied, listed = _with_bands(plan, finished, components, source, "listed")
     if listed is None or listed.null_count:
         return None
     carried = [
         listed.to_numpy(zero_copy_only=False),
-        *(finished.components.column(name).to_numpy(zero_copy_only=False) for name in source.numbers[1:]),
+        *(components.column(name).to_numpy(zero_copy_only=False) for name in source.numbers[1:]),
     ]
     ladders = []
     for whole in (False, True):
@@ -305,6 +334,8 @@ def _possible(select: SelectPlan, place: int, stored: StoredRows, *, grouped: bo
     call = select.select.aggregates[place]
     beyond = stored.beyond[place] if stored.beyond else None
     certain = call.bounds_source in FACTS and (call.bounds_source != "catalog" or beyond is None)
+    # A limit on sums was found for one side of 0 because no row lies on the other.
+    certain |= call.bounds_source == "found" and call.bounds is not None and call.bounds.lower >= 0
     least, most = call.aggregate.possible(call.bounds if certain else None)
     if call.bounds is not None and call.bounds_source == "catalog" and beyond is not None and not grouped:
         least, most = call.aggregate.possible(

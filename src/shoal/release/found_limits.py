@@ -145,7 +145,8 @@ def notes_of_guesses(plan: SelectPlan) -> tuple[str, ...]:
 def in_words(kept: Kept, things: str) -> str:
     """How much lies beyond the limits."""
     if not kept.measured:
-        return "too few owners to measure the cut; the high end assumes that about half was counted"
+        counted = "half" if kept.share >= HALF.share else f"{kept.share:.0%}"
+        return f"too few owners to measure the cut; the high end assumes that about {counted} was counted"
     lost, most = 1 - kept.share, 1 - kept.pessimistic
     if most < 0.005:
         return "next to nothing lies beyond the limits"

@@ -96,7 +96,8 @@ def noisy_bins(
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The noisy histograms, and the numbers of the first and the last filled bin of each, −1 where no bin stands out."""
     noisy = add_noise(release.noise, counts.reshape(-1), entropy).reshape(counts.shape)
-    return noisy, quantiles.bounds_from_histograms(noisy, release.noise)
+    bins = release.histogram.bins
+    return noisy, quantiles.bounds_from_histograms(noisy, release.noise, zero=bins.index(0) if 0 in bins else None)
 
 
 def bounds_between(release: HistogramRelease, first: int, last: int) -> Bounds | None:
@@ -117,7 +118,8 @@ def owners_needed(release: HistogramRelease) -> str:
 
 def _bounds_of(release: HistogramRelease, noisy: NDArray[Any], first: int, last: int) -> Read:
     bounds = bounds_between(release, first, last)
-    if bounds is None:
+    if bounds is None or bounds.lower == bounds.upper == 0:
+        # Zeros alone stand out: how large other values are nobody knows, and 0 ± 0 would say that there are none.
         return Read(None, None, None)
     inside, everything = float(sum(noisy[first : last + 1])), float(sum(noisy))
     share = min(1.0, max(0.0, 1 - inside / everything)) if everything > 0 else None

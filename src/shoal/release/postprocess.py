@@ -12,6 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from shoal.engines.duckdb.connection import failure_of
@@ -29,12 +30,13 @@ from shoal.plan.nodes import Field, Node
 from shoal.plan.traverse import all_nodes, rebuilt
 from shoal.plan.types import DOUBLE, Kind
 from shoal.release.computed.columns import all_symbols, can_be_keys, computed_columns, passing_on
+from shoal.release.computed.draws import LookedAt
 from shoal.release.stored_rows import StoredRows, arrow_type, component, components_of, distinct_names
 from shoal.sql import functions
 from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from shoal.engines.base import Engine
     from shoal.engines.deadline import Deadline
@@ -72,6 +74,17 @@ Carried = dict[str, tuple[Source, ...]]
 
 
 @dataclass(frozen=True, slots=True)
+class Windows:
+    """Computed columns whose windows look at the same groups: the numbers of these, and which of them each row shows."""
+
+    computed: Mapping[int, Computed]
+    components: pa.Table
+    inputs: Mapping[str, Source]
+    others: pa.Table
+    groups: LookedAt
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer's rows; `carried` says which columns are plain copies of private aggregates, for intervals."""
 
@@ -85,6 +98,8 @@ class Answer:
     inputs: Mapping[str, Source] = field(default_factory=dict)
     others: pa.Table | None = None
     """What computed columns read besides private aggregates, row by row."""
+    windows: tuple[Windows, ...] = ()
+    """Of computed columns that look at several groups: these groups."""
 
 
 def public_rows(root: Node, engine: Engine) -> dict[str, pa.Table]:
@@ -118,13 +133,55 @@ def finish(
         [typed(c, f) for c, f in zip(columns, shown, strict=True)], names=distinct_names([f.name for f in shown])
     )
     extra = [number for sources in carried.values() for source in sources for number in source.numbers]
-    computed = computed_columns(plan)
+    every = computed_columns(plan)
+    computed = {place: column for place, column in every.items() if column.groups is None}
+    windows = tuple(_windows(plan, rows, every, tables, deadline)) if len(computed) < len(every) else ()
     read = all_symbols(computed)
     inputs = {symbol: carried[symbol][0] for symbol in sorted(read & carried.keys())}
     by_place = {i: carried[f.symbol] for i, f in enumerate(shown) if f.symbol in carried}
     notes = tuple(note for r in released.values() for note in r.notes)
     others = rows.select(sorted(read - inputs.keys()))
-    return Answer(answer, rows.select(list(dict.fromkeys(extra))), by_place, released, notes, computed, inputs, others)
+    components = rows.select(list(dict.fromkeys(extra)))
+    return Answer(answer, components, by_place, released, notes, computed, inputs, others, windows)
+
+
+def _windows(
+    plan: StatementPlan,
+    rows: pa.Table,
+    columns: Mapping[int, Computed],
+    tables: dict[str, pa.Table],
+    deadline: Deadline,
+) -> Iterator[Windows]:
+    """The groups that windows of columns look at, with the numbers behind them; rows of the answer are found by their keys."""
+    looked_at = {id(c.groups.rows): c.groups for c in columns.values() if c.groups is not None}
+    for name, groups in looked_at.items():
+        own = {place: c for place, c in columns.items() if c.groups is not None and id(c.groups.rows) == name}
+        read = all_symbols(own)
+        root, carried = carry(passing_on(groups.rows, read), plan)
+        everything = evaluated(root, tables, deadline)
+        keys = sorted(groups.keys)
+        places = {key: place for place, key in enumerate(_keys(everything, keys))}
+        inputs = {symbol: carried[symbol][0] for symbol in sorted(read & carried.keys())}
+        yield Windows(
+            own,
+            everything.select(list(dict.fromkeys(n for source in inputs.values() for n in source.numbers))),
+            inputs,
+            everything.select(sorted(read - inputs.keys())),
+            LookedAt(
+                everything.num_rows,
+                np.array([places[key] for key in _keys(rows, keys)], dtype=np.int64),
+                everything.column(groups.size).to_numpy(zero_copy_only=False).astype(np.float64)
+                if groups.size
+                else None,
+                groups.even_chance,
+            ),
+        )
+
+
+def _keys(rows: pa.Table, names: list[str]) -> list[tuple[str, ...]]:
+    """What tells groups apart, as text: NaN equals itself there."""
+    columns = [list(map(repr, rows.column(name).to_pylist())) for name in names]
+    return list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
 
 
 def _compiled(plan: StatementPlan, public: dict[str, pa.Table], tables: dict[str, pa.Table]) -> tuple[str, Carried]:

@@ -117,3 +117,13 @@ def test_heavy_owners_are_within_what_is_feared_of_them():
 def test_noise_next_to_owners_with_one_group_is_no_heavy_tail():
     reading = read_histogram([4200, 40, 50, 45, 0, 0, 0], 10, MIDDLES, slow=0.7, beyond=8)
     assert reading.heaviness == 0
+
+
+def test_one_bin_far_out_does_not_outdo_few_owners_who_are_spread():
+    edges = [1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000]
+    counts = [0.0, 3, 4, 15, 19, 22, 14, 9, 3] + [0.0] * 10
+    counts[16] = 29.0  # more than any other, and more than noise of this scale is expected to be anywhere
+    reading = read_histogram(counts, 5.0, middles_of(edges, whole=True), slow=0.5)
+    assert reading.found
+    assert reading.owners[16] < 1
+    assert reading.owners[4] > 0

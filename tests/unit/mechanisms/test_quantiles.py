@@ -166,6 +166,18 @@ def test_bins_next_to_each_other_find_bounds_together():
     assert bounds_from_histograms(counts, noise).tolist() == [[40, 44], [-1, -1]]
 
 
+def test_bounds_reach_to_the_other_side_of_zero_where_its_bins_stand_out_together():
+    noise = LaplaceNoise(Shift(1), Fraction(2))
+    counts = np.zeros((3, 101), dtype=np.int64)
+    counts[:, 60:64] = 40
+    counts[0, 37:41] = 14  # the same octaves below zero, which is bin 50: none of them stands out
+    counts[1, [38, 40]] = 4, 5
+    counts[2, 20:24] = 14  # far beyond
+    assert bounds_from_histograms(counts, noise).tolist() == [[60, 63]] * 3
+    assert bounds_from_histograms(counts, noise, zero=50).tolist() == [[37, 63], [60, 63], [60, 63]]
+    assert bounds_from_histograms(counts[:, ::-1], noise, zero=50).tolist() == [[37, 63], [37, 40], [37, 40]]
+
+
 def test_bounds_grow_over_neighbours_that_noise_seldom_makes():
     noise = LaplaceNoise(Shift(1), Fraction(2))
     counts = np.zeros((1, 64), dtype=np.int64)

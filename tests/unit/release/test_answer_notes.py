@@ -130,3 +130,16 @@ def test_an_aggregate_over_groups_of_single_owners_is_refused_with_the_way_out(s
 
 def test_an_average_over_released_groups_is_still_answered(session):
     assert len(session.query("SELECT AVG(n) FROM (SELECT town, COUNT(*) AS n FROM orders GROUP BY town) AS t")) == 1
+
+
+def test_zeros_alone_are_no_bounds():
+    """Where only zeros stand out, 0 ± 0 would say that there is nothing else."""
+    table = {"uid": list(range(60)), "x": [0.0 if uid % 2 else 5.0 * uid for uid in range(60)]}
+    catalog = {"tables": {"t": {"owner": "uid"}}, "defaults": {"epsilon": 1, "delta": 1e-6}}
+    asked = shoal.connect({"t": table}, catalog=catalog)
+    for _ in range(4):
+        result = asked.query("SELECT AVG(x) AS a FROM t")
+        (row,) = result.intervals().to_dicts()
+        assert (row["a"] is None and any(note.startswith("a: no bounds") for note in result.notes)) or (
+            row["a_low"] < row["a_high"]
+        )

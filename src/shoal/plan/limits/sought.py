@@ -9,7 +9,8 @@
 | sum    | size of the sum per group, weighted by size: Σs²/Σ|s|                        | U of SUM                       |
 
 `cut` finds no limit: it measures what limits that were given cut. Its bins are those of what is cut (edges), and within each those
-of what is kept (kept_edges). `value` measures what bounds of values clamp: an owner's bin is that of the average of its values.
+of what is kept (kept_edges). Where rows may be of either sign, a sum has every bin twice: for owners whose sums together are not
+negative, then for the others. `value` measures what bounds of values clamp: an owner's bin is that of the average of its values.
 
 Every owner fills one bin of each histogram, so one owner moves one count by one.
 """
@@ -46,19 +47,22 @@ class Sought:
     kept_edges: tuple[Fraction, ...] = ()
     domain: int | None = None
     """How many different values there can be, where that is public."""
+    signed: bool = False
+    """Whether owners with a negative sum have bins of their own."""
 
     def __post_init__(self) -> None:
         every = (self.edges, self.kept_edges)
         rising = all(low < high for edges in every for low, high in pairwise(edges))
         first = self.edges[0] if self.edges else None
         begins = first is not None and (self.kind == "value" or (first == 0 if self.measures else first > 0))
-        if self.kind not in KINDS or not begins or not rising or (self.kind == "cut") != bool(self.kept_edges):
+        fits = (self.kind == "cut") == bool(self.kept_edges) and (self.kind == "sum" or not self.signed)
+        if self.kind not in KINDS or not begins or not rising or not fits:
             raise InternalError("a limit is sought in bins that nobody knows")
 
     @property
     def bins(self) -> tuple[int, ...]:
         """The numbers of the bins; the last lies beyond every edge."""
-        return tuple(range((len(self.edges) + 1) * (len(self.kept_edges) + 1)))
+        return tuple(range((len(self.edges) + 1) * (len(self.kept_edges) + 1) * (2 if self.signed else 1)))
 
     @property
     def measures(self) -> bool:

@@ -1,6 +1,7 @@
-"""Columns of an answer that are computed from private aggregates, row by row: ratios, differences, ROUND, CASE and the like.
+"""Columns of an answer that are computed from private aggregates: ratios, differences, ROUND, CASE, shares of a total, ranks.
 
-What mixes rows (aggregates over released groups, windows, subqueries, set operations that merge rows) is none of them.
+Row by row, or by windows over the groups of one SELECT. What mixes rows otherwise (aggregates over released groups, subqueries,
+set operations that merge rows) is none of them.
 """
 
 from __future__ import annotations
@@ -9,22 +10,39 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shoal.frozen import dataclass
+from shoal.mechanisms.group_selection import half_point
 from shoal.plan import nodes
-from shoal.plan.expressions import Call, Case, Cast, Column, Literal, columns_of, transform, walk
+from shoal.plan.expressions import Call, Case, Cast, Column, Literal, WindowCall, columns_of, transform, walk
 from shoal.plan.nodes import Field
 from shoal.plan.types import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from shoal.plan import releases
     from shoal.plan.expressions import Expression
     from shoal.plan.nodes import Node
-    from shoal.plan.releases import StatementPlan
+    from shoal.plan.releases import SelectPlan, StatementPlan
 
-_ROW_BY_ROW = (Column, Literal, Call, Case, Cast)
+_DRAWN = (Column, Literal, Call, Case, Cast, WindowCall)
 _NUMBERS = frozenset({Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL})
 LARGEST = 200
 """Parts of an expression; a longer one is not drawn."""
+FROM_ROW_TO_ROW = frozenset({"lag", "lead"})
+"""Windows that look at one other row: groups that are left out change nothing else. A total misses them, and so does a rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The released groups that windows look at: more than the answer shows where rows are left out later."""
+
+    rows: Node
+    keys: frozenset[str]
+    """Symbols that tell the groups apart."""
+    size: str = ""
+    """The symbol of how many owners a group has, where small groups are left out."""
+    even_chance: int = 0
+    """How many owners a group needs for an even chance; 0 where no group is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +51,8 @@ class Computed:
 
     field: Field
     expression: Expression
+    groups: Groups | None = None
+    """What windows in the expression look at; None where there are none."""
 
     @property
     def symbols(self) -> frozenset[str]:
@@ -52,12 +72,61 @@ def computed_columns(plan: StatementPlan) -> dict[int, Computed]:
         if origin is None or isinstance(origin, Column) or field.type.kind not in _NUMBERS:
             continue
         parts = list(walk(origin))
-        if len(parts) > LARGEST or not all(isinstance(part, _ROW_BY_ROW) for part in parts):
+        if len(parts) > LARGEST or not all(isinstance(part, _DRAWN) for part in parts):
+            continue
+        windows = [part for part in parts if isinstance(part, WindowCall)]
+        groups = _groups(plan, _looked_at(plan.root, field.symbol), windows) if windows else None
+        if windows and groups is None:
             continue
         private = {part.symbol for part in parts if isinstance(part, Column)} & drawable.keys()
         if private and all(drawable[symbol] for symbol in private):
-            found[place] = Computed(field, origin)
+            found[place] = Computed(field, origin, groups)
     return found
+
+
+def _looked_at(node: Node, symbol: str) -> Node | None:
+    """The relation whose rows the windows behind a column look at; None where there are several, one after another."""
+    match node:
+        case nodes.Project():
+            value = next((value for field, value in node.items if field.symbol == symbol), None)
+            read = () if value is None else columns_of(value)
+            below = {id(rows): rows for rows in (_looked_at(node.input, name) for name in read) if rows is not None}
+            if value is not None and any(isinstance(part, WindowCall) for part in walk(value)):
+                return None if below else node.input
+            return next(iter(below.values())) if len(below) == 1 else None
+        case nodes.Filter() | nodes.Sort():
+            return _looked_at(node.input, symbol)
+        case nodes.Join():
+            side = next((s for s in (node.left, node.right) if any(f.symbol == symbol for f in s.fields)), None)
+            return None if side is None else _looked_at(side, symbol)
+    return None
+
+
+def _groups(plan: StatementPlan, rows: Node | None, windows: Sequence[WindowCall]) -> Groups | None:
+    """The groups of one SELECT, each once; None where rows are something else, or where groups are left out that would matter."""
+    node = rows
+    while isinstance(node, (nodes.Project, nodes.Filter, nodes.Sort)):
+        node = node.input
+    if rows is None or not isinstance(node, nodes.StoredRows) or node.select >= len(plan.selects):
+        return None
+    select = plan.selects[node.select]
+    aggregates = {column.call.field.symbol for column in select.columns}
+    keys = frozenset(field.symbol for field in node.fields if field.symbol not in aggregates)
+    functions = {window.function for window in windows}
+    if select.selection is None or functions <= FROM_ROW_TO_ROW:
+        return Groups(rows, keys)
+    size = next((column.call.field.symbol for column in select.columns if _counts_owners(select, column)), "")
+    adding_up = {c.call.field.symbol for c in select.columns if c.call.aggregate.adds_up}
+    totals = [value for window in windows if window.function == "sum" for value in window.arguments]
+    if not size or not functions <= FROM_ROW_TO_ROW | {"sum"} or not all(columns_of(t) <= adding_up for t in totals):
+        return None
+    return Groups(rows, keys, size, int(half_point(select.selection)))
+
+
+def _counts_owners(select: SelectPlan, column: releases.Column) -> bool:
+    aggregate = column.call.aggregate
+    counts = aggregate.adds_up and aggregate.never_negative and not aggregate.counts_values
+    return (aggregate.counts_owners or (select.one_row and counts)) and column.call.report is None
 
 
 def _drawable(plan: StatementPlan) -> dict[str, bool]:
@@ -162,5 +231,7 @@ def passing_on(node: Node, wanted: frozenset[str]) -> Node:
 
 
 def all_symbols(columns: Mapping[int, Computed]) -> frozenset[str]:
-    """Everything that some computed column reads."""
-    return frozenset().union(*(column.symbols for column in columns.values()))
+    """Everything that some computed column reads, or that tells the groups apart that its windows look at."""
+    groups = [column.groups for column in columns.values() if column.groups is not None]
+    told_apart = (each.keys | ({each.size} if each.size else set()) for each in groups)
+    return frozenset().union(*(column.symbols for column in columns.values()), *told_apart)

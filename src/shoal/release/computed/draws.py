@@ -6,6 +6,9 @@ that protects anybody. The whole interval also lets every aggregate be anywhere 
 draws all of them equally far, in the others each by itself: what one limit cuts from two numbers leaves their ratio as it is,
 what two limits cut does not.
 
+A window (a share of the total, a rank, the month before) is evaluated over all groups that it looks at, draw by draw; which groups
+these are, HAVING has decided by the numbers that were released.
+
 A quantile has no noise that could be drawn, but an interval at every level. A number u in [0, 1] is drawn, and the quantile taken
 to be the end on its side at the next level above |2u − 1|: whatever grows or falls with one quantile then has its interval. How far
 two quantiles stray together is not known. So half of the draws move them each by itself, a quarter all alike, and a quarter
@@ -15,6 +18,7 @@ against each other.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -27,11 +31,12 @@ from shoal.accounting.events import GaussianNoise, LaplaceNoise
 from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.aggregates import CountDistinct, CountOwners, CountRows, Sum
-from shoal.plan.expressions import Cast, walk
+from shoal.plan.expressions import Cast, WindowCall, transform, walk
 from shoal.plan.expressions import Column as ColumnOf
 from shoal.plan.nodes import Field
 from shoal.plan.types import DOUBLE, INTEGER, Kind
 from shoal.release.stored_rows import arrow_type
+from shoal.sql import functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shoal.plan.aggregates import Aggregate, NoisyMeasure
+    from shoal.plan.expressions import Expression
     from shoal.plan.releases import AggregateCall
     from shoal.release.computed.columns import Computed
     from shoal.release.cuts.widening import Widening
@@ -46,7 +52,9 @@ if TYPE_CHECKING:
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
 """Two-sided levels that are kept; between them the next higher one is taken."""
 MOST_DRAWS, FEWEST_DRAWS, AT_ONCE, MOST_ROWS = 2000, 200, 200_000, 20_000
-PLACE = "place"
+PLACE, DRAW, MORE = "place", "draw", "more"
+LEFT_OUT = 0.75
+"""Of the even-chance size: what a group in the octave below it has."""
 _WHOLE = (CountRows, CountOwners, CountDistinct, Sum)
 
 Draws = dict[str, "NDArray[Any]"]
@@ -79,6 +87,30 @@ class Ladder:
         return np.where(where < 1 / 2, self.low[level, rows], self.high[level, rows])
 
 
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """The groups that windows look at: how many, which of them each row of the answer is, and how many owners each has."""
+
+    rows: int
+    shown: NDArray[np.int64]
+    sizes: NDArray[np.float64] | None = None
+    even_chance: int = 0
+
+    def left_out(self) -> NDArray[np.float64]:
+        """How much of each group's own number groups may have that were left out of a total, as a share of it.
+
+        Nobody knows how many there are. Feared are as many owners in each octave below the even-chance size as in the one
+        above it, and those of one group more: sizes that fall off as 1/x.
+        """
+        if self.sizes is None or not self.even_chance:
+            return np.zeros(self.rows)
+        octaves = math.log2(max(self.even_chance, 2))
+        owners = LEFT_OUT * self.even_chance * octaves
+        near = self.sizes <= 2 * self.even_chance
+        sizes = np.maximum(self.sizes, 1.0)
+        return np.where(near, owners / sizes, 0.0) + owners / max(float(sizes.sum()), 1.0)
+
+
 def seed_of(numbers: pa.Table) -> int:
     """A number that depends on the released numbers alone."""
     digest = hashlib.sha256()
@@ -99,22 +131,32 @@ def drawn_ends(
     answer: pa.Table,
     evaluate: Callable[[nodes.Node, dict[str, pa.Table]], pa.Table],
     seed: int,
+    groups: LookedAt | None = None,
 ) -> dict[str, pa.Array]:
-    """For every computed column its ends, of the noise and whole, at every level, by name; `others` are columns without noise."""
-    rows, draws = answer.num_rows, draws_for(answer.num_rows)
+    """For every computed column its ends, of the noise and whole, at every level, by name; `others` are columns without noise.
+
+    `groups`: what windows look at; inputs and others then have these rows.
+    """
+    rows = answer.num_rows if groups is None else groups.rows
+    shown_rows = slice(None) if groups is None else groups.shown
+    draws = draws_for(rows)
     if not draws or not columns:
         return {}
     of_noise, whole = _drawn(inputs, rows, draws, seed)
     found: dict[str, pa.Array] = {}
     for part, values in (("noise", of_noise), ("whole", whole)):
-        table = _table(values, inputs, others, draws)
+        table = _table(values, inputs, others, draws, rows)
+        if groups is not None:
+            missing = groups.left_out() if part == "whole" else np.zeros(rows)
+            somewhere = np.random.default_rng(seed).random((draws, 1))
+            table = table.append_column(MORE, pa.array((1 + somewhere * missing[None, :]).ravel()))
         results = _evaluated(columns, table, evaluate).select([f"c{place}" for place in columns])
         for place in columns:
             drawn = np.array(results.column(f"c{place}").to_numpy(zero_copy_only=False), dtype=np.float64)
             shown = np.array(
                 answer.column(place).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64
             )
-            found |= _ends(place, part, drawn.reshape(draws, rows), shown)
+            found |= _ends(place, part, drawn.reshape(draws, rows)[:, shown_rows], shown)
     return found | _around(columns, found)
 
 
@@ -194,8 +236,8 @@ def _finished(
     return np.asarray(aggregate.finish(readings), dtype=np.float64).reshape(shape)
 
 
-def _table(values: Draws, inputs: list[Input], others: pa.Table, draws: int) -> pa.Table:
-    """Every row of the answer once for each draw, one draw after the other."""
+def _table(values: Draws, inputs: list[Input], others: pa.Table, draws: int, rows: int) -> pa.Table:
+    """Every row once for each draw, one draw after the other."""
     repeated = pa.concat_tables([others] * draws) if others.num_columns else None
     columns: dict[str, Any] = {name: repeated.column(name) for name in others.column_names} if repeated else {}
     for each in inputs:
@@ -205,7 +247,8 @@ def _table(values: Draws, inputs: list[Input], others: pa.Table, draws: int) -> 
             numbers = np.clip(np.rint(numbers), -(2.0**62), 2.0**62).astype(np.int64)
         columns[each.symbol] = pa.array(numbers).cast(type_)
     size = next(len(column) for column in columns.values())
-    return pa.table(columns | {PLACE: pa.array(np.arange(size))})
+    place = np.arange(size)
+    return pa.table(columns | {PLACE: pa.array(place), DRAW: pa.array(place // rows)})
 
 
 def _evaluated(
@@ -214,13 +257,27 @@ def _evaluated(
     parts = (part for column in columns.values() for part in walk(column.expression))
     types = {part.symbol: part.type for part in parts if isinstance(part, ColumnOf)}
     fields = tuple(Field("", symbol, type_) for symbol, type_ in types.items())
-    place = Field("", PLACE, INTEGER)
-    source = nodes.StoredRows(0, (*fields, place))
+    added = [Field("", PLACE, INTEGER), Field("", DRAW, INTEGER)]
+    added += [Field("", MORE, DOUBLE)] if MORE in table.column_names else []
+    source = nodes.StoredRows(0, (*fields, *added))
     items = tuple(
-        (Field("", f"c{number}", DOUBLE), Cast(column.expression, DOUBLE)) for number, column in columns.items()
+        (Field("", f"c{number}", DOUBLE), Cast(transform(column.expression, _within_one_draw), DOUBLE))
+        for number, column in columns.items()
     )
     root = nodes.Project(source, (*items, (Field("", "turn", INTEGER), ColumnOf(PLACE, INTEGER))))
     return evaluate(root, {"released_0": table}).sort_by("turn")
+
+
+def _within_one_draw(part: Expression) -> Expression:
+    """A window looks at the rows of its own draw; a total has more than the groups that appear."""
+    if not isinstance(part, WindowCall):
+        return part
+    own = replace(part, partition=(*part.partition, ColumnOf(DRAW, INTEGER)))
+    if part.function != "sum":
+        return own
+    (value,) = part.arguments
+    more = functions.resolve("multiply", [Cast(value, DOUBLE), ColumnOf(MORE, DOUBLE)], None)
+    return replace(own, arguments=(Cast(more, value.type),))
 
 
 def _ends(place: int, part: str, drawn: NDArray[Any], shown: NDArray[Any]) -> dict[str, pa.Array]:

@@ -1,11 +1,13 @@
 """What lies beyond bounds that were found: read off the noisy histogram that found them, so it costs nothing more.
 
 A bin of an octave stands for three quarters of its outer edge, one of whole numbers for its middle. Bounds end where bins hold
-less than a hundredth of all values, so that bins next to them may stand out from the noise, alone or with up to three neighbours:
+less than a hundredth of all values, so that bins next to them may stand out from the noise, alone or with up to nine neighbours:
 these are believed as they are, and feared with a standard deviation more. Further out counts are mostly noise. *Believed* is at
 most 0.3 of the bin before; *feared* is what the next bin may hold at one-sided confidence of 95%, at most half of the bin
-before, and 0.3 of that in the next, or half where the tail that is seen falls no faster than 1/x. Towards zero octaves are half as
-wide each, so values that lie evenly halve from bin to bin: there feared is half of the bin before throughout.
+before, and 0.3 of that in the next, or up to half where the tail that is seen falls about as slowly as 1/x. Where three octaves
+beyond the bounds stand out and fall more slowly still (a few prices that are a thousand times the others), so do those that are
+feared. Towards zero octaves are half as wide each, so values that lie evenly halve from bin to bin: there feared is half of the bin
+before throughout.
 """
 
 from __future__ import annotations
@@ -34,8 +36,12 @@ BELIEVED, FEARED_FIRST = 0.3, 0.5
 SQUARED = 2
 """This many bins beyond those that stand out count in the mean square, up to three times as many where the tail does not fall off:
 further out it would grow with every bin that is merely feared."""
-STANDS_OUT, NEIGHBOURS = 4.5, (1, 2, 3, 4)
+STANDS_OUT, NEIGHBOURS, FEW = 3.5, (1, 2, 3, 4, 6, 8, 10), 4
 """Standard deviations of the noise of this many neighbouring bins together."""
+HEAVIER = 2.0
+"""Bounds are where few values are left, and a tail that is as heavy as 1/x falls faster before it: what is seen counts twice."""
+ENOUGH_SEEN, SLOWEST = 3, 0.65
+"""From so many octaves beyond the bounds on, how they fall is taken for how all further ones do; no more slowly than this."""
 TO_ZERO = ((0.0, 0.0),)
 TWO_SIDED = 0.9
 """The level whose quantile the noise exceeds, to one side, once in twenty."""
@@ -225,7 +231,8 @@ class _Noised:
 
     def _stands_out(self, run: NDArray[np.float64], width: int) -> bool:
         least = max(STANDS_OUT * self.deviation * math.sqrt(width), 1.0)
-        return len(run) == width and bool(run[-1] > 0) and float(run.sum()) >= least
+        alone = width > FEW and run.max(initial=0.0) > run.sum() / 2  # one bin far out is no tail
+        return len(run) == width and bool(run[-1] > 0) and float(run.sum()) >= least and not alone
 
 
 def _side(
@@ -239,18 +246,21 @@ def _side(
     believed, feared = np.maximum(counts, 0.0), np.zeros(len(counts))
     seen = noised.standing_out(counts)
     feared[:seen] = believed[:seen] + noised.deviation
-    heaviness = heaviness_of(np.concatenate([inside, counts[:seen]]), len(inside) + seen - 1, FEARED_FIRST)
-    fall = BELIEVED + (FEARED_FIRST - BELIEVED) * heaviness
+    falling = heaviness_of(np.concatenate([inside, counts[:seen]]), len(inside) + seen - 1, FEARED_FIRST)
+    heaviness = min(1.0, HEAVIER * falling)
+    as_seen = _fall_of(believed[:seen])
+    fall = max(BELIEVED + (FEARED_FIRST - BELIEVED) * heaviness, as_seen)
     before = believed[seen - 1] if seen else float(inside[-1])
     feared_before = feared[seen - 1] if seen else float(inside[-1])
     for place in range(seen, len(counts)):
         before = believed[place] = min(believed[place], BELIEVED * before)
-        most = (fall if place > seen and grows[place] else FEARED_FIRST) * feared_before
+        most = (fall if place > seen and grows[place] else max(FEARED_FIRST, as_seen)) * feared_before
         feared_before = feared[place] = min(max(counts[place], 0.0) + (1 + heaviness) * noised.spread, most)
         if feared_before < 1 / 2:
             believed[place + 1 :] = 0.0
             break
-    far, squared = np.maximum(excess, 0.0), seen + SQUARED + math.ceil(2 * SQUARED * heaviness)
+    squared = seen + SQUARED + math.ceil(2 * SQUARED * heaviness) + (SQUARED if as_seen else 0)
+    far = np.maximum(excess, 0.0)
     return _Side(
         float(believed @ far),
         float(feared @ far),
@@ -260,6 +270,13 @@ def _side(
         heaviness,
         feared,
     )
+
+
+def _fall_of(seen: NDArray[np.float64]) -> float:
+    """How octaves that stand out beyond the bounds fall, from one to the next; 0 where there are too few to tell."""
+    if len(seen) < ENOUGH_SEEN:
+        return 0.0
+    return min(float(seen[1:].sum()) / max(float(seen[:-1].sum()), 1e-9), SLOWEST)
 
 
 def most_clamped(cuts: Sequence[Clamped | None]) -> Clamped | None:

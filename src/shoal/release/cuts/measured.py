@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shoal.rewrite.limits.choosing import FEWEST_OWNERS, HALF, Kept
+from shoal.rewrite.limits.choosing import FEWEST_OWNERS, HALF, Kept, at_most_half
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ def what_is_kept(sought: Sought, counts: Sequence[float], scale: float, epsilon:
     for column in range(columns):
         believed[:, column], feared[:, column] = _read(noisy[:, column], scale, noisy.size)
     if believed.sum() * epsilon < FEWEST_OWNERS:
-        return HALF
+        return at_most_half(_share(believed), _share(feared)) if believed.any() else HALF
     binds = bool((noisy[1:] >= scale * math.log(SURELY * noisy.size)).any())
     share = _share(believed)
     return Kept(share, min(share, _share(feared)), measured=True, exponent=EXPONENT, binds=binds)
@@ -75,7 +75,7 @@ def both(first: Kept | None, second: Kept | None) -> Kept | None:
     if first is None or second is None:
         return first or second
     if not (first.measured and second.measured):
-        return HALF
+        return at_most_half(first.share * second.share, first.pessimistic * second.pessimistic)
     return Kept(
         first.share * second.share,
         first.pessimistic * second.pessimistic,

@@ -17,7 +17,7 @@ from shoal.errors import InternalError
 from shoal.frozen import dataclass
 from shoal.plan.aggregates.defaults import Clamped as Moved
 from shoal.plan.aggregates.defaults import OfOwner
-from shoal.rewrite.limits.choosing import HALF
+from shoal.rewrite.limits.choosing import at_most_half
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,7 +101,10 @@ class Widening:
         more, less = float(self.high_factor) - 1, float(self.low_factor) - 1
         if self.both_signs:
             size = np.maximum(np.abs(low), np.abs(high))
-            return low - less * size - down, high + more * size + up
+            # A group whose sign is not that of most has its cut on the other side.
+            other = (low + high < 0) != (less > more)
+            down_by, up_by = (np.where(other, max(less, more), end) for end in (less, more))
+            return low - down_by * size - down, high + up_by * size + up
         return low - less * np.maximum(low, 0.0) - down, high + more * np.maximum(high, 0.0) + up
 
     def and_also(self, other: Widening) -> Widening:
@@ -141,12 +144,20 @@ def of_limits(aggregate: Aggregate, kept: Kept | None, *, never_negative: bool) 
     factor = factor_of(kept)
     if never_negative or aggregate.never_negative:
         return Widening(high_factor=factor)
-    return Widening(low_factor=factor, high_factor=factor, both_signs=True)
+    against = kept.against
+    if against is None:
+        return Widening(low_factor=factor, high_factor=factor, both_signs=True)
+    # With P and N kept of either sign, N = part·(P + N), what is shown is P − N: both are that, times their part, by 1 − 2·part.
+    net = 1 - 2 * against.part
+    of_most = _factor(1 + (float(factor) - 1) * (1 - against.part) / net)
+    of_rest = _factor(1 + (float(factor_of(against.kept)) - 1) * against.part / net)
+    low, high = (of_rest, of_most) if against.below else (of_most, of_rest)
+    return Widening(low_factor=low, high_factor=high, both_signs=True)
 
 
 def factor_of(kept: Kept) -> Fraction:
-    """1/R^γ for the share R that limits kept: between what is believed and what is feared, or a half where nobody knows."""
-    known = kept if kept.measured else HALF
+    """1/R^γ for the share R that limits kept: between what is believed and what is feared, or at most a half where nobody knows."""
+    known = kept if kept.measured else at_most_half(kept.share, kept.pessimistic)
     return _factor(_between(known.share, known.pessimistic, known.heaviness) ** -known.exponent)
 
 

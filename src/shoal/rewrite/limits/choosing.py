@@ -34,6 +34,8 @@ SLOW_OCTAVES = 0.5
 FEWEST_OWNERS, FEWEST_TO_BELIEVE = 20, 15
 """Owners times the ε of a histogram, below which what it says about the cut of given limits, or of found ones, is not believed."""
 PUBLIC_SIZE = 5.0
+MOST_AGAINST = 0.25
+"""Of a sum of both signs: where the smaller one has more than this, both ends move alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,29 @@ class Kept:
     """Whether something is cut for certain."""
     heaviness: float = 0.0
     """How much the pessimistic share weighs at least: 1 where a few owners have most, and nothing says how much."""
+    against: Against | None = None
+    """Of a sum of both signs: what the other sign than that of most has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """The smaller of both signs of a sum: which part of everything it is, and which share of it the limits keep."""
+
+    part: float
+    kept: Kept
+    below: bool
+    """Whether it is the negative one."""
 
 
 HALF = Kept(0.5, 0.5, measured=False, exponent=1.5)
 """What is assumed where nobody knows."""
+
+
+def at_most_half(share: float, pessimistic: float) -> Kept:
+    """What is assumed where too few owners say how much is kept: half, or less where even they say so."""
+    if share >= HALF.share and pessimistic >= HALF.pessimistic:
+        return HALF
+    return Kept(min(HALF.share, share), min(HALF.pessimistic, pessimistic), measured=False, exponent=HALF.exponent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +121,18 @@ def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float]) -> 
     slow = SLOW.get(sought.kind, SLOW_OCTAVES)
     unseen = limit_choice.UNSEEN if sought.kind == "groups" else 0.0
     beyond = limit_choice.OCTAVES_BEYOND if _is_open_ended(sought) else 0
-    return limit_choice.read_histogram(counts, scale_of(histogram), middles, slow=slow, unseen=unseen, beyond=beyond)
+
+    def read(owners: Sequence[float], scale: float) -> Reading:
+        return limit_choice.read_histogram(owners, scale, middles, slow=slow, unseen=unseen, beyond=beyond)
+
+    if not sought.signed:
+        return read(counts, scale_of(histogram))
+    half = len(counts) // 2
+    sides = read(counts[:half], scale_of(histogram)), read(counts[half:], scale_of(histogram))
+    if sides[0].found != sides[1].found:
+        return replace(sides[0] if sides[0].found else sides[1], sides=sides)
+    both = [up + down for up, down in zip(counts[:half], counts[half:], strict=True)]
+    return replace(read(both, math.sqrt(2) * scale_of(histogram)), sides=sides)
 
 
 def _is_open_ended(sought: Sought) -> bool:
@@ -238,6 +270,7 @@ def _kept(search: Search, readings: Sequence[Reading], limits: Limits, position:
     """The share that κ and the aggregate's own limit keep; about half where too few owners say anything."""
     share, pessimistic, heaviness = 1.0, 1.0, 0.0
     seen, binds, measured = False, False, True
+    against: Against | None = None
     for (sought, histogram), reading in zip(_searched(search), readings, strict=True):
         limit = Fraction(limits.groups) if sought.kind == "groups" else limits.of_call[position]
         if sought.kind == "all" and limits.rows is not None:
@@ -246,11 +279,34 @@ def _kept(search: Search, readings: Sequence[Reading], limits: Limits, position:
             continue
         seen = True
         measured &= reading.found and reading.total * float(histogram.select.options.epsilon) >= FEWEST_TO_BELIEVE
-        share *= reading.kept(float(limit), with_tail=True)
-        pessimistic *= reading.kept(float(limit), pessimistic=True)
+        of_most = reading
+        if reading.sides is not None:
+            of_most, against = _signs(reading.sides, float(limit), scale_of(histogram))
+        share *= of_most.kept(float(limit), with_tail=True)
+        pessimistic *= of_most.kept(float(limit), pessimistic=True)
         heaviness = max(heaviness, reading.heaviness)
         binds |= reading.certain > limit
-    return Kept(share, min(share, pessimistic), measured, binds=binds, heaviness=heaviness) if seen else None
+    if not seen:
+        return None
+    if not measured:
+        return at_most_half(share, min(share, pessimistic))
+    return Kept(share, min(share, pessimistic), measured=True, binds=binds, heaviness=heaviness, against=against)
+
+
+def _signs(sides: tuple[Reading, Reading], limit: float, scale: float) -> tuple[Reading, Against | None]:
+    """The owners of the sign that has most, and what the others have; nothing where both have about as much.
+
+    Where the others do not stand out, as many are feared as one scale of the noise hides, as large as the rest.
+    """
+    below = sides[0].mass >= sides[1].mass
+    most, rest = sides if below else sides[::-1]
+    mass = rest.mass if rest.found else scale * most.mean
+    part = mass / max(mass + most.mass, 1e-300)
+    if part > MOST_AGAINST or not most.found:
+        return (most if most.found else sides[0]), None
+    source = rest if rest.found else most
+    share, feared = source.kept(limit, with_tail=True), source.kept(limit, pessimistic=True)
+    return most, Against(part, Kept(share, min(share, feared), measured=True, heaviness=source.heaviness), below)
 
 
 def _planned(plan: SelectPlan, limits: Limits, replan: Callable[[PrivateSelect], SelectPlan]) -> SelectPlan:

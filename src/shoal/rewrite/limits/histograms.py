@@ -34,6 +34,14 @@ def histogram_select(select: PrivateSelect, sought: Sought, prefix: str, epsilon
     of_owner = maker.per_owner(sought)
     bin_ = maker.field(INTEGER)
     key = first_edge(sought.edges, of_owner.top, of_owner.bottom)
+    if of_owner.net is not None:
+        below = functions.resolve("less", [of_owner.net, Literal(0.0, DOUBLE)], None)
+        bins = Literal(len(sought.edges) + 1, INTEGER)
+        key = functions.case([(below, functions.resolve("add", [key, bins], None))], key, None)
+    if sought.kind == "sum":
+        # Nothing limits a sum of nothing: whoever has only zeros is in no bin that is listed.
+        nothing = functions.resolve("less_equal", [of_owner.bottom, Literal(0.0, DOUBLE)], None)
+        key = functions.case([(nothing, Literal(-1, INTEGER))], key, None)
     listed = nodes.Values(tuple((place,) for place in sought.bins), (maker.field(INTEGER),))
     options = Options(
         select.options.clause, epsilon, None, max_groups_per_owner=1, strategy="PUBLIC_GROUPS", noise="LAPLACE"
@@ -51,6 +59,8 @@ class _OfOwner:
     node: Node
     top: Expression
     bottom: Expression
+    net: Expression | None = None
+    """All sums together, with their sign, where it decides about the bin."""
 
 
 def first_edge(edges: Sequence[Fraction], top: Expression, bottom: Expression) -> Expression:
@@ -86,14 +96,20 @@ class Maker:
         last = nodes.field_of(pairs, pairs.owner or "")
         first = self.field(last.type)
         top, bottom = self.field(size.type), self.field(size.type)
+        items: tuple[tuple[Field, RowAggregate], ...]
         if sought.kind == "all":
             items = ((top, owner_aggregate("SUM", of_pair)), (bottom, owner_aggregate("MAX", Literal(1, INTEGER))))
         elif sought.kind == "groups":
             items = ((top, owner_aggregate("COUNT")), (bottom, owner_aggregate("MAX", Literal(1, INTEGER))))
         else:
             items = ((top, owner_aggregate("SUM", squares)), (bottom, owner_aggregate("SUM", of_pair)))
+        net = self.field(DOUBLE) if sought.signed else None
+        if net is not None:
+            of_sign = pairs.fields[-1]
+            items = (*items, (net, owner_aggregate("SUM", Column(of_sign.symbol, of_sign.type))))
         node = nodes.Aggregate(pairs, ((first, Column(last.symbol, last.type)),), items, first.symbol)
-        return _OfOwner(node, Column(top.symbol, top.type), Column(bottom.symbol, bottom.type))
+        ratio = Column(top.symbol, top.type), Column(bottom.symbol, bottom.type)
+        return _OfOwner(node, *ratio, None if net is None else Column(net.symbol, DOUBLE))
 
     def values(self, sought: Sought) -> tuple[Node, Expression, Expression]:
         """One row for each owner: the sum of the aggregate's argument over all its rows, and how many values there are."""
@@ -163,7 +179,12 @@ class Maker:
             return pairs, size
         last, absolute = self.field(owner.type), self.field(DOUBLE)
         without_sign = functions.resolve("abs", [Column(size.symbol, DOUBLE)], None)
-        items = ((last, Column(mine.symbol, mine.type)), (absolute, without_sign))
+        items: tuple[tuple[Field, Expression], ...] = (
+            (last, Column(mine.symbol, mine.type)),
+            (absolute, without_sign),
+        )
+        if sought.signed:
+            items = (*items, (self.field(DOUBLE), Column(size.symbol, DOUBLE)))
         return nodes.Project(pairs, items, last.symbol), absolute
 
 

@@ -70,7 +70,9 @@ def _sought(kind: str, call: AggregateCall, position: int, domain: int | None) -
     edges = _edges(kind, call)
     if kind == "values" and domain is not None:
         edges = tuple(edge for edge in edges if edge < domain) + ((Fraction(domain),) if domain <= edges[-1] else ())
-    return Sought(kind, edges, (position,), domain=domain if kind == "values" else None)
+    one_sign = call.bounds is not None and (call.bounds.lower >= 0 or call.bounds.upper <= 0)
+    signed = kind == "sum" and not one_sign
+    return Sought(kind, edges, (position,), domain=domain if kind == "values" else None, signed=signed)
 
 
 def group_candidates(cap: int | None) -> tuple[int, ...]:

@@ -294,14 +294,15 @@ class AggregateBinder:
         written = self._as_written.get(aggregate.argument, aggregate.argument) if aggregate.argument else None
         known = self._known_bounds.of(written) if written is not None else None
         of_owner = aggregate.bounds_from(known, self._most_rows)
+        of_one_row = self._most_rows is None and aggregate.catalog_bounds_note is not None
+        if of_one_row and self._finds_limits and known is not None and known.lower < known.upper:
+            return Bounds(known.lower, known.upper), "one row"
         if of_owner is None:
             return None, "inferred"
-        of_one_row = self._most_rows is None and aggregate.catalog_bounds_note is not None
-        if of_one_row and self._finds_limits:
-            return Bounds(of_owner.lower, of_owner.upper), "one row"
         if of_owner.from_catalog and of_one_row and aggregate.catalog_bounds_note is not None:
             self.notes.append(aggregate.catalog_bounds_note)
-        return Bounds(of_owner.lower, of_owner.upper), "catalog" if of_owner.from_catalog else "expression"
+        said = "listed" if of_owner.listed else "catalog" if of_owner.from_catalog else "expression"
+        return Bounds(of_owner.lower, of_owner.upper), said
 
 
 _TIMES = frozenset({Kind.DATE, Kind.TIMESTAMP})

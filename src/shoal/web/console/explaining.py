@@ -20,11 +20,12 @@ LONGEST_LINE = 160
 _WHERE = {
     "query": "the bounds are given in the query",
     "catalog": "bounds from the catalog",
+    "listed": "bounds from the catalog's list of values",
     "expression": "bounded by the expression itself",
     "inferred": "bounds are found privately first, for a part of ε",
     "found": "limits are found privately first, for a part of ε",
     "guessed": "limits are guessed",
-    "one row": "a row's bounds are from the catalog",
+    "one row": "a row's bounds are public",
     "none": "no bounds needed",
 }
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")

@@ -103,7 +103,10 @@ def test_towards_zero_an_end_is_zero():
 
 
 def test_a_least_value_that_could_be_anywhere_is_said_to_say_nothing():
-    catalog = {"tables": {"t": {"owner": "uid"}}, "defaults": {"epsilon": 1.0, "delta": 1e-6}}
+    catalog = {
+        "tables": {"t": {"owner": "uid", "one_row_per_owner": True}},
+        "defaults": {"epsilon": 1.0, "delta": 1e-6},
+    }
     with shoal.connect({"t": pa.table({"uid": range(90), "x": np.linspace(33, 63, 90)})}, catalog=catalog) as session:
         clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.05, measure_cut = 0)"
         notes = session.query(f"{clause} MAX(x, contribution_bounds_per_row => (0, 100)) AS most FROM t").notes
@@ -156,3 +159,19 @@ def test_bins_next_to_the_bounds_that_stand_out_are_believed_as_they_are():
 def test_noise_far_out_does_not_stand_out():
     gap = cut({64: 5000, 2.0**12: 60}, 32, 64)
     assert gap.above.believed == 0
+
+
+def test_a_tail_that_hardly_falls_is_feared_to_go_on():
+    """Prices: most below 16, and a few in each octave up to thousands of times that; noise hides the last ones."""
+    body = {2: 700, 4: 2300, 8: 1000, 16: 150}
+    light = cut(body | {32: 40, 64: 10}, 1, 16)
+    heavy = cut(body | {32: 40, 64: 25, 128: 20, 256: 15, 512: 10}, 1, 16)
+    hidden = sum(4 * (0.75 * 2.0**octave - 16) for octave in range(10, 14)) / 4150
+    seen = sum(n * (0.75 * edge - 16) for edge, n in {32: 40, 64: 25, 128: 20, 256: 15, 512: 10}.items()) / 4150
+    assert heavy.above.feared > seen + hidden
+    assert light.above.feared < seen
+
+
+def test_bins_that_stand_out_only_all_together_are_seen():
+    few = {2.0**octave: 5 for octave in range(7, 17)}
+    assert cut({64: 1000} | few, 32, 64).above.believed > cut({64: 1000}, 32, 64).above.believed

@@ -56,10 +56,19 @@ def test_where_nothing_is_cut_next_to_nothing_is_feared():
 def test_two_kinds_of_limits_keep_less_than_one():
     first, second = Kept(0.5, 0.4, measured=True), Kept(0.5, 0.5, measured=True, exponent=1.5, binds=True)
     assert both(first, second) == Kept(0.25, 0.2, measured=True, exponent=1.5, binds=True)
-    assert both(first, HALF) is HALF
+    assert both(first, HALF) == Kept(0.25, 0.2, measured=False, exponent=1.5)
+    assert both(Kept(1.0, 1.0, measured=True), HALF) is HALF
     assert both(None, first) is first
 
 
 def test_what_was_not_measured_is_assumed_to_be_half_whatever_was_read():
     assert factor_of(Kept(1.0, 1.0, measured=False)) == factor_of(HALF) > Fraction(14, 5)
     assert factor_of(Kept(1.0, 1.0, measured=True)) == 1
+
+
+def test_few_owners_that_surely_lose_most_are_believed_that_they_do():
+    """390 owners who keep 4 to 15 rows and lose 16 to 63: too few to measure, and still no reason to assume a half."""
+    found = kept({(3, 1): 390})
+    assert not found.measured
+    assert found.share < 0.3
+    assert factor_of(found) > factor_of(HALF)

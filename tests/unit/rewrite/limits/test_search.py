@@ -271,3 +271,46 @@ def test_a_step_that_releases_other_numbers_than_it_was_explained_by_is_answered
     again = session.query("SELECT place, COUNT(*) + 1 AS n FROM visits GROUP BY place ORDER BY 2 DESC")
     assert len(result) == len(again) == GROUPS
     assert len(result.intervals()) == GROUPS
+
+
+def of_both_signs(refunds):
+    """900 owners who buy, a few of them for much, and 90 who only get something back."""
+    bought = [20.0 + uid % 30 if uid % 90 else 4000.0 for uid in range(900)]
+    table = {"uid": list(range(990)), "amount": [*bought, *[-float(refunds)] * 90]}
+    defaults = {"epsilon": 2, "delta": 1e-6}
+    return shoal.connect({"t": table}, catalog={"tables": {"t": {"owner": "uid"}}, "defaults": defaults})
+
+
+def test_each_end_of_a_sum_of_both_signs_counts_what_is_cut_of_its_own_sign():
+    """What is cut is positive: the low end stays where the noise has it, and the high end goes far."""
+    session = of_both_signs(15)
+    (row,) = session.query("SELECT SUM(amount) AS s FROM t").intervals().to_dicts()
+    below, above = row["s_noise_low"] - row["s_low"], row["s_high"] - row["s_noise_high"]
+    assert 0 <= below < above / 4
+
+
+def test_where_both_signs_have_about_as_much_both_ends_move_alike():
+    session = of_both_signs(900)
+    (row,) = session.query("SELECT SUM(amount) AS s FROM t").intervals().to_dicts()
+    below, above = row["s_noise_low"] - row["s_low"], row["s_high"] - row["s_noise_high"]
+    assert below == pytest.approx(above)
+
+
+def test_a_sum_that_cannot_be_negative_has_no_bins_for_it():
+    session = of_both_signs(15)
+    either = session.plan("SELECT SUM(amount) AS s FROM t").selects[0].search.sought
+    ones = session.plan("SELECT SUM(CASE WHEN amount > 30 THEN 1 ELSE 0 END) AS s FROM t").selects[0].search.sought
+    assert [s.signed for s in either] == [True]
+    assert [s.signed for s in ones] == [False]
+    assert len(either[0].bins) == 2 * (len(either[0].edges) + 1)
+
+
+def test_owners_who_add_nothing_do_not_make_the_limit_on_a_sum_small():
+    """Nine of ten owners have no refund: their zeros say nothing about how large the others' are."""
+    amounts = [float(-100 - uid % 50) if uid % 10 == 0 else 30.0 for uid in range(4000)]
+    catalog = {"tables": {"t": {"owner": "uid"}}, "defaults": {"epsilon": 1, "delta": 1e-6}}
+    session = shoal.connect({"t": {"uid": list(range(4000)), "amount": amounts}}, catalog=catalog)
+    (row,) = session.query("SELECT SUM(CASE WHEN amount < 0 THEN amount ELSE 0 END) AS s FROM t").intervals().to_dicts()
+    exact = sum(amount for amount in amounts if amount < 0)
+    assert 1.2 * exact < row["s"] < 0.8 * exact
+    assert row["s_low"] <= exact

@@ -1,0 +1,101 @@
+"""Windows over the groups of an answer: shares of a total, ranks and the row before have intervals, drawn over all groups."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import shoal
+
+SIZES = {"a": 4000, "b": 3000, "c": 2000, "d": 1000}
+SMALL = 200
+"""Groups of five owners each, none of which appears: about a twelfth of all."""
+SHARE = "100.0 * COUNT(*) / SUM(COUNT(*)) OVER ()"
+
+
+def session(sizes, *, listed):
+    kind = np.repeat(list(sizes), list(sizes.values()))
+    table = pa.table({"uid": np.arange(len(kind)), "kind": kind, "spend": np.full(len(kind), 2.0)})
+    columns = {"kind": {"values": list(sizes)}} if listed else {}
+    return shoal.connect(
+        {"t": table},
+        catalog={
+            "tables": {"t": {"owner": "uid", "one_row_per_owner": True, "columns": columns}},
+            "defaults": {"epsilon": 1, "delta": 1e-6},
+        },
+    )
+
+
+def rows_of(result):
+    return {row["kind"]: row for row in result.intervals().to_dicts()}
+
+
+def test_a_share_of_all_groups_has_a_narrow_interval():
+    result = session(SIZES, listed=True).query(f"SELECT kind, COUNT(*) AS n, {SHARE} AS share FROM t GROUP BY kind")
+    for kind, row in rows_of(result).items():
+        exact = SIZES[kind] / 100
+        assert row["share_low"] <= row["share"] <= row["share_high"]
+        assert abs(row["share_low"] - exact) < 1
+        assert 0 < row["share_high"] - row["share_low"] < 1
+    assert not any(note.startswith("share is") for note in result.notes)
+
+
+def test_a_share_counts_groups_that_are_left_out_of_the_total():
+    # Besides the small groups there are some next to the threshold, as wherever sizes fall off: they tell of those below.
+    sizes = SIZES | {f"near {n}": 18 + n % 8 for n in range(40)} | {f"small {n}": 5 for n in range(SMALL)}
+    result = session(sizes, listed=False).query(
+        f"SELECT kind, COUNT(*) AS n, {SHARE} AS share FROM t GROUP BY kind ORDER BY n DESC LIMIT 4"
+    )
+    total = sum(sizes.values())
+    for kind, row in rows_of(result).items():
+        exact = 100 * sizes[kind] / total
+        assert row["share_low"] <= exact <= row["share_high"]
+        assert exact < row["share_noise_low"]  # without what is feared it would not be held
+    assert any(note.startswith("share:") and "smaller ones" in note for note in result.notes)
+
+
+def test_rows_that_are_left_out_later_still_count_in_the_total():
+    asked = session(SIZES, listed=True)
+    result = asked.query(f"SELECT kind, {SHARE} AS share FROM t GROUP BY kind ORDER BY share DESC LIMIT 1")
+    (row,) = result.intervals().to_dicts()
+    assert row["kind"] == "a"
+    assert 39 < row["share_low"] <= row["share_high"] < 41
+
+
+def test_the_difference_from_the_row_before_is_as_uncertain_as_both():
+    result = session(SIZES, listed=False).query(
+        "SELECT kind, COUNT(*) AS n, COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY kind) AS change FROM t GROUP BY kind"
+    )
+    rows = rows_of(result)
+    assert rows["a"]["change"] is None
+    assert rows["a"]["change_low"] is None
+    for kind in "bcd":
+        assert rows[kind]["change_low"] < rows[kind]["change"] < rows[kind]["change_high"]
+        width, of_one = (rows[kind][f"{name}_high"] - rows[kind][f"{name}_low"] for name in ("change", "n"))
+        assert of_one <= width <= 4 * of_one
+
+
+def test_a_rank_has_an_interval_where_all_groups_appear_and_a_reason_elsewhere():
+    ranked = "SELECT kind, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM t GROUP BY kind"
+    close = {"a": 1000, "b": 1000, "c": 1000, "d": 10}
+    rows = rows_of(session(close, listed=True).query(ranked))
+    assert rows["d"]["place_low"] == rows["d"]["place_high"] == 4
+    assert min(row["place_low"] for row in rows.values()) == 1
+    assert max(row["place_high"] for kind, row in rows.items() if kind != "d") == 3
+    assert any(note.startswith("place is") for note in session(close, listed=False).query(ranked).notes)
+
+
+@pytest.mark.parametrize(
+    "value", ["AVG(spend) / SUM(AVG(spend)) OVER ()", "AVG(COUNT(*)) OVER ()", "SUM(SUM(spend)) OVER ()"]
+)
+def test_what_groups_that_are_left_out_would_change_has_a_reason_instead(value):
+    result = session(SIZES, listed=False).query(f"SELECT kind, {value} AS v FROM t GROUP BY kind")
+    assert "v_low" not in result.intervals().columns
+    assert any(note.startswith("v is") for note in result.notes)
+
+
+def test_the_same_answer_shows_the_same_interval_every_time():
+    result = session(SIZES, listed=True).query(f"SELECT kind, {SHARE} AS share FROM t GROUP BY kind")
+    again = shoal.Result.from_bytes(result.to_bytes())
+    assert again.intervals().to_dicts() == result.intervals().to_dicts()
