@@ -134,8 +134,9 @@ def test_values_arrive_as_they_mean(odd, key, values):
 def test_types_that_no_query_can_name_are_refused_before_anything_is_read(odd):
     with shoal.connect(odd, {"tables": {"odd": {"owner": "uid"}}}) as session:
         for column in ("list", "blob", "tree", "price", "loose"):
-            with pytest.raises(shoal.ShoalError, match="E_UNSUPPORTED"):
+            with pytest.raises(shoal.ShoalError, match="E_UNSUPPORTED") as refused:
                 session.query(PRIVATE + f"{column}, {EXACT} FROM odd GROUP BY 1")
+            assert 'type = "DECIMAL(12, 2)"' in str(refused.value)
 
 
 def test_a_numeric_without_precision_is_read_with_the_precision_of_the_catalog(odd):

@@ -109,7 +109,8 @@ class Scope:
             raise ShoalError(
                 "E_UNSUPPORTED",
                 f"The column {name!r} has a type that private queries cannot use.",
-                hint="Numbers, text, booleans, dates and timestamps can be used; the catalog can offer a view that casts.",
+                hint="Numbers, text, booleans, dates and timestamps can be used; the catalog can offer a view that casts, "
+                'or state a precision for a numeric of PostgreSQL: type = "DECIMAL(12, 2)".',
                 position=position,
             )
         return expression
