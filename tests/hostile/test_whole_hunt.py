@@ -14,6 +14,7 @@ from shoal.plan.expressions import InRelation
 from shoal.stack import on_its_own_stack
 
 VICTIM_ROWS = 12
+ROWS_OF_ONE_THREAD = 122_880
 COUNTING = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(DISTINCT uid) AS n FROM people"
 
 
@@ -89,7 +90,14 @@ def test_a_refusal_is_no_find_and_is_counted_by_its_code():
 @pytest.mark.slow
 def test_a_query_on_large_tables_is_computed_there():
     grouped = COUNTING.replace("COUNT(DISTINCT uid)", "small, COUNT(DISTINCT uid)") + " GROUP BY 1"
-    assert looked_at(7, grouped) == ("computed on large tables", "")
+    assert looked_at(whole_hunt.FIRST_LARGE, grouped) == ("computed on large tables", "")
+
+
+@pytest.mark.slow
+def test_large_tables_have_more_rows_than_one_thread_gets_at_a_time():
+    sessions = whole_hunt.opened_large(whole_hunt.with_limits(whole_hunt.second_data.CATALOG))
+    assert [_rows(session._engine) > ROWS_OF_ONE_THREAD for session in sessions] == [True, True]
+    assert _rows(sessions[0]._engine) == _rows(sessions[1]._engine) + VICTIM_ROWS
 
 
 @pytest.mark.slow
