@@ -39,7 +39,7 @@ ALONE = {
 RARELY, ONCE = 200_000, 2_000_000
 """New objects between two searches for cycles: loading modules makes many and leaves no cycles worth 0.05 s of searching.
 
-Verbs that are loaded alone answer once and end: a quarter of a million objects would be searched in vain."""
+Verbs that are loaded alone answer once and end: whatever they leave goes with the process."""
 
 
 def program() -> NoReturn:

@@ -149,11 +149,17 @@ class Argument:
 
 def real_steps(reals: NDArray[np.float64], grid: Fraction, within: Steps | None = None) -> NDArray[np.int64]:
     """⌊x/grid + ½⌋, saturated, by the same IEEE operations as in the engine."""
-    limit = float(2**SATURATION_BITS)
     with np.errstate(over="ignore"):
-        steps = np.clip(reals * float(1 / grid), -limit, limit)
+        steps = reals * float(1 / grid)
+    bounded = within is not None and within.magnitude <= EXACT_IN_DOUBLES
+    if not bounded:  # bounds of few digits saturate as well, at the end
+        limit = float(2**SATURATION_BITS)
+        np.clip(steps, -limit, limit, out=steps)
     steps += 0.5
-    return _within_word(np.floor(steps, out=steps), within)
+    np.floor(steps, out=steps)
+    if bounded and within is not None:
+        return np.clip(steps, within.lower, within.upper, out=steps).astype(np.int64)
+    return _within_word(steps, within)
 
 
 def _within_word(steps: NDArray[Any], within: Steps | None) -> NDArray[np.int64]:

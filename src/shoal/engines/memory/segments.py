@@ -136,8 +136,7 @@ def duplicate_numbers(identities: NDArray[np.uint64], segments: Segments) -> NDA
     >>> duplicate_numbers(np.array([7, 8, 7, 7], dtype=np.uint64), Segments.of_lengths(np.array([3, 1]))).tolist()
     [1, 1, 2, 1]
     """
-    numbers = np.ones(len(identities), dtype=np.uint64)
-    _number_neighbours(numbers, identities, segments)
+    numbers = _numbers_among_few(identities, segments)
     several = segments.lengths > COMPARED
     if not several.any():
         return numbers
@@ -150,18 +149,20 @@ def duplicate_numbers(identities: NDArray[np.uint64], segments: Segments) -> NDA
     return numbers
 
 
-def _number_neighbours(numbers: NDArray[np.uint64], identities: NDArray[np.uint64], segments: Segments) -> None:
-    """Numbers the members of short segments: each is compared with those before it, which for few beats sorting."""
-    starts = segments.starts[(segments.lengths > 1) & (segments.lengths <= COMPARED)]
-    lengths = segments.lengths[(segments.lengths > 1) & (segments.lengths <= COMPARED)]
-    for position in range(1, COMPARED):
-        longer = lengths > position
-        starts, lengths = starts[longer], lengths[longer]
-        if not len(starts):
-            return
-        this = identities[starts + position]
-        for before in range(position):
-            numbers[starts + position] += (identities[starts + before] == this).astype(np.uint64)
+def _numbers_among_few(identities: NDArray[np.uint64], segments: Segments) -> NDArray[np.uint64]:
+    """The numbers where segments have few members: each is compared with those before it, which for few beats sorting."""
+    numbers = np.ones(len(identities), dtype=np.uint64)
+    longest = min(int(segments.lengths.max(initial=0)), COMPARED)
+    of_segment: NDArray[np.int64] | None = None
+    for distance in range(1, longest):
+        alike = identities[distance:] == identities[:-distance]
+        if not alike.any():  # usual for amounts
+            continue
+        if of_segment is None:
+            of_segment = segments.spread(np.arange(len(segments.starts)))
+        alike &= of_segment[distance:] == of_segment[:-distance]
+        numbers[distance:] += alike
+    return numbers
 
 
 def first_of_kind(identities: NDArray[np.uint64], segments: Segments) -> NDArray[np.bool_]:
