@@ -223,6 +223,8 @@ def _draw(axes: Any, shape: Shape, kind: str) -> None:
         axes.tick_params(axis="x", labelrotation=30)
     axes.set_xlabel(shape.axis)
     axes.set_ylabel(shape.value)
+    # 1,000,000 as in the table, not 1.0 under a small 1e6 in a corner.
+    axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.0f}" if abs(y) >= 1000 else f"{y:.6g}")
     if len(shape.series) > 1:
         axes.legend(fontsize=8, title=shape.apart)
     if shape.left_out:

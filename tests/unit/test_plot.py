@@ -117,3 +117,15 @@ def test_a_list_of_quantiles_is_drawn_over_its_fractions(shop):
 
 def test_two_keys_are_groups_of_bars_where_the_first_is_a_number_too(shop):
     assert len(drawn(shop, f"items % 2 AS odd, site, {COUNT} FROM visits GROUP BY ALL").patches) == 8
+
+
+def test_large_numbers_are_written_out():
+    table = {"uid": list(range(400)), "kind": [n % 2 for n in range(400)], "pay": [50_000.0 + n for n in range(400)]}
+    columns = {"kind": {"values": [0, 1]}, "pay": {"bounds": [0, 100_000]}}
+    catalog = {"tables": {"t": {"owner": "uid", "one_row_per_owner": True, "columns": columns}}}
+    session = shoal.connect({"t": table}, catalog=catalog)
+    clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 10, delta = 1e-6, max_groups_contributed = 1)"
+    axes = session.query(f"{clause} kind, SUM(pay) AS total FROM t GROUP BY kind").plot().axes[0]
+    axes.figure.canvas.draw()
+    assert axes.yaxis.get_offset_text().get_text() == ""
+    assert any(label.get_text().endswith(",000,000") for label in axes.get_yticklabels())
