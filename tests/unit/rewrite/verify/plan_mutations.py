@@ -356,6 +356,7 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("Search", "epsilon"): {"more": lambda old, _h, _p: old * 2, "half": smaller},
     ("Sought", "kept_edges"): {"last left out": lambda old, _h, _p: old[:-1] if old else SKIP},
     ("Sought", "edges"): {"last left out": without_last, "first left out": without_first},
+    ("Sought", "signed"): {"the other": lambda old, held, _p: not old if held.kind == "sum" else SKIP},
     ("PrivateSelect", "input"): NODE,
     ("PrivateSelect", "keys"): {"first left out": without_first, "unknown column": reads_nothing_known},
     ("PrivateSelect", "aggregates"): {"first left out": without_first, "twice": doubled},
