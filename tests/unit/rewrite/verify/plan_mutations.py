@@ -567,6 +567,7 @@ HARMLESS: dict[tuple[str, str], str] = {
     ("Field", "name"): WORDS,
     ("Field", "type"): TYPES,
     ("Scan", "owner_kind"): BELIEVED_ELSEWHERE,
+    ("Scan", "longest_text"): f"{QUESTION}; no statement reads a text beyond 64 KiB, whatever it says",
     ("PythonRows", "step"): QUESTION,
     ("PythonStep", "kind"): QUESTION,
     ("PythonStep", "function"): QUESTION,
