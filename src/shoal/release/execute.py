@@ -125,7 +125,8 @@ def snapshot_of(engine: Engine, deadline: Deadline, stack: ExitStack) -> Engine:
     raise ShoalError(
         "E_SOURCE",
         "The database no longer responds. Nothing was charged.",
-        hint="Open a new session. If you passed in a connection, close results that were not read to the end.",
+        hint="Try again. If that fails too, open a new session. If you passed in a connection, close results that were "
+        "not read to the end.",
     )
 
 
