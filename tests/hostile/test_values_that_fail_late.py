@@ -54,6 +54,50 @@ def test_sound_json_and_decimals_are_opened(tmp_path):
         assert len(session.query(ASKED + "COUNT(v) AS n, COUNT(d) AS m FROM t")) == 1
 
 
+# ---- line ends of CSV files ------------------------------------------------------------------------------------------
+
+TYPES = {"uid": {"type": "BIGINT"}, "v": {"type": "VARCHAR"}}
+TYPED = {"tables": {"t": {"owner": "uid", "columns": TYPES}}}
+
+
+def write_lines(folder, victims, end="\n", rows=ROWS):
+    folder.mkdir()
+    lines = [f"{uid},x" if uid != VICTIM else victims for uid in range(rows)]
+    with (folder / "t.csv").open("w", newline="") as file:
+        file.write(end.join(["uid,v", *[line for line in lines if line is not None], ""]))
+    return folder / "t.csv"
+
+
+@pytest.mark.parametrize(("end", "other"), [("\n", "\r"), ("\n", "\r\n"), ("\r\n", "\n"), ("\r\n", "\r"), ("\r", "\n")])
+def test_a_line_end_of_another_kind_is_told_when_a_file_is_opened(tmp_path, end, other):
+    told = write_lines(tmp_path / "with", f"{VICTIM},a{other}b", end)
+    for _ in range(2):  # what was refused is not remembered as sound
+        assert refusal(told, TYPED) == "E_SOURCE"
+    for folder, victims in (("without", None), ("quoted", f'{VICTIM},"a{other}b"')):
+        with shoal.connect(write_lines(tmp_path / folder, victims, end), TYPED) as session:
+            for condition in ("v <> 'y'", f"uid = {VICTIM}"):
+                assert len(session.query(ASKED + f"COUNT(*) AS n FROM t WHERE {condition}")) == 1
+
+
+def test_a_line_end_beyond_the_rows_that_types_are_guessed_from_is_told(tmp_path):
+    told = write_lines(tmp_path / "with", "7,a", rows=30_000)
+    with told.open("a", newline="") as file:
+        file.write("30000,a\rb\n")
+    assert refusal(told) == "E_SOURCE"
+
+
+def test_a_file_that_passed_with_one_delimiter_is_read_again_with_another(tmp_path):
+    told = tmp_path / "t.csv"
+    told.write_text("uid,v;w\n1,a;b\n")
+    shoal.connect(told, CATALOG).close()
+    semicolons = {"tables": {"t": {"owner": "uid,v", "csv": {"delimiter": ";"}}}}
+    shoal.connect(told, semicolons).close()
+    remembered = (tmp_path / "cache" / "shoal" / "sound-files-2.json").read_text()
+    assert remembered.count("t.csv") == 2
+
+
+# ---- files of one table ----------------------------------------------------------------------------------------------
+
 FAR_DAY = pa.array(np.where(np.arange(ROWS) == VICTIM, 2**31 - 100, 5).astype(np.int32), pa.date32())
 FAR_INSTANT = pa.array(np.where(np.arange(ROWS) == VICTIM, 2**60, 5), pa.timestamp("us"))
 LARGE = pa.array(np.where(np.arange(ROWS) == VICTIM, 2**63 - 1, 5))

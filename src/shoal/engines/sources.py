@@ -161,7 +161,7 @@ def _open_files(files: dict[str, list[Path]], catalog: Catalog | None = None) ->
     import duckdb
 
     from shoal.engines.duckdb.engine import DuckDBEngine
-    from shoal.engines.duckdb.sound_files import refuse_broken_texts, refuse_narrowing, stamps
+    from shoal.engines.duckdb.sound_files import refuse_broken_lines, refuse_broken_texts, refuse_narrowing, stamps
 
     connection = duckdb.connect(":memory:")
     folders = sorted({str(p.resolve().parent) for parts in files.values() for p in parts})
@@ -170,10 +170,11 @@ def _open_files(files: dict[str, list[Path]], catalog: Catalog | None = None) ->
     for table, parts in files.items():
         if table in frames:
             continue
+        reading = reading_of(catalog, table)
+        if format_of(parts[0]) == CSV:
+            refuse_broken_lines(connection, parts, reading)
         try:
-            connection.execute(
-                f"CREATE VIEW {quoted(table)} AS {_reader(connection, parts, reading_of(catalog, table))}"
-            )
+            connection.execute(f"CREATE VIEW {quoted(table)} AS {_reader(connection, parts, reading)}")
             doubtful = _with_fragile_times(connection, parts)
         except duckdb.Error:
             raise _unreadable(connection, table, parts) from None
@@ -211,7 +212,7 @@ def _is_decoded(parts: list[Path]) -> bool:
 def _decoded(name: str, parts: list[Path], catalog: Catalog | None) -> Any:
     """A table that is read once, here."""
     known = catalog.table(name) if catalog is not None else None
-    columns = [*known.columns, *([known.owner] if known.owner else [])] if known is not None and known.columns else []
+    columns = [*([known.owner] if known.owner else []), *known.columns] if known is not None and known.columns else []
     return frame_table(name, read_json_lines(parts, declared_types(catalog, name), columns))
 
 

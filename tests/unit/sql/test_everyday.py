@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 
 import duckdb
 import pyarrow as pa
@@ -221,6 +222,10 @@ def test_placeholders_inside_texts_names_and_comments_are_left_alone():
     assert with_parameters(sql, [None]) == sql.removesuffix("?") + "NULL"
 
 
+NESTED = functools.reduce(lambda inner, _: [inner], range(3000), 1)
+BEFORE_THE_YEAR_1 = dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1)))
+
+
 @pytest.mark.parametrize(
     ("sql", "params"),
     [
@@ -234,6 +239,8 @@ def test_placeholders_inside_texts_names_and_comments_are_left_alone():
         ("SELECT ?", [object()]),
         ("SELECT ?", "x"),
         ("SELECT ?", ["ends in \\"]),
+        ("SELECT ?", [NESTED]),
+        ("SELECT ?", [BEFORE_THE_YEAR_1]),
     ],
 )
 def test_values_that_do_not_fit_are_refused(session, sql, params):

@@ -1,7 +1,7 @@
 """JSON lines as tables. Every line is read when a session opens, and a line that is not an object is reported by its number.
 
-A column that one line alone mentions would tell about that line, so columns are those that the catalog names, or else those of the
-first rows. Numbers keep the digits they are written with; what is nested becomes its text.
+A column that one line alone mentions would tell about that line, so columns are those that the catalog names, in its order, or else
+those of the first rows. Numbers keep the digits they are written with; what is nested becomes its text.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ def read_json_lines(paths: Iterable[Path], declared: Mapping[str, str], names: I
     import pyarrow as pa
 
     rows = [row for path in paths for row in _rows(path)]
-    known = {name.lower() for name in names}
+    known = {name.lower(): place for place, name in enumerate(names)}
     seen = dict.fromkeys(key for row in rows[: None if known else FIRST_ROWS] for key in row)
-    columns = [key for key in seen if not known or key.lower() in known]
+    columns = (
+        sorted((key for key in seen if key.lower() in known), key=lambda key: known[key.lower()]) if known else [*seen]
+    )
     if not columns or len(columns) > MOST_COLUMNS or len({name.lower() for name in columns}) < len(columns):
         raise ShoalError(
             "E_SOURCE",

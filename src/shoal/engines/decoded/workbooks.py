@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import zipfile
+import zlib
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -28,6 +29,12 @@ _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 5
 """Numbers of the formats of dates and times that every workbook knows."""
 _NOT_LETTERS = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.|_.|General')
 _LARGEST_PART = 2**31
+_DAMAGES = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, OSError),
+    *(ET.ParseError, LookupError, ValueError, OverflowError),
+    RuntimeError,  # encrypted, or compressed in a way that is not known here
+)
+"""What reading a file that is none, or was damaged, may raise."""
 DAY_ZERO, DAY_ZERO_OF_1904 = dt.datetime(1899, 12, 30), dt.datetime(1904, 1, 1)  # noqa: DTZ001 - cells have no zone
 LAST_DAY = 2_958_465
 
@@ -38,7 +45,7 @@ def read_workbook(path: Path, declared: Mapping[str, Mapping[str, str]] | None =
         with zipfile.ZipFile(path) as archive:
             book = _Book(archive)
             found = {name: rows for name, part in book.sheets() if (rows := list(book.rows(part)))}
-    except (zipfile.BadZipFile, ET.ParseError, KeyError, IndexError, ValueError, OSError, OverflowError):
+    except _DAMAGES:
         raise ShoalError(
             "E_SOURCE",
             f"The Excel file {str(path)!r} cannot be read.",

@@ -78,13 +78,13 @@ class Reading:
 def csv_relation(connection: duckdb.DuckDBPyConnection, paths: list[Path], reading: Reading | None = None) -> str:
     """SELECT over CSV files of one shape; values are read as text and try-cast."""
     reading = reading or Reading()
-    return typed_relation(connection, *_texts_of(paths, reading), reading)
+    return typed_relation(connection, *texts_of(paths, reading), reading)
 
 
 def misfits(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> dict[str, tuple[int, str]]:
     """Column → how many of its texts the guessed type leaves out, and how most of those begin."""
     reading = Reading()
-    rows, names = _texts_of(paths, reading)
+    rows, names = texts_of(paths, reading)
     found: dict[str, tuple[int, str]] = {}
     for name, type_ in zip(names, guessed_types(connection, rows, names, reading), strict=True):
         column = quoted(name)
@@ -96,7 +96,7 @@ def misfits(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> dict[st
     return found
 
 
-def _texts_of(paths: list[Path], reading: Reading) -> tuple[str, list[str]]:
+def texts_of(paths: list[Path], reading: Reading) -> tuple[str, list[str]]:
     """The relation of all texts, and its columns."""
     names, delimiter = _header(paths[0], reading.options.delimiter)
     if any(_header(path, reading.options.delimiter) != (names, delimiter) for path in paths[1:]):

@@ -1,7 +1,8 @@
 """Files that cannot fail late: what a reader could refuse is decoded once when a file is opened, and a file that changes is told.
 
 A parquet file may hold a text that is not UTF-8. Its reader fails when it reaches that row, so that a filter on one owner would
-tell whether the row is there. Reading every text once settles it for everybody. Files that passed are remembered by path, size
+tell whether the row is there. Reading every text once settles it for everybody. A CSV file may hold a line end of another kind,
+for instance in a value of one person, which ends the reading of all. Files that passed are remembered by path, size
 and time of change, in the user's cache, so that the next process need not read them again.
 """
 
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from shoal.catalog import fold
 from shoal.engines.duckdb.checking.reading import always_casts
-from shoal.engines.duckdb.csv_files import quoted, text
+from shoal.engines.duckdb.csv_files import quoted, text, texts_of
 from shoal.errors import ShoalError
 from shoal.plan.types import Kind
 from shoal.sql.functions import type_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from shoal.engines.duckdb.checking.reading import Named
+    from shoal.engines.duckdb.csv_files import Reading
 
 Stamp = tuple[int, int]
 """Size and time of change in nanoseconds."""
@@ -84,6 +86,31 @@ def refuse_broken_texts(connection: duckdb.DuckDBPyConnection, paths: list[Path]
     remembered.save()
 
 
+def refuse_broken_lines(connection: duckdb.DuckDBPyConnection, paths: list[Path], reading: Reading) -> None:
+    """E_SOURCE for a CSV file that cannot be read to its end.
+
+    Odd rows are left out, but a line that ends otherwise than the first one ends the whole reading, wherever it is.
+    """
+    import duckdb
+
+    remembered = _Remembered()
+    for path in paths:
+        how = f"CSV {reading.options.delimiter or ''}"
+        if remembered.knows(path, how):
+            continue
+        rows, _ = texts_of([path], reading)
+        try:
+            connection.execute(f"SELECT count(*) FROM {rows}").fetchall()
+        except duckdb.Error:
+            raise ShoalError(
+                "E_SOURCE",
+                f"The file {str(path)!r} cannot be read to its end: a line of it ends in another way than the first.",
+                hint="Write it with one kind of line end, and quotes around values that hold one; or convert it to parquet.",
+            ) from None
+        remembered.add(path, how)
+    remembered.save()
+
+
 def _texts(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
     """Aggregates that decode every value of the columns whose reader can refuse one: texts, and decimals kept as bytes."""
     described = _described(connection, [path])
@@ -139,12 +166,13 @@ class _Remembered:
             read = json.loads(self._file.read_text(encoding="utf-8"))
             self._known = read if isinstance(read, dict) else {}
 
-    def knows(self, path: Path) -> bool:
-        return self._known.get(str(path.resolve())) == list(stamp(path))
+    def knows(self, path: Path, how: str = "") -> bool:
+        """Whether the file passed as it is now; `how` it was read, where that can differ."""
+        return self._known.get(_name(path, how)) == list(stamp(path))
 
-    def add(self, path: Path) -> None:
-        self._known.pop(str(path.resolve()), None)
-        self._known[str(path.resolve())] = list(stamp(path))
+    def add(self, path: Path, how: str = "") -> None:
+        self._known.pop(_name(path, how), None)
+        self._known[_name(path, how)] = list(stamp(path))
         self._changed = True
 
     def save(self) -> None:
@@ -156,3 +184,7 @@ class _Remembered:
             written = self._file.with_suffix(f".{os.getpid()}")
             written.write_text(json.dumps(newest), encoding="utf-8")
             written.replace(self._file)
+
+
+def _name(path: Path, how: str) -> str:
+    return f"{path.resolve()}\x1f{how}" if how else str(path.resolve())

@@ -15,6 +15,7 @@ import datetime as dt
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -29,6 +30,7 @@ _PIECES = re.compile(
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
 MAX_LIST = 10_000
+MAX_DEPTH = 2
 
 
 def with_parameters(sql: str, params: Sequence[Any] | Mapping[str, Any]) -> str:
@@ -64,8 +66,8 @@ def _wrong(message: str) -> ShoalError:
     return ShoalError("E_USAGE", message, hint=hint)
 
 
-def _constant(value: Any) -> str:
-    """A value as SQL writes it."""
+def _constant(value: Any, depth: int = 0) -> str:
+    """A value as SQL writes it; a list may hold lists, which are rows."""
     match value:
         case None:
             return "NULL"
@@ -76,23 +78,29 @@ def _constant(value: Any) -> str:
                 raise _wrong("A string with a backslash at its end, or before a quote, cannot be a parameter.")
             return "'" + value.replace("'", "''") + "'"
         case dt.datetime():
-            utc = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
-            return f"TIMESTAMP '{utc.isoformat(sep=' ')}'"
+            return f"TIMESTAMP '{_in_utc(value).isoformat(sep=' ')}'"
         case dt.date():
             return f"DATE '{value.isoformat()}'"
         case dt.time():
             return f"TIME '{value.isoformat()}'"
-        case list() | tuple() if 0 < len(value) <= MAX_LIST:
-            return f"({', '.join(map(_constant, value))})"
+        case list() | tuple() if 0 < len(value) <= MAX_LIST and depth < MAX_DEPTH:
+            return f"({', '.join(_constant(each, depth + 1) for each in value)})"
     return _number(value)
 
 
-def _number(value: Any) -> str:
+def _in_utc(value: dt.datetime) -> dt.datetime:
     try:
-        written = str(value.item() if hasattr(value, "item") else value)
-        finite = (math.isfinite(float(written)) and isinstance(value, (int, float, Decimal))) or hasattr(value, "item")
-    except (TypeError, ValueError, OverflowError):
-        finite = False
-    if not finite or not re.fullmatch(r"-?[0-9.]+(?:[eE][+-]?[0-9]+)?", written):
+        return value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
+    except OverflowError:
+        raise _wrong("A timestamp lies in the years 1 to 9999, in UTC too.") from None
+
+
+def _number(value: Any) -> str:
+    written = ""
+    if isinstance(value, (int, float, Decimal)) or hasattr(value, "item"):
+        with suppress(TypeError, ValueError, OverflowError):
+            text = str(value.item() if hasattr(value, "item") else value)
+            written = text if hasattr(value, "item") or math.isfinite(float(text)) else ""
+    if not re.fullmatch(r"-?[0-9.]+(?:[eE][+-]?[0-9]+)?", written):
         raise _wrong("A parameter is a number, a string, a boolean, a date, a time, None, or a list of such.")
     return f"({written})" if written.startswith("-") else written

@@ -173,3 +173,14 @@ def test_a_sqlite_file_that_changes_under_a_session_is_refused_before_the_charge
         with pytest.raises(ShoalError, match="has changed"):
             session.query(COUNT)
         assert session.spent == (0, 0)
+
+
+def test_columns_of_json_lines_stand_in_the_order_of_the_catalog(tmp_path):
+    catalog = {"tables": {"visits": {"owner": "uid", "columns": {"spend": {"bounds": [0, 9]}, "site": {}}}}}
+    faces = []
+    for first in ([], [{"vip": True, "site": "museum", "uid": 99, "spend": 1}]):
+        path = tmp_path / "visits.jsonl"
+        path.write_text(json_lines([*first, *ROWS]))
+        with connect(path, catalog=catalog) as session:
+            faces.append(list(session.tables()["visits"]["columns"]))
+    assert faces == [["uid", "spend", "site"]] * 2

@@ -112,3 +112,20 @@ def test_what_is_no_workbook_says_what_to_do(tmp_path):
     assert "one at a time" in (refusal.value.hint or "")
     with pytest.raises(ShoalError, match="same name"):
         read_workbook(workbook(tmp_path / "twice.xlsx", One=[["uid", "UID"], [1, 2]]))
+
+
+def test_a_damaged_workbook_is_told_wherever_the_damage_is(tmp_path):
+    sound, packed, damaged = (tmp_path / f"{name}.xlsx" for name in ("sound", "packed", "damaged"))
+    workbook(sound, t=[["uid", "x"], *([n, n * n] for n in range(50))])
+    with zipfile.ZipFile(sound) as archive, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as written:
+        for name in archive.namelist():
+            written.writestr(name, archive.read(name))
+    data = packed.read_bytes()
+    codes = set()
+    for place in range(0, len(data), 7):
+        damaged.write_bytes(data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :])
+        try:
+            read_workbook(damaged)
+        except ShoalError as error:
+            codes.add(error.code)
+    assert codes == {"E_SOURCE"}
