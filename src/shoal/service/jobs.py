@@ -22,6 +22,8 @@ WAITING_IN_ALL = 1000
 LEASE_SECONDS = 15
 MOST_RUNS = 2
 """A run that a death cut short is taken up once more."""
+_NAMES_NO_TIME = '%"answer_time": null%'
+"""A question as it is kept; quotation marks of its statement are escaped there, so that no statement looks like this."""
 ENDED = frozenset({"answered", "failed", "cancelled"})
 
 
@@ -135,13 +137,28 @@ def require_room(rows: Rows, person: str) -> None:
 
 
 def leader_of(rows: Rows, job: Job, *, shared: bool) -> str:
-    """A job that asks the same and has not ended: its answer will do for both."""
+    """A job that asks the same and has not ended: its answer will do for both, unless it was asked to leave later."""
     found = rows.all(
-        "SELECT id, question FROM jobs WHERE fingerprint = ? AND state IN ('waiting', 'running') AND leader = ''"
+        "SELECT * FROM jobs WHERE fingerprint = ? AND state IN ('waiting', 'running') AND leader = ''"
         " AND dataset = ? AND (? OR person = ?) ORDER BY number",
         *(job.fingerprint, job.dataset, shared, job.person),
     )
-    return next((str(row["id"]) for row in found if not json.loads(row["question"])["fresh"]), "")
+    asked = map(read, found)
+    return next((a.id for a in asked if not a.question["fresh"] and _reply_after(a) <= _reply_after(job)), "")
+
+
+def _reply_after(job: Job) -> float:
+    """The time that a question names for its reply; 0 where it takes the service's own."""
+    return float(job.question.get("answer_time") or 0.0)
+
+
+def admit(rows: Rows, identifier: str) -> None:
+    """A job that waited for a custodian waits for a slot, behind another that asks the same; one that was given up stays so."""
+    job = get(rows, identifier)
+    if job.state == "approval":
+        # Where answers are not shared, a fingerprint is its person's own.
+        leader = "" if job.question["fresh"] else leader_of(rows, job, shared=True)
+        rows.run("UPDATE jobs SET state = 'waiting', leader = ? WHERE id = ?", leader, identifier)
 
 
 def position(rows: Rows, job: Job) -> int | None:
@@ -156,16 +173,20 @@ def take_next(rows: Rows, free_slots: int = 1) -> Job | None:
     """The next job to run: of whoever has the fewest running, the oldest.
 
     Questions over public tables cost nothing, so nothing but this keeps them from holding every slot: one of each person runs at a
-    time, and no more than `free_slots` in one process.
+    time, and no more than `free_slots` in one process. A question that names a longer time for its reply holds its slot for
+    that time, whatever it costs: no more than `free_slots` of these either.
     """
-    here = rows.all(
-        "SELECT count(*) AS number FROM jobs WHERE state = 'running' AND epsilon = '0' AND process = ?", this_process()
+    (here,) = rows.all(
+        "SELECT count(CASE WHEN epsilon = '0' THEN 1 END) AS free, count(CASE WHEN question NOT LIKE ? THEN 1 END) AS long"
+        " FROM jobs WHERE state = 'running' AND process = ?",
+        *(_NAMES_NO_TIME, this_process()),
     )
     found = rows.one(
         "SELECT w.* FROM jobs w WHERE w.state = 'waiting' AND w.leader = '' AND (w.epsilon <> '0' OR (? AND NOT EXISTS"
         " (SELECT 1 FROM jobs f WHERE f.state = 'running' AND f.epsilon = '0' AND f.person = w.person)))"
+        " AND (? OR w.question LIKE ?)"
         " ORDER BY (SELECT count(*) FROM jobs r WHERE r.state = 'running' AND r.person = w.person), w.number LIMIT 1",
-        here[0]["number"] < free_slots,
+        *(here["free"] < free_slots, here["long"] < free_slots, _NAMES_NO_TIME),
     )
     if found is None:
         return None
@@ -219,8 +240,8 @@ def followers(rows: Rows, identifier: str) -> list[Job]:
 
 
 def promote(rows: Rows, identifier: str) -> None:
-    """A job ended without an answer: the first of its followers runs, the others follow that one."""
-    waiting = followers(rows, identifier)
+    """A job ended without an answer: the first of its followers whose reply leaves soonest runs, the others follow that one."""
+    waiting = sorted(followers(rows, identifier), key=_reply_after)
     for number, job in enumerate(waiting):
         rows.run("UPDATE jobs SET leader = ? WHERE id = ?", "" if number == 0 else waiting[0].id, job.id)
 

@@ -177,6 +177,7 @@ class Slots:
         desk = None
         try:
             dataset = self._datasets.get(job.dataset)
+            job = self._of_this_version(job, dataset)
             ladder = Ladder(self._answer_time(job, dataset))
             desk = Desk(dataset.ledger, ladder, lambda: self._is_cancelled(job), self._store.keep)
             self._answered(job, dataset, desk, self._answer(job, dataset, desk, runner), ladder)
@@ -196,7 +197,7 @@ class Slots:
     def _answer(self, job: Job, dataset: DataSet, desk: Desk, runner: Hired) -> bytes:
         """A run whose process died is taken up once more under the same charge, where nobody sees it."""
         errand = self._errand(job, dataset)
-        terms = self._terms(job, dataset)
+        terms = self._terms(job)
         for run in range(job.runs, jobs.MOST_RUNS + 1):
             try:
                 return runner.run(errand, replace(terms, resume=run > 1), desk)
@@ -230,19 +231,29 @@ class Slots:
         with self._store.reading() as rows:
             return jobs.get(rows, job.id).state == "cancelled" and not jobs.followers(rows, job.id)
 
-    def _terms(self, job: Job, dataset: DataSet) -> Terms:
+    def _terms(self, job: Job) -> Terms:
         caller = self._people.trusted(job.person, job.via)
         granted = [g for g in allowances.grants(self._store, job.dataset) if g.applies_to(caller)]
         accounts = tuple(account for g in granted if (account := g.account(caller)) is not None)
-        key = None if job.question["fresh"] else self._key(job, dataset)
+        key = None if job.question["fresh"] else job.fingerprint
         return Terms(key, Request(job.request, job.body), accounts)
 
-    def _key(self, job: Job, dataset: DataSet) -> str:
-        """The fingerprint; a new one where data or catalog changed while the job waited."""
+    def _of_this_version(self, job: Job, dataset: DataSet) -> Job:
+        """The job with a new fingerprint, where data or catalog changed while it waited.
+
+        What it costs was held against limits, and perhaps approved, at the version before: at another price, or without an
+        approval for this version, it is refused.
+        """
         if job.question["version"] == dataset.version:
-            return job.fingerprint
+            return job
         composition = job.question["composition"]
-        return self._plans.asked(dataset, job.person, job.sql, job.epsilon_asked, composition).key
+        planned = self._plans.asked(dataset, job.person, job.sql, job.epsilon_asked, composition)
+        caller = self._people.trusted(job.person, job.via)
+        granted = [g for g in allowances.grants(self._store, job.dataset) if g.applies_to(caller)]
+        approve = allowances.smallest([grant.approve_above for grant in granted])
+        if planned.cost != job.cost or (approve is not None and planned.cost[0] > approve):
+            raise changed_meanwhile()
+        return replace(job, fingerprint=planned.key)
 
     def _answered(self, job: Job, dataset: DataSet, desk: Desk, data: bytes, ladder: Ladder) -> None:
         digest = hashlib.sha256(data).hexdigest()
@@ -386,6 +397,15 @@ def ended_by_death() -> ShoalError:
         "E_EXECUTION",
         "The query failed. It stays charged, because data may have been read.",
         hint="Details are withheld because they could reveal data. Ask the data custodian.",
+    )
+
+
+def changed_meanwhile() -> ShoalError:
+    """A question that was priced, and perhaps approved, at a version that is gone."""
+    return ShoalError(
+        "E_POLICY",
+        "The data set changed while the question waited, and what was decided about it no longer holds.",
+        hint="Ask it again.",
     )
 
 

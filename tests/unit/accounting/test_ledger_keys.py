@@ -80,6 +80,20 @@ def test_a_charge_that_was_cut_short_is_taken_up_again_once(ledger):
     assert ledger.spent[0] == Fraction(1, 5)
 
 
+@pytest.mark.parametrize("dearer", [Loss(Fraction(1, 5), Fraction(0)), Loss(Fraction(1, 10), Fraction(1, 10**9))])
+def test_a_charge_that_was_cut_short_does_not_pay_for_a_dearer_run(ledger, dearer):
+    first = asked(ledger)
+    again = ledger.reserve(dearer, user="ann", request=REQUEST, resume=True)
+    assert again.sequence != first.sequence
+    assert ledger.spent == (Fraction(1, 10) + dearer.epsilon, dearer.delta)
+
+
+def test_a_charge_that_was_cut_short_pays_for_a_cheaper_run(ledger):
+    first = asked(ledger)
+    again = ledger.reserve(Loss(Fraction(1, 20), Fraction(0)), user="ann", request=REQUEST, resume=True)
+    assert (again.sequence, ledger.spent[0]) == (first.sequence, Fraction(1, 10))
+
+
 def test_without_resume_a_charge_that_was_cut_short_is_charged_again(ledger):
     first, second = asked(ledger), asked(ledger)
     assert second.sequence > first.sequence

@@ -218,6 +218,18 @@ def test_questions_over_public_tables_leave_slots_to_others(opened):
     ]
 
 
+def test_questions_that_name_a_long_time_leave_slots_to_others(opened):
+    service = opened(start=False, slots=4)
+    looks_short = ' -- "answer_time": null'
+    for number in range(4):
+        sql = counting(what=f"n{number}") + looks_short
+        service.ask(trusted(service, "ann"), "visits", Question(sql, answer_time=3600.0))
+    service.ask(trusted(service, "bob"), "visits", Question(counting()))
+    with service.store.writing() as rows:
+        taken = [jobs.take_next(rows, Limits(slots=4).free_slots) for _ in range(4)]
+    assert [job.person if job else None for job in taken] == ["ann", "bob", "ann", None]
+
+
 def test_a_question_over_public_tables_has_little_time(opened, monkeypatch):
     monkeypatch.setattr("shoal.service.running.FREE_SECONDS", 0.5)
     service = opened()

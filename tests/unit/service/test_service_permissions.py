@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from fractions import Fraction
 
+import pytest
 from service_calls import ask, caller, refused, spent
-from service_shop import counting
+from service_shop import CATALOG, counting
 
 from shoal.params import budget
 from shoal.service.allowances import Grant
@@ -121,3 +122,65 @@ def test_a_refused_question_costs_nothing(service):
     service.decide(caller(service, "carla"), approval["id"], "refuse", "too dear")
     assert service.wait(waiting.id, 1).error["code"] == "E_POLICY"
     assert spent(service) == 0
+
+
+@pytest.mark.parametrize(("fresh", "cost"), [(False, Fraction(1, 2)), (True, 1)])
+def test_a_question_that_was_sent_twice_and_approved_twice_is_run_once(opened, fresh, cost):
+    service = opened(start=False)
+    service.allow(OPERATOR, Grant("visits", "everyone", approve_above=Fraction(1, 10)))
+    asked = [service.ask(caller(service, "ann"), "visits", Question(counting(0.5), fresh=fresh)) for _ in range(2)]
+    for approval in service.approvals(caller(service, "carla")):
+        service.decide(caller(service, "carla"), approval["id"], "approve")
+    first, second = (service.job(caller(service, "ann"), job.id) for job in asked)
+    assert {first.leader, second.leader} == ({""} if fresh else {"", first.id if second.leader else second.id})
+    service.start()
+    answers = {service.wait(job.id, 30).answer for job in asked}
+    assert (len(answers), spent(service)) == (2 if fresh else 1, cost)
+
+
+# ---- questions that wait while the data set changes ------------------------------------------------------------------
+
+PLAIN = "SELECT COUNT(DISTINCT uid) AS n FROM visits"
+
+
+def set_default(folder, epsilon):
+    """What plain SQL costs by the catalog."""
+    (folder.parent / "shoal.toml").write_text(f"{CATALOG}\nepsilon = {epsilon}\ndelta = 1e-6\n")
+
+
+@pytest.mark.parametrize("after", [0.5, 1.9])
+def test_an_approval_is_for_the_version_and_the_price_that_were_shown(opened, folder, after):
+    set_default(folder, 0.5)
+    service = opened()
+    service.allow(OPERATOR, Grant("visits", "everyone", max_epsilon=Fraction(3, 5), approve_above=Fraction(1, 10)))
+    waiting = ask(service, "ann", PLAIN)
+    (approval,) = service.approvals(caller(service, "carla"))
+    assert (waiting.state, approval["explanation"]["epsilon"]) == ("approval", 0.5)
+    set_default(folder, after)
+    service.refresh(OPERATOR, "visits")
+    service.decide(caller(service, "carla"), approval["id"], "approve")
+    ended = service.wait(waiting.id, 30)
+    assert (ended.state, ended.error["code"], ended.charged, spent(service)) == ("failed", "E_POLICY", False, 0)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_question_that_waited_is_not_run_at_another_price(opened, folder, fresh):
+    set_default(folder, 0.1)
+    service = opened(start=False)
+    service.allow(OPERATOR, Grant("visits", "everyone", max_epsilon=Fraction(1, 5)))
+    job = service.ask(caller(service, "ann"), "visits", Question(PLAIN, fresh=fresh))
+    set_default(folder, 1.9)
+    service.refresh(OPERATOR, "visits")
+    service.start()
+    ended = service.wait(job.id, 30)
+    assert (ended.state, ended.error["code"], spent(service)) == ("failed", "E_POLICY", 0)
+
+
+def test_a_question_that_waited_is_answered_by_the_new_version_and_found_there(opened):
+    service = opened(start=False)
+    job = service.ask(caller(service, "ann"), "visits", Question(counting()))
+    service.refresh(OPERATOR, "visits")
+    service.start()
+    ended = service.wait(job.id, 30)
+    assert (ended.state, spent(service)) == ("answered", Fraction(1, 10))
+    assert service.explain(caller(service, "ann"), "visits", counting())["replay"] == ended.answer

@@ -9,7 +9,7 @@ import pytest
 from service_calls import ask, caller, refused, spent
 from service_shop import counting
 
-from shoal.service import log
+from shoal.service import jobs, log
 from shoal.service.acts import planned
 from shoal.service.allowances import Grant
 from shoal.service.questions import Question
@@ -175,3 +175,24 @@ def test_a_refresh_forgets_plans_and_the_time_of_day_is_never_remembered(service
     assert service.explain(ann, "visits", counting())["selects"][0]["ownership"]["owner"] == ["site"]
     texts = ["SELECT CURRENT_DATE", "SELECT today()", "SELECT now()", "SELECT localtimestamp"]
     assert all(planned._TELLS_TIME.search(text) for text in texts)
+
+
+def test_nobody_waits_for_a_reply_that_another_asked_to_leave_later(opened):
+    service = opened(start=False)
+    ann, bob, carla = (
+        service.ask(caller(service, name), "visits", Question(counting(), answer_time=seconds))
+        for name, seconds in (("ann", 3600.0), ("bob", None), ("carla", 3600.0))
+    )
+    assert [job.leader for job in (ann, bob, carla)] == ["", "", ann.id]
+
+
+def test_whoever_is_promoted_makes_nobody_wait_longer(opened):
+    service = opened(start=False)
+    carla, ann, bob = (
+        service.ask(caller(service, name), "visits", Question(counting(), answer_time=seconds))
+        for name, seconds in (("carla", None), ("ann", 3600.0), ("bob", None))
+    )
+    assert (ann.leader, bob.leader) == (carla.id, carla.id)
+    service.cancel(caller(service, "carla"), carla.id)
+    with service.store.reading() as rows:
+        assert [jobs.get(rows, job.id).leader for job in (ann, bob)] == [bob.id, ""]

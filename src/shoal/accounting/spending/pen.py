@@ -115,9 +115,15 @@ class Pen:
                 return Charge(spend, self._stored(spend, end))
         if ends[-1] is not None:
             raise suspended() if ends[-1].row.kind == "withheld" else ended_without_an_answer()
-        if not ask.resume or self.transaction.is_resumed(earlier[-1]):
+        if not ask.resume or self.transaction.is_resumed(earlier[-1]) or not self._pays_for(earlier[-1], ask):
             return None
         return self._resume(earlier[-1], ask.user)
+
+    def _pays_for(self, spend: int, ask: Ask) -> bool:
+        """Whether a charge is enough for what is asked now: a plan may cost more than it did when it was cut short."""
+        charged = spent_of(self._spend(spend).amounts)
+        needed = Spent().plus(cost_of(self.promise, ask.promise, ask.asked, ask.cost))
+        return all(getattr(needed, name) <= getattr(charged, name) for name in ("epsilon", "delta", "rho", "rho_delta"))
 
     def _resume(self, spend: int, user: str) -> Charge:
         """The same charge once more: nothing of the first run was shown."""

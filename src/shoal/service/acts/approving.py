@@ -63,7 +63,7 @@ class Approving(Core):
                 *(state, caller.name, note[:4096], expires, identifier),
             )
             if decision == "approve":
-                rows.run("UPDATE jobs SET state = 'waiting' WHERE id = ? AND state = 'approval'", found["job"])
+                jobs.admit(rows, found["job"])
             else:
                 jobs.end(rows, found["job"], "failed", error=_not_approved(note))
             log.write(
