@@ -174,6 +174,8 @@ def _mixed_factor(moved: Sequence[tuple[Shift, float]], enough: float, epsilon: 
         if not math.isfinite(slope) or slope >= 0:
             break
         before, above, guess = guess, here, (guess - here / slope) * JUST_ENOUGH
+        if guess <= 0:  # where δ is far below what is asked, a line says little
+            break
     return found
 
 

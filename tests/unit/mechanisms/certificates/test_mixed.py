@@ -15,6 +15,7 @@ from shoal.mechanisms.gaussian_certificate import (
     coarse_and_finer,
     grouped_gaussian_holds,
     joint_gaussian_certificate,
+    joint_gaussian_holds,
     zcdp_holds,
 )
 from shoal.mechanisms.joint_gaussian import grouped_gaussian_sigmas, joint_gaussian_sigmas
@@ -150,3 +151,11 @@ def test_only_coarse_parts_that_do_not_spread_are_summed():
     coarse, finer = coarse_and_finer(many)
     assert len(coarse) + len(finer) == 4
     assert finer
+
+
+@pytest.mark.parametrize("epsilon", [30, 100, 1_000, 100_000])
+def test_noise_is_found_at_a_large_epsilon_too(epsilon):
+    shifts, budget = [Shift(10, 3), Shift(1, 3)], (Fraction(epsilon), MILLIONTH)
+    sigmas = joint_gaussian_sigmas(shifts, [Fraction(5, 7), Fraction(2, 7)], *budget)
+    assert min(sigmas) > 0
+    assert joint_gaussian_holds([GaussianNoise(s, sigma) for s, sigma in zip(shifts, sigmas, strict=True)], *budget)
