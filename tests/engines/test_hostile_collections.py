@@ -59,7 +59,8 @@ def late(record):
 
 
 def together(records):
-    return [{"word": record.word, "n": record.n} for record in records]
+    """Words that are missing are left out: what is no text and what is too long would be a group of two owners."""
+    return [{"word": record.word, "n": record.n} for record in records if record.word is not None]
 
 
 MADE = {"x": "integer", "word": "text", "day": "date", "n": "integer"}

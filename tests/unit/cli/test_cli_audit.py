@@ -15,15 +15,15 @@ def test_the_table_names_checks_verdicts_and_what_was_computed(shoal):
     assert done.status == 0, done.err
     assert "Gaussian threshold, 3 groups" in done.out
     assert "computed, at most 1e-06 claimed" in done.out
-    assert "All 21 checks passed." in done.out
+    assert "All 24 checks passed." in done.out
 
 
 def test_each_verdict_is_told_as_it_is_reached(shoal):
     told = shoal("audit", *EXACT).err.splitlines()
-    assert [line.split("  ")[-2] for line in told] == ["passed"] * 21
-    assert told[0].startswith("  1 of 21")
+    assert [line.split("  ")[-2] for line in told] == ["passed"] * 24
+    assert told[0].startswith("  1 of 24")
     assert "Gaussian count, ε = 0.1, exact; δ = " in told[0]
-    assert told[-1].startswith(" 21 of 21")
+    assert told[-1].startswith(" 24 of 24")
 
 
 def test_a_run_that_was_stopped_goes_on_from_its_file(shoal, tmp_path):
@@ -33,7 +33,7 @@ def test_a_run_that_was_stopped_goes_on_from_its_file(shoal, tmp_path):
     # Stopped in the middle of its seventh line.
     kept.write_text("".join(lines[:7]) + lines[7][:40], encoding="utf-8")
     done = shoal("audit", *EXACT, "--resume", str(kept), "--json")
-    assert done.err.splitlines()[0].startswith("  7 of 21")
+    assert done.err.splitlines()[0].startswith("  7 of 24")
     again = json.loads(done.out)["checks"]
     timeless = [[{**row, "seconds": 0, "processor_seconds": 0} for row in rows] for rows in (again, whole["checks"])]
     assert timeless[0] == timeless[1]
@@ -67,7 +67,7 @@ def test_machines_and_browsers_get_the_same_table(shoal, tmp_path):
     done = shoal("audit", *EXACT, "--json", "--html", str(tmp_path / "audit.html"))
     report = json.loads(done.out)
     assert report["passed"]
-    assert len(report["checks"]) == 21
+    assert len(report["checks"]) == 24
     assert "Gaussian threshold, 3 groups" in (tmp_path / "audit.html").read_text(encoding="utf-8")
 
 
