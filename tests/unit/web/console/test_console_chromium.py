@@ -239,6 +239,7 @@ def test_everything_from_sign_in_to_the_answer_by_keyboard(chromium, served):
     with a_window(chromium, served) as window:
         page = window.page
         window.open("/login")
+        page.wait_for_function("document.activeElement.id === 'token'")  # a busy machine gives the focus later
         page.keyboard.type(served.token("ann"))
         page.keyboard.press("Enter")
         page.wait_for_selector("#datasets")
