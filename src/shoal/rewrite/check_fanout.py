@@ -5,6 +5,9 @@ So the rows that one combination of private rows can become, the pairs that must
 texts computed from them are bounded for every relation of a plan, those inside conditions included. Sizes and repeats of
 public tables are known (`PublicFacts`); rows that an earlier SELECT released count as `STORED_ROWS`.
 
+What the expressions of all these rows take is bounded too (`checks/row_work`), that of public relations included: an engine need
+not compute those where no private row asks for them.
+
 How long a stored text is, only its row says. So texts are read up to a length that keeps the bytes within the same bound: the more
 rows a private row may become, the shorter (`longest_text` of scans); longer ones are missing.
 
@@ -21,10 +24,20 @@ from typing import TYPE_CHECKING
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 from shoal.plan import nodes
-from shoal.plan.expressions import Call, Case, Cast, Column, Literal, children
+from shoal.plan.expressions import Call, Column, columns_of, walk
 from shoal.plan.traverse import expressions_of, rebuilt, relations_in
 from shoal.plan.types import Kind
 from shoal.rewrite.check_windows import read_values
+from shoal.rewrite.checks.row_work import (
+    COMPUTED,
+    GROUPED,
+    STORED_TEXT,
+    held_texts,
+    longest_of,
+    longest_text,
+    nanoseconds,
+    text_work,
+)
 from shoal.sql.functions.forms import LONGEST_TEXT
 
 if TYPE_CHECKING:
@@ -51,11 +64,13 @@ MAX_FANOUT_OF_JOINED_OWNERS = 100
 """The same where several private tables multiply each other already, each by the rows of one owner."""
 STORED_ROWS = 1_000
 """What a released table with group keys counts for: how many groups it shows is not known when planning."""
-STORED_TEXT = 256
-"""What a stored text counts for, and the bytes that are always read of one."""
 STORED_TEXT_OF_JOINED_OWNERS = 4096
 """The longest text where private tables multiply each other."""
-PLAIN_BYTES = 64
+MAX_NANOSECONDS = 10**11
+"""How long the expressions of a query may take for one private row and all that it becomes, by what they took at the worst: a
+third of the processor time that a query has."""
+MAX_PUBLIC_NANOSECONDS = 4 * MAX_NANOSECONDS
+"""The same for public relations inside a private query, whose texts are seldom as long as they count for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +92,19 @@ def check_fanout(selects: Sequence[PrivateSelect], facts: PublicFacts) -> list[P
 
     Refuses a statement in which one private row could become too many rows, pairs or bytes.
     """
-    stored = [tuple(f.symbol for f, _ in select.keys) for select in selects]
-    return [_checked(select, _Extents(facts, stored)) for select in selects]
+    stored: list[Mapping[str, int]] = []
+    checked = []
+    for select in selects:  # each reads released rows of those before it alone
+        extents = _Extents(facts, stored)
+        checked.append(_checked(select, extents, len(selects)))
+        stored.append(extents.keys_of(select))
+    return checked
 
 
-def _checked(select: PrivateSelect, extents: _Extents) -> PrivateSelect:
+def _checked(select: PrivateSelect, extents: _Extents, selects: int) -> PrivateSelect:
     try:
         extents.check_keys(select)
+        extents.check_time(select, selects)
         return replace(select, input=with_texts_of(select.input, extents.longest_text))
     except _TooMuchError as found:
         raise ShoalError(
@@ -118,12 +139,13 @@ class _TooMuchError(Exception):
 class _Extents:
     """Extents of a tree, each shared part once."""
 
-    def __init__(self, facts: PublicFacts, keys_of_stored: Sequence[tuple[str, ...]]) -> None:
+    def __init__(self, facts: PublicFacts, keys_of_stored: Sequence[Mapping[str, int]]) -> None:
         self._facts = facts
         self._keys_of_stored = keys_of_stored
         self._known: dict[int, Extent] = {}
         self._private: dict[int, bool] = {}
         self._pairs: dict[int, int] = {}
+        self._times: dict[int, tuple[int, int]] = {}
         self._most_rows_of_one = 1
         self._most_tables = 0
 
@@ -143,11 +165,37 @@ class _Extents:
 
     def check_keys(self, select: PrivateSelect) -> None:
         """What a SELECT reads, the texts it groups by, and those that it computes on the way."""
-        found = self.of(select.input)
+        found = self._with_relations(self.of(select.input), read_values(select))
         self._check_work(found, read_values(select), private=True)
         for _, key in select.keys:
             if key.type.kind is Kind.TEXT and found.rows * longest_text(key, found.texts) > MAX_TEXT_BYTES:
                 raise _TooMuchError("bytes")
+        self._check_held(found.rows, longest_of(read_values(select), found.texts))
+
+    def keys_of(self, select: PrivateSelect) -> Mapping[str, int]:
+        """The keys that a SELECT releases, with the bytes of those that are computed texts, and 0 for others."""
+        found = self._with_relations(self.of(select.input), [value for _, value in select.keys])
+        return {f.symbol: _long(longest_of([value], found.texts)) for f, value in select.keys}
+
+    def check_time(self, select: PrivateSelect, selects: int) -> None:
+        """How long all expressions of a SELECT may take, where a statement has several of them."""
+        found = self._with_relations(self.of(select.input), read_values(select))
+        private, public = self._times[id(select.input)]
+        private += found.rows * sum(nanoseconds(value, found.texts) for value in read_values(select))
+        if private > MAX_NANOSECONDS // selects or public > MAX_PUBLIC_NANOSECONDS // selects:
+            raise _TooMuchError("computations")
+
+    def _with_relations(self, below: Extent, values: Sequence[Expression]) -> Extent:
+        """The rows that values are computed for, with the texts that relations inside them give."""
+        inside = [self.of(relation) for value in values for relation in relations_in(value)]
+        texts = {symbol: size for part in inside for symbol, size in part.texts.items()}
+        return replace(below, texts={**below.texts, **texts}) if texts else below
+
+    @staticmethod
+    def _check_held(rows: int, size: int) -> None:
+        """Computed texts that an engine keeps for all rows; stored ones are as short as their rows are many."""
+        if size > STORED_TEXT and rows * size > MAX_TEXT_BYTES:
+            raise _TooMuchError("bytes")
 
     @staticmethod
     def _check_work(below: Extent, values: Sequence[Expression], *, private: bool) -> None:
@@ -166,18 +214,44 @@ class _Extents:
                 raise _TooMuchError("rows")
             if found.rows * max(found.texts.values(), default=0) > MAX_TEXT_BYTES and self.is_private(node):
                 raise _TooMuchError("bytes")
-            self._check_work(self._evaluated_on(node), expressions_of(node), private=self.is_private(node))
+            read = self._evaluated_on(node)
+            self._check_work(read, expressions_of(node), private=self.is_private(node))
             if self.is_private(node):
+                self._check_held(read.rows, _held(node, read))
+                if isinstance(node, nodes.Join):
+                    self._check_joined_by(node, read)
                 self._most_rows_of_one = max(self._most_rows_of_one, found.rows)
                 self._most_tables = max(self._most_tables, found.private_tables)
             self._known[id(node)] = found
+            self._times[id(node)] = self._time(node, found, read)
         return self._known[id(node)]
+
+    def _time(self, node: Node, found: Extent, read: Extent) -> tuple[int, int]:
+        """Nanoseconds for private and for public rows, with all that lies below; what is shared counts as often as it is used."""
+        compared = isinstance(node, nodes.Aggregate | nodes.Distinct | nodes.SetOperation)
+        each = (GROUPED if compared else COMPUTED) + sum(nanoseconds(v, read.texts) for v in expressions_of(node))
+        own = max(read.rows, found.rows) * each
+        inside = [relation for value in expressions_of(node) for relation in relations_in(value)]
+        below = [self._times[id(part)] for part in (*nodes.inputs(node), *inside)]
+        private, public = sum(time for time, _ in below), sum(time for _, time in below)
+        return (private + own, public) if self.is_private(node) else (private, public + own)
+
+    def _check_joined_by(self, node: nodes.Join, read: Extent) -> None:
+        """Computed texts that an engine keeps for all rows of one side of a join."""
+        for side in (node.left, node.right):
+            here = {f.symbol for f in side.fields}
+            size = longest_of((c for c in _calls(node.condition) if columns_of(c) <= here), read.texts)
+            if self.is_private(side):
+                self._check_held(self.of(side).rows, size)
+            elif size > STORED_TEXT and self.of(side).rows * size > MAX_PUBLIC_TEXT_WORK:
+                raise _TooMuchError("bytes")
 
     def _evaluated_on(self, node: Node) -> Extent:
         """The rows that a node's expressions are computed for: those below it, and in a join all pairs."""
         below = [self.of(part) for part in nodes.inputs(node)]
         texts = {symbol: size for part in below for symbol, size in part.texts.items()}
-        return Extent(self._pairs.get(id(node), max((part.rows for part in below), default=1)), texts=texts)
+        rows = self._pairs.get(id(node), max((part.rows for part in below), default=1))
+        return self._with_relations(Extent(rows, texts=texts), expressions_of(node))
 
     def _most_rows(self, node: Node, found: Extent) -> int:
         if not self.is_private(node):
@@ -192,7 +266,7 @@ class _Extents:
                 return _listed(node)
             case nodes.StoredRows():
                 keys = self._keys_of_stored[node.select]
-                return Extent(STORED_ROWS if keys else 1, dict.fromkeys(keys, 1) if len(keys) == 1 else {})
+                return Extent(STORED_ROWS if keys else 1, dict.fromkeys(keys, 1) if len(keys) == 1 else {}, keys)
             case nodes.Project():
                 return self._computed(node)
             case nodes.Join():
@@ -201,14 +275,15 @@ class _Extents:
                 below = self.of(node.input)
                 unique = {f.symbol: 1 for f, _ in node.keys} if len(node.keys) == 1 else {}
                 tables = below.private_tables if len(node.keys) > 1 else 0
-                return Extent(below.rows if node.keys else 1, unique, private_tables=tables)
+                return Extent(below.rows if node.keys else 1, unique, self._aggregated(node), tables)
             case nodes.Distinct():
                 below = self.of(node.input)
                 return replace(below, repeats={node.fields[0].symbol: 1} if len(node.fields) == 1 else below.repeats)
             case nodes.SetOperation():
                 sides = self.of(node.left), self.of(node.right)
-                return Extent(sum(s.rows for s in sides), private_tables=max(s.private_tables for s in sides))
-            case nodes.PythonRows():
+                tables = max(s.private_tables for s in sides)
+                return Extent(sum(s.rows for s in sides), texts=self._united(node), private_tables=tables)
+            case nodes.PythonRows():  # what functions make is read as short as what is stored
                 below = self.of(node.input)
                 return Extent(below.rows * node.step.most, private_tables=below.private_tables)
             case nodes.Sort():
@@ -226,8 +301,22 @@ class _Extents:
         }
         return Extent(max(1, self._facts.size(table)), repeats)
 
+    def _aggregated(self, node: nodes.Aggregate) -> dict[str, int]:
+        read = self._evaluated_on(node)
+        keys = {f.symbol: _long(longest_of([value], read.texts)) for f, value in node.keys}
+        return keys | {
+            f.symbol: _long(longest_of(a.arguments, read.texts)) for f, a in node.aggregates if f.type.kind is Kind.TEXT
+        }
+
+    def _united(self, node: nodes.SetOperation) -> dict[str, int]:
+        sides = [(side.fields, self.of(side).texts) for side in (node.left, node.right)]
+        return {
+            f.symbol: max(_long(texts.get(fields[place].symbol, 0)) for fields, texts in sides)
+            for place, f in enumerate(node.fields)
+        }
+
     def _computed(self, node: nodes.Project) -> Extent:
-        below = self.of(node.input)
+        below = self._with_relations(self.of(node.input), [value for _, value in node.items])
         copies = {f.symbol: v.symbol for f, v in node.items if isinstance(v, Column)}
         return Extent(
             below.rows,
@@ -259,13 +348,36 @@ class _Extents:
         return Extent(max(pairs, unmatched, 1), repeats, {**left.texts, **right.texts}, tables)
 
 
+def _held(node: Node, read: Extent) -> int:
+    """Bytes of computed texts that an engine keeps for every row, to sort them or to compare them with all others."""
+    match node:
+        case nodes.Project():
+            return sum(held_texts(value, read.texts) for _, value in node.items)
+        case nodes.Aggregate():
+            different = [a for _, aggregate in node.aggregates if aggregate.distinct for a in aggregate.arguments]
+            return longest_of(different, read.texts)
+        case _:
+            return 0
+
+
+def _calls(condition: Expression) -> list[Call]:
+    return [part for part in walk(condition) if isinstance(part, Call)]
+
+
+def _long(size: int) -> int:
+    """The bytes of a text that is longer than a stored one counts for; 0 for others, which count as stored ones."""
+    return size if size > STORED_TEXT else 0
+
+
 def _listed(node: nodes.Values) -> Extent:
-    columns = zip(*node.rows, strict=True) if node.rows else ((),) * len(node.fields)
-    repeats = {
-        f.symbol: max(Counter(map(repr, column)).values(), default=1)
-        for f, column in zip(node.fields, columns, strict=False)
+    columns = list(zip(*node.rows, strict=True)) if node.rows else [()] * len(node.fields)
+    named = list(zip(node.fields, columns, strict=False))
+    repeats = {f.symbol: max(Counter(map(repr, column)).values(), default=1) for f, column in named}
+    texts = {
+        f.symbol: _long(max((len(str(value).encode("utf-8", "replace")) for value in column), default=0))
+        for f, column in named
     }
-    return Extent(max(1, len(node.rows)), repeats)
+    return Extent(max(1, len(node.rows)), repeats, texts)
 
 
 def equalities(node: nodes.Join) -> tuple[list[tuple[str, str]], bool]:
@@ -288,48 +400,3 @@ def _conjuncts(condition: Expression) -> list[Expression]:
     if isinstance(condition, Call) and condition.function == "and":
         return [part for argument in condition.arguments for part in _conjuncts(argument)]
     return [condition]
-
-
-def longest_text(value: Expression, columns: Mapping[str, int]) -> int:
-    """How many bytes a text may have, where functions make it grow; never above what any function gives."""
-    match value:
-        case Column():
-            return columns.get(value.symbol, STORED_TEXT)
-        case Literal():
-            return len(str(value.value).encode("utf-8", "replace"))
-        case Case():
-            return max(longest_text(v, columns) for v in (*(v for _, v in value.branches), value.otherwise))
-        case Cast():
-            return longest_text(value.value, columns) if value.value.type.kind is Kind.TEXT else PLAIN_BYTES
-        case Call():
-            return min(LONGEST_TEXT, _grown(value, columns))
-    return STORED_TEXT
-
-
-def text_work(value: Expression, columns: Mapping[str, int], long: int) -> int:
-    """How many bytes of long texts the functions in an expression look at for one row."""
-    work, seen, stack = 0, set[int](), [value]
-    while stack:
-        part = stack.pop()
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        stack.extend(children(part))
-        if isinstance(part, Call):
-            texts = (longest_text(a, columns) for a in part.arguments if a.type.kind is Kind.TEXT)
-            work += sum(size for size in texts if size > long)
-    return work
-
-
-GROWING = frozenset({"concat", "repeat", "lpad", "rpad", "replace", "regexp_replace"})
-"""Functions whose text may be longer than what they are given."""
-
-
-def _grown(call: Call, columns: Mapping[str, int]) -> int:
-    texts = [longest_text(a, columns) for a in call.arguments if a.type.kind is Kind.TEXT]
-    numbers = [a.value for a in children(call) if isinstance(a, Literal) and isinstance(a.value, int)]
-    if call.function in {"repeat", "lpad", "rpad"}:
-        return 4 * max(1, *texts) * max(1, *numbers) if numbers else LONGEST_TEXT
-    if call.function in {"replace", "regexp_replace"}:
-        return (texts[0] + 1) * (texts[-1] + 1) if texts else LONGEST_TEXT
-    return sum(texts) + PLAIN_BYTES

@@ -24,7 +24,7 @@ from shoal.plan.expressions import Call, walk
 from shoal.plan.measures import SATURATION_BITS
 from shoal.plan.traverse import all_nodes, expressions_of
 from shoal.plan.types import DOUBLE, Kind, Type
-from shoal.rewrite.check_fanout import GROWING
+from shoal.rewrite.checks.row_work import GROWING
 from shoal.sql import functions
 from shoal.sql.functions.canonical import folded_bits
 

@@ -85,7 +85,9 @@ class Stage:
         last = self.steps[-1]
         fields = [_stored(f) for f in last.fields]
         names = [f"m{i}" for i in range(len(last.made))] + [OWNER for _ in last.carried]
-        return nodes.Scan(self.table, tuple(fields), tuple(names), last.owner)
+        # Texts that functions make are read as long as stored ones, so that joins repeat neither too often.
+        longest = next((part.longest_text for part in all_nodes(self.input) if isinstance(part, nodes.Scan)), None)
+        return nodes.Scan(self.table, tuple(fields), tuple(names), last.owner, longest_text=longest)
 
     @property
     def nothing(self) -> exp.Subquery:

@@ -19,12 +19,12 @@ from shoal.engines.statements.relations import Compiler, aliased, call, column, 
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, Column
 from shoal.plan.nodes import field_of
-from shoal.plan.traverse import rebuilt
+from shoal.plan.traverse import all_nodes, rebuilt
 from shoal.plan.types import BOOLEAN
 from shoal.rewrite.check_fanout import equalities
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from shoal.plan.nodes import Node
 
@@ -53,8 +53,21 @@ def multiplied(node: Node) -> list[Product]:
 
 
 def products_of(node: Node) -> list[Product]:
-    """The products of two or more private tables."""
-    return list(dict.fromkeys(found for found in multiplied(node) if len(found) > 1))
+    """The products of two or more private tables, wherever in a relation an engine makes their rows."""
+    found = (each for part in (node, *_made_inside(node)) for each in multiplied(part))
+    return list(dict.fromkeys(each for each in found if len(each) > 1))
+
+
+def _made_inside(node: Node) -> Iterator[Node]:
+    """Relations whose rows do not come out: they are aggregated, or decide about other rows."""
+    for part in all_nodes(node):
+        match part:
+            case nodes.Aggregate():
+                yield part.input
+            case nodes.Join() if part.kind in {"semi", "anti"}:
+                yield part.right
+            case _:
+                pass
 
 
 def most_rows_statement(scan: nodes.Scan, tables: Mapping[str, exp.Expr]) -> exp.Select:

@@ -45,6 +45,17 @@ def regex_complaint(pattern: str) -> str | None:
     return _Reader(pattern).complaint()
 
 
+def regex_size(pattern: str) -> int:
+    """The length of a checked regular expression times its counts of repetition: as many states a match may be in.
+
+    >>> regex_size("a[ab]{40}c")
+    400
+    """
+    reader = _Reader(pattern)
+    reader.complaint()
+    return reader.size
+
+
 def groups_in(pattern: str) -> int:
     """How many capturing groups a checked regular expression has."""
     return sum(1 for kind, piece in _pieces(pattern) if kind == "open" and piece == "(")

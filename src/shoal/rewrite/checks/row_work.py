@@ -1,0 +1,140 @@
+"""What the expressions of one row cost: bytes of the texts they make, bytes of those they look at, and nanoseconds.
+
+Known from the plan alone. A stored text counts as `STORED_TEXT` bytes: how long it may really be is bounded where it is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shoal.plan.expressions import (
+    Call,
+    Case,
+    Cast,
+    Column,
+    ExistsRelation,
+    InRelation,
+    Literal,
+    ScalarRelation,
+    WindowCall,
+    children,
+)
+from shoal.plan.types import Kind
+from shoal.sql.functions.forms import LONGEST_TEXT
+from shoal.sql.functions.patterns import regex_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from shoal.plan.expressions import Expression
+
+STORED_TEXT = 256
+"""What a stored text counts for, and the bytes that are always read of one."""
+PLAIN_BYTES = 64
+
+COMPUTED = 20
+"""Nanoseconds for anything that is computed. These were measured on one thread; the slowest of each kind counts."""
+GROUPED = 200
+"""A row that is grouped, or compared with all others."""
+WINDOW = 3_000
+"""A window function, which sorts its rows."""
+TEXT_BYTE = 12
+"""A function of texts, for each byte."""
+PATTERN_BYTE, PATTERN_STATE = 50, 25
+"""A regular expression, for each byte, and for each byte and each state that it may be in."""
+
+
+def longest_text(value: Expression, columns: Mapping[str, int]) -> int:
+    """How many bytes a text may have, where functions make it grow; never above what any function gives."""
+    match value:
+        case Column():
+            return columns.get(value.symbol) or STORED_TEXT
+        case Literal():
+            return len(str(value.value).encode("utf-8", "replace"))
+        case Case():
+            return max(longest_text(v, columns) for v in (*(v for _, v in value.branches), value.otherwise))
+        case Cast():
+            return longest_text(value.value, columns) if value.value.type.kind is Kind.TEXT else PLAIN_BYTES
+        case Call():
+            return min(LONGEST_TEXT, _grown(value, columns))
+        case WindowCall():
+            return longest_of(value.arguments, columns)
+        case ScalarRelation():
+            return columns.get(value.relation.fields[0].symbol) or STORED_TEXT
+    return STORED_TEXT
+
+
+def longest_of(values: Iterable[Expression], columns: Mapping[str, int]) -> int:
+    """How many bytes the longest text among some values may have."""
+    return max((longest_text(v, columns) for v in values if v.type.kind is Kind.TEXT), default=0)
+
+
+def text_work(value: Expression, columns: Mapping[str, int], long: int) -> int:
+    """How many bytes of long texts the functions in an expression look at for one row."""
+    sizes = (size for part in _parts(value) if isinstance(part, Call) for size in _texts_of(part, columns))
+    return sum(size for size in sizes if size > long)
+
+
+def nanoseconds(value: Expression, columns: Mapping[str, int]) -> int:
+    """About how long an expression takes for one row, at the worst."""
+    return sum(_own_time(part, columns) for part in _parts(value))
+
+
+def _own_time(part: Expression, columns: Mapping[str, int]) -> int:
+    match part:
+        case Column() | Literal() | ExistsRelation() | ScalarRelation():
+            return 0
+        case WindowCall():
+            return WINDOW
+        case Call():
+            each = TEXT_BYTE
+            if part.function.startswith("regexp_") and isinstance(part.arguments[1], Literal):
+                each = PATTERN_BYTE + PATTERN_STATE * regex_size(str(part.arguments[1].value))
+            return COMPUTED + each * _looked_at(part, columns)
+        case Case() | Cast() | InRelation():
+            return COMPUTED
+
+
+def _looked_at(call: Call, columns: Mapping[str, int]) -> int:
+    """Bytes that a function reads, or writes where that is more; lists of constants are looked up, whatever their length."""
+    if call.function in GROWING:
+        return longest_text(call, columns)
+    return sum(
+        longest_of([a], columns) for a in call.arguments if a.type.kind is Kind.TEXT and not isinstance(a, Literal)
+    )
+
+
+def _texts_of(call: Call, columns: Mapping[str, int]) -> list[int]:
+    return [longest_text(a, columns) for a in call.arguments if a.type.kind is Kind.TEXT]
+
+
+def _parts(value: Expression) -> Iterator[Expression]:
+    """An expression and everything below it; parts that are shared once."""
+    seen, stack = set[int](), [value]
+    while stack:
+        part = stack.pop()
+        if id(part) not in seen:
+            seen.add(id(part))
+            stack.extend(children(part))
+            yield part
+
+
+def held_texts(value: Expression, columns: Mapping[str, int]) -> int:
+    """Bytes of computed texts that windows in an expression keep for every row, to sort or to give them."""
+    windows = (part for part in _parts(value) if isinstance(part, WindowCall))
+    sizes = (longest_of([v], columns) for window in windows for v in children(window))
+    return sum(size for size in sizes if size > STORED_TEXT)
+
+
+GROWING = frozenset({"concat", "repeat", "lpad", "rpad", "replace", "regexp_replace"})
+"""Functions whose text may be longer than what they are given."""
+
+
+def _grown(call: Call, columns: Mapping[str, int]) -> int:
+    texts = [longest_text(a, columns) for a in call.arguments if a.type.kind is Kind.TEXT]
+    numbers = [a.value for a in children(call) if isinstance(a, Literal) and isinstance(a.value, int)]
+    if call.function in {"repeat", "lpad", "rpad"}:
+        return 4 * max(1, *texts) * max(1, *numbers) if numbers else LONGEST_TEXT
+    if call.function in {"replace", "regexp_replace"}:
+        return (texts[0] + 1) * (texts[-1] + 1) if texts else LONGEST_TEXT
+    return sum(texts) + PLAIN_BYTES
