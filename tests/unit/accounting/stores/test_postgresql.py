@@ -168,14 +168,14 @@ def test_after_a_failover_the_ledger_is_opened_with_an_anchor_first(url):
 
 def test_a_role_of_a_service_needs_no_more_than_its_grants(url):
     with server_of(url) as connection:
-        connection.execute("DROP ROLE IF EXISTS clerk")
-        connection.execute("CREATE ROLE clerk LOGIN")
-        for statement in grants("clerk"):
+        connection.execute("DROP ROLE IF EXISTS bookkeeper")
+        connection.execute("CREATE ROLE bookkeeper LOGIN")
+        for statement in grants("bookkeeper"):
             connection.execute(statement)
-    as_clerk = f"postgresql://clerk@{url.partition('@')[2]}"
-    ledger = Ledger.open(as_clerk)
+    as_bookkeeper = f"postgresql://bookkeeper@{url.partition('@')[2]}"
+    ledger = Ledger.open(as_bookkeeper)
     ledger.reserve(TENTH, user="dan").commit(b"rows")
-    with psycopg.connect(as_clerk.partition("#")[0], autocommit=True) as connection:
+    with psycopg.connect(as_bookkeeper.partition("#")[0], autocommit=True) as connection:
         for wrong in (
             "DROP TABLE shoal.entries",
             "DELETE FROM shoal.entries",
