@@ -24,8 +24,10 @@ from shoal.mechanisms.certified import arithmetic, around, exp_of_minus
 
 NEGLIGIBLE = 1e-5
 """The part of δ that may be lost, for each reason, by not looking at single terms."""
-WIDEST, MOST_TERMS = 3, 250
-"""Beyond these (σ, and about how many terms are enclosed) continuous noise has nearly all there is, or sums take too long."""
+WIDEST, MOST_COORDINATES, MOST_TERMS = 3, 12, 250
+"""Beyond these (σ, d, and about how many terms are enclosed) continuous noise has nearly all there is, or sums take too long:
+with several groups there is one sum for each number of them, and every alternative of a search has its own.
+"""
 LARGEST_EXPONENT, SMALLEST = 700.0, 1e-300
 ROOT_OF_TWO = math.sqrt(2)
 
@@ -44,8 +46,8 @@ class Coarse(NamedTuple):
 
     @property
     def is_coarse(self) -> bool:
-        """Whether the grid is wide beside the noise."""
-        return self.sigma <= WIDEST
+        """Whether the grid is wide beside the noise, and the law of the sum soon found."""
+        return self.sigma <= WIDEST and self.coordinates <= MOST_COORDINATES
 
 
 class Term(NamedTuple):

@@ -153,6 +153,13 @@ def test_only_coarse_parts_that_do_not_spread_are_summed():
     assert finer
 
 
+def test_sums_over_many_groups_are_left_to_the_other_certificates():
+    """At a large ε noise on 500 groups is small, and 500 sums over them took minutes of planning."""
+    many, few = GaussianNoise(Shift(1, 500), Fraction(1)), GaussianNoise(Shift(1, 2), Fraction(1))
+    assert coarse_and_finer([many, few]) == ((few,), (many,))
+    assert grouped_gaussian_sigmas([Shift(1, 500), Shift(FINE, 500)], [1, 1], Fraction(1_000), MILLIONTH, 500)
+
+
 @pytest.mark.parametrize("epsilon", [30, 100, 1_000, 100_000])
 def test_noise_is_found_at_a_large_epsilon_too(epsilon):
     shifts, budget = [Shift(10, 3), Shift(1, 3)], (Fraction(epsilon), MILLIONTH)
