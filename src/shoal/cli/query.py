@@ -132,7 +132,7 @@ def read_sql_or_file(sql: str | None, file: Path | None) -> str:
     if file is None:
         return read_sql(sql or "")
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8").rstrip()
     except UnicodeDecodeError:
         raise ShoalError("E_USAGE", f"The file {str(file)!r} is not UTF-8.") from None
     except OSError as error:
@@ -206,7 +206,7 @@ def account_name() -> str | None:
 
 def read_sql(argument: str) -> str:
     """The argument itself, or standard input for `-`."""
-    return sys.stdin.read() if argument == "-" else argument
+    return sys.stdin.read().rstrip() if argument == "-" else argument
 
 
 def everything(result: Result | Rows, level: float | None) -> dict[str, object]:

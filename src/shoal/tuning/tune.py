@@ -21,6 +21,7 @@ from shoal.engines.sources import open_source
 from shoal.errors import InternalError, ShoalError
 from shoal.frozen import dataclass
 from shoal.mechanisms.calibrate import noise_standard_deviation
+from shoal.mechanisms.group_selection import rule_of
 from shoal.plan.releases import SelectPlan, StatementPlan
 from shoal.release.output_names import output_names
 from shoal.result import text_table
@@ -268,7 +269,7 @@ def _computed(select: PrivateSelect, names: list[str], pairs: Pairs) -> _Compute
         float(options.delta or 0),
         plan.contribution.groups,
         dict(zip(names, limits, strict=True)),
-        type(plan.selection).__name__ if plan.selection is not None else "public groups",
+        rule_of(plan.selection).name if plan.selection is not None else "public groups",
         len(pairs.keys),
         kept,
         float((rows * (1 - keep)).sum() / rows.sum()) if rows.sum() else 0.0,

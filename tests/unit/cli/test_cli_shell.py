@@ -45,9 +45,12 @@ def test_a_semicolon_inside_quotes_ends_nothing():
 
 
 def test_a_query_comes_from_a_file_and_goes_to_one(shoal, in_shop):
-    (in_shop / "visits.sql").write_text(f"{PRIVATE} COUNT(*) AS n FROM visits", encoding="utf-8")
-    done = shoal("query", "--file", "visits.sql", "--db", "data/", "-o", "visits.csv")
+    (in_shop / "visits.sql").write_text(f"{PRIVATE} COUNT(*) AS n FROM visits\n", encoding="utf-8")
+    shoal("budget", "--ledger", "l.db", "--create", "3,1e-5")
+    done = shoal("query", "--file", "visits.sql", "--db", "data/", "-o", "visits.csv", "--ledger", "l.db")
     assert done.status == 0, done.err
+    noted = json.loads(shoal("budget", "--ledger", "l.db", "--json").out)["entries"][0]["query"]
+    assert noted == f"{PRIVATE} COUNT(*) AS n FROM visits"
     assert (in_shop / "visits.csv").read_text(encoding="utf-8").startswith('"n"')
     for wrong in (("query", "--db", "data/"), ("query", "SELECT 1", "--file", "visits.sql", "--db", "data/")):
         assert shoal(*wrong).status == 2

@@ -57,6 +57,7 @@ def test_noise_and_chances_are_the_planners_own(table):
     found = tuning.tune({"t": table}, CATALOG, SQL)
     with shoal.connect({"t": table}, catalog=CATALOG) as session:
         column = session.explain(SQL).to_dict()["selects"][0]["columns"][0]
+    assert found.settings[0].rule == "LAPLACE_THRESHOLD"  # a name that OPTIONS knows
     assert found.settings[0].noise_standard_deviation == pytest.approx(column["releases"][0]["standard_deviation"])
     assert found.settings[0].expected_groups_kept == pytest.approx(sum(row["keep"] for row in found.groups(0)))
 
