@@ -19,15 +19,14 @@ pytestmark = pytest.mark.xdist_group("layering")  # one process reads all files,
 SOURCE = Path(__file__).parent.parent / "src" / "shoal"
 
 LAYERS = (
-    ("frozen", "errors", "findings", "params", "exact", "stack", "interrupts", "pages"),
+    ("frozen", "errors", "params", "exact", "stack", "pages"),
     ("mechanisms", "accounting", "policies"),
-    ("catalog", "catalog_defaults", "owner_names", "plan"),
+    ("catalog", "plan"),
     ("sql",),
     ("rewrite",),
     ("engines",),
     ("schema", "release", "explain", "accuracy"),
     ("result", "plot", "session", "remote", "collections"),
-    ("notebook",),
     ("service",),
     ("cli", "web", "__main__"),
 )
@@ -75,7 +74,7 @@ SIDE_TOOLS = (
     "definitions",
     "datasets",
 )
-SIDE_TOOLS_MAY_USE = {*LAYERS[0], *LAYERS[1], "catalog", "catalog_defaults", "owner_names", "engines"}
+SIDE_TOOLS_MAY_USE = {*LAYERS[0], *LAYERS[1], "catalog", "engines"}
 THE_ROAD = {name for layer in LAYERS[:-1] for name in layer}
 SIDE_TOOLS_MAY_ALSO_USE = {
     # The instruments that are turned on our own queries walk the road itself.
@@ -254,6 +253,13 @@ def test_a_room_is_small_and_its_readme_names_every_module(room: Path):
     told = set(re.findall(r"`([a-z_0-9]+)(?:/|\.py)?`", readme))
     inner = {path.parent.name for path in room.glob("*/__init__.py")}
     assert (names | inner) - told == set()
+
+
+def test_the_ground_floor_is_small_and_the_readme_names_every_module():
+    names = {path.stem for path in SOURCE.glob("*.py")} - {"__init__", "__main__"}
+    assert len(names) <= MOST_MODULES
+    named = set(re.findall(r"`([a-z_0-9]+)\.py`", (SOURCE / "README.md").read_text(encoding="utf-8")))
+    assert names - named == set()
 
 
 def test_side_tools_stand_on_the_ground_and_never_on_each_other():

@@ -80,4 +80,4 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """What `%load_ext shoal` calls."""
-    import_module("shoal.notebook").load(shell)
+    import_module("shoal.cli.asking.notebook").load(shell)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.catalog import fold
+from shoal.catalog.owner_names import is_contact, is_staff, owner_candidates
 from shoal.cli.first_catalog.sentences import worth_a_look
 from shoal.cli.output import write_json
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
-from shoal.owner_names import is_contact, is_staff, owner_candidates
 
 if TYPE_CHECKING:
     from shoal.cli.first_catalog.looking import Looked

@@ -22,8 +22,8 @@ from shoal.accounting.accountants import Loss
 from shoal.accounting.ledger import Ledger
 from shoal.accounting.promises import Promise
 from shoal.accounting.spending.asking import NO_TERMS
+from shoal.accounting.spending.interrupts import HeldInterrupts
 from shoal.errors import ShoalError
-from shoal.interrupts import HeldInterrupts
 from shoal.params import MIN_EPSILON_PER_QUERY
 from shoal.policies.policy import Policy
 

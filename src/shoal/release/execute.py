@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shoal.accounting.spending.asking import NO_TERMS
+from shoal.accounting.spending.interrupts import HeldInterrupts
 from shoal.accounting.spending.pen import TOO_LARGE
 from shoal.accounting.spending.refusals import too_large_to_keep
 from shoal.engines.base import EngineFailure
 from shoal.engines.deadline import DEFAULT_SECONDS, Deadline
 from shoal.engines.group_keys import as_arrow
 from shoal.errors import InternalError, ShoalError
-from shoal.interrupts import HeldInterrupts
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.plan import nodes
 from shoal.plan.aggregates.defaults import OfOwner

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from shoal.catalog import Catalog
+from shoal.catalog.owner_names import owner_candidates
 from shoal.cli.init import catalog_text, guess_all, guess_owners
-from shoal.owner_names import owner_candidates
 from shoal.session import connect
 
 pytestmark = pytest.mark.usefixtures("in_shop")

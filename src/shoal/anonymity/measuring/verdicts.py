@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shoal import findings
 from shoal.frozen import dataclass
+from shoal.pages import findings
 
 
 class Finding(findings.Finding[float]):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from shoal.catalog import CARRIED_OWNER, fold
-from shoal.catalog_defaults import LONGEST_QUERY_SECONDS
+from shoal.catalog.defaults import LONGEST_QUERY_SECONDS
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.checking.prepare import Reading
 from shoal.engines.duckdb.filled import filled

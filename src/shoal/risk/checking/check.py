@@ -6,9 +6,9 @@ from fnmatch import fnmatchcase
 from itertools import product
 from typing import TYPE_CHECKING
 
-from shoal import findings
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
+from shoal.pages import findings
 from shoal.risk.checking.baseline import Comparison, Movement, compare_with_baseline, sketches_by_name
 from shoal.risk.checking.policy import Change, Containment, Judge, KAnonymity, Policy, Uniqueness
 from shoal.risk.joining.containment import containment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shoal.owner_names import worth_a_look
+from shoal.catalog.owner_names import worth_a_look
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,9 +14,9 @@ from itertools import chain, combinations
 from math import comb
 from typing import TYPE_CHECKING, Any
 
+from shoal.catalog.owner_names import worth_a_look
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
-from shoal.owner_names import worth_a_look
 from shoal.risk.hashing.canonical import has_canonical_form
 from shoal.risk.hashing.keys import PROCESS_KEY, Key, KeyLike, ProcessKey, as_key
 from shoal.risk.reports.report import Report

@@ -20,7 +20,7 @@ from shoal.plan.releases import Options
 from shoal.sql.parse import Constant
 
 if TYPE_CHECKING:
-    from shoal.catalog_defaults import Defaults
+    from shoal.catalog.defaults import Defaults
     from shoal.plan.expressions import Position
     from shoal.sql.parse import PrivacyClause
 

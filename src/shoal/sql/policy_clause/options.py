@@ -11,7 +11,7 @@ from shoal.frozen import dataclass
 from shoal.sql.binding.options import require_allowed
 
 if TYPE_CHECKING:
-    from shoal.catalog_defaults import Defaults
+    from shoal.catalog.defaults import Defaults
     from shoal.sql.parse import Constant, PrivacyClause
 
 KNOWN = ("policy", "epsilon", "confidence_level")

@@ -17,7 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.catalog_defaults import MAX_GROUPS_PER_OWNER, Defaults, known_keys, read_defaults, wrong
+from shoal.catalog.defaults import MAX_GROUPS_PER_OWNER, Defaults, known_keys, read_defaults, wrong
 from shoal.errors import ShoalError
 from shoal.exact import as_fraction
 from shoal.frozen import dataclass

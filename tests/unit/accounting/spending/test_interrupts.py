@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from shoal.interrupts import HELD, HeldInterrupts
+from shoal.accounting.spending.interrupts import HELD, HeldInterrupts
 
 
 def test_ctrl_c_is_raised_where_it_is_let_go():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.owner_names import is_staff, owner_candidates, worth_a_look
+from shoal.catalog.owner_names import is_staff, owner_candidates, worth_a_look
 
 SURE = [
     "uid",
