@@ -36,10 +36,19 @@ def _require_declared(items: tuple[tuple[Field, Expression], ...]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnerShare:
+    """How many rows an owner may have who takes part in a query, and how many copies of each of them public tables may make."""
+
+    rows: int
+    copies: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scan:
     """The rows of a table of the catalog; `columns` are the engine's names, in the order of `fields`.
 
     A text of more than `longest_text` bytes is missing; without a number, texts are bounded like those that functions make.
+    `owner_share` is how much of a query may be about one owner.
     """
 
     table: str
@@ -48,6 +57,7 @@ class Scan:
     owner: str | None = None
     owner_kind: str | None = None
     longest_text: int | None = None
+    owner_share: OwnerShare | None = None
     position: Position = field(default=None, compare=False)
 
 

@@ -11,8 +11,9 @@ not compute those where no private row asks for them.
 How long a stored text is, only its row says. So texts are read up to a length that keeps the bytes within the same bound: the more
 rows a private row may become, the shorter (`longest_text` of scans); longer ones are missing.
 
-Private tables multiply each other too, by numbers that are private: the engine leaves out owners whose rows would become too
-many (`engines/statements/crowded_owners`).
+An owner has more than one row, and private tables multiply each other too, by numbers that are private. What a row may cost gives
+the rows that an owner may have (`owner_share` of scans); the engine leaves out owners who have more
+(`engines/statements/crowded_owners`).
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from typing import TYPE_CHECKING
 
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
+from shoal.params import many
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, Column, columns_of, walk
+from shoal.plan.nodes import OwnerShare
 from shoal.plan.traverse import expressions_of, rebuilt, relations_in
 from shoal.plan.types import Kind
 from shoal.rewrite.check_windows import read_values
@@ -41,7 +44,7 @@ from shoal.rewrite.checks.row_work import (
 from shoal.sql.functions.forms import LONGEST_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from shoal.plan.expressions import Expression
     from shoal.plan.nodes import Node
@@ -71,6 +74,10 @@ MAX_NANOSECONDS = 10**11
 third of the processor time that a query has."""
 MAX_PUBLIC_NANOSECONDS = 4 * MAX_NANOSECONDS
 """The same for public relations inside a private query, whose texts are seldom as long as they count for."""
+MAX_OWNER_BYTES = 1 << 30
+"""How many bytes of texts all rows of one owner may have, where joins repeat them."""
+WORTH_A_NOTE = 10_000
+"""An owner has seldom this many rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +112,9 @@ def _checked(select: PrivateSelect, extents: _Extents, selects: int) -> PrivateS
     try:
         extents.check_keys(select)
         extents.check_time(select, selects)
-        return replace(select, input=with_texts_of(select.input, extents.longest_text))
+        share = extents.owner_share(select, selects)
+        notes = (*select.notes, *_notes_of(share))
+        return replace(select, input=with_limits_of(select.input, extents.longest_text, share), notes=notes)
     except _TooMuchError as found:
         raise ShoalError(
             "E_LIMITS",
@@ -115,14 +124,22 @@ def _checked(select: PrivateSelect, extents: _Extents, selects: int) -> PrivateS
         ) from None
 
 
-def with_texts_of(node: Node, longest: int) -> Node:
-    """The relation, whose texts have at most this many bytes."""
+def _notes_of(share: OwnerShare) -> Iterator[str]:
+    if share.rows < WORTH_A_NOTE:
+        yield (
+            f"Owners with more than {many(share.rows, 'row')} take no part: each of their rows meets so many public ones, or takes "
+            "so long, that they could keep the query busy."
+        )
+
+
+def with_limits_of(node: Node, longest: int, share: OwnerShare) -> Node:
+    """The relation, whose texts have at most this many bytes, about owners who have at most their share of its rows."""
     known: dict[int, Node] = {}
 
     def change(part: Node) -> Node:
         if id(part) not in known:  # what several parts share stays one
             if isinstance(part, nodes.Scan):
-                known[id(part)] = replace(part, longest_text=longest)
+                known[id(part)] = replace(part, longest_text=longest, owner_share=share)
             else:
                 known[id(part)] = rebuilt(part, change)
         return known[id(part)]
@@ -147,6 +164,7 @@ class _Extents:
         self._pairs: dict[int, int] = {}
         self._times: dict[int, tuple[int, int]] = {}
         self._most_rows_of_one = 1
+        self._most_held = 0
         self._most_tables = 0
 
     @property
@@ -179,11 +197,23 @@ class _Extents:
 
     def check_time(self, select: PrivateSelect, selects: int) -> None:
         """How long all expressions of a SELECT may take, where a statement has several of them."""
-        found = self._with_relations(self.of(select.input), read_values(select))
-        private, public = self._times[id(select.input)]
-        private += found.rows * sum(nanoseconds(value, found.texts) for value in read_values(select))
+        private, public = self._time_of(select)
         if private > MAX_NANOSECONDS // selects or public > MAX_PUBLIC_NANOSECONDS // selects:
             raise _TooMuchError("computations")
+
+    def _time_of(self, select: PrivateSelect) -> tuple[int, int]:
+        """Nanoseconds for private and for public rows; what is read is grouped by owner."""
+        found = self._with_relations(self.of(select.input), read_values(select))
+        private, public = self._times[id(select.input)]
+        each = GROUPED + sum(nanoseconds(value, found.texts) for value in read_values(select))
+        return private + found.rows * each, public
+
+    def owner_share(self, select: PrivateSelect, selects: int) -> OwnerShare:
+        """How many rows one owner may have, so that all of them together keep within what a query has; at least one."""
+        rows = MAX_NANOSECONDS // selects // self._time_of(select)[0]
+        if self._most_held:
+            rows = min(rows, MAX_OWNER_BYTES // self._most_held)
+        return OwnerShare(rows, self._most_rows_of_one)
 
     def _with_relations(self, below: Extent, values: Sequence[Expression]) -> Extent:
         """The rows that values are computed for, with the texts that relations inside them give."""
@@ -191,11 +221,13 @@ class _Extents:
         texts = {symbol: size for part in inside for symbol, size in part.texts.items()}
         return replace(below, texts={**below.texts, **texts}) if texts else below
 
-    @staticmethod
-    def _check_held(rows: int, size: int) -> None:
+    def _check_held(self, rows: int, size: int) -> None:
         """Computed texts that an engine keeps for all rows; stored ones are as short as their rows are many."""
-        if size > STORED_TEXT and rows * size > MAX_TEXT_BYTES:
+        if size <= STORED_TEXT:
+            return
+        if rows * size > MAX_TEXT_BYTES:
             raise _TooMuchError("bytes")
+        self._most_held = max(self._most_held, rows * size)
 
     @staticmethod
     def _check_work(below: Extent, values: Sequence[Expression], *, private: bool) -> None:

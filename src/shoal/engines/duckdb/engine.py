@@ -29,18 +29,24 @@ from shoal.engines.memory import path as memory
 from shoal.engines.memory.held import held
 from shoal.engines.memory.rows import has_texts, rows_statement
 from shoal.engines.partials import add, partials_from
-from shoal.engines.python_rows.stages import has_python, staged, stages_of, statement
+from shoal.engines.python_rows.stages import has_python, rows_read, staged, stages_of, statement
 from shoal.engines.python_rows.tables import PythonTables
 from shoal.engines.statements.bound_owners import BoundOwners, N
 from shoal.engines.statements.carried_owners import named_rows, through_reference
 from shoal.engines.statements.crowded_owners import (
+    CROWDED,
     MAX_JOINED_ROWS,
+    Most,
     Product,
-    crowded_statement,
+    crowded_source,
+    limits_of,
+    may_crowd,
     most_rows_statement,
+    owner_and_texts,
     products_of,
     without_owners,
 )
+from shoal.engines.statements.pruned import read_input
 from shoal.engines.statements.relations import Compiler, aliased, call, column, name, select
 from shoal.engines.statements.sum_owners import Summing
 from shoal.errors import ShoalError
@@ -60,7 +66,7 @@ if TYPE_CHECKING:
     from shoal.engines.deadline import Deadline
     from shoal.engines.duckdb.sound_files import Stamp
     from shoal.engines.python_rows.stages import Stage
-    from shoal.plan.nodes import Node
+    from shoal.plan.nodes import Node, Scan
     from shoal.plan.releases import StatementPlan
     from shoal.plan.totals import TotalsQuery
     from shoal.plan.types import Type
@@ -100,7 +106,7 @@ class DuckDBEngine(Connected):
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._deadline: Deadline | None = None
-        self._most_owned: dict[str, int] = {}
+        self._most_owned: dict[tuple[str, tuple[str, ...], int | None], Most] = {}
         self._sizes = {}
         self._sources: dict[str, exp.Expr] = {}
         self._schemas: dict[str, list[tuple[str, str]]] = {}
@@ -367,7 +373,10 @@ class DuckDBEngine(Connected):
         if has_python(query.input):
             engine, (relation,) = self._with_python([query.input], key)
             return engine.totals(replace(query, input=relation), key)
-        query = self._without_crowded_owners(query)
+        engine, query = self._without_crowded_owners(query)
+        return engine._uncrowded_totals(query, key)  # noqa: SLF001 - a copy of ourselves
+
+    def _uncrowded_totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         outgrown = False
         try:
             return self.measure_in_memory(query, key)
@@ -382,20 +391,33 @@ class DuckDBEngine(Connected):
                 return self.measure_in_turns(query, key)
         return self.measure_by_sql(query, key)
 
-    def _without_crowded_owners(self, query: TotalsQuery) -> TotalsQuery:
-        """The query without owners whose rows would become too many in joins of private tables; usually there are none."""
-        relation = self._without_crowded(query.input)
-        return query if relation is query.input else replace(query, input=relation)
+    def _without_crowded_owners(self, query: TotalsQuery) -> tuple[DuckDBEngine, TotalsQuery]:
+        """The query without owners who have more than their share of rows, and who answers it; usually there are none."""
+        products = self._crowded(on_its_own_stack(partial(read_input, query)))
+        if not products:
+            return self, query
+        return self._knowing_crowded(products), replace(query, input=without_owners(query.input, products))
 
-    def _without_crowded(self, relation: Node) -> Node:
-        products = [found for found in products_of(relation) if self._most_joined(found) > MAX_JOINED_ROWS]
-        crowded: set[object] = set()
-        for found in products:
-            statement = on_its_own_stack(partial(crowded_statement, found, MAX_JOINED_ROWS, self._sources))
-            crowded.update(self._table(statement).column("o").to_pylist())
-        if not crowded:
-            return relation
-        return without_owners(relation, crowded, {scan for found in products for scan in found})
+    def _crowded(self, read: Node) -> list[Product]:
+        """The products in which some owner has too much; `read` has the columns that are read."""
+        found = [
+            product
+            for product in products_of(read)
+            if may_crowd([self._most_of_one(scan) for scan in product], limits_of(product, MAX_JOINED_ROWS))
+        ]
+        # Nobody has most in all tables of a product, as a rule.
+        return [
+            product for product in found if self._has_rows(crowded_source([product], self._sources, MAX_JOINED_ROWS))
+        ]
+
+    def _has_rows(self, source: exp.Subquery) -> bool:
+        return bool(self._table(select([call("count_star")], source)).column(0)[0].as_py())
+
+    def _knowing_crowded(self, products: list[Product]) -> DuckDBEngine:
+        taken = copy(self)
+        there = crowded_source(products, self._sources, MAX_JOINED_ROWS)
+        taken._sources = {**self._sources, CROWDED: there}  # noqa: SLF001 - a copy of ourselves
+        return taken
 
     def _with_python(self, roots: list[Node], key: SamplingKey) -> tuple[DuckDBEngine, list[Node]]:
         """An engine that holds what functions make, and relations that read it there."""
@@ -410,21 +432,22 @@ class DuckDBEngine(Connected):
         return taken, found
 
     def _rows_for(self, stage: Stage) -> Generator[pa.RecordBatch]:
-        relation = self._without_crowded(stage.input)
+        relation, engine = stage.input, self
+        if products := self._crowded(on_its_own_stack(partial(rows_read, stage))):
+            relation, engine = without_owners(relation, products), self._knowing_crowded(products)
         batch = BATCH_ROWS_OF_TEXTS if stage.reads_texts else BATCH_ROWS
-        return self._batches(on_its_own_stack(lambda: statement(stage, relation, self._sources)), batch)
+        return self._batches(on_its_own_stack(lambda: statement(stage, relation, engine._sources)), batch)  # noqa: SLF001 - same
 
-    def _most_joined(self, found: Product) -> int:
-        """At most this many rows of one owner come out of a product of tables; counts of data that cannot change are kept."""
-        rows = 1
-        for scan in found:
-            known = self._most_owned.get(scan.table) if self._ours else None
-            if known is None:
-                statement = on_its_own_stack(partial(most_rows_statement, scan, self._sources))
-                known = int(self._table(statement).column(0)[0].as_py() or 0)
-                self._most_owned[scan.table] = known
-            rows *= known
-        return rows
+    def _most_of_one(self, scan: Scan) -> Most:
+        """The most that any owner has in a table; what is known of data that cannot change is kept."""
+        texts = owner_and_texts(scan)
+        asked = texts.table, texts.columns, texts.longest_text
+        known = self._most_owned.get(asked) if self._ours else None
+        if known is None:
+            statement = on_its_own_stack(partial(most_rows_statement, scan, self._sources))
+            rows, counted, size = (int(found[0].as_py() or 0) for found in self._table(statement).columns)
+            known = self._most_owned[asked] = rows, counted, size
+        return known
 
     def kept_values(self, query: TotalsQuery, key: SamplingKey) -> dict[int, pa.Table]:
         """For every COUNT(DISTINCT x), by its number: keys and the different values that owners keep there."""
@@ -432,9 +455,10 @@ class DuckDBEngine(Connected):
         if counted and has_python(query.input):
             engine, (relation,) = self._with_python([query.input], key)
             return engine.kept_values(replace(query, input=relation), key)
-        query = self._without_crowded_owners(query) if counted else query
+        engine, query = self._without_crowded_owners(query) if counted else (self, query)
         return {
-            index: self._table(on_its_own_stack(partial(self._kept_values, query, key, index))) for index in counted
+            index: self._table(on_its_own_stack(partial(engine._kept_values, query, key, index)))  # noqa: SLF001 - a copy of ourselves
+            for index in counted
         }
 
     def _kept_values(self, query: TotalsQuery, key: SamplingKey, index: int) -> exp.Query:

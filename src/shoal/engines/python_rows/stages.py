@@ -86,8 +86,9 @@ class Stage:
         fields = [_stored(f) for f in last.fields]
         names = [f"m{i}" for i in range(len(last.made))] + [OWNER for _ in last.carried]
         # Texts that functions make are read as long as stored ones, so that joins repeat neither too often.
-        longest = next((part.longest_text for part in all_nodes(self.input) if isinstance(part, nodes.Scan)), None)
-        return nodes.Scan(self.table, tuple(fields), tuple(names), last.owner, longest_text=longest)
+        read = next((part for part in all_nodes(self.input) if isinstance(part, nodes.Scan)), None)
+        longest, share = (None, None) if read is None else (read.longest_text, read.owner_share)
+        return nodes.Scan(self.table, tuple(fields), tuple(names), last.owner, longest_text=longest, owner_share=share)
 
     @property
     def nothing(self) -> exp.Subquery:
@@ -188,13 +189,15 @@ def rows_seen(stage: Stage, relation: Node, tables: Mapping[str, exp.Expr]) -> e
     items = [aliased(column(owner.symbol), OWNER)]
     for number, (_, value) in enumerate(stage.steps[0].arguments):
         items.append(aliased(functions.key_form(compiler.expression(value), value.type), f"a{number}"))
-    rows = select(items, compiler.subquery(compiler.relation(pruned(relation, _read(stage)))))
+    rows = select(items, compiler.subquery(compiler.relation(rows_read(stage, relation))))
     has_owner = exp.Not(this=exp.Is(this=column(owner.symbol), expression=exp.Null()))
     return rows.where(has_owner, copy=False)
 
 
-def _read(stage: Stage) -> frozenset[str]:
-    return frozenset[str]().union(*(columns_read(value) for _, value in stage.steps[0].arguments))
+def rows_read(stage: Stage, relation: Node | None = None) -> Node:
+    """What the first function sees is computed from; or another relation, with the columns that are read of it."""
+    read = frozenset[str]().union(*(columns_read(value) for _, value in stage.steps[0].arguments))
+    return pruned(stage.input if relation is None else relation, read)
 
 
 def _names(stage: Stage) -> list[str]:

@@ -17,16 +17,18 @@ from sqlglot import exp
 from shoal.engines.duckdb.checking.reading import Named, Reader, surprise
 from shoal.engines.duckdb.checking.remembered import Hashed, Remembered
 from shoal.engines.memory.rows import rows_statement
-from shoal.engines.python_rows.stages import rows_seen, staged_queries, statement
+from shoal.engines.python_rows.stages import rows_read, rows_seen, staged_queries, statement
 from shoal.engines.statements.bound_owners import BoundOwners
 from shoal.engines.statements.crowded_owners import (
+    CROWDED,
     MAX_JOINED_ROWS,
-    crowded_statement,
+    crowded_source,
     most_rows_statement,
     products_of,
     without_owners,
 )
 from shoal.engines.statements.integers import check_width
+from shoal.engines.statements.pruned import read_input
 from shoal.engines.statements.relations import Compiler, name, select
 from shoal.engines.statements.sum_owners import Summing
 from shoal.frozen import dataclass
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
     from shoal.engines.base import Asked
     from shoal.engines.python_rows.stages import Stage
+    from shoal.engines.statements.crowded_owners import Product
     from shoal.plan.expressions import Expression
     from shoal.plan.measures import Measure
     from shoal.plan.nodes import Node
@@ -131,9 +134,11 @@ def rows_of(asked: Asked, tables: Mapping[str, exp.Expr]) -> list[tuple[exp.Quer
         types = [_owner_of(query).type, *(field.type for field, _ in query.keys)]
         for argument in query.arguments:
             types += [argument.type, DOUBLE] if argument.type.kind is Kind.DECIMAL else [argument.type]
-        read = _without_crowded(query)
-        found[read.input, read.keys, read.arguments] = rows_statement(read, tables), types
-        found |= {asked: (counting, None) for asked, counting in _counting(query.input, tables)}
+        products = products_of(read_input(query))
+        relation, known = _uncrowded(query.input, products, tables)
+        read = replace(query, input=relation)
+        found[read.input, read.keys, read.arguments] = rows_statement(read, known), types
+        found |= {asked: (counting, None) for asked, counting in _counting(products, tables)}
         if query.public_groups is not None:
             groups = BoundOwners(query, PLACEHOLDER_KEY, tables).groups()
             found[query.public_groups, query.keys] = groups, None
@@ -145,30 +150,28 @@ def rows_of(asked: Asked, tables: Mapping[str, exp.Expr]) -> list[tuple[exp.Quer
 def rows_for(stage: Stage, tables: Mapping[str, exp.Expr]) -> list[tuple[exp.Query, list[Type] | None]]:
     """What is read for the first function of a stage."""
     types = [stage.owner.type, *(value.type for _, value in stage.steps[0].arguments)]
-    relation = _uncrowded(stage.input)
-    others = [statement(stage, relation, tables), *(counting for _, counting in _counting(stage.input, tables))]
-    return [(rows_seen(stage, relation, tables), types), *((each, None) for each in others)]
+    products = products_of(rows_read(stage))
+    relation, known = _uncrowded(stage.input, products, tables)
+    others = [statement(stage, relation, known), *(counting for _, counting in _counting(products, tables))]
+    return [(rows_seen(stage, relation, known), types), *((each, None) for each in others)]
 
 
-def _without_crowded(query: TotalsQuery) -> TotalsQuery:
-    relation = _uncrowded(query.input)
-    return query if relation is query.input else replace(query, input=relation)
-
-
-def _uncrowded(relation: Node) -> Node:
-    """The same without an owner who has too many rows in joins of private tables; who that is, only the data says.
+def _uncrowded(
+    relation: Node, products: list[Product], tables: Mapping[str, exp.Expr]
+) -> tuple[Node, Mapping[str, exp.Expr]]:
+    """The same without owners who have more than their share of rows, and the tables it reads.
 
     The statement that runs where nobody is left out has all the same expressions and relations, and one filter less.
     """
-    scans = {scan for found in products_of(relation) for scan in found}
-    return without_owners(relation, (None,), scans) if scans else relation
+    if not products:
+        return relation, tables
+    return without_owners(relation, products), {**tables, CROWDED: crowded_source(products, tables, MAX_JOINED_ROWS)}
 
 
-def _counting(relation: Node, tables: Mapping[str, exp.Expr]) -> list[tuple[object, exp.Query]]:
-    """What is asked to find such owners."""
-    products = products_of(relation)
-    most = [(("most", scan), most_rows_statement(scan, tables)) for scan in {s for found in products for s in found}]
-    return [*most, *((found, crowded_statement(found, MAX_JOINED_ROWS, tables)) for found in products)]
+def _counting(products: list[Product], tables: Mapping[str, exp.Expr]) -> list[tuple[object, exp.Query]]:
+    """What is asked to find out whether there are such owners."""
+    scans = {scan for found in products for scan in found}
+    return [(("most", scan), most_rows_statement(scan, tables)) for scan in scans]
 
 
 def _owner_of(query: TotalsQuery) -> Field:
