@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from shoal.accounting.spending.asking import Request, Terms
 from shoal.errors import InternalError, ShoalError
 from shoal.service import allowances, jobs, log
+from shoal.service.acts.planned import Asked
 from shoal.service.datasets import not_open
 from shoal.service.desk import Desk, Ladder, cancelled
 from shoal.service.people import later, random_id
@@ -246,8 +247,8 @@ class Slots:
         """
         if job.question["version"] == dataset.version:
             return job
-        composition = job.question["composition"]
-        planned = self._plans.asked(dataset, job.person, job.sql, job.epsilon_asked, composition)
+        asked = Asked(dataset, job.person, job.sql, job.epsilon_asked, job.question["composition"])
+        planned = self._plans.asked(asked)
         caller = self._people.trusted(job.person, job.via)
         granted = [g for g in allowances.grants(self._store, job.dataset) if g.applies_to(caller)]
         approve = allowances.smallest([grant.approve_above for grant in granted])

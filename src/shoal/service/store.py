@@ -7,6 +7,7 @@ with store.writing() as rows:
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -71,7 +72,7 @@ class Store(Protocol):
         """Lets go of every connection, once no thread uses one."""
 
 
-class Keeper:
+class Keeper(ABC):
     """How a store does `keep`: who comes while another thread waits for the disk waits too, and writes only what is left."""
 
     def __init__(self) -> None:
@@ -90,7 +91,13 @@ class Keeper:
 
     def keep_all(self) -> None:
         """See `Store`."""
-        raise NotImplementedError
+        self.is_behind = False
+        with self.writing() as rows:
+            rows.tick()
+
+    @abstractmethod
+    def writing(self, *, at_once: bool = True) -> AbstractContextManager[Rows]:
+        """See `Store`."""
 
 
 def moment() -> str:

@@ -10,6 +10,7 @@ from shoal.accounting.spending.asking import Request
 from shoal.errors import ShoalError
 from shoal.service import allowances, jobs, log
 from shoal.service.acts.core import Core
+from shoal.service.acts.planned import Asked
 from shoal.service.people import random_id
 from shoal.service.questions import only_explained
 
@@ -75,8 +76,8 @@ class Asking(Core):
         only_for_approval: bool,
         at_once: bool,
     ) -> Job:
-        about = (dataset, caller.name, question.sql, question.epsilon, question.composition)
-        planned = self._plans.asked(*about)
+        asked = Asked(dataset, caller.name, question.sql, question.epsilon, question.composition)
+        planned = self._plans.asked(asked)
         if planned.only_explained:
             raise only_explained()
         limit = allowances.smallest([grant.max_epsilon for grant in grants])
@@ -106,7 +107,7 @@ class Asking(Core):
         # Planning may take seconds, in which nobody else could write.
         explanation = None
         if approve is not None and job.epsilon > approve:
-            explanation = _explanation(self._plans.explained(*about), job)
+            explanation = _explanation(self._plans.explained(asked), job)
         # What is free need not be on the disk at once.
         with self.store.writing(at_once=at_once and not self._is_released(dataset, caller, job)) as rows:
             known = jobs.under_request(rows, request.key)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.accounting.claims.meaning import meaning
 from shoal.service import allowances, jobs, log
 from shoal.service.acts.looking import Looking
+from shoal.service.acts.planned import Asked
 from shoal.service.questions import only_explained
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Explaining(Looking):
         """The plan in words and numbers, what it would cost the caller, and whether it is there already. Free."""
         dataset, grants = self._explains(caller, name)
         budget, remaining = dataset.ledger.budget_and_remaining()
-        planned = self._plans.explained(dataset, caller.name, sql, epsilon, composition, budget)
+        planned = self._plans.explained(Asked(dataset, caller.name, sql, epsilon, composition), budget)
         explained = planned.explained(None if remaining is None else (float(remaining[0]), float(remaining[1])))
         replay = self._released(dataset, caller, planned.key)
         cost = planned.cost
@@ -57,7 +58,7 @@ class Explaining(Looking):
 
     def answer_schema(self, caller: Caller, name: str, sql: str) -> bytes:
         """The columns that the answer will have, as Arrow writes them; free, and refused where asking would be."""
-        planned = self._plans.asked(self._explains(caller, name)[0], caller.name, sql, None, "basic")
+        planned = self._plans.asked(Asked(self._explains(caller, name)[0], caller.name, sql))
         if planned.only_explained:
             raise only_explained()
         return planned.schema
@@ -96,7 +97,8 @@ class Explaining(Looking):
         """The smallest ε at which no interval is wider than ± error."""
         caller.require("explain")
         self._rates.take(caller.name, "explain")
-        return self._plans.epsilon_for(self._opened_to(caller, name)[0], caller.name, sql, error, level, owners)
+        asked = Asked(self._opened_to(caller, name)[0], caller.name, sql)
+        return self._plans.epsilon_for(asked, error, level, owners)
 
 
 @lru_cache(1024)

@@ -29,6 +29,22 @@ _TELLS_TIME = re.compile(r"now|today|current|local|timestamp|\btime", re.IGNOREC
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What somebody asks of a data set."""
+
+    dataset: DataSet
+    person: str
+    sql: str
+    epsilon: float | None = None
+    composition: str = "basic"
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Under which its plan is remembered: another version of the data set may be planned otherwise."""
+        return self.dataset.name, self.dataset.version, self.person, self.sql, self.epsilon, self.composition
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
     """The fingerprint of a plan, what it costs, and the rest of what was told of it."""
 
@@ -69,51 +85,32 @@ class Plans:
         if not self._planners.are_ready(datasets.versions()):
             self._planners.make_ready([each.place(self._seconds) for each in datasets.newest()])
 
-    def asked(self, dataset: DataSet, person: str, sql: str, epsilon: float | None, composition: str) -> Planned:
+    def asked(self, asked: Asked) -> Planned:
         """What is known of a question; refused where asking would be."""
-        return self._made("asked", dataset, person, sql, epsilon, composition)
+        return self._made("asked", asked)
 
-    def explained(
-        self,
-        dataset: DataSet,
-        person: str,
-        sql: str,
-        epsilon: float | None,
-        composition: str,
-        limit: Budget | None = None,
-    ) -> Planned:
+    def explained(self, asked: Asked, limit: Budget | None = None) -> Planned:
         """The same, with its explanation; `limit` is the ledger's, of whoever has just looked."""
-        return self._made("explained", dataset, person, sql, epsilon, composition, limit)
+        return self._made("explained", asked, limit)
 
-    def epsilon_for(
-        self, dataset: DataSet, person: str, sql: str, error: float, level: float, owners: int | None
-    ) -> float:
+    def epsilon_for(self, asked: Asked, error: float, level: float, owners: int | None) -> float:
         """The smallest ε at which no interval is wider than ± error."""
-        errand = self._errand("epsilon", dataset, person, sql, None, "basic", (error, level, owners))
+        errand = self._errand("epsilon", asked, width=(error, level, owners))
         return float(self._planners.plan(errand)["epsilon"])
 
-    def _made(
-        self,
-        what: str,
-        dataset: DataSet,
-        person: str,
-        sql: str,
-        epsilon: float | None,
-        composition: str,
-        limit: Budget | None = None,
-    ) -> Planned:
-        about = (what, dataset.name, dataset.version, person, sql, epsilon, composition)
+    def _made(self, what: str, asked: Asked, limit: Budget | None = None) -> Planned:
+        key = (what, *asked.key)
         with self._lock:
-            known = self._known.get(about)
+            known = self._known.get(key)
             if known is not None:
-                self._known.move_to_end(about)
+                self._known.move_to_end(key)
                 return known
-        told = self._planners.plan(self._errand(what, dataset, person, sql, epsilon, composition, limit=limit))
+        told = self._planners.plan(self._errand(what, asked, limit=limit))
         cost = told.pop("cost")
         made = Planned(told.pop("key"), (Fraction(cost[0]), Fraction(cost[1])), told)
-        if len(sql) <= LONGEST and _TELLS_TIME.search(sql) is None:
+        if len(asked.sql) <= LONGEST and _TELLS_TIME.search(asked.sql) is None:
             with self._lock:
-                self._known[about] = made
+                self._known[key] = made
                 while len(self._known) > MOST:
                     self._known.popitem(last=False)
         return made
@@ -121,23 +118,21 @@ class Plans:
     def _errand(
         self,
         what: str,
-        dataset: DataSet,
-        person: str,
-        sql: str,
-        epsilon: float | None,
-        composition: str,
+        asked: Asked,
+        *,
         width: tuple[float, float, int | None] | None = None,
         limit: Budget | None = None,
     ) -> PlanErrand:
+        dataset = asked.dataset
         return PlanErrand(
             dataset.place(self._seconds),
             what,
-            person,
+            asked.person,
             dataset.share_answers,
             dataset.catalog.version,
-            sql,
-            composition,
-            epsilon,
+            asked.sql,
+            asked.composition,
+            asked.epsilon,
             *facts_of(limit or dataset.ledger.budget, dataset.ledger.promise),
             width,
         )

@@ -126,12 +126,6 @@ class PostgresStore(Keeper):
         if not at_once:
             self.is_behind = True
 
-    def keep_all(self) -> None:
-        """See `store.Store`."""
-        self.is_behind = False
-        with self.writing() as rows:
-            rows.tick()
-
     @contextmanager
     def reading(self) -> Iterator[PostgresRows]:
         """See `store.Store`."""

@@ -119,12 +119,6 @@ class SqliteStore(Keeper):
         finally:
             connection.execute("PRAGMA synchronous = FULL")
 
-    def keep_all(self) -> None:
-        """See `store.Store`."""
-        self.is_behind = False
-        with self.writing() as rows:
-            rows.tick()
-
     @contextmanager
     def reading(self) -> Iterator[SqliteRows]:
         """See `store.Store`."""
