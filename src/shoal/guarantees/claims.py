@@ -250,12 +250,12 @@ class Claims(Sequence[Claim]):
 
     def __getitem__(self, index: int | slice) -> Claim | list[Claim]:
         if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        place = index + len(self) if index < 0 else index
+            return [self[position] for position in range(*index.indices(len(self)))]
+        position = index + len(self) if index < 0 else index
         for claim, times in self.runs:
-            if 0 <= place < times:
+            if 0 <= position < times:
                 return claim
-            place -= times
+            position -= times
         raise IndexError(index)
 
     def __add__(self, other: Claim | Claims | Sequence[Claim]) -> Claims:

@@ -108,10 +108,10 @@ class Threshold:
         """
         corners = Corners(self.unknown, self.at_most, epsilon)
         totals = np.zeros((2, len(weights), self.unknown + 1))
-        for place, b in enumerate(answers):
+        for position, b in enumerate(answers):
             hidden_from = self.people - b - self.threshold if self._scans_the_known else self.people
             apart = np.array(corners.deltas(self.threshold - b, hidden_from))
-            totals += weights[None, :, place, None] * apart[:, None, :]
+            totals += weights[None, :, position, None] * apart[:, None, :]
         return float(totals.max())
 
 

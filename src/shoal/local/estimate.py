@@ -89,8 +89,8 @@ class Estimate:
     def __getitem__(self, value: str | int) -> Interval:
         if value not in self.values:
             raise ShoalError("E_USAGE", "There is no such value in the estimate.", hint="Look at .values.")
-        place = self.values.index(value)
-        return Interval(float(self.shares[place]), float(self.low[place]), float(self.high[place]))
+        position = self.values.index(value)
+        return Interval(float(self.shares[position]), float(self.low[position]), float(self.high[position]))
 
     def __len__(self) -> int:
         return len(self.values)

@@ -150,8 +150,8 @@ class Subset:
             active = ~held | (step > 0)
             pick = below(last + 1, len(own), entropy)
             taken = flags[rows, pick]
-            place = np.where(taken, last, pick)
-            flags[rows[active], place[active]] = True
+            position = np.where(taken, last, pick)
+            flags[rows[active], position[active]] = True
         chosen = np.flatnonzero(flags) % self.values
         return self._with_own(chosen, own, held)
 
@@ -177,7 +177,7 @@ class Subset:
         """A sorted list of w different places."""
         if not isinstance(answer, list) or len(answer) != self.size:
             return None
-        if not all(type(place) is int and 0 <= place < self.values for place in answer):
+        if not all(type(position) is int and 0 <= position < self.values for position in answer):
             return None
         return (answer,) if all(a < b for a, b in itertools.pairwise(answer)) else None
 

@@ -131,9 +131,9 @@ class Projective:
         """The number of the u with these digits outside of v's leading place and ⟨u, v⟩ = wanted."""
         values, leads = self._vectors[own], self._leads[own]
         drawn = np.empty_like(values)
-        for place in range(self.length):
+        for position in range(self.length):
             free, digit = np.divmod(free, self.field)
-            drawn[:, place] = digit
+            drawn[:, position] = digit
         # The t − 1 free digits fill all places but the leading one, whose own digit goes to the last place.
         rows = np.arange(len(own))
         drawn[:, self.length - 1] = np.where(leads == self.length - 1, 0, drawn[rows, leads])

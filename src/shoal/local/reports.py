@@ -281,8 +281,8 @@ def _loaded(item: Any) -> Any:
 
 def _as_columns(rows: list[tuple[Any, ...]], malformed: int, strangers: int, design: Design) -> Parsed:
     columns: Columns = {}
-    for place, (name, (kind, width)) in enumerate(design.schema.items()):
-        cells = [row[place] for row in rows]
+    for position, (name, (kind, width)) in enumerate(design.schema.items()):
+        cells = [row[position] for row in rows]
         shape = (len(rows), width) if width > 1 else (len(rows),)
         columns[name] = np.array(cells, dtype=kind).reshape(shape)
     return Parsed(columns, malformed + strangers, strangers)

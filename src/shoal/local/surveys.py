@@ -155,7 +155,7 @@ class Survey:
     def assign(self, entropy: Entropy = SYSTEM) -> list[str]:
         """The questions one respondent is asked: drawn once, and to be kept for that respondent."""
         names = list(self.questions)
-        return [names[place] for place in sorted(some_of(len(names), self.ask, entropy.bits))]
+        return [names[position] for position in sorted(some_of(len(names), self.ask, entropy.bits))]
 
     def randomize(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The reports of one respondent, who answers `ask` of the questions; every value is checked first."""
@@ -171,8 +171,8 @@ class Survey:
             raise wrong_value("the columns of a survey have one row for each respondent")
         asked = self._assigned(lengths.pop(), entropy)
         return {
-            name: one.randomize_many(_picked(columns[name], asked[:, place]), entropy)
-            for place, (name, one) in enumerate(self.questions.items())
+            name: one.randomize_many(_picked(columns[name], asked[:, position]), entropy)
+            for position, (name, one) in enumerate(self.questions.items())
         }
 
     def _assigned(self, respondents: int, entropy: Entropy) -> npt.NDArray[np.bool_]:

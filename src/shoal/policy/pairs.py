@@ -44,7 +44,7 @@ def _data_sets(rule: Policy, moves: Moves, records: int, others: int) -> tuple[l
     rest = [stays] * max(0, records - len(moves))
 
     def shown(places: list[Positions]) -> list[Any]:
-        return [domain.plain(domain.values_at(place)) for place in places]
+        return [domain.plain(domain.values_at(position)) for position in places]
 
     return shown([x for x, _ in moves] + rest), shown([y for _, y in moves] + rest)
 

@@ -157,9 +157,9 @@ def _around_shown(low: NDArray[Any], high: NDArray[Any], shown: pa.ChunkedArray)
     """Ends that are cut to what is possible never leave out the number that is shown, which noise may have made impossible."""
     if not (pa.types.is_integer(shown.type) or pa.types.is_floating(shown.type)):
         return low, high
-    for place, value in enumerate(shown.to_pylist()):
-        if value is not None and low[place] is not None:
-            low[place], high[place] = min(low[place], float(value)), max(high[place], float(value))
+    for position, value in enumerate(shown.to_pylist()):
+        if value is not None and low[position] is not None:
+            low[position], high[position] = min(low[position], float(value)), max(high[position], float(value))
     return low, high
 
 
@@ -201,8 +201,8 @@ def _with_bands(
         both = np.stack([own.low[rows], own.high[rows]], axis=1).reshape(
             len(here), 2 * len(own.fractions) * len(levels)
         )
-        for place, ends in zip(here.tolist(), both.tolist(), strict=True):
-            listed[place] = ends
+        for position, ends in zip(here.tolist(), both.tolist(), strict=True):
+            listed[position] = ends
     return replace(copied, numbers=(name, *source.numbers[1:]), levels=levels), pa.array(listed, ENDS)
 
 
@@ -240,11 +240,11 @@ def _ends_of(
 ) -> tuple[dict[str, pa.Array], dict[int, bool]]:
     """The ends of computed columns, by name; and of each column, whether anything that it reads is widened."""
     known = {each.symbol for each in inputs}
-    read = {place: column for place, column in computed.items() if column.symbols & sources.keys() <= known}
+    read = {position: column for position, column in computed.items() if column.symbols & sources.keys() <= known}
     ends = drawn_ends(read, inputs, others, finished.table, _evaluated, seed, groups)
     widened = {each.symbol for each in inputs if each.widening.widens}
     more = groups is not None and groups.even_chance > 0
-    return ends, {place: more or bool(column.symbols & widened) for place, column in read.items()} if ends else {}
+    return ends, {position: more or bool(column.symbols & widened) for position, column in read.items()} if ends else {}
 
 
 def _evaluated(root: Node, tables: dict[str, pa.Table]) -> pa.Table:
@@ -325,14 +325,14 @@ def _copied(plan: StatementPlan, finished: Answer, source: Source) -> CopiedAggr
     return CopiedAggregate(column.call.aggregate, source.numbers, classes, widenings)
 
 
-def _possible(select: SelectPlan, place: int, stored: StoredRows, *, grouped: bool) -> Widening:
+def _possible(select: SelectPlan, position: int, stored: StoredRows, *, grouped: bool) -> Widening:
     """What the exact number can be: by its nature, by the size of a public list, by bounds that are facts.
 
     Bounds of a query clamp, and the exact value may well lie beyond them. Those of constants are facts. Those of the catalog
     are what the custodian says of values; where it was measured what lies beyond them, a group may be made of that alone.
     """
-    call = select.select.aggregates[place]
-    beyond = stored.beyond[place] if stored.beyond else None
+    call = select.select.aggregates[position]
+    beyond = stored.beyond[position] if stored.beyond else None
     certain = call.bounds_source in FACTS and (call.bounds_source != "catalog" or beyond is None)
     # A limit on sums was found for one side of 0 because no row lies on the other.
     certain |= call.bounds_source == "found" and call.bounds is not None and call.bounds.lower >= 0
@@ -341,7 +341,7 @@ def _possible(select: SelectPlan, place: int, stored: StoredRows, *, grouped: bo
         least, most = call.aggregate.possible(
             Bounds(call.bounds.lower - Fraction(beyond.below.feared), call.bounds.upper + Fraction(beyond.above.feared))
         )
-    size = select.domains[place] if select.domains else None
+    size = select.domains[position] if select.domains else None
     return Widening(least=least, most=most if size is None else Fraction(size))
 
 

@@ -73,9 +73,11 @@ def read_pairs(engine: Engine, select: PrivateSelect) -> Pairs:
     owners = _codes(table.column("o"))[0]
     groups, keys = _groups(table, len(select.keys))
     packed = owners.astype(np.int64) * max(1, len(keys)) + groups
-    distinct, place = np.unique(packed, return_inverse=True)
-    values = tuple(_value(call.aggregate, table, i, place, len(distinct)) for i, call in enumerate(select.aggregates))
-    counted = np.bincount(place, minlength=len(distinct)).astype(np.int64)
+    distinct, position = np.unique(packed, return_inverse=True)
+    values = tuple(
+        _value(call.aggregate, table, i, position, len(distinct)) for i, call in enumerate(select.aggregates)
+    )
+    counted = np.bincount(position, minlength=len(distinct)).astype(np.int64)
     owner_codes = np.unique(distinct // max(1, len(keys)), return_inverse=True)[1]
     return Pairs(owner_codes, distinct % max(1, len(keys)), counted, values, keys)
 
@@ -90,22 +92,22 @@ def _groups(table: pa.Table, number: int) -> tuple[NDArray[np.int64], list[tuple
     parts: list[tuple[NDArray[np.int64], list[Any]]] = [_codes(table.column(f"k{i}")) for i in range(number)]
     for each, values in parts:
         codes = codes * max(1, len(values)) + each
-    distinct, first, place = np.unique(codes, return_index=True, return_inverse=True)
+    distinct, first, position = np.unique(codes, return_index=True, return_inverse=True)
     keys = [tuple(values[each[row]] for each, values in parts) for row in first]
-    return place.astype(np.int64), keys if len(distinct) else []
+    return position.astype(np.int64), keys if len(distinct) else []
 
 
-def _value(aggregate: Any, table: pa.Table, number: int, place: NDArray[np.int64], pairs: int) -> Any:
+def _value(aggregate: Any, table: pa.Table, number: int, position: NDArray[np.int64], pairs: int) -> Any:
     """x: the partial aggregate of each pair."""
     if aggregate.of_owner is None or aggregate.of_owner is OfOwner.ONE:
         return np.ones(pairs) if aggregate.of_owner else None
     if aggregate.counts_all_rows:
-        return np.bincount(place, minlength=pairs).astype(np.float64)
+        return np.bincount(position, minlength=pairs).astype(np.float64)
     column = table.column(f"a{number}")
     present = pc.is_valid(column).to_numpy(zero_copy_only=False)
-    counted = np.bincount(place[present], minlength=pairs).astype(np.float64)
+    counted = np.bincount(position[present], minlength=pairs).astype(np.float64)
     if aggregate.of_owner is OfOwner.ROWS:
         return counted
     reals = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)[present]
-    sums = np.bincount(place[present], weights=np.nan_to_num(reals), minlength=pairs)
+    sums = np.bincount(position[present], weights=np.nan_to_num(reals), minlength=pairs)
     return sums if aggregate.of_owner is OfOwner.SUM else sums / np.maximum(counted, 1.0)

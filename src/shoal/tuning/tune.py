@@ -90,11 +90,11 @@ class Tuning:
         one, number = self._computed[index], self._column(column)
         figures = one.columns[number]
         found = []
-        for place, key in enumerate(self._pairs.keys):
-            row: dict[str, Any] = {"group": list(key), "keep": float(one.keep[place])}
+        for position, key in enumerate(self._pairs.keys):
+            row: dict[str, Any] = {"group": list(key), "keep": float(one.keep[position])}
             if figures is not None:
                 row |= {
-                    name: float(getattr(figures, name)[place])
+                    name: float(getattr(figures, name)[position])
                     for name in ("exact", "clamp_bias", "kappa_bias", "kappa_variance", "rmse")
                 }
             found.append(row)

@@ -46,8 +46,8 @@ class Counted:
         """How many records have each value of these attributes."""
         seen = self._domain.projected(names)
         found = np.zeros(seen.size, dtype=np.int64)
-        for place in self._positions:
-            found[np.ravel_multi_index([place[self._domain.axis(name)] for name in seen.names], seen.shape)] += 1
+        for position in self._positions:
+            found[np.ravel_multi_index([position[self._domain.axis(name)] for name in seen.names], seen.shape)] += 1
         return found
 
 

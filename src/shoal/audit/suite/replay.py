@@ -348,9 +348,9 @@ def _whole_entries(
             continue
         together: list[Moves] = [
             {
-                (place, group): int(value)
-                for place in places
-                for group, value in zip(names, np.asarray(side.measurement.totals[place]), strict=True)
+                (position, group): int(value)
+                for position in places
+                for group, value in zip(names, np.asarray(side.measurement.totals[position]), strict=True)
             }
             for names, side in zip(groups, measured, strict=True)
         ]
@@ -392,8 +392,8 @@ def _vector(groups: list[tuple[Any, ...]], total: Any, item: Release) -> Moves:
 
 def _moves(one: Moves, other: Moves) -> Moves:
     """Entries that differ; what is absent counts as 0."""
-    differences = {place: one.get(place, 0) - other.get(place, 0) for place in one.keys() | other.keys()}
-    return {place: step for place, step in differences.items() if step}
+    differences = {position: one.get(position, 0) - other.get(position, 0) for position in one.keys() | other.keys()}
+    return {position: step for position, step in differences.items() if step}
 
 
 def _entry(mechanism: str, declared: Shift, moves: Moves) -> Entry:

@@ -215,13 +215,13 @@ class SampledQuery:
     def _rows(self, table: pa.Table, names: list[Group], copies: int) -> NDArray[np.float64]:
         plan = self._plan
         copy, group = np.divmod(table.column(_COPY.symbol).to_numpy(), max(len(names), 1))
-        place = np.array([self._groups.index(name) for name in names], dtype=np.int64)[group]
+        position = np.array([self._groups.index(name) for name in names], dtype=np.int64)[group]
         numbers = [n for column in plan.columns for n in _numbers(table.column(column.call.field.symbol))]
         answers = np.full((copies, len(self._groups), 1 + len(numbers)), np.nan)
         answers[:, :, 0] = 0
-        answers[copy, place, 0] = 1
+        answers[copy, position, 0] = 1
         for number, values in enumerate(numbers, start=1):
-            answers[copy, place, number] = values
+            answers[copy, position, number] = values
         if plan.selection is None:
             answers = answers[:, :, 1:]
         return answers.reshape(copies, -1)

@@ -30,7 +30,7 @@ def read_json_lines(paths: Iterable[Path], declared: Mapping[str, str], names: I
     import pyarrow as pa
 
     rows = [row for path in paths for row in _rows(path)]
-    known = {name.lower(): place for place, name in enumerate(names)}
+    known = {name.lower(): position for position, name in enumerate(names)}
     seen = dict.fromkeys(key for row in rows[: None if known else FIRST_ROWS] for key in row)
     columns = (
         sorted((key for key in seen if key.lower() in known), key=lambda key: known[key.lower()]) if known else [*seen]

@@ -105,10 +105,10 @@ class _Book:
         """The rows that have anything in them: column → text."""
         for row in self._read(part).iter(f"{_MAIN}row"):
             cells = {}
-            for place, cell in enumerate(row.iter(f"{_MAIN}c")):
+            for position, cell in enumerate(row.iter(f"{_MAIN}c")):
                 text = self._text(cell)
                 if text:
-                    cells[_column(cell.get("r"), place)] = text
+                    cells[_column(cell.get("r"), position)] = text
             if cells:
                 yield cells
 
@@ -138,11 +138,11 @@ class _Book:
         return when.date().isoformat() if days == int(days) else when.isoformat(sep=" ")
 
 
-def _column(name: str | None, place: int) -> int:
+def _column(name: str | None, position: int) -> int:
     """The number of a column from a name such as AB7; by its place where the cell has none."""
     letters = re.match(r"[A-Z]+", name or "")
     if letters is None:
-        return place
+        return position
     number = 0
     for letter in letters.group():
         number = 26 * number + ord(letter) - 64
@@ -162,7 +162,7 @@ def _table(name: str, rows: list[dict[int, str]], declared: Mapping[str, str]) -
             hint="The first row that is not empty has the names: rename one of them.",
         )
     texts = {
-        text: pa.array([row.get(place) for row in others], pa.string())
-        for place, text in zip(header, names, strict=True)
+        text: pa.array([row.get(position) for row in others], pa.string())
+        for position, text in zip(header, names, strict=True)
     }
     return with_types(pa.table(texts), declared)

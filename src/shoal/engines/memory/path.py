@@ -50,7 +50,7 @@ def measure_in_memory(query: TotalsQuery, key: SamplingKey, rows: pa.Table, list
 
 def measure_coded(query: TotalsQuery, coded: CodedRows) -> ExactTotals:
     """The answer from rows that are coded, by this question or by another one about the same rows."""
-    groups, rows, place, listed = coded.groups, coded.rows, coded.place, coded.listed
+    groups, rows, position, listed = coded.groups, coded.rows, coded.position, coded.listed
     tallies = [
         GroupTally(GridMeasure(OwnerCount(), ONE, ONE, None), (), groups.size, rows),
         *(tally_of(task, query.arguments, groups.size, rows) for task in query.tasks),
@@ -58,11 +58,11 @@ def measure_coded(query: TotalsQuery, coded: CodedRows) -> ExactTotals:
     histograms = [HistogramTally(histogram, query.arguments) for histogram in query.histograms]
     with _pool() as pool:
         _run(coded.packed(pool), _bounder(query, coded), [*tallies, *histograms], pool)
-    if place is None or listed is None:
-        place, listed = _found(query, groups, tallies[0])
-    owner_count, *totals = (_spread(tally, place, listed.num_rows if query.keys else 1) for tally in tallies)
+    if position is None or listed is None:
+        position, listed = _found(query, groups, tallies[0])
+    owner_count, *totals = (_spread(tally, position, listed.num_rows if query.keys else 1) for tally in tallies)
     return ExactTotals(
-        roomy(listed), owner_count, tuple(totals), tuple(histogram.counts(place) for histogram in histograms)
+        roomy(listed), owner_count, tuple(totals), tuple(histogram.counts(position) for histogram in histograms)
     )
 
 
@@ -82,7 +82,7 @@ class CodedRows:
     ) -> None:
         self.groups, self.values, self.picks, self.listed = groups, values, picks, listed
         self.rows = len(owners.codes)
-        self.place = _places(groups, listed) if listed is not None else None
+        self.position = _places(groups, listed) if listed is not None else None
         self._owners, self._most, self._again = owners, most, again
         self._packed: Packed | None = None
 
@@ -101,7 +101,7 @@ class CodedRows:
     def packed(self, pool: ThreadPoolExecutor) -> Packed:
         """The rows as words; sorted ones stay where there are more questions about them."""
         if self._packed is None:
-            chosen = _listed(self.groups, self.place)
+            chosen = _listed(self.groups, self.position)
             self._packed = Packed.of(self._owners, self.groups, self.picks, chosen, self._most, pool, again=self._again)
         return self._packed
 
@@ -158,11 +158,11 @@ def _run(packed: Packed, bounder: Callable[[Pairs], Bounded], tallies: list[Tall
                 tally.add(part)
 
 
-def _listed(groups: Groups, place: NDArray[np.int64] | None) -> NDArray[np.bool_] | None:
+def _listed(groups: Groups, position: NDArray[np.int64] | None) -> NDArray[np.bool_] | None:
     """Which groups are listed, or None where all rows are in one that is."""
-    if place is None or (place[groups.existing()] >= 0).all():
+    if position is None or (position[groups.existing()] >= 0).all():
         return None
-    return place >= 0
+    return position >= 0
 
 
 def _processors() -> int:
@@ -171,10 +171,10 @@ def _processors() -> int:
 
 def _places(groups: Groups, listed: pa.Table) -> NDArray[np.int64]:
     """For every group code, its row among the public groups, or −1."""
-    place = np.full(groups.size, -1, dtype=np.int64)
+    position = np.full(groups.size, -1, dtype=np.int64)
     existing = groups.existing()
-    place[existing] = find_groups(listed, groups.keys(existing))
-    return place
+    position[existing] = find_groups(listed, groups.keys(existing))
+    return position
 
 
 def _found(query: TotalsQuery, groups: Groups, owners: GroupTally) -> tuple[NDArray[np.int64], pa.Table]:
@@ -182,16 +182,16 @@ def _found(query: TotalsQuery, groups: Groups, owners: GroupTally) -> tuple[NDAr
     if not query.keys:
         return np.zeros(1, dtype=np.int64), pa.table({})
     found = np.flatnonzero(owners.totals)
-    place = np.full(groups.size, -1, dtype=np.int64)
-    place[found] = np.arange(len(found))
-    return place, groups.keys(found)
+    position = np.full(groups.size, -1, dtype=np.int64)
+    position[found] = np.arange(len(found))
+    return position, groups.keys(found)
 
 
-def _spread(tally: Any, place: NDArray[np.int64], count: int) -> Any:
+def _spread(tally: Any, position: NDArray[np.int64], count: int) -> Any:
     """What a tally found, by rows of the answer; groups without owners have 0."""
     if isinstance(tally, LeafTally):
-        return tally.counts(place)
+        return tally.counts(position)
     values = np.zeros(count, dtype=np.int64)
-    known = np.flatnonzero(place >= 0)
-    values[place[known]] = tally.totals[known]
+    known = np.flatnonzero(position >= 0)
+    values[position[known]] = tally.totals[known]
     return values

@@ -97,7 +97,7 @@ def record_class(fields: Sequence[str]) -> type:
     >>> record_class(["a", "b"])((1, 2)).b
     2
     """
-    named = {name: property(itemgetter(place)) for place, name in enumerate(fields) if not name.startswith("__")}
+    named = {name: property(itemgetter(position)) for position, name in enumerate(fields) if not name.startswith("__")}
     shown: Any = lambda self: f"Record({', '.join(f'{n}={v!r}' for n, v in zip(fields, self, strict=True))})"  # noqa: E731 - a method of a class that is made here
     return type("Record", (tuple,), {"__slots__": (), "__repr__": shown, **named})
 
@@ -141,10 +141,10 @@ def _turns(owner: NDArray[np.int64], owners: Owners, number: int) -> Callable[[i
     """Whose value comes next: a class of the analyst's own may draw when its value is looked at, as its function may."""
     before = -1
 
-    def turn(place: int) -> None:
+    def turn(position: int) -> None:
         nonlocal before
-        if owner[place] != before:
-            before = int(owner[place])
+        if owner[position] != before:
+            before = int(owner[position])
             owners.begin(before, number)
 
     return turn
@@ -164,10 +164,10 @@ Call = Callable[["Iterator[Any]", int, int, list[int], list[tuple[Any, ...]]], N
 def _filter(_: Step, function: Function) -> Call:
     def call(records: Iterator[Any], first: int, _: int, places: list[int], __: list[tuple[Any, ...]]) -> None:
         keep = places.append
-        for place, record in enumerate(records, first):
+        for position, record in enumerate(records, first):
             try:
                 if function(record):
-                    keep(place)
+                    keep(position)
             except MemoryError:
                 raise
             except BaseException:  # noqa: BLE001, S110 - what a function raises says nothing
@@ -181,7 +181,7 @@ def _map(step: Step, function: Function) -> Call:
 
     def call(records: Iterator[Any], first: int, _: int, places: list[int], found: list[tuple[Any, ...]]) -> None:
         keep, add = places.append, found.append
-        for place, record in enumerate(records, first):
+        for position, record in enumerate(records, first):
             try:
                 made = function(record)
                 try:  # what most functions give is read without a further call
@@ -190,7 +190,7 @@ def _map(step: Step, function: Function) -> Call:
                     values = read(made)
                 if values is not None:
                     add(values)
-                    keep(place)
+                    keep(position)
             except MemoryError:
                 raise
             except BaseException:  # noqa: BLE001, S110 - what a function raises says nothing
@@ -202,12 +202,12 @@ def _map(step: Step, function: Function) -> Call:
 def _flat_map(step: Step, function: Function) -> Call:
     several = _several(step, function)
 
-    def call(records: Iterator[Any], place: int, _: int, places: list[int], found: list[tuple[Any, ...]]) -> None:
+    def call(records: Iterator[Any], position: int, _: int, places: list[int], found: list[tuple[Any, ...]]) -> None:
         for record in records:
             made = several(record)
             found += made
-            places += [place] * len(made)
-            place += 1
+            places += [position] * len(made)
+            position += 1
 
     return call
 
@@ -215,10 +215,10 @@ def _flat_map(step: Step, function: Function) -> Call:
 def _per_owner(step: Step, function: Function) -> Call:
     several = _several(step, function)
 
-    def call(records: Iterator[Any], place: int, seed: int, places: list[int], found: list[tuple[Any, ...]]) -> None:
+    def call(records: Iterator[Any], position: int, seed: int, places: list[int], found: list[tuple[Any, ...]]) -> None:
         made = several(fewer(list(records), step.max_rows, seed))
         found += made
-        places += [place] * len(made)
+        places += [position] * len(made)
 
     return call
 
@@ -279,8 +279,8 @@ def fewer(records: list[Any], most: int, seed: int) -> list[Any]:
     if len(records) <= most:
         return records
     key, picks, seen = seed.to_bytes(8), [], dict[bytes, int]()
-    for place, record in enumerate(records):
+    for position, record in enumerate(records):
         written = repr(tuple(record)).encode(errors="surrogatepass")
         seen[written] = number = seen.get(written, -1) + 1
-        picks.append((hashlib.blake2b(written + number.to_bytes(8), key=key, digest_size=16).digest(), place))
-    return [records[place] for place in sorted(place for _, place in sorted(picks)[:most])]
+        picks.append((hashlib.blake2b(written + number.to_bytes(8), key=key, digest_size=16).digest(), position))
+    return [records[position] for position in sorted(position for _, position in sorted(picks)[:most])]

@@ -62,8 +62,8 @@ def values_of(column: pa.Array) -> list[Any]:
     if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_):
         filled = column.fill_null(False if pa.types.is_boolean(type_) else 0) if column.null_count else column
         values: list[Any] = filled.to_numpy(zero_copy_only=False).tolist()
-        for place in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else ():
-            values[place] = None
+        for position in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else ():
+            values[position] = None
         return values
     if pa.types.is_date32(type_) or (pa.types.is_timestamp(type_) and type_.unit == "us"):
         instants = column.to_numpy(zero_copy_only=False)
@@ -73,7 +73,9 @@ def values_of(column: pa.Array) -> list[Any]:
     return list(column.to_pylist())
 
 
-def column_of(values: Sequence[Any], type_: ValueType, turn: Callable[[int], object] = lambda place: place) -> pa.Array:
+def column_of(
+    values: Sequence[Any], type_: ValueType, turn: Callable[[int], object] = lambda position: position
+) -> pa.Array:
     """Values that a function gave, as a column of the declared type; what does not fit is NULL.
 
     Where not all of them are of Python's own types, `turn` is called with the place of each before code of its class may run.
@@ -91,8 +93,8 @@ def column_of(values: Sequence[Any], type_: ValueType, turn: Callable[[int], obj
             pass
     fit = fitting(type_)
     fitted = []
-    for place, value in enumerate(values):
-        turn(place)
+    for position, value in enumerate(values):
+        turn(position)
         fitted.append(_taken(fit(value), type_))
     return pa.array(fitted, type_.arrow)
 

@@ -124,7 +124,7 @@ class Worker:
         for number, (step, function) in enumerate(zip(work.steps, functions, strict=True)):
             rows = run_step(step, function, rows, self._draws, number, self._progress)
             self._finished += 1
-        made = {f"m{place}": column for place, column in enumerate(rows.written())}
+        made = {f"m{position}": column for position, column in enumerate(rows.written())}
         table = pa.table({"row": pa.array(rows.origin, pa.int64()), **made})
         spent = str(time.process_time() - began)
         return stream_of(table.replace_schema_metadata({"seconds": spent}))

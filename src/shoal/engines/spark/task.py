@@ -150,9 +150,9 @@ def _keep(database: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> Non
 
 def in_utc(rows: pa.Table) -> pa.Table:
     """The table with instants as timestamps in UTC: the number of microseconds stays, the zone goes."""
-    for place, each in enumerate(rows.schema):
+    for position, each in enumerate(rows.schema):
         if pa.types.is_timestamp(each.type) and each.type.tz is not None:
-            rows = rows.set_column(place, each.name, rows.column(place).cast(pa.timestamp("us")))
+            rows = rows.set_column(position, each.name, rows.column(position).cast(pa.timestamp("us")))
     return rows
 
 

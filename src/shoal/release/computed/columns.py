@@ -67,7 +67,7 @@ def computed_columns(plan: StatementPlan) -> dict[int, Computed]:
     if len(set(repeated)) < len(repeated):
         return {}
     found = {}
-    for place, field in enumerate(plan.root.fields):
+    for position, field in enumerate(plan.root.fields):
         origin = _origin(plan.root, field.symbol)
         if origin is None or isinstance(origin, Column) or field.type.kind not in _NUMBERS:
             continue
@@ -80,7 +80,7 @@ def computed_columns(plan: StatementPlan) -> dict[int, Computed]:
             continue
         private = {part.symbol for part in parts if isinstance(part, Column)} & drawable.keys()
         if private and all(drawable[symbol] for symbol in private):
-            found[place] = Computed(field, origin, groups)
+            found[position] = Computed(field, origin, groups)
     return found
 
 
@@ -174,9 +174,9 @@ def mixed_columns(plan: StatementPlan) -> list[str]:
     drawn = computed_columns(plan)
     return [
         field.name
-        for place, field in enumerate(plan.root.fields)
+        for position, field in enumerate(plan.root.fields)
         if field.type.kind in _NUMBERS
-        and place not in drawn
+        and position not in drawn
         and _follows(plan.root, field.symbol, private, copied=True)
     ]
 
@@ -200,10 +200,10 @@ def _follows(node: Node, symbol: str, private: frozenset[str], *, copied: bool) 
             sides = [side for side in (node.left, node.right) if any(f.symbol == symbol for f in side.fields)]
             return any(_follows(side, symbol, private, copied=copied) for side in sides)
         case nodes.SetOperation():
-            place = [field.symbol for field in node.fields].index(symbol)
+            position = [field.symbol for field in node.fields].index(symbol)
             sides = [node.left, node.right] if node.kind in {"union_all", "union"} else [node.left]
             same = copied and (node.kind == "union_all" or can_be_keys(node))
-            return any(_follows(side, side.fields[place].symbol, private, copied=same) for side in sides)
+            return any(_follows(side, side.fields[position].symbol, private, copied=same) for side in sides)
         case nodes.StoredRows():
             return symbol in private and not copied
     return False

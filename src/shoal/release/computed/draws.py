@@ -150,31 +150,31 @@ def drawn_ends(
             missing = groups.left_out() if part == "whole" else np.zeros(rows)
             somewhere = np.random.default_rng(seed).random((draws, 1))
             table = table.append_column(MORE, pa.array((1 + somewhere * missing[None, :]).ravel()))
-        results = _evaluated(columns, table, evaluate).select([f"c{place}" for place in columns])
-        for place in columns:
-            drawn = np.array(results.column(f"c{place}").to_numpy(zero_copy_only=False), dtype=np.float64)
+        results = _evaluated(columns, table, evaluate).select([f"c{position}" for position in columns])
+        for position in columns:
+            drawn = np.array(results.column(f"c{position}").to_numpy(zero_copy_only=False), dtype=np.float64)
             shown = np.array(
-                answer.column(place).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64
+                answer.column(position).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64
             )
-            found |= _ends(place, part, drawn.reshape(draws, rows)[:, shown_rows], shown)
+            found |= _ends(position, part, drawn.reshape(draws, rows)[:, shown_rows], shown)
     return found | _around(columns, found)
 
 
 def _around(columns: Mapping[int, Computed], ends: dict[str, pa.Array]) -> dict[str, pa.Array]:
     """The whole intervals, none of them inside that of its noise: what is cut moves all draws to one side."""
     wide = {}
-    for place, level, side in product(columns, LEVELS, ("low", "high")):
-        name = end_name(place, "whole", side, level)
+    for position, level, side in product(columns, LEVELS, ("low", "high")):
+        name = end_name(position, "whole", side, level)
         further = pc.min_element_wise if side == "low" else pc.max_element_wise
-        of_noise = ends[end_name(place, "noise", side, level)]
+        of_noise = ends[end_name(position, "noise", side, level)]
         known = pc.and_(pc.is_valid(ends[name]), pc.is_valid(of_noise))
         wide[name] = pc.if_else(known, further(ends[name], of_noise), ends[name])
     return wide
 
 
-def end_name(place: int, part: str, side: str, level: float) -> str:
+def end_name(position: int, part: str, side: str, level: float) -> str:
     """The column that carries one end."""
-    return f"drawn_{place}_{part}_{side}_{LEVELS.index(level)}"
+    return f"drawn_{position}_{part}_{side}_{LEVELS.index(level)}"
 
 
 def _drawn(inputs: list[Input], rows: int, draws: int, seed: int) -> tuple[Draws, Draws]:
@@ -247,8 +247,8 @@ def _table(values: Draws, inputs: list[Input], others: pa.Table, draws: int, row
             numbers = np.clip(np.rint(numbers), -(2.0**62), 2.0**62).astype(np.int64)
         columns[each.symbol] = pa.array(numbers).cast(type_)
     size = next(len(column) for column in columns.values())
-    place = np.arange(size)
-    return pa.table(columns | {PLACE: pa.array(place), DRAW: pa.array(place // rows)})
+    position = np.arange(size)
+    return pa.table(columns | {PLACE: pa.array(position), DRAW: pa.array(position // rows)})
 
 
 def _evaluated(
@@ -280,7 +280,7 @@ def _within_one_draw(part: Expression) -> Expression:
     return replace(own, arguments=(Cast(more, value.type),))
 
 
-def _ends(place: int, part: str, drawn: NDArray[Any], shown: NDArray[Any]) -> dict[str, pa.Array]:
+def _ends(position: int, part: str, drawn: NDArray[Any], shown: NDArray[Any]) -> dict[str, pa.Array]:
     """The ends at every level; none where a draw in twenty has no value, and never past the number that is shown."""
     defined = np.isnan(drawn).mean(axis=0) <= 1 / 20
     ends = {}
@@ -289,5 +289,5 @@ def _ends(place: int, part: str, drawn: NDArray[Any], shown: NDArray[Any]) -> di
         low = np.nanquantile(filled, (1 - level) / 2, axis=0, method="lower")
         high = np.nanquantile(filled, (1 + level) / 2, axis=0, method="higher")
         for side, end in (("low", np.fmin(low, shown)), ("high", np.fmax(high, shown))):
-            ends[end_name(place, part, side, level)] = pa.array(np.where(defined, end, np.nan), from_pandas=True)
+            ends[end_name(position, part, side, level)] = pa.array(np.where(defined, end, np.nan), from_pandas=True)
     return ends

@@ -108,8 +108,8 @@ def what_is_beyond(edges: Sequence[Fraction], noise: AdditiveNoise, noisy: Seque
     middles = np.concatenate(
         [[1.5 * upper[0] - 0.5 * upper[1]], (upper[:-1] + upper[1:]) / 2, [1.5 * upper[-1] - 0.5 * upper[-2]]]
     )
-    first = next(place for place, edge in enumerate(edges) if edge > bounds.lower)
-    last = next(place for place, edge in enumerate(edges) if edge >= bounds.upper)
+    first = next(position for position, edge in enumerate(edges) if edge > bounds.lower)
+    last = next(position for position, edge in enumerate(edges) if edge >= bounds.upper)
     up, down = _outwards(first, last)
     grows = np.ones(len(middles[up]), dtype=bool), np.ones(len(middles[down]), dtype=bool)
     # Bins within the bounds are as wide as each other, so that how they fall says nothing about octaves beyond.
@@ -252,12 +252,12 @@ def _side(
     fall = max(BELIEVED + (FEARED_FIRST - BELIEVED) * heaviness, as_seen)
     before = believed[seen - 1] if seen else float(inside[-1])
     feared_before = feared[seen - 1] if seen else float(inside[-1])
-    for place in range(seen, len(counts)):
-        before = believed[place] = min(believed[place], BELIEVED * before)
-        most = (fall if place > seen and grows[place] else max(FEARED_FIRST, as_seen)) * feared_before
-        feared_before = feared[place] = min(max(counts[place], 0.0) + (1 + heaviness) * noised.spread, most)
+    for position in range(seen, len(counts)):
+        before = believed[position] = min(believed[position], BELIEVED * before)
+        most = (fall if position > seen and grows[position] else max(FEARED_FIRST, as_seen)) * feared_before
+        feared_before = feared[position] = min(max(counts[position], 0.0) + (1 + heaviness) * noised.spread, most)
         if feared_before < 1 / 2:
-            believed[place + 1 :] = 0.0
+            believed[position + 1 :] = 0.0
             break
     squared = seen + SQUARED + math.ceil(2 * SQUARED * heaviness) + (SQUARED if as_seen else 0)
     far = np.maximum(excess, 0.0)

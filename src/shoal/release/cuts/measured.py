@@ -64,9 +64,9 @@ def _read(column: NDArray[np.float64], scale: float, cells: int) -> tuple[NDArra
         return np.zeros(len(column)), np.zeros(len(column))
     top = int(high[-1])
     believed, feared = np.maximum(column, 0.0), np.maximum(column, 0.0)
-    for place in range(top + 1, len(column)):
-        believed[place] = min(believed[place], FALL * believed[place - 1])
-        feared[place] = min(feared[place] + scale, (SLOW if top else FALL) * feared[place - 1])
+    for position in range(top + 1, len(column)):
+        believed[position] = min(believed[position], FALL * believed[position - 1])
+        feared[position] = min(feared[position] + scale, (SLOW if top else FALL) * feared[position - 1])
     return believed, feared
 
 

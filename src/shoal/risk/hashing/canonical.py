@@ -81,7 +81,7 @@ def _uuid_texts(array: pa.Array) -> pa.Array:
     raw = np.frombuffer(array.buffers()[1] or b"", np.uint8)[16 * array.offset : 16 * (array.offset + len(array))]
     digits = np.frombuffer(b"0123456789abcdef", np.uint8)
     text = np.full((len(array), 36), ord("-"), np.uint8)
-    places = [place for place in range(36) if place not in {8, 13, 18, 23}]
+    places = [position for position in range(36) if position not in {8, 13, 18, 23}]
     text[:, places[0::2]] = digits[raw.reshape(-1, 16) >> 4]
     text[:, places[1::2]] = digits[raw.reshape(-1, 16) & 15]
     offsets = np.arange(0, 36 * (len(array) + 1), 36, dtype=np.int64)
@@ -168,8 +168,8 @@ def _nested(array: pa.Array, hasher: SipHash) -> Form:
 
 def _records(array: pa.Array, hasher: SipHash) -> Words:
     blocks: list[Hashes] = []
-    fields = sorted((array.type.field(place).name, place) for place in range(array.type.num_fields))
-    for (name, _), child in zip(fields, (array.flatten()[place] for _, place in fields), strict=True):
+    fields = sorted((array.type.field(position).name, position) for position in range(array.type.num_fields))
+    for (name, _), child in zip(fields, (array.flatten()[position] for _, position in fields), strict=True):
         blocks.append(np.full(len(array), hasher.of_bytes(name.encode() + b"s"), dtype=np.uint64))
         blocks.append(canonical(child, hasher).hashes(hasher))
     return Words(blocks, last_block(np.zeros(len(array), np.uint64), 8 * len(blocks) + 1, "r"), "r")
@@ -200,5 +200,5 @@ def has_canonical_form(kind: pa.DataType) -> bool:
     if pa.types.is_union(kind) or (pa.types.is_interval(kind) and kind != pa.month_day_nano_interval()):
         return False
     children = [kind.value_type] if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind) else []
-    children += [kind.field(place).type for place in range(kind.num_fields)] if pa.types.is_nested(kind) else []
+    children += [kind.field(position).type for position in range(kind.num_fields)] if pa.types.is_nested(kind) else []
     return all(has_canonical_form(child) for child in children)

@@ -139,8 +139,8 @@ def _counting(counts: Positions) -> Positions:
 
 def last_block(payload: Hashes, length: int, kind: str) -> Hashes:
     """The last block of messages whose kind comes right after the payload's last bytes."""
-    place = 8 * ((length - 1) % 8)
-    return payload | _U(((length & 255) << 56) | (ord(kind) << place))
+    position = 8 * ((length - 1) % 8)
+    return payload | _U(((length & 255) << 56) | (ord(kind) << position))
 
 
 def fixed(payload: Hashes, kind: str) -> Words:

@@ -41,7 +41,7 @@ class SipHash:
         if len(key) != 16:
             raise InternalError("SipHash takes a key of 16 bytes")
         halves = np.frombuffer(key, dtype="<u8")
-        self._start = [_U(constant) ^ halves[place % 2] for place, constant in enumerate(_CONSTANTS)]
+        self._start = [_U(constant) ^ halves[position % 2] for position, constant in enumerate(_CONSTANTS)]
 
     def of_words(self, words: list[Hashes], last: Hashes) -> Hashes:
         """Hashes of n messages of equal length: full 8-byte blocks, then the block with the length in its top byte."""

@@ -136,9 +136,9 @@ def common_counts(samples: list[Hashes]) -> Matrix:
     found = np.zeros((count, count))
     for degree in np.unique(degrees[(degrees > 1) & (degrees <= _MANY)]):
         groups = arrays[firsts[degrees == degree][:, None] + np.arange(degree)]
-        for place in range(int(degree)):
-            for other in range(place + 1, int(degree)):
-                np.add.at(found, (groups[:, place], groups[:, other]), 1)
+        for position in range(int(degree)):
+            for other in range(position + 1, int(degree)):
+                np.add.at(found, (groups[:, position], groups[:, other]), 1)
     _count_many(found, arrays, firsts[degrees > _MANY], degrees[degrees > _MANY])
     found += found.T
     np.fill_diagonal(found, [len(sample) for sample in samples])

@@ -117,8 +117,8 @@ class Joinability:
         return self._listed(aside=True)
 
     def _listed(self, *, aside: bool) -> tuple[Pair, ...]:
-        chosen = [place for place, is_aside in enumerate(self.comparison.set_aside.tolist()) if is_aside == aside]
-        return tuple(self.comparison.pair(place) for place in chosen[: self.most_pairs])
+        chosen = [position for position, is_aside in enumerate(self.comparison.set_aside.tolist()) if is_aside == aside]
+        return tuple(self.comparison.pair(position) for position in chosen[: self.most_pairs])
 
     @property
     def not_listed(self) -> int:

@@ -47,20 +47,22 @@ def propagate(
     """Spread labels over columns that hold the same values."""
     named = [column.name for column in comparison.columns]
     given = {
-        place: labels[column.dataset, subject_name(column.subject)]
-        for place, column in enumerate(comparison.columns)
+        position: labels[column.dataset, subject_name(column.subject)]
+        for position, column in enumerate(comparison.columns)
         if (column.dataset, subject_name(column.subject)) in labels
     }
     proposals: list[Proposal] = []
     contradictions: list[Contradiction] = []
     for group in _groups(comparison, limit):
-        labelled = [place for place in group if place in given]
-        distinct = {given[place] for place in labelled}
+        labelled = [position for position in group if position in given]
+        distinct = {given[position] for position in labelled}
         if len(distinct) == 1:
             source = labelled[0]
-            proposals += [Proposal(named[place], given[source], named[source]) for place in group if place not in given]
+            proposals += [
+                Proposal(named[position], given[source], named[source]) for position in group if position not in given
+            ]
         elif distinct:
-            contradictions.append(Contradiction({named[place]: given[place] for place in labelled}))
+            contradictions.append(Contradiction({named[position]: given[position] for position in labelled}))
     return proposals, contradictions
 
 
@@ -71,15 +73,15 @@ def _groups(comparison: Comparison, limit: float) -> list[list[int]]:
     mutual = (np.minimum(values[first, second], values[second, first]) >= limit) & comparison.evident
     leader = list(range(len(comparison.columns)))
 
-    def led_by(place: int) -> int:
-        while leader[place] != place:
-            leader[place] = leader[leader[place]]
-            place = leader[place]
-        return place
+    def led_by(position: int) -> int:
+        while leader[position] != position:
+            leader[position] = leader[leader[position]]
+            position = leader[position]
+        return position
 
     for i, j in zip(first[mutual].tolist(), second[mutual].tolist(), strict=True):
         leader[led_by(j)] = led_by(i)
     groups: dict[int, list[int]] = {}
-    for place in range(len(leader)):
-        groups.setdefault(led_by(place), []).append(place)
+    for position in range(len(leader)):
+        groups.setdefault(led_by(position), []).append(position)
     return [group for group in groups.values() if len(group) > 1]

@@ -136,16 +136,16 @@ class Comparison:
         """The pairs that are not evidence; two keys always are some, though chance may explain them."""
         return self.few | (self.by_chance & ~self.keys)
 
-    def pair(self, place: int) -> Pair:
+    def pair(self, position: int) -> Pair:
         """One of the pairs in full."""
-        i, j = int(self.first[place]), int(self.second[place])
+        i, j = int(self.first[position]), int(self.second[position])
         a, b = self.columns[i], self.columns[j]
-        few, by_chance = bool(self.few[place]), bool(self.by_chance[place])
-        aside = (FEW_VALUES if few else BY_CHANCE) if self.set_aside[place] else None
-        score, links = float(self.score[place]), bool(self.links[place])
+        few, by_chance = bool(self.few[position]), bool(self.by_chance[position])
+        aside = (FEW_VALUES if few else BY_CHANCE) if self.set_aside[position] else None
+        score, links = float(self.score[position]), bool(self.links[position])
         return Pair(
             a.name, b.name, a.dataset, b.dataset, self.containments.estimate(i, j), self.containments.estimate(j, i),
-            float(self.containments.common[i, j]), self.uniqueness[i], self.uniqueness[j], float(self.chance[place]),
+            float(self.containments.common[i, j]), self.uniqueness[i], self.uniqueness[j], float(self.chance[position]),
             shapes.similarity(a.sketch.shapes, b.sketch.shapes), score,
             _grade(score, links=links, aside=aside is not None, chance=by_chance),
             links, aside,
@@ -221,9 +221,9 @@ def chance_containment(columns: list[Column]) -> Matrix:
     finite = np.array([shape for shape in every if np.isfinite(shapes.possible_values(int(shape)))], dtype=np.uint16)
     possible = np.array([shapes.possible_values(int(shape)) for shape in finite])
     shares = np.zeros((len(columns), len(finite)))
-    for place, (found, counts) in enumerate(counted):
+    for position, (found, counts) in enumerate(counted):
         _, here, there = np.intersect1d(finite, found, assume_unique=True, return_indices=True)
-        shares[place, here] = counts[there] / counts.sum()
+        shares[position, here] = counts[there] / counts.sum()
     distinct = np.array([column.sketch.distinct_values().value for column in columns])
     density = np.minimum(1.0, shares * distinct[:, None] / possible) if len(finite) else shares
     return np.asarray(shares @ density.T)

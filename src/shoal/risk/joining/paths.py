@@ -61,7 +61,7 @@ class LinkGraph:
         i, j = self.datasets.index(start), self.datasets.index(end)
         if i == j or self._best[i, j] == 0:
             return None
-        return LinkPath(start, end, tuple(self._comparison.pair(place) for place in self._places(i, j)))
+        return LinkPath(start, end, tuple(self._comparison.pair(position) for position in self._places(i, j)))
 
     def _places(self, i: int, j: int) -> list[int]:
         station = int(self._over[i, j])
@@ -71,7 +71,7 @@ class LinkGraph:
         """Ways over other datasets that beat the direct one, or serve where there is none; the best first."""
         starts, ends = np.nonzero(np.triu(self._over >= 0, 1))
         order = np.argsort(-self._best[starts, ends], kind="stable")[:most]
-        paths = [self.path(self.datasets[starts[place]], self.datasets[ends[place]]) for place in order]
+        paths = [self.path(self.datasets[starts[position]], self.datasets[ends[position]]) for position in order]
         return [path for path in paths if path is not None]
 
     def groups(self) -> list[list[str]]:

@@ -87,8 +87,8 @@ def histogram(measures: Measures) -> str:
     slot = (_WIDTH - _LEFT - _RIGHT) / len(bins)
     width = min(slot * 0.26, 22)
     parts = [_opened("histogram of owners per value"), _grid()]
-    for place, entry in enumerate(bins):
-        middle = _LEFT + slot * (place + 0.5)
+    for position, entry in enumerate(bins):
+        middle = _LEFT + slot * (position + 0.5)
         low, high = entry["from_owners"], entry["to_owners"]
         label = (
             f"{short(low or 1)}+"
@@ -105,7 +105,7 @@ def histogram(measures: Measures) -> str:
                 f'<rect class="bar {of}" x="{x:.1f}" y="{y:.1f}" width="{width * 0.9:.1f}" '
                 f'height="{_y(0) - y:.1f}"><title>{escape(title)}</title></rect>'
             )
-        if len(bins) <= 8 or place % 2 == 0:
+        if len(bins) <= 8 or position % 2 == 0:
             parts.append(f'<text class="tick" x="{middle:.1f}" y="{_HEIGHT - 18}" text-anchor="middle">{label}</text>')
     return "".join([*parts, _axis_title("owners per value"), "</svg>"])
 

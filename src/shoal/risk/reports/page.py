@@ -33,7 +33,7 @@ def risk_page(datasets: tuple[DatasetRisk, ...], key_ids: list[str]) -> str:
         tile(str(grades.count(Grade.HIGH)), "high: many owners are alone", "high"),
     ]
     lead = "How many owners share each value of each column, and what a minimum group size would cost."
-    sections = "".join(_section(dataset, opened=place == 0) for place, dataset in enumerate(datasets))
+    sections = "".join(_section(dataset, opened=position == 0) for position, dataset in enumerate(datasets))
     body = (
         f"{top('Re-identification risk', lead)}<main><div class='tiles'>{''.join(tiles)}</div>"
         f"{_findings(columns)}{sections}</main>{_footer(key_ids)}"

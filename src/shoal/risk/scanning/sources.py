@@ -164,7 +164,7 @@ def read_shard(shard: Shard, columns: list[str]) -> Iterator[pa.RecordBatch]:
 
 def _dictionaries(group: pq.RowGroupMetaData) -> list[str]:
     """Text columns that take less than 4 bytes a value: where a writer gave its dictionary up, text takes more."""
-    columns = (group.column(place) for place in range(group.num_columns))
+    columns = (group.column(position) for position in range(group.num_columns))
     return [
         column.path_in_schema
         for column in columns

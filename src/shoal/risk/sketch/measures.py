@@ -215,7 +215,7 @@ def measure(sample: Sample) -> Measures:
 
 
 def _edges_up_to(maximum: float) -> list[int]:
-    return [edge for place, edge in enumerate(EDGES) if place == 0 or EDGES[place - 1] <= maximum]
+    return [edge for position, edge in enumerate(EDGES) if position == 0 or EDGES[position - 1] <= maximum]
 
 
 def _point(sample: Sample, k: int) -> Point:

@@ -63,39 +63,39 @@ def read_command(data: bytes) -> Message:
 
 def _fields(data: bytes, known: Mapping[int, tuple[str, str]]) -> dict[str, Any]:
     said: dict[str, Any] = {}
-    place = 0
-    while place < len(data):
-        tag, place = _varint(data, place)
+    position = 0
+    while position < len(data):
+        tag, position = _varint(data, position)
         number, wire = tag >> 3, tag & 7
         if number not in known:
             raise _not_understood()
         name, kind = known[number]
-        value, place = _value(data, place, wire)
+        value, position = _value(data, position, wire)
         _put(said, name, kind, value)
     return said
 
 
-def _value(data: bytes, place: int, wire: int) -> tuple[int | bytes, int]:
+def _value(data: bytes, position: int, wire: int) -> tuple[int | bytes, int]:
     if wire == _VARINT:
-        return _varint(data, place)
+        return _varint(data, position)
     if wire != _LENGTH:
         raise _not_understood()
-    size, place = _varint(data, place)
-    if size > len(data) - place:
+    size, position = _varint(data, position)
+    if size > len(data) - position:
         raise _not_understood()
-    return data[place : place + size], place + size
+    return data[position : position + size], position + size
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def _varint(data: bytes, position: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 64, 7):
-        if place >= len(data):
+        if position >= len(data):
             raise _not_understood()
-        byte = data[place]
-        place += 1
+        byte = data[position]
+        position += 1
         value |= (byte & 0x7F) << shift
         if not byte & 0x80:
-            return value, place
+            return value, position
     raise _not_understood()
 
 
@@ -114,9 +114,9 @@ def _put(said: dict[str, Any], name: str, kind: str, value: int | bytes) -> None
 
 
 def _numbers(data: bytes) -> list[int]:
-    found, place = [], 0
-    while place < len(data):
-        number, place = _varint(data, place)
+    found, position = [], 0
+    while position < len(data):
+        number, position = _varint(data, position)
         found.append(number)
     return found
 
