@@ -423,6 +423,12 @@ class Histogram:
     serves: Measure
     per_group: bool = False
 
+    def sees_the_same_row(self, other: Histogram) -> bool:
+        """Whether both have the same bins and would count the same number, of an owner who has one row."""
+        same = self.serves.argument == other.serves.argument and self.per_group == other.per_group
+        counts = self.serves.never_negative or other.serves.never_negative
+        return same and not counts and self.grid == other.grid
+
     @property
     def grid(self) -> Fraction:
         """Whole numbers for counts and integers, 2⁻³⁰ for reals."""

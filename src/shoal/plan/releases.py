@@ -71,6 +71,8 @@ class PrivateSelect:
     groups_note: str = ""
     notes: tuple[str, ...] = ()
     position: Position = dataclass_field(default=None, compare=False)
+    one_row_per_owner: bool = False
+    """Sum, mean and row of an owner are one number, so that they share the search for bounds. Nothing private rests on it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -375,7 +375,7 @@ def _of_zero_and_one(column: Column, bounds: Bounds) -> str:
 
 def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
     """What the analyst should know about this answer: bounds that were found and what they cost, or that none were."""
-    notes = []
+    names: dict[tuple[int, str], list[str]] = {}
     for column in plan.columns:
         if column.histogram is None or column.histogram >= len(measured.found):
             continue
@@ -384,11 +384,13 @@ def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
         clamped = measured.clamped[column.histogram] if measured.clamped else None
         counted = len(column.call.aggregate.ranks) <= 1
         if bounds is not None:
-            notes.append(
-                f"{name}: bounds [{float(bounds.lower):g}, {float(bounds.upper):g}] were found privately{paid}. "
+            said = (
+                f"bounds [{float(bounds.lower):g}, {float(bounds.upper):g}] were found privately{paid}. "
                 f"Values beyond them are clamped{beyond_in_words(clamped, counted=counted)}.{_of_zero_and_one(column, bounds)}"
             )
         else:
             needed = owners_needed(plan.histograms[column.histogram])
-            notes.append(f"{name}: {column.call.aggregate.without_bounds.format(paid=paid, needed=needed)}.")
-    return tuple(dict.fromkeys(notes))
+            said = f"{column.call.aggregate.without_bounds.format(paid=paid, needed=needed)}."
+        # What was paid once is said once.
+        names.setdefault((column.histogram, said), []).append(name)
+    return tuple(f"{', '.join(dict.fromkeys(who))}: {said}" for (_, said), who in names.items())

@@ -31,6 +31,7 @@ from shoal.plan.traverse import all_nodes, rebuilt
 from shoal.plan.types import DOUBLE, Kind
 from shoal.release.computed.columns import all_symbols, can_be_keys, computed_columns, passing_on
 from shoal.release.computed.draws import LookedAt
+from shoal.release.computed.scalars import with_scalars_joined
 from shoal.release.stored_rows import StoredRows, arrow_type, component, components_of, distinct_names
 from shoal.sql import functions
 from shoal.stack import on_its_own_stack
@@ -186,7 +187,7 @@ def _keys(rows: pa.Table, names: list[str]) -> list[tuple[str, ...]]:
 
 def _compiled(plan: StatementPlan, public: dict[str, pa.Table], tables: dict[str, pa.Table]) -> tuple[str, Carried]:
     """The statement over stored rows; public tables that it reads are added to `tables`."""
-    passed_on = passing_on(plan.root, all_symbols(computed_columns(plan)))
+    passed_on = passing_on(with_scalars_joined(plan), all_symbols(computed_columns(plan)))
     root, carried = carry(_with_public(passed_on, public, tables), plan)
     return render(Compiler({}).relation(root)), carried
 

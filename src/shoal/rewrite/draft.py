@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from shoal.accounting.events import RankTarget
     from shoal.params import Bounds
     from shoal.plan.measures import Histogram, Measure
@@ -55,3 +54,10 @@ class Draft:
     needs_selection: bool = False
     shared_unit: int | None = None
     notes: tuple[str, ...] = ()
+
+    def left_by_histogram(self, unit: Unit) -> Fraction:
+        """Which part of its share an aggregate keeps: a histogram that k of them read gets as much as each of the k."""
+        if unit.histogram is None:
+            return Fraction(1)
+        readers = sum(1 for other in self.units if other.histogram == unit.histogram)
+        return Fraction(readers, readers + 1)

@@ -1,7 +1,8 @@
 """Where bounds are missing and the catalog does not know them: a noisy logarithmic histogram finds them first.
 
 The histogram is a release of its own, paid from half of its aggregate's share; the bounds it finds become clamp literals of
-the later release. Only data refers back, no call does.
+the later release. Only data refers back, no call does. Where an owner has one row, its sum, its mean and the row are one number:
+aggregates of one column then read one histogram, which gets as much as each of them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ def infer_bounds(draft: Draft) -> Draft:
         if not missing and unit.feed is None:
             continue
         histogram = Histogram(unit.feed or parts[missing[0]].measure.feed(), per_group=per_group)
+        if draft.select.one_row_per_owner:
+            histogram = next((known for known in histograms if known.sees_the_same_row(histogram)), histogram)
         if histogram not in histograms:
             histograms.append(histogram)
         position = histograms.index(histogram)

@@ -5,6 +5,7 @@ The last act, `verify`, derives everything that privacy hangs on again, without 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,7 @@ def plan_query(
     owned = check_fanout(owned, facts)
     kept = KeptRows(facts, context.references)
     sizes = PublicSizes(catalog, context.symbols.origins, facts)
+    owned = [replace(select, one_row_per_owner=has_one_row(context, kept, select.input)) for select in owned]
     selects = [
         plan_with_limits(
             select,
@@ -84,7 +86,7 @@ def plan_query(
             Public(
                 catalog.defaults.population,
                 sizes.groups(select),
-                has_one_row(context, kept, select.input),
+                select.one_row_per_owner,
                 sizes.domains(select),
             ),
             f"s{number}",

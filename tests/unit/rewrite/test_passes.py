@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from fractions import Fraction
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import shoal
+from shoal.accounting.accountants import plan_loss
 from shoal.accounting.events import GaussianNoise, JointGaussian, LaplaceNoise, OptimalSelection, ThresholdSelection
 from shoal.exact import power_of_two_below
 from shoal.params import Bounds
 from shoal.plan.expressions import Column
 from shoal.plan.measures import (
     DistinctValues,
+    Histogram,
     Leaves,
     OwnerCount,
     OwnerMean,
@@ -34,6 +40,55 @@ X = Column("c1", DOUBLE)
 def planned(session, options: str, items: str, group: str = "site"):
     grouped = f" GROUP BY {group}" if group else ""
     return session.plan(f"{CLAUSE}({options}) {items} FROM visits{grouped}").selects[0]
+
+
+# ---- bounds --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def of_one_row():
+    """Sessions over a table with one row of each owner, or several."""
+    with ExitStack() as stack:
+
+        def opened(*, one_row: bool):
+            number = np.arange(500)
+            table = pa.table({"uid": number, "x": 1.0 + number % 7, "n": number % 9})
+            catalog = {"tables": {"t": {"owner": "uid", "one_row_per_owner": one_row}}}
+            return stack.enter_context(shoal.connect({"t": table}, catalog=catalog))
+
+        yield opened
+
+
+def bounds_found(session, items: str):
+    return session.plan(f"{CLAUSE}(epsilon = 1, noise = LAPLACE) {items} FROM t").selects[0]
+
+
+def test_of_an_owner_with_one_row_all_aggregates_of_a_column_find_bounds_once(of_one_row):
+    items = "SUM(x), AVG(x), STDDEV(x)"
+    shared, apart = (bounds_found(of_one_row(one_row=one), items) for one in (True, False))
+    assert len(shared.histograms) == 1 < len(apart.histograms)
+    # As much as each of the three aggregates that read it, and everything together is what was asked for.
+    assert shared.histograms[0].price == Fraction(1, 4)
+    assert {column.histogram for column in shared.columns} == {0}
+    assert Fraction(999, 1000) < plan_loss(shared.events).epsilon <= 1
+    mean, other = (plan.releases[plan.columns[1].releases[0]].noise for plan in (shared, apart))
+    assert mean.scale / mean.shift.l1 < Fraction(7, 10) * other.scale / other.shift.l1
+
+
+def test_a_column_apart_or_in_other_bins_is_searched_apart(of_one_row):
+    session = of_one_row(one_row=True)
+    assert len(bounds_found(session, "SUM(x), SUM(n)").histograms) == 2
+    assert len(bounds_found(session, "AVG(x), AVG(x + 1)").histograms) == 2
+    assert len(bounds_found(session, "AVG(n), MEDIAN(n), MAX(n)").histograms) == 1
+    assert len(bounds_found(session, "SUM(n), AVG(n)").histograms) == 2  # whole numbers have other bins
+
+
+def test_a_number_of_rows_is_no_value_of_a_row():
+    counted, summed = Histogram(RowCount(X)), Histogram(OwnerSum(X, is_integer=True))
+    assert not counted.sees_the_same_row(summed)
+    assert not summed.sees_the_same_row(counted)
+    assert Histogram(OwnerMean(X)).sees_the_same_row(Histogram(Leaves(X, 1)))
+    assert not Histogram(OwnerMean(X)).sees_the_same_row(Histogram(OwnerMean(X), per_group=True))
 
 
 # ---- contributions -------------------------------------------------------------------------------------------------

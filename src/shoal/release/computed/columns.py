@@ -1,7 +1,7 @@
 """Columns of an answer that are computed from private aggregates: ratios, differences, ROUND, CASE, shares of a total, ranks.
 
-Row by row, or by windows over the groups of one SELECT. What mixes rows otherwise (aggregates over released groups, subqueries,
-set operations that merge rows) is none of them.
+Row by row, a total that a subquery asks for among them, or by windows over the groups of one SELECT. What mixes rows otherwise
+(aggregates over released groups, other subqueries, set operations that merge rows) is none of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from shoal.plan import nodes
 from shoal.plan.expressions import Call, Case, Cast, Column, Literal, WindowCall, columns_of, transform, walk
 from shoal.plan.nodes import Field
 from shoal.plan.types import Kind
+from shoal.release.computed.scalars import with_scalars_joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,19 +64,20 @@ class Computed:
 def computed_columns(plan: StatementPlan) -> dict[int, Computed]:
     """The columns whose intervals can be drawn, by place; copies have intervals of their own."""
     drawable = _drawable(plan)
-    repeated = [node.select for node in nodes.walk(plan.root) if isinstance(node, nodes.StoredRows)]
+    root = with_scalars_joined(plan)
+    repeated = [node.select for node in nodes.walk(root) if isinstance(node, nodes.StoredRows)]
     if len(set(repeated)) < len(repeated):
         return {}
     found = {}
     for position, field in enumerate(plan.root.fields):
-        origin = _origin(plan.root, field.symbol)
+        origin = _origin(root, field.symbol)
         if origin is None or isinstance(origin, Column) or field.type.kind not in _NUMBERS:
             continue
         parts = list(walk(origin))
         if len(parts) > LARGEST or not all(isinstance(part, _DRAWN) for part in parts):
             continue
         windows = [part for part in parts if isinstance(part, WindowCall)]
-        groups = _groups(plan, _looked_at(plan.root, field.symbol), windows) if windows else None
+        groups = _groups(plan, _looked_at(root, field.symbol), windows) if windows else None
         if windows and groups is None:
             continue
         private = {part.symbol for part in parts if isinstance(part, Column)} & drawable.keys()
@@ -112,15 +114,23 @@ def _groups(plan: StatementPlan, rows: Node | None, windows: Sequence[WindowCall
     select = plan.selects[node.select]
     aggregates = {column.call.field.symbol for column in select.columns}
     keys = frozenset(field.symbol for field in node.fields if field.symbol not in aggregates)
-    functions = {window.function for window in windows}
-    if select.selection is None or functions <= FROM_ROW_TO_ROW:
+    far = [window for window in windows if window.function not in FROM_ROW_TO_ROW and not _looks_near(window)]
+    if select.selection is None or not far:
         return Groups(rows, keys)
+    functions = {window.function for window in far}
     size = next((column.call.field.symbol for column in select.columns if _counts_owners(select, column)), "")
     adding_up = {c.call.field.symbol for c in select.columns if c.call.aggregate.adds_up}
-    totals = [value for window in windows if window.function == "sum" for value in window.arguments]
-    if not size or not functions <= FROM_ROW_TO_ROW | {"sum"} or not all(columns_of(t) <= adding_up for t in totals):
+    totals = [value for window in far for value in window.arguments]
+    if not size or not functions <= {"sum"} or not all(columns_of(t) <= adding_up for t in totals):
         return None
     return Groups(rows, keys, size, int(half_point(select.selection)))
+
+
+def _looks_near(window: WindowCall) -> bool:
+    """Whether it averages a few rows before and after its own: like the row before, those that appear."""
+    if window.function != "avg" or window.frame is None:
+        return False
+    return all(count is not None or side == "CURRENT ROW" for count, side in (window.frame.start, window.frame.end))
 
 
 def _counts_owners(select: SelectPlan, column: releases.Column) -> bool:

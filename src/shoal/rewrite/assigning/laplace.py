@@ -64,7 +64,7 @@ def laplace_shares(draft: Draft, budget: Budget) -> tuple[list[Fraction], list[F
         live = [s if part_moves(draft.parts[i]) else Fraction(0) for i, s in zip(unit.parts, unit.shares, strict=True)]
         rest = epsilon
         if unit.histogram is not None:
-            rest = epsilon / 2 if any(live) else Fraction(0)
+            rest = epsilon * draft.left_by_histogram(unit) if any(live) else Fraction(0)
             histograms[unit.histogram] += epsilon - rest
         for index, share in zip(unit.parts, live, strict=True):
             parts[index] += rest * share / (sum(live) or 1)

@@ -50,13 +50,13 @@ def weights_by_epsilon(draft: Draft, epsilons: Sequence[Fraction], selection: Fr
 
 
 def _spread(draft: Draft, shares: Sequence[Fraction], count: Fraction | None) -> list[Fraction]:
-    """The aggregates' shares, split inside as they say; half of one goes to the histogram that finds its bounds."""
+    """The aggregates' shares, split inside as they say; of each, a part goes to the histogram that finds its bounds."""
     parts = [Fraction(0)] * len(draft.parts)
     histograms = [Fraction(0)] * len(draft.histograms)
     for unit, share in zip(draft.units, shares, strict=True):
         rest = share
         if unit.histogram is not None:
-            rest = share / 2 if unit.parts else Fraction(0)
+            rest = share * draft.left_by_histogram(unit) if unit.parts else Fraction(0)
             histograms[unit.histogram] += share - rest
         for index, part_share in zip(unit.parts, unit.shares, strict=True):
             parts[index] += rest * part_share
@@ -91,8 +91,9 @@ def _even_share(draft: Draft, unit: Unit, norm: float, spare: float) -> float:
     takers = len(draft.units) + int(draft.needs_selection and draft.shared_unit is None)
     half = 2 if unit.histogram is not None else 1
     epsilon = float(draft.select.options.epsilon) / takers / half / spare
+    kept = draft.left_by_histogram(unit)
     needed = [
-        half * float(share) * (GAUSSIAN_MEDIAN / LAPLACE_MEDIAN * epsilon / norm) ** 2 / draft.parts[index].coordinates
+        float(share / kept) * (GAUSSIAN_MEDIAN / LAPLACE_MEDIAN * epsilon / norm) ** 2 / draft.parts[index].coordinates
         for index, share in zip(unit.parts, unit.shares, strict=True)
         if reach(draft.parts[index])
     ]

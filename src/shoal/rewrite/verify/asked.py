@@ -180,16 +180,39 @@ def _check_histogram(plan: SelectPlan, column: Column, measures: tuple[Measure, 
     rows_are_cut = plan.contribution.max_rows is not None
     # Which rows of an owner are kept goes by the grid, and every group would have another.
     require(not (per_group and rows_are_cut), "bounds of each group where rows are bounded per owner")
-    served = next((m for m in measures if _is_clamped(m)), None)
-    if isinstance(column.call.aggregate, aggregates.ApproxBounds):
-        served = RowMoment(column.call.aggregate.argument, 1, 1)
-    if isinstance(served, OwnerMean):
-        served = OwnerMean(served.argument)
-    if isinstance(served, RowMoment):
-        served = RowMoment(served.argument, 1, served.rows, centred=True, is_integer=served.is_integer)
+    served = _served(column, measures)
+    require(served is not None, "a histogram of other values than those that are clamped")
+    assert served is not None  # noqa: S101 - just required
+    seen, wanted = plan.histograms[index].histogram, Histogram(served, per_group)
     require(
-        served is not None and plan.histograms[index].histogram == Histogram(served, per_group),
-        "a histogram of other values than those that are clamped",
+        seen == wanted or _sees_the_row(plan, seen, wanted), "a histogram of other values than those that are clamped"
+    )
+
+
+def _served(column: Column, measures: tuple[Measure, ...]) -> Measure | None:
+    """What a histogram for this column alone looks at."""
+    if isinstance(column.call.aggregate, aggregates.ApproxBounds):
+        return RowMoment(column.call.aggregate.argument, 1, 1)
+    served = next((m for m in measures if _is_clamped(m)), None)
+    if isinstance(served, OwnerMean):
+        return OwnerMean(served.argument)
+    if isinstance(served, RowMoment):
+        return RowMoment(served.argument, 1, served.rows, centred=True, is_integer=served.is_integer)
+    return served
+
+
+def _sees_the_row(plan: SelectPlan, seen: Histogram, wanted: Histogram) -> bool:
+    """Of an owner with one row, its sum, its mean and the row are one number: the search for another column sees it too."""
+    values = (OwnerSum, OwnerMean, RowMoment, Leaves)
+    rows = plan.contribution.max_rows
+    others = (_served(column, measures_of(column.call, rows)) for column in plan.columns if column.call.bounds is None)
+    return (
+        plan.select.one_row_per_owner
+        and isinstance(seen.serves, values)
+        and isinstance(wanted.serves, values)
+        and seen.serves in list(others)
+        and seen.serves.argument == wanted.serves.argument
+        and (seen.grid, seen.bins, seen.per_group) == (wanted.grid, wanted.bins, wanted.per_group)
     )
 
 

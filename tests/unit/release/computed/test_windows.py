@@ -76,6 +76,20 @@ def test_the_difference_from_the_row_before_is_as_uncertain_as_both():
         assert of_one <= width <= 4 * of_one
 
 
+def test_an_average_of_neighbouring_rows_has_the_noise_of_its_rows():
+    frame = "OVER (ORDER BY kind ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
+    asked = session(SIZES, listed=False)
+    result = asked.query(f"SELECT kind, COUNT(*) AS n, AVG(COUNT(*)) {frame} AS moving FROM t GROUP BY kind")
+    rows, means = rows_of(result), {"a": 4000, "b": 3500, "c": 2500, "d": 1500}
+    for kind, exact in means.items():
+        assert rows[kind]["moving_low"] < rows[kind]["moving"] < rows[kind]["moving_high"]
+        assert abs(rows[kind]["moving"] - exact) < 40
+        assert rows[kind]["moving_high"] - rows[kind]["moving_low"] < 20
+    # The average of all groups misses those that are left out, and has a reason instead.
+    result = asked.query("SELECT kind, COUNT(*) AS n, AVG(COUNT(*)) OVER () AS mean FROM t GROUP BY kind")
+    assert any(note.startswith("mean is computed") for note in result.notes)
+
+
 def test_a_rank_has_an_interval_where_all_groups_appear_and_a_reason_elsewhere():
     ranked = "SELECT kind, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM t GROUP BY kind"
     close = {"a": 1000, "b": 1000, "c": 1000, "d": 10}

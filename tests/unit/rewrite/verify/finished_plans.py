@@ -52,6 +52,8 @@ SQL = {
     "LEFT JOIN customers c ON c.region = r.region GROUP BY r.region",
     "inferred": f"{CLAUSE}({LAPLACE}) site, COUNT(*), SUM(spend), AVG(items) {BY_SITE}",
     "inferred Gaussian": f"{CLAUSE}({GAUSSIAN}) site, SUM(spend), VAR_POP(spend), MEDIAN(items) {BY_SITE}",
+    "shared bounds": f"{CLAUSE}(epsilon = 1) SUM(t), AVG(t), STDDEV(t), MEDIAN(t) "
+    "FROM (SELECT uid, SUM(spend) AS t FROM visits GROUP BY uid) AS totals",
     "bounds of each group": f"{CLAUSE}({BASE}, inferred_bounds = PER_GROUP) site, SUM(spend) {BY_SITE}",
     "approximate bounds": f"{CLAUSE}({BASE}) APPROX_BOUNDS(spend) FROM visits",
     "rows": f"{CLAUSE}(epsilon = 1, delta = 1e-6, max_rows_contributed = 5) site, COUNT(*), "

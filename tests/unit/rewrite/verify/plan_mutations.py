@@ -555,6 +555,10 @@ HARMLESS: dict[tuple[str, str], str] = {
     ("Sought", "domain"): AFTERWARDS,
     ("PrivateSelect", "groups_note"): WORDS,
     ("PrivateSelect", "notes"): WORDS,
+    (
+        "PrivateSelect",
+        "one_row_per_owner",
+    ): "whichever number of an owner is counted in bins, it is one, and found bounds clamp",
     ("Options", "clause"): WORDS,
     ("Options", "selection_epsilon"): SHARES,
     ("Options", "confidence_level"): AFTERWARDS,
