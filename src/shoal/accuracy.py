@@ -131,7 +131,7 @@ def _limited(aggregate: Aggregate) -> bool:
 
 
 def size_of_a_group(owners: int | None) -> int:
-    """How many owners the analyst expects in a group; an average's error cannot be told without."""
+    """How many owners the analyst expects in a group; an average's error cannot be computed without it."""
     if owners is None:
         raise ShoalError(
             "E_USAGE",

@@ -24,7 +24,7 @@ from shoal.frozen import dataclass
 
 SMALLEST_EPSILON = Fraction(1, 10**10)
 MIN_EPSILON_PER_QUERY = Fraction(1, 100)
-"""Where a ledger has a budget: it bounds how many queries the budget can pay for, and with it what failures can tell."""
+"""Where a ledger has a budget: it bounds how many queries the budget can pay for, and with it what failures can reveal."""
 LARGEST_EPSILON = Fraction(10**6)
 LARGEST_BUDGET_EPSILON = Fraction(10**9)
 SMALLEST_POSITIVE_DELTA = Fraction(1, 10**300)

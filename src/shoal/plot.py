@@ -101,7 +101,7 @@ def _empty_figure() -> Any:
         raise missing_extra("plot", "A chart") from None
 
     class Shown(Figure):
-        """A figure that a notebook shows without being told how."""
+        """A figure that a notebook shows by itself."""
 
         def _repr_png_(self) -> bytes:
             image = BytesIO()

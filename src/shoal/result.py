@@ -84,7 +84,7 @@ class Rows:
         return text_table(self.columns, self._cells(), len(self))
 
     def _cells(self, most_rows: int | None = None) -> list[list[str]]:
-        """Rows as text; a table that is cut short also cuts long texts."""
+        """Rows as text; a table that is cut short also cuts long strings."""
         rows = self._table.slice(0, most_rows).to_pylist()
         return [[shown(v, LONGEST_SHOWN if most_rows else None) for v in row.values()] for row in rows]
 
@@ -135,7 +135,7 @@ class Result(Rows):
             yield from hidden
             if hidden or set(self.ranks(name)) & {0.0, 1.0}:
                 continue  # of the least and the greatest value one end is a bound, whatever the noise
-            # Ends stop where the exact number cannot lie, so that the farther one tells how large the noise is.
+            # Ends stop where the exact number cannot lie, so that the farther one says how large the noise is.
             weak = sum(
                 (high - low) / 2 > abs(value) or (value < 0 < high and low == value) for value, low, high in known
             )

@@ -104,7 +104,7 @@ def _type(table: Table, column: str, stored: str) -> Type:
 
 
 def _owner_type(table: Table, stored: str) -> Type:
-    """The type of an owner column: whole numbers beyond 64 bits are carried as texts, so that none is lost."""
+    """The type of an owner column: whole numbers beyond 64 bits are carried as strings, so that none is lost."""
     name = stored.strip().upper()
     if name in {"HUGEINT", "UHUGEINT"}:
         return replace(TEXT, storage=stored)

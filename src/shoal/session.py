@@ -326,7 +326,7 @@ class Session:
         return Binder(Context(self._catalog, self._schemas, facts=self._facts))
 
     def plan_given(self, sql: str, given: Given) -> StatementPlan:
-        """The verified plan of a statement that names relations of its own. Reads no data."""
+        """The verified plan of a statement that names its own relations. Reads no data."""
         return self._planned(sql, given=given)[0]
 
     def run(self, plan: StatementPlan, terms: Terms = NO_TERMS) -> Result:

@@ -1,4 +1,4 @@
-"""Room for recursion: work that follows trees gets a stack of its own, so that how deep the caller is changes nothing.
+"""Room for recursion: work that follows trees gets its own stack, so that how deep the caller is changes nothing.
 
 Plans are bounded in depth when they are made (`rewrite/check_limits`); what is inside those bounds must never fail for want
 of stack once data was read.

@@ -37,7 +37,7 @@ class Suspension:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What failing queries can have told so far, at most."""
+    """The most that failing queries can have revealed so far."""
 
     charges: int
     users: int
@@ -68,10 +68,10 @@ def suspended() -> ShoalError:
 
 
 def most_bits(charges: int, failures: int = 1) -> float:
-    """What an oracle that fails on demand can tell, rounded up: log₂ of the ways to have at most this many failures.
+    """What an oracle that fails on demand can reveal, rounded up: log₂ of the ways to have at most this many failures.
 
     Precondition: `failures` ≥ the number of suspensions that may happen (users, plus lifts). Formula: with N charged
-    queries in a known order, what the failures tell is which of them failed: Σ_{j ≤ k} C(N, j) possibilities.
+    queries in a known order, the failures reveal which of them failed: Σ_{j ≤ k} C(N, j) possibilities.
     """
     ways = sum(math.comb(charges, j) for j in range(min(charges, failures) + 1))
     return math.nextafter(math.log2(ways), math.inf) if ways > 1 else 0.0

@@ -22,7 +22,7 @@ def plot_verdict(verdict: Verdict, path: str | Path | None = None) -> Any:
     figure, axes = new_figure("A plot of a verdict")
     axes.set_title(str(verdict).splitlines()[0], fontsize=10)
     if verdict.witness is None:
-        axes.text(0.5, 0.5, "no event tells the data sets apart", ha="center", va="center", transform=axes.transAxes)
+        axes.text(0.5, 0.5, "no event distinguishes the data sets", ha="center", va="center", transform=axes.transAxes)
     elif len(verdict.witness.view.bins.edges) > 2:
         _draw_densities(axes, verdict.witness, verdict.epsilon)
     else:

@@ -48,7 +48,7 @@ def is_contact(column: str) -> bool:
 
 
 def owner_rank(column: str) -> int | None:
-    """How unlike an owner a name looks: 0 is the most likely, None is no candidate."""
+    """How unlike an owner a name looks: 0 is the most likely, None is not a candidate."""
     words = words_of(column)
     if words in (["uid"], ["userid"], ["user", "uid"]):
         return 0

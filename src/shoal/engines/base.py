@@ -47,7 +47,7 @@ class Engine(Protocol):
         """Every table that can be reached: name → (column, type in the engine's words), in order."""
 
     def add_view(self, name: str, sql: str, *, trusted: bool = True) -> list[tuple[str, str]]:
-        """Registers the custodian's SQL under a name of the catalog and tells its columns.
+        """Registers the custodian's SQL under a name of the catalog and returns its columns.
 
         E_CATALOG where it could fail on single rows, unless it is trusted.
         """

@@ -1,6 +1,6 @@
 """Columns of keys as bytes and back: equal bytes for equal values, whatever compares them.
 
-Another engine may think that 0.0 and −0.0 are one group, that NaN is none, or that two texts are equal under some collation. It
+Another engine may think that 0.0 and −0.0 are one group, that NaN is none, or that two strings are equal under some collation. It
 gets bytes, which mean the same to everybody; NULL stays NULL.
 """
 

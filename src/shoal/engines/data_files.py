@@ -28,7 +28,7 @@ FORMATS = {
 """File endings that become tables."""
 COMPRESSED = (".gz", ".zst")
 DATABASES = frozenset({".duckdb", ".db", ".ddb", ".sqlite", ".sqlite3"})
-"""Endings of databases; which kind one is, its first bytes tell."""
+"""Endings of databases; the first bytes say which kind one is."""
 WORKBOOKS = frozenset({".xlsx", ".xlsm"})
 """Endings of Excel files, whose sheets are tables; each is opened by itself."""
 

@@ -60,6 +60,6 @@ def _codes(table: pa.Table) -> NDArray[np.int64]:
 
 
 def roomy(table: pa.Table) -> pa.Table:
-    """The same rows, texts with room for more than 2 GiB of them: a column of ordinary texts fails where it would pass that."""
+    """The same rows, strings with room for more than 2 GiB of them: a column of ordinary strings fails where it would pass that."""
     fields = [pa.field(f.name, pa.large_string() if pa.types.is_string(f.type) else f.type) for f in table.schema]
     return table.cast(pa.schema(fields))

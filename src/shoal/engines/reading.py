@@ -1,7 +1,7 @@
 """What an engine that only reads must read: the columns that a question needs, and conditions that it may narrow rows by.
 
 The embedded engine applies every condition again. So narrowing may keep too much and never too little, and a condition is handed on
-only where it means the same everywhere: a stored column against constants, over whole numbers, truth values, dates, and texts that
+only where it means the same everywhere: a stored column against constants, over whole numbers, booleans, dates, and strings that
 are compared by their bytes.
 """
 

@@ -191,7 +191,7 @@ def _open_files(files: dict[str, list[Path]], catalog: Catalog | None = None) ->
 
 
 def misfits_at(place: str) -> dict[str, dict[str, tuple[int, str]]]:
-    """Table → column → texts of CSV files that the guessed type leaves out, and how most of them begin."""
+    """Table → column → strings of CSV files that the guessed type leaves out, and how most of them begin."""
     import duckdb
 
     path = Path(place)
@@ -217,7 +217,7 @@ def _decoded(name: str, parts: list[Path], catalog: Catalog | None) -> Any:
 
 
 def reading_of(catalog: Catalog | None, table: str) -> Reading:
-    """What the catalog says about the texts of a table."""
+    """What the catalog says about the strings of a table."""
     known = catalog.table(table) if catalog is not None else None
     options = known.csv if known is not None else None
     declared = declared_types(catalog, table)

@@ -47,7 +47,7 @@ class OwnerShare:
 class Scan:
     """The rows of a table of the catalog; `columns` are the engine's names, in the order of `fields`.
 
-    A text of more than `longest_text` bytes is missing; without a number, texts are bounded like those that functions make.
+    A string of more than `longest_text` bytes is missing; without a number, strings are bounded like those that functions make.
     `owner_share` is how much of a query may be about one owner.
     """
 

@@ -66,7 +66,7 @@ _CAST = re.compile(r"(?:TRY_)?CAST\s*\(\s*(.*?)\s+AS\s", re.IGNORECASE)
 
 
 def _of_casts(plan: SelectPlan, written: CallsAsWritten) -> Iterator[str]:
-    """Which texts a cast turns into NULL, for keys and aggregates: a group of NULLs would say nothing about it."""
+    """Which strings a cast turns into NULL, for keys and aggregates: a group of NULLs would say nothing about it."""
     arguments = (call.aggregate.argument for call in plan.select.aggregates)
     for value in (*(value for _, value in plan.select.keys), *(value for value in arguments if value is not None)):
         for part in walk(value):
@@ -76,7 +76,7 @@ def _of_casts(plan: SelectPlan, written: CallsAsWritten) -> Iterator[str]:
             called = written.at(part.position) or f"A cast to {part.type}"
             of = _CAST.match(called)
             more = f". {way_out.format(of.group(1) if of else '…')}" if way_out else ""
-            yield f"{called} is NULL where a text is no {form}{more}."
+            yield f"{called} is NULL where a string is not a {form}{more}."
 
 
 def without_interval(plan: StatementPlan, drawn: AbstractSet[str] = frozenset()) -> tuple[str, ...]:

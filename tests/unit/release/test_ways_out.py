@@ -54,7 +54,7 @@ def test_where_one_word_is_not_enough_no_statement_is_shown(session):
 @pytest.mark.parametrize("key", ["CAST(day AS DATE)", "CAST(day AS TIMESTAMP)"])
 def test_a_cast_of_texts_says_which_of_them_are_null_and_what_reads_them(session, key):
     notes = session.query(f"SELECT {key} AS d, COUNT(DISTINCT uid) FROM seen GROUP BY d").notes
-    told = next(note for note in notes if note.startswith(f"{key} is NULL where a text is no"))
+    told = next(note for note in notes if note.startswith(f"{key} is NULL where a string is not a"))
     way = re.search(r"\. (.*) reads other forms\.$", told)
     assert way is not None
     assert session.query(f"SELECT {way.group(1)} AS d, COUNT(DISTINCT uid) FROM seen GROUP BY d").columns == [
@@ -65,7 +65,7 @@ def test_a_cast_of_texts_says_which_of_them_are_null_and_what_reads_them(session
 
 def test_a_cast_to_numbers_says_so_too(session):
     notes = session.query("SELECT AVG(CAST(n AS DOUBLE)) FROM seen").notes
-    assert "CAST(n AS DOUBLE) is NULL where a text is no number." in notes
+    assert "CAST(n AS DOUBLE) is NULL where a string is not a number." in notes
 
 
 def test_long_public_lists_appear_where_there_are_as_many_owners():

@@ -50,7 +50,7 @@ def entry_data(entry: Entry) -> dict[str, Any]:
 
 
 def amounts(both: tuple[Fraction, Fraction] | None) -> dict[str, Any] | None:
-    """(ε, δ) as numbers, and exactly as texts such as 1/3."""
+    """(ε, δ) as numbers, and exactly as strings such as 1/3."""
     if both is None:
         return None
     epsilon, delta = both

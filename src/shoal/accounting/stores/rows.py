@@ -70,12 +70,12 @@ def amount_of(text: str) -> Fraction:
 
 
 Amounts = tuple[str, str, str, str]
-"""ε, δ, ρ and its δ as texts."""
+"""ε, δ, ρ and its δ as strings."""
 NOTHING: Amounts = ("", "", "", "")
 
 
 def amounts_of(spent: Spent) -> Amounts:
-    """Sums as texts."""
+    """Sums as strings."""
     return (
         amount_text(spent.epsilon),
         amount_text(spent.delta),
@@ -113,7 +113,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the ledger, as texts.
+    """One line of the ledger, as strings.
 
     A spend; with `reservation` > 0, how that spend ended; or a note. `about` is the spend that a note is about, `request`
     the key under which a spend was asked for, `details` canonical JSON. Rows of format 1 have none of the three.

@@ -1,1 +1,1 @@
-"""Files that are decoded once, when a session opens: what cannot be read is told then, and never later."""
+"""Files that are decoded once, when a session opens: what cannot be read is reported then, and never later."""

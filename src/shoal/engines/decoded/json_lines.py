@@ -1,6 +1,6 @@
 """JSON lines as tables. Every line is read when a session opens, and a line that is not an object is reported by its number.
 
-A column that one line alone mentions would tell about that line, so columns are those that the catalog names, in its order, or else
+A column that one line alone mentions would reveal that line, so columns are those that the catalog names, in its order, or else
 those of the first rows. Numbers keep the digits they are written with; what is nested becomes its text.
 """
 

@@ -2,7 +2,7 @@
 
 So every table is read once, in one transaction, when a session opens. A value that is not of its column's type is NULL; it can
 neither fail later nor change the type for everybody. Columns declared as something that SQLite does not know (dates, booleans,
-decimals) are read as texts and get the type that nearly all of them have.
+decimals) are read as strings and get the type that nearly all of them have.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _table(connection: sqlite3.Connection, name: str, declared: Mapping[str, str
 
 
 def _kind(type_: str) -> str:
-    """What a declared type means to SQLite, where it means something; else what the texts say decides."""
+    """What a declared type means to SQLite, where it means something; else what the strings say decides."""
     if "INT" in type_:
         return "whole"
     if any(word in type_ for word in ("CHAR", "CLOB", "TEXT")):

@@ -1,4 +1,4 @@
-"""Columns of texts → columns of types, guessed as for CSV files: nearly all values decide, what does not fit is NULL."""
+"""Columns of strings → columns of types, guessed as for CSV files: nearly all values decide, what does not fit is NULL."""
 
 from __future__ import annotations
 

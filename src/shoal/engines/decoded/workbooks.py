@@ -1,7 +1,7 @@
 """Excel workbooks (.xlsx) as tables: a sheet is one, its first row has the names. A workbook is a zip file of XML.
 
-Read once, when a session opens, with nothing but the standard library. Cells become texts as they are stored (a formula by the
-value that Excel computed last, a date by its cell's format); columns get the type that nearly all texts have, as in CSV files.
+Read once, when a session opens, with nothing but the standard library. Cells become strings as they are stored (a formula by the
+value that Excel computed last, a date by its cell's format); columns get the type that nearly all strings have, as in CSV files.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def read_workbook(path: Path, declared: Mapping[str, Mapping[str, str]] | None =
 
 
 class _Book:
-    """The parts of one file that tell what is in cells."""
+    """The parts of one file that say what is in cells."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive

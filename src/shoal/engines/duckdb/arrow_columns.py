@@ -79,7 +79,7 @@ def _days(column: Any) -> Any:
 
 
 def refuse_unreadable(path: Path) -> None:
-    """A parquet file with times that its reader fails on, as the file's own statistics tell, or else its values."""
+    """A parquet file with times that its reader fails on, as the file's own statistics say, or else its values."""
     import pyarrow.parquet as pq
 
     file = pq.ParquetFile(path)

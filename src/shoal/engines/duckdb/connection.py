@@ -1,4 +1,4 @@
-"""One connection and the statements that are run on it: whatever goes wrong, nothing of what the engine says is told."""
+"""One connection and the statements that are run on it: whatever goes wrong, nothing that the engine says gets out."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Connected:
         return self._sizes[MEMORY_LIMIT]
 
     def _table(self, tree: exp.Expr) -> pa.Table:
-        """Runs one statement; whatever goes wrong, nothing of it is told."""
+        """Runs one statement; whatever goes wrong, nothing of it gets out."""
         try:
             with self._lock:
                 self._check_deadline()
@@ -95,6 +95,6 @@ def within(room: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def failure_of(error: Exception) -> BaseException:
-    """What is told of an error: Ctrl+C, which the engine turns into an error of its own, is Ctrl+C; else that it failed."""
+    """What is said about an error: Ctrl+C, which the engine turns into an error of its own, is Ctrl+C; else that it failed."""
     of_ctrl_c = type(error) in {RuntimeError, duckdb.InvalidInputException} and CTRL_C.fullmatch(str(error))
     return KeyboardInterrupt() if of_ctrl_c else EngineFailure()

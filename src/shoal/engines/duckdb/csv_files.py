@@ -44,7 +44,7 @@ _TESTS = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the catalog says about texts that become values: types by the small letters of a column's name, and spellings."""
+    """What the catalog says about strings that become values: types by the small letters of a column's name, and spellings."""
 
     declared: Mapping[str, str] = field(default_factory=dict)
     options: CsvOptions = field(default_factory=CsvOptions)
@@ -66,7 +66,7 @@ class Reading:
         return f"CASE WHEN {column} NOT IN ({listed}) THEN {column} END" if listed else column
 
     def tests(self) -> dict[str, str]:
-        """What the texts of a column can be."""
+        """What the strings of a column can be."""
         number, instant = self.number("v"), self.options.date_format is not None
         found = {name: test.replace("try_cast(v", f"try_cast({number}") for name, test in _TESTS.items()}
         if instant:
@@ -82,7 +82,7 @@ def csv_relation(connection: duckdb.DuckDBPyConnection, paths: list[Path], readi
 
 
 def misfits(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> dict[str, tuple[int, str]]:
-    """Column → how many of its texts the guessed type leaves out, and how most of those begin."""
+    """Column → how many of its strings the guessed type leaves out, and how most of those begin."""
     reading = Reading()
     rows, names = texts_of(paths, reading)
     found: dict[str, tuple[int, str]] = {}
@@ -97,7 +97,7 @@ def misfits(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> dict[st
 
 
 def texts_of(paths: list[Path], reading: Reading) -> tuple[str, list[str]]:
-    """The relation of all texts, and its columns."""
+    """The relation of all strings, and its columns."""
     names, delimiter = _header(paths[0], reading.options.delimiter)
     if any(_header(path, reading.options.delimiter) != (names, delimiter) for path in paths[1:]):
         raise ShoalError(
@@ -115,14 +115,14 @@ def texts_of(paths: list[Path], reading: Reading) -> tuple[str, list[str]]:
 
 
 def typed_relation(connection: duckdb.DuckDBPyConnection, rows: str, names: list[str], reading: Reading) -> str:
-    """SELECT over a relation of texts, each as a value of the type that is declared, or that nearly all of them have."""
+    """SELECT over a relation of strings, each as a value of the type that is declared, or that nearly all of them have."""
     types = guessed_types(connection, rows, names, reading)
     items = ", ".join(f"{_value(quoted(n), t, reading)} AS {quoted(n)}" for n, t in zip(names, types, strict=True))
     return f"SELECT {items} FROM {rows}"
 
 
 def _value(column: str, type_: str, reading: Reading) -> str:
-    """A text as a value of a type, NULL where it is none: 7.4 is no whole number, not one that rounds to 7."""
+    """A string as a value of a type, NULL where it is not one: 7.4 is not read as a whole number that rounds to 7."""
     column = reading.present(column)
     if type_ in {"DATE", "TIMESTAMP"}:
         return reading.instant(column, type_)
@@ -172,7 +172,7 @@ def _first_line(path: Path) -> str:
 
 
 def reading_refused(path: Path) -> ShoalError | None:
-    """What the system has against reading a file, if anything; nothing of its content is told."""
+    """What the system has against reading a file, if anything; nothing of its content is revealed."""
     try:
         with path.open("rb") as file:
             file.read(1)
@@ -185,7 +185,7 @@ def reading_refused(path: Path) -> ShoalError | None:
 
 
 def guessed_types(connection: duckdb.DuckDBPyConnection, rows: str, names: list[str], reading: Reading) -> list[str]:
-    """The type of each column: the declared one, or the one that nearly all of its first texts have."""
+    """The type of each column: the declared one, or the one that nearly all of its first strings have."""
     tests = reading.tests()
     counts = ", ".join(["count(v)", *(f"count(*) FILTER (WHERE {test})" for test in tests.values())])
     found = []

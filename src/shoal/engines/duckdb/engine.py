@@ -79,7 +79,7 @@ NO_KEY = SamplingKey((0,))
 class DuckDBEngine(Connected):
     """One DuckDB database. `ours` says whether we opened it (and may lock it) or it was handed in (and is left alone).
 
-    Each query works on a connection of its own (`snapshot`). Registered frames are registered there again; temporary tables
+    Each query works on its own connection (`snapshot`). Registered frames are registered there again; temporary tables
     of a connection that was handed in are seen by that connection alone, so queries take turns on it.
     """
 
@@ -194,7 +194,7 @@ class DuckDBEngine(Connected):
 
     @contextmanager
     def _opened(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection of its own, inside one transaction that only reads."""
+        """Its own connection, inside one transaction that only reads."""
         try:
             cursor = self._connection.cursor()
             for table, frame in self._frames.items():

@@ -49,7 +49,7 @@ def is_locked(connection: duckdb.DuckDBPyConnection) -> bool:
 
 
 def refuse_collation(connection: duckdb.DuckDBPyConnection) -> None:
-    """A default collation makes different texts equal: groups would show one owner's spelling, and owners would merge."""
+    """A default collation makes different strings equal: groups would show one owner's spelling, and owners would merge."""
     setting = connection.sql("SELECT system.main.current_setting('default_collation')").fetchall()[0][0]
     if setting and fold(str(setting)) != "binary":
         raise ShoalError(

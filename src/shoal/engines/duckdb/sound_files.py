@@ -1,4 +1,4 @@
-"""Files that cannot fail late: what a reader could refuse is decoded once when a file is opened, and a file that changes is told.
+"""Files that cannot fail late: what a reader could refuse is decoded once when a file is opened, and changed files are reported.
 
 A parquet file may hold a text that is not UTF-8. Its reader fails when it reaches that row, so that a filter on one owner would
 tell whether the row is there. Reading every text once settles it for everybody. A CSV file may hold a line end of another kind,
@@ -34,7 +34,7 @@ Stamp = tuple[int, int]
 
 MOST_REMEMBERED = 10_000
 TEXTS = frozenset({"VARCHAR", "JSON"})
-"""Stored types that are texts: JSON is one by another name."""
+"""Stored types that are strings: JSON is one by another name."""
 
 
 def stamp(path: Path) -> Stamp:
@@ -71,7 +71,7 @@ def refuse_broken_texts(connection: duckdb.DuckDBPyConnection, paths: list[Path]
             continue
         columns = _texts(connection, path)
         try:
-            # Lengths of texts alone would come from the file's own index, and decode nothing.
+            # Lengths of strings alone would come from the file's own index, and decode nothing.
             if columns:
                 connection.execute(
                     f"SELECT {', '.join(columns)} FROM read_parquet({text(str(path.resolve()))})"
@@ -112,7 +112,7 @@ def refuse_broken_lines(connection: duckdb.DuckDBPyConnection, paths: list[Path]
 
 
 def _texts(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
-    """Aggregates that decode every value of the columns whose reader can refuse one: texts, and decimals kept as bytes."""
+    """Aggregates that decode every value of the columns whose reader can refuse one: strings, and decimals kept as bytes."""
     described = _described(connection, [path])
     texts = [f"max(octet_length(encode({quoted(name)}::VARCHAR)))" for name, type_ in described if type_ in TEXTS]
     return texts + [f"max(hash({quoted(name)}))" for name, type_ in described if type_.startswith("DECIMAL")]
@@ -127,7 +127,7 @@ def _described(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> list
 def refuse_narrowing(connection: duckdb.DuckDBPyConnection, table: str, paths: list[Path]) -> None:
     """E_SOURCE where a column has another type in some file, and a value there may have none in the type of them all.
 
-    A date far away is no timestamp: the reader would fail when it reaches that row, and not before.
+    A date far away is not a timestamp: the reader would fail when it reaches that row, and not before.
     """
     together = {fold(name): type_ for name, type_ in _described(connection, paths)} if len(paths) > 1 else {}
     for path in paths if together else ():

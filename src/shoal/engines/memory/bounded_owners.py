@@ -138,7 +138,7 @@ class Bounded:
         return pairs[chosen], argument.take(chosen)
 
     def _row_picks(self, rows: Argument, pairs: NDArray[np.int64], segments: Segments) -> NDArray[np.uint64]:
-        """The picks of the rows of some pairs: equal rows of a pair are told apart by numbers."""
+        """The picks of the rows of some pairs: equal rows of a pair are numbered."""
         duplicates = duplicate_numbers(rows.identities(), segments)
         return self.picks.of_rows(segments.spread(self._pick(pairs)), [rows.canonical()], duplicates)
 

@@ -36,7 +36,7 @@ _WORD = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """A column as codes below `size`: distances from `lowest`, where 0 may stand for NULL, or places in `dictionary`."""
+    """A column as codes below `size`: distances from `lowest`, where 0 may mean NULL, or positions in `dictionary`."""
 
     codes: Codes
     size: int
@@ -57,7 +57,7 @@ class Coded:
 
 
 def encode(column: pa.ChunkedArray, type_: Type, most: int) -> Coded:
-    """Codes of a column: distances where there are at most `most`, else places in a dictionary; NULL has a code too."""
+    """Codes of a column: distances where there are at most `most`, else positions in a dictionary; NULL has a code too."""
     counted = _distances(column, most) if type_.kind in _COUNTED else None
     if counted is not None:
         return counted
@@ -118,7 +118,7 @@ class Owners:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How the codes of one more key are combined with those before: their product, or places in a dictionary of products."""
+    """How the codes of one more key are combined with those before: their product, or positions in a dictionary of products."""
 
     key: Coded
     type: Type

@@ -49,7 +49,7 @@ class TooWide(Exception):  # noqa: N818 - not a failure: 64 bits do not do
 
 
 def has_texts(query: TotalsQuery) -> bool:
-    """Whether rows have texts, or functions make some on the way: then fewer rows are read at once.
+    """Whether rows have strings, or functions make some on the way: then fewer rows are read at once.
 
     A stored text is as long as whoever wrote it liked.
     """

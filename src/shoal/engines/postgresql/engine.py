@@ -283,7 +283,7 @@ class PostgreSQLEngine:
             return taken._holding(needs_of_scans(scans)).fetch(node)  # noqa: SLF001 - a copy of ourselves
 
     def close(self) -> None:
-        """Every query has a connection of its own: there is nothing to let go of."""
+        """Every query has its own connection: there is nothing to let go of."""
 
     # ---- rows ----------------------------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ _ENUMS = "SELECT CAST(typname AS pg_catalog.text) AS name FROM pg_catalog.pg_typ
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """A column: `deterministic` where equal texts have equal bytes."""
+    """A column: `deterministic` where equal strings have equal bytes."""
 
     name: str
     stored: Stored
@@ -140,7 +140,7 @@ class Contents:
 
     @classmethod
     def of(cls, connection: Connection) -> Contents:
-        """Reads it; E_SOURCE for a server that is too old or keeps its texts in another encoding."""
+        """Reads it; E_SOURCE for a server that is too old or keeps its strings in another encoding."""
         (server,) = connection.rows(_SERVER)
         _check_server(server)
         columns: dict[tuple[str, str], list[StoredColumn]] = {}
@@ -160,7 +160,7 @@ class Contents:
 
 
 def _check_server(server: dict[str, Any]) -> None:
-    if not isinstance(server["version"], int):  # the driver learns the types of a server from texts that this changes
+    if not isinstance(server["version"], int):  # the driver learns the types of a server from strings that this changes
         raise ShoalError(
             "E_SOURCE",
             "The role or the database sets quote_all_identifiers, and then the driver cannot read the types of the server.",

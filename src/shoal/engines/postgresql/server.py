@@ -81,7 +81,7 @@ def _shown(url: str) -> str:
 
 
 class Connection:
-    """One session of the server. Statements run in a thread of their own, so that Ctrl+C is heard and cancels them there."""
+    """One session of the server. Statements run in their own thread, so that Ctrl+C is heard and cancels them there."""
 
     def __init__(self, opened: Any) -> None:
         self._opened = opened

@@ -1,4 +1,4 @@
-"""Views of a server that cannot fail on a single row, as far as their text can tell.
+"""Views of a server that cannot fail on a single row, as far as their text shows.
 
 A view with `100 / x` fails on the row where x is 0. Nothing is handed on into views and all of their columns are read, so no query
 decides which rows they meet. But a query would still fail for one owner's row. So a view over private rows is made of columns,

@@ -1,1 +1,1 @@
-"""Python functions over private records, called in processes of their own."""
+"""Python functions over private records, called in their own processes."""

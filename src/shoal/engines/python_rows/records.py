@@ -73,7 +73,7 @@ class Rows:
         return Rows(self.columns, self.owner[kept], self.origin[kept], records, self._of_columns(kept))
 
     def _of_columns(self, kept: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where the records stand in the columns, which are only cut when they go out: the next function reads records."""
+        """Where the records are in the columns, which are only cut when they go out: the next function reads records."""
         return kept if self.standing is None else self.standing[kept]
 
     def written(self) -> list[pa.Array]:
@@ -158,7 +158,7 @@ def _ends(owner: NDArray[np.int64]) -> list[int]:
 
 
 Call = Callable[["Iterator[Any]", int, int, list[int], list[tuple[Any, ...]]], None]
-"""Calls a function on records, the first of which stands at a place, with an owner's seed; adds places and what is made of them."""
+"""Calls a function on records, the first of which is at a position, with an owner's seed; adds positions and what it makes."""
 
 
 def _filter(_: Step, function: Function) -> Call:

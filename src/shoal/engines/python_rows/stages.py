@@ -45,7 +45,7 @@ OWNER = "o"
 BATCH_ROWS = 1 << 15
 """Rows that a worker has as records at one time: more of them are slower to make, as they leave the processor's caches."""
 BATCH_BYTES = 1 << 22
-"""Bytes of stored rows that a worker gets at one time: texts are as long as whoever wrote them liked, and their records, with
+"""Bytes of stored rows that a worker gets at one time: strings are as long as whoever wrote them liked, and their records, with
 what a function makes of each, must fit its memory."""
 NAME = "(python {})"
 """No table of a catalog can be called so, because queries quote what they name and this is nothing that they could find."""
@@ -81,7 +81,7 @@ class Stage:
 
     @property
     def scan(self) -> nodes.Scan:
-        """What stands where the functions stood."""
+        """What replaces the functions."""
         last = self.steps[-1]
         fields = [_stored(f) for f in last.fields]
         names = [f"m{i}" for i in range(len(last.made))] + [OWNER for _ in last.carried]
@@ -102,7 +102,7 @@ class Stage:
         return pa.schema([pa.field(OWNER, owner), *made])
 
     def work(self, memory: int) -> Work:
-        """What a worker is told."""
+        """What a worker gets to know."""
         steps = tuple(
             Step(
                 step.step.kind,

@@ -169,7 +169,7 @@ def _text(value: Any, _: ValueType) -> Value:
     if not isinstance(value, str):
         return None
     text = str.__str__(value)
-    text.encode()  # half a pair of surrogates is no text
+    text.encode()  # half a pair of surrogates is not text
     return text
 
 

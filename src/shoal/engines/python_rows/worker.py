@@ -1,7 +1,7 @@
 """The process in which an analyst's functions run: batches of whole owners come in, rows with places go out.
 
 It never learns who an owner is: it gets numbers and seeds. Nothing that functions print goes anywhere. A byte a second on the third
-pipe says that Python still moves; when one call takes too long the process ends, which is all that anybody is told.
+pipe says that Python still moves; when one call takes too long the process ends, which is all that anybody learns.
 
     parent → worker   the steps (pickled), then batches: Arrow stream, ends of owners, seeds of owners
     worker → parent   ready (1 byte), then for each batch: an Arrow stream of `row` and what was made
@@ -42,7 +42,7 @@ READY, NOT_LOADED = b"\1", b"\2"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """All that a worker is told before rows come."""
+    """All that a worker knows before rows come."""
 
     steps: tuple[Step, ...]
     functions: tuple[bytes, ...]

@@ -182,7 +182,7 @@ class SparkEngine:
             if fold(field.name) == fold(table.owner or "") and is_collated(field.dataType):
                 raise ShoalError(
                     "E_SOURCE",
-                    f"The owner column of {table.name!r} has a collation under which different texts are equal.",
+                    f"The owner column of {table.name!r} has a collation under which different strings are equal.",
                     hint="Cast it to a plain string in the table's view.",
                 )
 
@@ -230,7 +230,7 @@ class SparkEngine:
         if mine is None or other is None or through[1].kind is not key[1].kind or fold(to) in self._named_rows:
             raise ShoalError(
                 "E_CATALOG",
-                f"The owner of {table!r} cannot be carried over on Spark: it goes by whole numbers, days and plain texts there.",
+                f"The owner of {table!r} cannot be carried over on Spark, except by whole numbers, dates or strings.",
                 hint="Join the owner in by the table's view, or write the table with it.",
             )
         known = frames[1].select(other.alias(KEY), self._f.col(_tick(owner)).alias(CARRIED_OWNER))
@@ -269,7 +269,7 @@ class SparkEngine:
 
     @contextmanager
     def snapshot(self, deadline: Deadline) -> Iterator[SparkEngine]:
-        """The engine for one query: its jobs have a group of their own, which the deadline cancels."""
+        """The engine for one query: its jobs have their own group, which the deadline cancels."""
         defaults = self._catalog.defaults if self._catalog is not None else None
         if defaults is not None and defaults.max_seconds_per_query == LONGEST_QUERY_SECONDS:
             deadline.allow(LONGEST_SECONDS)
@@ -485,7 +485,7 @@ class SparkEngine:
 
 
 def explained(frame: Any) -> str:
-    """The plans of a frame, as Spark tells them."""
+    """The plans of a frame, as Spark prints them."""
     if hasattr(frame, "_jdf"):
         return str(frame._jdf.queryExecution().toString())  # noqa: SLF001 - the classic frame has no other way
     return str(frame._explain_string(extended=True))  # noqa: SLF001 - nor has that of Connect

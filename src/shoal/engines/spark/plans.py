@@ -36,13 +36,13 @@ CONVERTS = "values are converted, or computed elsewhere, when they are read"
 
 
 def fragile_part(explained: str) -> str | None:
-    """Why reading a table could fail on single rows, as far as Spark's plans can tell; None where it cannot."""
+    """Why reading a table could fail on single rows, as far as Spark's plans show; None where it cannot."""
     found = re.search(r"== Analyzed Logical Plan ==\n(.*?)\n== Optimized", explained, re.DOTALL)
     if found is None:
         return COMPUTES
     lines = [
         re.sub(r"^[\s:+\-|]*", "", line) for line in found[1].splitlines()[1:]
-    ]  # the first one tells columns and types
+    ]  # the first one has columns and types
     if not all(_is_plain(line) for line in lines):
         return COMPUTES
     return CONVERTS if any(_is_converted(line) for line in lines) or _CONVERTS.search(explained) else None

@@ -38,7 +38,7 @@ def named(type_: Any) -> str:
 
 
 def is_collated(type_: Any) -> bool:
-    """Whether different texts may be equal."""
+    """Whether different strings may be equal."""
     return getattr(type_, "collation", "UTF8_BINARY") != "UTF8_BINARY"
 
 

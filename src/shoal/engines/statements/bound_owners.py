@@ -295,7 +295,7 @@ class BoundOwners:
         return joined.where(not_null(column(symbol, "r")), copy=False)
 
     def _first_rows(self, symbol: str, rows: exp.Select, limit: int) -> exp.Select:
-        """This many rows of every owner and group, equal ones told apart by numbers."""
+        """This many rows of every owner and group, equal ones numbered."""
         number = aliased(self._numbered([OWNER, *self.keys, symbol], []), "dup_")
         return self._first_picks(symbol, select([exp.Star(), number], self.compiler.subquery(rows)), limit)
 

@@ -2,12 +2,12 @@
 
 A join of private tables on the owner gives n·m rows for an owner with n rows in one and m in the other, and n⁴ for four copies
 of one table; a public table makes copies of each row, and expressions take their time for each copy. One person's rows could
-keep a query busy for ever, and a query that does not end has told something. So owners with more joined rows than their share
+keep a query busy for ever, and a query that does not end has revealed something. So owners with more joined rows than their share
 (`nodes.OwnerShare`, from the plan and public facts alone), with more than `MAX_JOINED_ROWS`, or with more than `MAX_OWNER_BYTES` of
-texts in them take no part in the query. That looks at each owner's own rows alone, and the others' answer is the same with and
+strings in them take no part in the query. That looks at each owner's own rows alone, and the others' answer is the same with and
 without them, so it costs nothing; below the limits nobody is left out.
 
-A share is about rows whose texts have up to `STORED_TEXT` bytes together. A row with longer ones counts as often as these fit.
+A share is about rows whose strings have up to `STORED_TEXT` bytes together. A row with longer ones counts as often as these fit.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CROWDED = "(crowded)"
 
 Product = tuple[nodes.Scan, ...]
 Most = tuple[int, int, int]
-"""Of one owner, or of any: rows, rows counted by the length of their texts, bytes of texts."""
+"""Of one owner, or of any: rows, rows counted by the length of their strings, bytes of strings."""
 
 
 def multiplied(node: Node) -> list[Product]:
@@ -80,7 +80,7 @@ def _is_counted(found: Product) -> bool:
 
 
 def limits_of(found: Product, joined_rows: int = MAX_JOINED_ROWS) -> tuple[int, int | None]:
-    """How many rows, counted by their texts, an owner may have in a product, and bytes of texts where these are repeated."""
+    """How many rows, counted by their strings, an owner may have in a product, and bytes of strings where these are repeated."""
     shares = [scan.owner_share for scan in found if scan.owner_share is not None]
     rows = min((share.rows for share in shares), default=joined_rows)
     copies = max((share.copies for share in shares), default=1)
@@ -110,7 +110,7 @@ def _made_inside(node: Node) -> Iterator[Node]:
 
 
 def most_rows_statement(scan: nodes.Scan, tables: Mapping[str, exp.Expr]) -> exp.Select:
-    """The most that any owner has in a table: rows, rows counted by their texts, bytes of texts."""
+    """The most that any owner has in a table: rows, rows counted by their strings, bytes of strings."""
     return select([call("max", column(each)) for each in _MEASURED], _counted(Compiler(tables), scan, "t"))
 
 
@@ -160,7 +160,7 @@ def _counted(compiler: Compiler, scan: nodes.Scan, alias: str) -> exp.Subquery:
 
 
 def _bytes_of(scan: nodes.Scan) -> exp.Expr:
-    """The bytes of all texts of a row, the name of its owner left out."""
+    """The bytes of all strings of a row, the name of its owner left out."""
     size = _small(0)
     for field in scan.fields:
         if field.symbol != scan.owner:
@@ -174,7 +174,7 @@ def _small(value: int) -> exp.Expr:
 
 
 def owner_and_texts(scan: nodes.Scan) -> nodes.Scan:
-    """The scan with the owner's column and texts alone."""
+    """The scan with the owner's column and strings alone."""
     pairs = zip(scan.fields, scan.columns, strict=True)
     kept = [(f, c) for f, c in pairs if f.symbol == scan.owner or f.type.kind is Kind.TEXT]
     return replace(scan, fields=tuple(f for f, _ in kept), columns=tuple(c for _, c in kept))

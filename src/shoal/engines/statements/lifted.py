@@ -1,6 +1,6 @@
-"""What the engine cannot read where it is, moved into a projection of its own below.
+"""What the engine cannot read where it is, moved into its own projection below.
 
-The smallest and largest of texts are taken by bytes; for that the engine copies their argument, and it cannot copy one that
+The smallest and largest of strings are taken by bytes; for that the engine copies their argument, and it cannot copy one that
 holds a relation (`MAX((SELECT …))`, of an aggregate or of a window). So such arguments become columns first.
 """
 

@@ -64,7 +64,7 @@ def by_bytes(value: exp.Expr, type_: Type) -> exp.Expr:
 class Compiler:
     """Turns nodes into SELECTs for one statement; `tables` says what the engine calls each table of the catalog.
 
-    Statements that read private rows take long texts for missing, those of public tables too; `whole_texts` reads them.
+    Statements that read private rows take long strings for missing, those of public tables too; `whole_texts` reads them.
     """
 
     def __init__(self, tables: Mapping[str, exp.Expr], *, whole_texts: bool = False) -> None:
@@ -216,7 +216,7 @@ class Compiler:
         return exp.Ordered(this=self.expression(item.value), desc=item.descending, nulls_first=item.nulls_first)
 
     def expression(self, expression: ex.Expression) -> exp.Expr:
-        """The total form of an expression; texts compare by bytes, whatever collation the connection prefers."""
+        """The total form of an expression; strings compare by bytes, whatever collation the connection prefers."""
         match expression:
             case ex.Column():
                 return column(expression.symbol)

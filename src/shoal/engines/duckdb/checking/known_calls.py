@@ -1,7 +1,7 @@
 """What a statement of ours may call, with which types: functions that give a value or NULL for every row.
 
 A name alone says too little. `+` of two 64-bit integers can overflow, so most sums here are of 128-bit integers, of doubles, or of
-numbers that a form holds in a range (lengths of texts, days of the calendar). What is not on the list was not written by
+numbers that a form holds in a range (lengths of strings, days of the calendar). What is not on the list was not written by
 `sql/functions` or `engines/statements`, or the engine has understood it differently.
 """
 

@@ -9,7 +9,7 @@ that the engine has made of it, before any optimisation, is read:
 - every function, aggregate and window is on a list, with the types of its arguments (`known_calls`); nothing volatile is;
 - rows come from tables of the copy.
 
-Anything else is a bug of ours, found while it costs nothing and tells nothing.
+Anything else is a bug of ours, found while it costs nothing and reveals nothing.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def surprise(what: str) -> InternalError:
 
 
 def named(type_: Json) -> Named:
-    """The type as it is compared: how texts are compared is part of it, unless that is by bytes."""
+    """The type as it is compared: how strings are compared is part of it, unless that is by bytes."""
     name, info = type_["id"], type_.get("type_info")
     if info is None:
         return (name,)
@@ -119,7 +119,7 @@ def _is_wider(name: str, wanted: str) -> bool:
 
 
 def reads_constant(constant: Json, target: Named) -> bool:
-    """Whether a constant has a value of the type: dates and large numbers are written as texts."""
+    """Whether a constant has a value of the type: dates and large numbers are written as strings."""
     value, name = constant["value"], target[0]
     if value["is_null"]:
         return True
@@ -386,7 +386,7 @@ class Reader:
         return [found[text] if text in found else self._read.get(text) or [] for text in texts]
 
     def _checked(self, statements: list[str], functions: Calls) -> list[list[Named]]:
-        """A text has one part at least, so that as many parts as texts are one of each."""
+        """A statement has one part at least, so that as many parts as statements are one of each."""
         with self._lock:
             try:
                 written = self._connection.execute(self._question, ["\n;\n".join(statements)]).fetchall()[0][0]
