@@ -32,7 +32,7 @@ from shoal.mechanisms.calibrate import (
 )
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.mechanisms.noise import draw_noise
-from shoal.mechanisms.ranks.bands import RankBands, TreeWalk
+from shoal.mechanisms.ranks.bands import RankBands, TreeWalk, walk_points
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +44,8 @@ Reals = npt.NDArray[np.float64]
 
 BRANCHING = 16
 HEIGHT = 4
+WALKS_AT_ONCE = 1 << 16
+"""Ends of intervals that are looked for together: each holds some numbers for all children of a node."""
 LEVEL_OF_THE_ENDS = 0.993
 """How unlikely a noisy count is that is taken for rows beyond either end of the data: five scales of Laplace noise."""
 
@@ -153,14 +155,18 @@ class NoisyForest:
         """Where these quantiles lie, by the same noisy counts; nodes that no quantile visited are drawn now."""
         places = self.quantiles([float(p) for p in fractions])
         ends = np.zeros((2, self._groups, len(fractions), len(levels)))
+        at_once = max(1, WALKS_AT_ONCE // max(1, self._groups))
         for number, level in enumerate(levels):
             chance = (1 - level) / 2 / self._height
-            for place, fraction in enumerate(fractions):
+            for start in range(0, len(fractions), at_once):
+                some = fractions[start : start + at_once]
+                points = walk_points(self._noise, some, chance, self._branching, self._height)
                 for side, upper in enumerate((False, True)):
-                    walk = TreeWalk(self._groups, self._noise, fraction, chance, upper=upper)
+                    walk = TreeWalk(self._groups, points, some, upper=upper)
                     for depth in range(self._height):
                         walk.into(self._noisy_children(depth, walk.node))
-                    ends[side, :, place, number] = walk.node % self._branching**self._height + side
+                    found = walk.node % self._branching**self._height + side
+                    ends[side, :, start : start + at_once, number] = found.reshape(self._groups, len(some))
         return RankBands.around(fractions, levels, places, *ends / self._branching**self._height)
 
     def _noisy_children(self, level: int, node: Counts) -> Reals:

@@ -66,7 +66,8 @@ class RankBands:
 
     def of(self, fractions: Sequence[Fraction]) -> RankBands:
         """Those of some of the fractions, in this order."""
-        positions = [self.fractions.index(fraction) for fraction in fractions]
+        known = {fraction: position for position, fraction in enumerate(self.fractions)}
+        positions = [known[fraction] for fraction in fractions]
         return RankBands(tuple(fractions), self.levels, self.low[:, positions], self.high[:, positions])
 
     def at(self, level: float) -> tuple[Reals, Reals] | None:
@@ -120,7 +121,7 @@ def bands_of(
         off = below - float(fraction) * total
         for number, level in enumerate(levels):
             far = noise_points(noise, pairs, float(fraction), (1 - level) / 2)[which]
-            ends_below, starts_above = passed(off, far, fraction)
+            ends_below, starts_above = passed(off, far, float(fraction), 1 / fraction.denominator)
             # Nothing lies below the first rung, and nothing at or above the last one, whatever the noise says.
             ends_below = (ends_below & (inner > 0)) | (inner == rungs[:, -1:])
             starts_above = (starts_above & (inner < rungs[:, -1:])) | (inner == 0)
@@ -144,10 +145,14 @@ def rows_to_pass(noise: AdditiveNoise, fraction: Fraction, level: float, leaves:
     return float(noise_points(noise, pairs, float(fraction), (1 - level) / 2)[0])
 
 
-def passed(off: Reals, far: Reals, fraction: Fraction) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Whether the quantile surely lies below a position, and whether it surely lies at or above it, by noisy B − p·n."""
-    step = 1 / fraction.denominator
-    above, below = 1 - float(fraction) - step, step - float(fraction)
+def passed(
+    off: Reals, far: Reals, share: float | Reals, step: float | Reals
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Whether the quantile surely lies below a position, and whether it surely lies at or above it, by noisy B − p·n.
+
+    `share` is p = k/d and `step` 1/d.
+    """
+    above, below = 1 - share - step, step - share
     return off > above + far, off < below - far
 
 
@@ -168,8 +173,11 @@ def _different(below: Counts, above: Counts) -> tuple[Counts, Counts]:
     return np.stack([codes // most, codes % most]), which.reshape(below.shape)
 
 
-def noise_points(noise: AdditiveNoise, pairs: Counts, fraction: float, chance: float) -> Reals:
-    """For each pair (k, l) the point that (1 − p)·(a sum of k noises) − p·(a sum of l noises) passes with this chance."""
+def noise_points(noise: AdditiveNoise, pairs: Counts, fraction: float | Reals, chance: float) -> Reals:
+    """For each pair (k, l) the point that (1 − p)·(a sum of k noises) − p·(a sum of l noises) passes with this chance.
+
+    p is one number, or one for each pair.
+    """
     if not 0 < chance < 0.5:
         raise InternalError("a tail is less than one half")
     if not noise.shift.l1:
@@ -181,7 +189,7 @@ def noise_points(noise: AdditiveNoise, pairs: Counts, fraction: float, chance: f
     return far
 
 
-def _saddlepoints(scale: float, pairs: Reals, fraction: float, chance: float) -> Reals:
+def _saddlepoints(scale: float, pairs: Reals, fraction: float | Reals, chance: float) -> Reals:
     """The λ at which r* is the normal quantile, by halving; the point is the derivative of the cumulants there.
 
     >>> np.round(_saddlepoints(5.0, np.array([[1.0], [0.0]]), 0.0, 0.025), 1)
@@ -201,7 +209,7 @@ def _saddlepoints(scale: float, pairs: Reals, fraction: float, chance: float) ->
     return np.where(moving, np.nan_to_num(points), 0.0)
 
 
-def _signed_root(scale: float, pairs: Reals, fraction: float, at: Reals) -> tuple[Reals, Reals]:
+def _signed_root(scale: float, pairs: Reals, fraction: float | Reals, at: Reals) -> tuple[Reals, Reals]:
     """The point whose saddlepoint is λ, and r*, which is about normal."""
     logs, points, curves = np.zeros_like(at), np.zeros_like(at), np.zeros_like(at)
     for count, weight in zip(pairs, (1 - fraction, fraction), strict=True):
@@ -215,36 +223,58 @@ def _signed_root(scale: float, pairs: Reals, fraction: float, at: Reals) -> tupl
     return points, np.where(root > 1e-6, np.nan_to_num(refined, nan=np.inf, posinf=np.inf), 0.0)
 
 
+def walk_points(
+    noise: AdditiveNoise, fractions: Sequence[Fraction], chance: float, branching: int, height: int
+) -> list[Reals]:
+    """For every level of a tree the points of all edges that a walk may test there: (fractions, bins below the edge).
+
+    On a way down every level adds as many bins, wherever the way leads. So few points serve all groups, and are found at once.
+    """
+    shares = np.array([float(fraction) for fraction in fractions])
+    tables: list[Reals] = []
+    for level in range(height):
+        bins = branching + level * (branching - 1)
+        below = np.tile(np.arange(1, bins), len(shares))
+        pairs = np.stack([below, bins - below])
+        points = np.zeros((len(shares), bins))
+        points[:, 1:] = noise_points(noise, pairs, np.repeat(shares, bins - 1), chance).reshape(len(shares), -1)
+        tables.append(points)
+    return tables
+
+
 class TreeWalk:
-    """The ends of one quantile of every group, level by level down a tree of noisy counts, at one chance for each end.
+    """The ends of some quantiles of every group, level by level down a tree of noisy counts, at one chance for each end.
 
     On every level the edges between the children of one node are tested as above; the nodes beside the way down are the bins. The
     end goes on in the child that the test leaves. It errs only where the edge at or below the quantile (or above it) passes on one
     of the levels: each has its part of the chance, and that edge is fixed by the data, whatever path the noise takes.
+
+    A node for each fraction of each group, group by group; `points` are `walk_points` of the fractions.
     """
 
-    def __init__(self, groups: int, noise: AdditiveNoise, fraction: Fraction, chance: float, *, upper: bool) -> None:
-        self._noise, self._fraction, self._chance, self._upper = noise, fraction, chance, upper
-        self.node = np.arange(groups, dtype=np.int64)
-        self._below, self._above = np.zeros(groups), np.zeros(groups)
-        self._bins_below, self._bins_above = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64)
+    def __init__(self, groups: int, points: Sequence[Reals], fractions: Sequence[Fraction], *, upper: bool) -> None:
+        self._points, self._upper, self._level = points, upper, 0
+        self.node = np.repeat(np.arange(groups, dtype=np.int64), len(fractions))
+        self._which = np.tile(np.arange(len(fractions)), groups)
+        self._share = np.array([float(fraction) for fraction in fractions])[self._which][:, None]
+        self._step = np.array([1 / fraction.denominator for fraction in fractions])[self._which][:, None]
+        self._below, self._above = np.zeros(len(self.node)), np.zeros(len(self.node))
+        self._bins_below = np.zeros(len(self.node), dtype=np.int64)
 
     def into(self, children: Reals) -> None:
-        """One level down, given noisy counts of the children of each node: (groups, branching)."""
+        """One level down, given noisy counts of the children of each node: (nodes, branching)."""
         branching = children.shape[1]
         upto = np.cumsum(children, axis=1)
         below = self._below[:, None] + upto[:, :-1]
         above = self._above[:, None] + upto[:, -1:] - upto[:, :-1]
-        edges = np.arange(1, branching)
-        pairs, which = _different(self._bins_below[:, None] + edges, self._bins_above[:, None] + branching - edges)
-        far = noise_points(self._noise, pairs, float(self._fraction), self._chance)[which]
-        share = float(self._fraction)
-        ends_below, starts_above = passed((1 - share) * below - share * above, far, self._fraction)
+        far = self._points[self._level][self._which[:, None], self._bins_below[:, None] + np.arange(1, branching)]
+        off = (1 - self._share) * below - self._share * above
+        ends_below, starts_above = passed(off, far, self._share, self._step)
         held = suffix(ends_below) if self._upper else prefix(starts_above)
         child = branching - 1 - held.sum(axis=1) if self._upper else held.sum(axis=1)
         rows = np.arange(len(child))
         self._below += upto[rows, child] - children[rows, child]
         self._above += upto[:, -1] - upto[rows, child]
         self._bins_below += child
-        self._bins_above += branching - 1 - child
+        self._level += 1
         self.node = self.node * branching + child

@@ -16,7 +16,8 @@ from shoal.errors import InternalError
 from shoal.mechanisms.entropy import seeded_entropy
 from shoal.mechanisms.quantile_choice import ChosenQuantiles, outer_margin
 from shoal.mechanisms.quantiles import NoisyForest
-from shoal.mechanisms.ranks.bands import bands_of, noise_points, rows_to_pass, rungs_around
+from shoal.mechanisms.ranks import bands as bands_module
+from shoal.mechanisms.ranks.bands import TreeWalk, bands_of, noise_points, rows_to_pass, rungs_around, walk_points
 
 LEAVES, COPIES = 4096, 200
 GENERATOR = np.random.default_rng(7)
@@ -159,3 +160,52 @@ def test_without_noise_a_quantile_is_where_the_rows_say():
 def test_the_rows_that_an_interval_takes_fall_with_epsilon():
     rows = [rows_to_pass(LaplaceNoise(Shift(1), Fraction(5, e)), Fraction(1, 2), 0.95, 65536) for e in (1, 2, 4)]
     assert rows[0] > 1.8 * rows[1] > 3 * rows[2]
+
+
+# ---- many quantiles at once ----------------------------------------------------------------------------------------
+
+HUNDREDTHS = [Fraction(k, 100) for k in range(101)]
+
+
+def test_what_a_walk_may_test_is_found_for_all_quantiles_at_once(monkeypatch):
+    """A hundred quantiles took sixteen seconds of processor time, and two lists of a thousand the time of a whole query, after
+    its charge: every edge on every way down found its point by itself."""
+    calls = []
+    monkeypatch.setattr(bands_module, "noise_points", lambda *asked: calls.append(asked) or noise_points(*asked))
+    noise = LaplaceNoise(Shift(1, 4), Fraction(8))
+    forest = NoisyForest(*copies_of(ROWS["few"]), noise, branching=16, height=3, entropy=seeded_entropy(3))
+    found = forest.bands(HUNDREDTHS, [0.9, 0.95])
+    assert len(calls) <= 2 * 3
+    assert found.low.shape == found.high.shape == (COPIES, 101, 2)
+    assert (found.low <= found.high).all()
+
+
+@pytest.mark.parametrize("noise", [LaplaceNoise(Shift(1, 4), Fraction(8)), GaussianNoise(Shift(1, 4), Fraction(8))])
+@pytest.mark.parametrize("upper", [False, True])
+def test_quantiles_walk_together_as_they_do_alone(noise, upper):
+    """The same counts for the same nodes, whoever asks."""
+    groups, branching, height = 3, 4, 3
+
+    def counted(node, level):
+        return np.array([np.random.default_rng([int(n), level]).normal(30, 20, branching) for n in node])
+
+    def walked(fractions):
+        points = walk_points(noise, fractions, 0.01, branching, height)
+        walk = TreeWalk(groups, points, fractions, upper=upper)
+        for level in range(height):
+            walk.into(counted(walk.node, level))
+        return walk.node.reshape(groups, len(fractions))
+
+    together = walked(FRACTIONS)
+    for place, fraction in enumerate(FRACTIONS):
+        np.testing.assert_array_equal(together[:, [place]], walked([fraction]))
+
+
+def test_points_of_several_quantiles_are_those_of_each():
+    noise = LaplaceNoise(Shift(1), Fraction(5))
+    for level, table in enumerate(walk_points(noise, FRACTIONS, 0.02, 4, 3)):
+        bins = 4 + 3 * level
+        for place, fraction in enumerate(FRACTIONS):
+            below = np.arange(1, bins)
+            alone = noise_points(noise, np.stack([below, bins - below]), float(fraction), 0.02)
+            np.testing.assert_allclose(table[place, 1:], alone, rtol=1e-12)
