@@ -169,7 +169,7 @@ def _with_owner(engine: Engine, catalog: Catalog, table: Table, schemas: dict[st
 def _check_references(engine: Engine, catalog: Catalog, schemas: dict[str, Schema]) -> None:
     """What is referred to is a key: in every row another value, in the data as they are when a session opens."""
     for key, table in catalog.tables.items():
-        for reference in table.references:
+        for reference in (*table.references, *table.lookups):
             target = catalog.tables[fold(reference.to)]
             here = _column(table, schemas[key], reference.column)
             there = _column(target, schemas[fold(target.name)], reference.key)
@@ -180,7 +180,7 @@ def _check_references(engine: Engine, catalog: Catalog, schemas: dict[str, Schem
                     f"of type {there[1]}: they cannot be compared.",
                     hint="Give one of them the other's type in the catalog.",
                 )
-            if engine.repeats(target.name, [there])[there[0]] > 1:
+            if reference in table.references and engine.repeats(target.name, [there])[there[0]] > 1:
                 raise ShoalError(
                     "E_CATALOG",
                     f"The table {table.name!r} refers to {reference.key!r} of {target.name!r}, not a key: a value repeats.",

@@ -226,7 +226,6 @@ def test_a_row_is_in_one_group_and_joined_with_public_tables_only():
         {"owner": "each row", "owner_kind": "person"},
         {"owner": "each row", "max_rows_per_owner_and_group": 3},
         {"public": True, "references": {"order_id": "orders"}},
-        {"owner": "uid", "references": {"order_id": "lookup"}},
         {"owner": "uid", "references": ["order_id"]},
     ],
 )

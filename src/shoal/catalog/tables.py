@@ -100,6 +100,8 @@ class Table:
     one_row_per_owner: bool = False
     """Whether an owner counts with one row alone: so it is with `each_row`, elsewhere the custodian says so."""
     csv: CsvOptions | None = None
+    lookups: tuple[Reference, ...] = ()
+    """Columns that hold keys of public tables: how many different values they can have is public."""
 
     @property
     def carries_owner(self) -> bool:
@@ -318,20 +320,27 @@ def _read_reference(where: str, column: Any, raw: Any, known: set[str]) -> Refer
 
 
 def resolve_owners(tables: dict[str, Table]) -> None:
-    """References lead to private tables of the catalog; owners that are reached through some are of the same kind."""
-    for name, table in tables.items():
-        for reference in table.references:
+    """References lead to tables of the catalog; owners that are reached through some are of the same kind."""
+    for name, known in tables.items():
+        for reference in known.references:
             target = tables.get(fold(reference.to))
-            if target is None or target.public or table.public:
+            if target is None or known.public or (target.public and reference == known.through):
                 raise wrong(
-                    f"In the catalog, {reference.column!r} of table {table.name!r} refers to {reference.to!r}: "
-                    "references lead from one private table to another.",
-                    "Joins with public tables need none.",
+                    f"In the catalog, {reference.column!r} of table {known.name!r} refers to {reference.to!r}: "
+                    "references lead from a private table to another one, or to a public list.",
+                    "The owner is in a private table.",
                 )
+        table = _with_lookups(tables, known)
         kind = root_of(tables, table).owner_kind
         if table.owner_kind not in {None, kind}:
             raise wrong(f"In the catalog, table {table.name!r} has the owner_kind of the table that its owner is in.")
         tables[name] = replace(table, owner_kind=kind)
+
+
+def _with_lookups(tables: Mapping[str, Table], table: Table) -> Table:
+    """The table with its references to public lists apart: they say what values there can be, and nothing about owners."""
+    public = tuple(r for r in table.references if tables[fold(r.to)].public)
+    return replace(table, references=tuple(r for r in table.references if r not in public), lookups=public)
 
 
 def root_of(tables: Mapping[str, Table], table: Table) -> Table:

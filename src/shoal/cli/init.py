@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
 from pathlib import Path
@@ -209,6 +209,7 @@ def _first(engine: Engine, schemas: Schemas, nobodys: set[str], public_values: l
 
     private = {table: columns for table, columns in schemas.items() if table not in nobodys}
     guesses = guess_all(private, is_key) | {table: Guess(public=True) for table in nobodys}
+    guesses |= with_lookups({table: guesses[table] for table in private}, schemas, nobodys, is_key)
     found = {table: looked(table, columns) for table, columns in private.items()}
     owners = [(table, guess.owner) for table, guess in guesses.items() if guess.owner is not None]
     missing = {(table, owner): count_missing(engine, table, owner) for table, owner in owners}
@@ -296,6 +297,38 @@ def guess_all(schemas: Schemas, is_key: IsKey) -> dict[str, Guess]:
     }
     single = {table for table, guess in found.items() if guess.owner is not None and is_key(table, guess.owner)}
     return {table: replace(found.get(table, Guess()), one_row=table in single) for table in schemas}
+
+
+def with_lookups(
+    private: Mapping[str, Guess], schemas: Schemas, nobodys: Collection[str], is_key: IsKey
+) -> dict[str, Guess]:
+    """Guesses with the public lists whose keys columns hold: how many different values there can be is known then.
+
+    >>> shop = {"lines": {"order_id": "BIGINT", "product_id": "BIGINT"}, "products": {"product_id": "BIGINT"}}
+    >>> found = with_lookups({"lines": Guess("order_id")}, shop, {"products"}, lambda table, column: table == "products")
+    >>> found["lines"].references
+    (('product_id', 'products'),)
+    """
+    lists = {table: Guess(public=True) for table in sorted(nobodys)}
+
+    def named_after(table: str) -> list[tuple[str, str]]:
+        return [lead for lead in _leads(table, schemas, lists, is_key) if _is_named_after(*lead)]
+
+    return {
+        table: replace(guess, references=(*guess.references, *named_after(table)))
+        for table, guess in private.items()
+        if guess.owner is not None or guess.through is not None
+    }
+
+
+def _is_named_after(column: str, table: str) -> bool:
+    """Whether a column is called like the things of a table: a postal code is a key of many lists, and of none.
+
+    >>> _is_named_after("category_id", "categories"), _is_named_after("postal_code", "suppliers")
+    (True, False)
+    """
+    stem = re.sub(r"[_ ]?(id|key|no|number|code|uuid)$", "", column.lower())
+    return len(stem) > 1 and stem[: max(2, len(stem) - 1)] in table.lower()
 
 
 def _leads(table: str, schemas: Schemas, found: Mapping[str, Guess], is_key: IsKey) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ import pytest
 
 from shoal.catalog import Catalog
 from shoal.catalog.owner_names import owner_candidates
-from shoal.cli.init import catalog_text, guess_all, guess_owners
+from shoal.cli.init import Guess, catalog_text, guess_all, guess_owners, with_lookups
 from shoal.session import connect
 
 pytestmark = pytest.mark.usefixtures("in_shop")
@@ -58,6 +58,28 @@ def test_a_table_without_a_likely_owner_is_private_row_by_row_and_never_public()
     tables = tomllib.loads(catalog_text(schemas, guess_all(schemas, nothing_repeats)))["tables"]
     assert tables["regions"]["owner"] == "each row"
     assert not any("public" in table for table in tables.values())
+
+
+def test_columns_refer_to_public_lists_that_they_are_named_after():
+    schemas = {
+        "lines": {"customer_id": "BIGINT", "product_id": "BIGINT", "postal_code": "VARCHAR", "category_id": "VARCHAR"},
+        "products": {"product_id": "BIGINT", "postal_code": "VARCHAR"},
+        "categories": {"category_id": "BIGINT"},
+    }
+    keys = {("products", "product_id"), ("products", "postal_code"), ("categories", "category_id")}
+
+    def is_key(table, column):
+        return (table, column) in keys
+
+    lists = {"products", "categories"}
+    private = {"lines": schemas["lines"]}
+    found = with_lookups(guess_all(private, is_key), schemas, lists, is_key)
+    # Not the postal code, which is a key of a list of other things, nor a category of another type.
+    assert found["lines"].references == (("product_id", "products"),)
+    guesses = found | {table: Guess(public=True) for table in lists}
+    tables = tomllib.loads(catalog_text(schemas, guesses))["tables"]
+    assert tables["lines"]["references"] == {"product_id": "products"}
+    assert [r.to for r in Catalog.from_dict({"tables": tables}).tables["lines"].lookups] == ["products"]
 
 
 def test_lines_belong_to_who_ordered_and_a_chain_is_followed():

@@ -97,4 +97,7 @@ class PublicSizes:
         values = table.facts(origin[1]).values
         if values is not None:
             return len(values) + 1
+        lookup = next((r for r in table.lookups if fold(r.column) == fold(origin[1])), None)
+        if lookup is not None:
+            return self._facts.size(fold(lookup.to)) + 1
         return self._facts.size(fold(table.name)) + 1 if table.public else None

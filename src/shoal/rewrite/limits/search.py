@@ -176,7 +176,7 @@ def _with_prior(select: PrivateSelect, sought: tuple[Sought, ...], planned: Plan
 
 def _planned_prior(select: PrivateSelect, sought: tuple[Sought, ...], planned: Planned, public: Public) -> SelectPlan:
     """The plan under public guesses; with few owners, under as few groups per owner as it takes for any to appear."""
-    limits = prior_limits(select, sought, public.cap)
+    limits = prior_limits(select, sought, public.cap, public.population)
     if not any(limit.kind == "groups" for limit in sought):
         return planned(with_limits(select, limits, select.options.epsilon))
     for groups in (limits.groups, *(fewer for fewer in FEWER_GROUPS if fewer < limits.groups)):

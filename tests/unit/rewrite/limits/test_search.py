@@ -210,6 +210,55 @@ def test_values_with_a_public_list_take_few_of_each_owner(grouped):
     assert connected(data={"visits": shared}).plan(sql).selects[0].domains == ()
 
 
+@pytest.mark.parametrize("population", [None, 20])
+def test_values_that_are_keys_of_a_public_table_are_as_many_as_its_rows(population):
+    """The list is the table that a column refers to; with few owners, one value of each finds what many of them share."""
+    data = tables(1500 if population is None else population, 4)["visits"]
+    shared = data.set_column(2, "item", pa.array(np.arange(len(data)) % 12))
+    items = pa.table({"item": np.arange(12), "name": [f"i{n}" for n in range(12)]})
+    sql = "SELECT COUNT(DISTINCT item) AS n FROM visits"
+    defaults = {"epsilon": 1.0, "delta": 1e-6} | ({} if population is None else {"population": population})
+
+    def opened(**more):
+        catalog = {"tables": {"visits": {"owner": "uid"} | more, "items": {"public": True}}, "defaults": defaults}
+        return shoal.connect({"visits": shared, "items": items}, catalog=catalog)
+
+    referring, other = (session.plan(sql).selects[0] for session in (opened(references={"item": "items"}), opened()))
+    assert (referring.domains, other.domains) == ((12,), ())
+    if population is not None:
+        assert referring.releases[0].measure.values < other.releases[0].measure.values
+    (row,) = opened(references={"item": "items"}).query(sql).intervals().to_dicts()
+    assert row["n_high"] <= max(12, row["n_noise_high"], row["n"])
+
+
+def test_a_reference_to_a_public_table_of_another_type_is_refused():
+    catalog = {"tables": {"visits": {"owner": "uid", "references": {"item": "items"}}, "items": {"public": True}}}
+    with pytest.raises(shoal.ShoalError) as refused:
+        shoal.connect(tables(5) | {"items": pa.table({"item": ["a", "b"]})}, catalog=catalog)
+    assert refused.value.code == "E_CATALOG"
+    catalog["tables"]["visits"]["references"] = {"item": {"to": "items", "key": "nothing"}}
+    with pytest.raises(shoal.ShoalError) as refused:
+        shoal.connect(tables(5) | {"items": pa.table({"item": [1, 2]})}, catalog=catalog)
+    assert refused.value.code == "E_CATALOG"
+
+
+def test_a_reference_to_a_public_table_relates_no_owners():
+    """It is no way to join private tables, as references between these are."""
+    items = pa.table({"item": np.arange(12)})
+    catalog = {
+        "tables": {
+            "visits": {"owner": "uid", "references": {"item": "items"}},
+            "others": {"owner": "uid", "references": {"item": "items"}},
+            "items": {"public": True},
+        },
+        "defaults": {"epsilon": 1.0, "delta": 1e-6},
+    }
+    session = shoal.connect(tables(5) | {"others": tables(5)["visits"], "items": items}, catalog=catalog)
+    with pytest.raises(shoal.ShoalError) as refused:
+        session.plan("SELECT COUNT(*) FROM visits JOIN others ON visits.item = others.item")
+    assert refused.value.code == "E_JOIN_NOT_ON_UID"
+
+
 def test_counts_in_few_listed_groups_limit_rows_in_all_of_them():
     listed = {"place": {"values": list(range(GROUPS))}}
     session = connected(facts=listed)
