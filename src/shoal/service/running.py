@@ -24,6 +24,7 @@ from shoal.service.people import later, random_id
 from shoal.service.runners import nursery
 from shoal.service.runners.errand import Errand, facts_of
 from shoal.service.runners.hired import Died, Hired, TooLong
+from shoal.service.runners.idle import Idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from shoal.service.jobs import Job
     from shoal.service.limits import Limits
     from shoal.service.people import People
+    from shoal.service.runners.recent import RecentAnswers
     from shoal.service.store import Rows, Store
 
 HEARTBEAT_SECONDS = 5.0
@@ -58,14 +60,16 @@ class Slots:
         changed: Callable[[str], None],
         share: int,
         plans: Plans,
+        recent: RecentAnswers,
     ) -> None:
         self._plans = plans
+        self._recent = recent
         self._store = store
         self._people = people
         self._datasets = datasets
         self._limits = limits
         self._changed = changed
-        self._wake = threading.Condition()
+        self._idle = Idle()
         self._ending = False
         self._ended = threading.Event()
         self._busy = 0
@@ -88,7 +92,7 @@ class Slots:
         """No new work; whether what ran has ended in this time. What waits stays in the store."""
         self._ending = True
         self._ended.set()
-        self.wake()
+        self._idle.call_all()
         ends = time.monotonic() + seconds
         for thread in (*self._threads, self._heart):
             thread.join(max(0.0, ends - time.monotonic()))
@@ -100,13 +104,13 @@ class Slots:
         return self._busy
 
     def wake(self) -> None:
-        """Something is waiting."""
-        with self._wake:
-            self._wake.notify_all()
+        """One job is waiting. Whoever ends one looks for the next without being called."""
+        self._idle.call_one()
 
     # ---- the loop ------------------------------------------------------------------------------------------------
 
     def _work(self, runner: Hired) -> None:
+        has_worked = False
         while not self._ending:
             job = None
             try:
@@ -120,11 +124,12 @@ class Slots:
                 time.sleep(IDLE_SECONDS)
             if job is not None:
                 self._run_noted(job, runner)
+                has_worked = True
                 continue
             self._make_ready(runner)
-            with self._wake:
-                if not self._ending:
-                    self._wake.wait(IDLE_SECONDS)
+            if not self._ending:
+                self._idle.wait(IDLE_SECONDS, has_worked=has_worked)
+            has_worked = False
         runner.close()
 
     def _make_ready(self, runner: Hired) -> None:
@@ -168,7 +173,7 @@ class Slots:
                     jobs.wait_again(rows, job.id)
                 else:
                     self._end_without_answer(rows, job, ended_by_death(), None, charged=True)
-        self.wake()
+        self._idle.call_all()
 
     # ---- one job -------------------------------------------------------------------------------------------------
 
@@ -276,6 +281,8 @@ class Slots:
                     answer_sha256=digest,
                 )
                 touched.append(follower.id)
+        if desk.charge and not desk.replayed:
+            self._recent.note(answer, data)
         self._note_late(job, dataset, desk, ladder)
         self._tell(touched)
 

@@ -8,12 +8,13 @@ from starlette.responses import Response
 
 from shoal import params
 from shoal.errors import ShoalError
+from shoal.release.answer_bytes import MEDIA_TYPE
 from shoal.service.jobs import Job
 from shoal.service.people import Caller
 from shoal.service.service import Service
 from shoal.web.calling import call, caller_of, ended, service_of
 from shoal.web.errors import json_reply
-from shoal.web.replies import JSON, answer_reply, ended_reply, job_data, wanted_format
+from shoal.web.replies import JSON, answer_reply, bytes_reply, ended_reply, job_data, wanted_format
 
 routes = APIRouter(prefix="/v1", tags=["jobs"])
 LONGEST_WAIT = 60.0
@@ -70,15 +71,18 @@ async def job_reply(request: Request, job: Job, level: float | None) -> Response
 
 def released_reply(service: Service, caller: Caller, kind: str, job: Job, level: float | None) -> Response:
     """The answer of a job that has one."""
-    found, data = service.answer_of(caller, job)
+    kept = service.answer_of(caller, job)
+    charged = (float(job.epsilon), float(job.delta)) if job.charged else None
+    if kind == MEDIA_TYPE and charged is not None:
+        return bytes_reply(job.answer, kept.data, charged)
     return answer_reply(
         kind,
         job.answer,
         job.dataset,
-        found,
-        data,
-        charged=(float(job.epsilon), float(job.delta)) if job.charged else None,
-        replayed=not job.charged and bool(found.epsilon),
+        kept.result,
+        kept.data,
+        charged=charged,
+        replayed=charged is None and bool(kept.result.epsilon),
         remaining=service.remaining(caller, job.dataset) if kind == JSON else None,  # the others do not say it
         level=level,
     )

@@ -95,15 +95,24 @@ def answer_reply(
                 "remaining": left,
             }
         )
-    headers = {
+    headers = _headers(identifier, cost, replayed=replayed)
+    if kind == CSV:
+        headers["Shoal-Csv"] = "a cell that a spreadsheet would run begins with an apostrophe"
+    return Response(_encoded(kind, result, data, level), 200, headers, kind)
+
+
+def bytes_reply(identifier: str, data: bytes, charged: tuple[float, float]) -> Response:
+    """An answer that was just paid for, as it was kept: nothing in it has to be read."""
+    return Response(data, 200, _headers(identifier, charged, replayed=False), MEDIA_TYPE)
+
+
+def _headers(identifier: str, cost: tuple[float, float], *, replayed: bool) -> dict[str, str]:
+    return {
         "Shoal-Answer": identifier,
         "Shoal-Epsilon": repr(cost[0]),
         "Shoal-Delta": repr(cost[1]),
         "Shoal-Replayed": "true" if replayed else "false",
     }
-    if kind == CSV:
-        headers["Shoal-Csv"] = "a cell that a spreadsheet would run begins with an apostrophe"
-    return Response(_encoded(kind, result, data, level), 200, headers, kind)
 
 
 def _shown(identifier: str, result: Result, level: float | None) -> dict[str, Any]:

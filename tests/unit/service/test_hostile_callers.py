@@ -149,7 +149,7 @@ def test_a_token_sees_and_ends_jobs_within_its_limits_alone(opened, folder):
         service.cancel(token(service, "ann", "explain", "read"), job.id)
     service.start()
     done = service.wait(job.id, 30)
-    assert service.answer_of(token(service, "ann", "read"), done)[0].columns == ["n"]
+    assert service.answer_of(token(service, "ann", "read"), done).result.columns == ["n"]
     with refused("E_FORBIDDEN"):
         service.answer_of(token(service, "ann", "explain"), done)
     with refused("E_NOT_FOUND"):

@@ -14,6 +14,7 @@ from shoal.service.people import Caller, People, not_found
 from shoal.service.rates import Rates
 from shoal.service.runners import memory
 from shoal.service.runners.planners import WAITING_PER_PERSON, Planners, number_of_planners
+from shoal.service.runners.recent import RecentAnswers
 from shoal.service.running import Slots
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ class Core:
         waiting = WAITING_PER_PERSON if limits.rates else sys.maxsize
         self._planners = Planners(share, number_of_planners(), waiting)
         self._plans = Plans(self._planners, limits.time_limit)
-        self._slots = Slots(store, self.people, self.datasets, limits, self._changed, share, self._plans)
+        self._recent = RecentAnswers()
+        self._slots = Slots(store, self.people, self.datasets, limits, self._changed, share, self._plans, self._recent)
 
     @property
     def ending(self) -> bool:

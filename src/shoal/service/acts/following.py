@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from shoal.result import Result
 from shoal.service import jobs, log
 from shoal.service.acts.core import Core
 from shoal.service.desk import cancelled
 from shoal.service.people import not_found
+from shoal.service.runners.recent import KeptBytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shoal.result import Result
     from shoal.service.jobs import Job
-    from shoal.service.limits import Limits
     from shoal.service.people import Caller
-    from shoal.service.store import Store
 
-
-MOST_REMEMBERED = 256
-LARGEST_REMEMBERED = 128 * 1024
 _ANSWER = "SELECT answers.*, created >= (SELECT kept_since FROM identity) AS is_kept FROM answers WHERE id = ?"
 
 
 class Following(Core):
     """Waiting, cancelling, reading."""
-
-    def __init__(self, store: Store, limits: Limits) -> None:
-        super().__init__(store, limits)
-        self._answers: OrderedDict[str, tuple[bytes, Result]] = OrderedDict()
 
     def job(self, caller: Caller, identifier: str) -> Job:
         """A job of the caller's own."""
@@ -99,14 +90,15 @@ class Following(Core):
         dataset, _ = self._opened_to(caller, found["dataset"])
         if not dataset.share_answers and found["person"] != caller.name:
             raise not_found("answer")
-        return found, *self._read(found)
+        kept = self._read(found)
+        return found, kept.data, kept.result
 
     def _bytes(self, row: dict[str, Any]) -> bytes:
         if row["free"] is not None:
             return bytes(row["free"])
         return self.datasets.ledger(row["ledger"]).answer_of_charge(row["charge"])
 
-    def answer_of(self, caller: Caller, job: Job) -> tuple[Result, bytes]:
+    def answer_of(self, caller: Caller, job: Job) -> KeptBytes:
         """The answer of the caller's own job: who may ask may see what they asked for."""
         if not caller.scope & {"query", "read"}:
             caller.require("read")
@@ -114,28 +106,14 @@ class Following(Core):
             found = rows.one(_ANSWER, job.answer)
         if found is None or job.person != caller.name or not caller.reaches(job.dataset):
             raise not_found("answer")
-        data, result = self._read(found)
-        return result, data
+        return self._read(found)
 
-    def _read(self, row: dict[str, Any]) -> tuple[bytes, Result]:
-        """An answer, read once: those that were asked for last are remembered while they are kept."""
+    def _read(self, row: dict[str, Any]) -> KeptBytes:
+        """An answer; those of late are remembered while they are kept."""
         name = str(row["id"])
         if not row["is_kept"]:
-            data = self._bytes(row)  # E_GONE, unless it was never charged
-            return data, Result.from_bytes(data)
-        with self._lock:
-            known = self._answers.get(name)
-            if known is not None:
-                self._answers.move_to_end(name)
-                return known
-        data = self._bytes(row)
-        known = data, Result.from_bytes(data)
-        if len(data) <= LARGEST_REMEMBERED:
-            with self._lock:
-                self._answers[name] = known
-                while len(self._answers) > MOST_REMEMBERED:
-                    self._answers.popitem(last=False)
-        return known
+            return KeptBytes(self._bytes(row))  # E_GONE, unless it was never charged
+        return self._recent.find(name) or self._recent.note(name, self._bytes(row))
 
 
 class _Listening:

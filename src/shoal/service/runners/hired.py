@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 5.0
 """A runner ends its own queries at their deadline; one that cannot is ended so much later."""
 LOOK_SECONDS = 1.0
+OPENING_SECONDS = 10.0
+"""A service with short queries may run on a busy machine: opening its data sets takes what it takes, and is no query's time."""
 
 
 class Died(Exception):  # noqa: N818 - what becomes of it is the ledger's to say
@@ -44,6 +46,8 @@ class Hired:
         self._channel: socket.socket | None = None
         self.pid = 0
         self._told: dict[str, int] = {}
+        self._is_open = False
+        """Whether everything that it was told to open is open."""
 
     def is_ready(self, versions: dict[str, int]) -> bool:
         """Whether a process lives that was told of these data sets and no others."""
@@ -60,12 +64,14 @@ class Hired:
             for place in places:
                 if self._told.get(place.name) != place.version:
                     wire.send(channel, {"open": place.to_dict()})
+                    self._is_open = False
             self._told = versions
 
     def wait_until_open(self, seconds: float) -> None:
         """Until everything that it was told to open is open, so that no text's time is spent on it."""
         try:
             self._heard({"ready": True}, seconds)
+            self._is_open = True
         except wire.Gone:
             self.close()
         except TooLong:
@@ -73,7 +79,7 @@ class Hired:
 
     def _opened(self) -> socket.socket:
         if self._channel is None:
-            self._told = {}
+            self._told, self._is_open = {}, False
             self._channel, self.pid = nursery.new_runner(self._share)
         return self._channel
 
@@ -107,24 +113,29 @@ class Hired:
     def run(self, errand: Errand, terms: Terms, desk: Desk) -> bytes:
         """The bytes of the answer, as they were kept; `Died` or `TooLong` where there is none and no error either."""
         with self._ended_if_lost():
-            self._send_anew({"run": errand.to_dict()})
+            self._send_anew({"run": errand.to_dict()}, errand.place)
             desk.keep()  # while the statement is planned there; nothing is charged before
             return self._conversation(errand, terms, desk)
 
     def plan(self, errand: PlanErrand, seconds: float) -> dict[str, Any]:
         """What is told of a plan; `Died` or `TooLong` where nothing is. Opening the data set is not counted."""
         with self._ended_if_lost():
-            if not self._has(errand.place):
-                wire.send(self._opened(), {"open": errand.place.to_dict()})
-                # A service with short queries may run on a busy machine: opening takes what it takes.
-                self._heard({"ready": True}, max(seconds, errand.place.seconds))
-                self._told = self._told | {errand.place.name: errand.place.version}
+            self._open_first(errand.place)
             message = self._heard({"plan": errand.to_dict()}, seconds)
         if "refused" in message:
             raise error_of(message["refused"])
         if "broken" in message:
             raise InternalError(str(message["broken"])[:100])
         return dict(message["planned"])
+
+    def _open_first(self, place: Place) -> None:
+        """A process that has the data set open: whoever comes next has all of their time for themselves."""
+        if not self._has(place):
+            wire.send(self._opened(), {"open": place.to_dict()})
+            self._told, self._is_open = self._told | {place.name: place.version}, False
+        if not self._is_open:
+            self._heard({"ready": True}, max(OPENING_SECONDS, place.seconds))
+            self._is_open = True
 
     def _has(self, place: Place) -> bool:
         """Whether a process lives that was told of this version of the data set."""
@@ -141,14 +152,14 @@ class Hired:
             self._await(channel, limits)
         return wire.receive(channel)[0]
 
-    def _send_anew(self, message: dict[str, Any]) -> None:
+    def _send_anew(self, message: dict[str, Any], place: Place) -> None:
         """A process that died while it was idle is replaced without a word."""
         try:
-            if self._channel is not None and _speaks(self._channel, 0.0):  # an idle process says nothing but goodbye
-                self.close()
+            self._open_first(place)
             wire.send(self._opened(), message)
         except wire.Gone:
             self.close()
+            self._open_first(place)
             wire.send(self._opened(), message)
 
     def _conversation(self, errand: Errand, terms: Terms, desk: Desk) -> bytes:

@@ -153,7 +153,7 @@ class Door(fl.FlightServerBase):
             job = self._service.job(caller, ticket.ticket.decode("latin-1"))
             if job.state != "answered":
                 raise ShoalError("E_USAGE", "There is no answer under this ticket.")
-            return fl.RecordBatchStream(self._service.answer_of(caller, job)[0].to_arrow())
+            return fl.RecordBatchStream(self._service.answer_of(caller, job).result.to_arrow())
         return fl.RecordBatchStream(described(self._service, caller, dataset, _about_tables(ticket.ticket)))
 
     @_ours
@@ -207,7 +207,7 @@ class Door(fl.FlightServerBase):
         if job.state != "answered":
             what = "waits for a custodian's approval" if job.state == "approval" else "is not answered yet"
             raise ShoalError("E_BUSY", f"The question {what}.", hint="Send it again later: it is charged once.")
-        return self._service.answer_of(caller, job)[0].to_arrow(), job.id.encode()
+        return self._service.answer_of(caller, job).result.to_arrow(), job.id.encode()
 
     @contextmanager
     def _one_more(self) -> Iterator[None]:
