@@ -23,7 +23,7 @@ CATALOG = {
         "regions": {"public": True},
     }
 }
-CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6)"
+CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 2)"
 MANY = ", ".join(f"regions r{n}" for n in range(24))
 SUM = " + ".join(f"r{n}.rank" for n in range(24))
 LONG = "repeat(repeat(r.name, 1000), 100)"

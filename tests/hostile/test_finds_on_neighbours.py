@@ -17,7 +17,7 @@ from shoal.release.execute import measure
 
 VICTIM = nasty_data.OWNER
 KEY = SamplingKey((11, 12, 13, 14))
-CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) "
+CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 2) "
 
 
 def faces(sessions, sql):

@@ -10,7 +10,7 @@ import shoal
 
 pd = pytest.importorskip("pandas")
 
-CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-3) "
+CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-3, max_groups_contributed = 1) "
 ASKED = ("v, COUNT(*) AS c FROM t GROUP BY v", "SUM(v) AS s FROM t", "COUNT(*) AS c FROM t WHERE v > 1")
 
 

@@ -110,7 +110,8 @@ CATALOG = {
 @pytest.mark.parametrize("rows", CATALOG)
 def test_so_are_those_that_the_catalog_lists(sessions, rows):
     for session in sessions.values():
-        sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) site AS k, COUNT(DISTINCT uid) AS n {rows} GROUP BY site"
+        sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, max_groups_contributed = 2) "
+        sql += f"site AS k, COUNT(DISTINCT uid) AS n {rows} GROUP BY site"
         assert groups(session, sql) == sorted(CATALOG[rows])
 
 

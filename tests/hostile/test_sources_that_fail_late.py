@@ -11,7 +11,7 @@ import shoal
 from shoal.engines.deadline import Deadline
 from shoal.release.execute import fresh_sampling_key, measure
 
-CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6)"
+CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 2)"
 CATALOG = {"tables": {"people": {"owner": "uid"}}}
 
 

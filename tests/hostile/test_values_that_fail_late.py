@@ -16,7 +16,7 @@ import shoal
 from shoal.engines.deadline import Deadline
 from shoal.engines.duckdb.engine import DuckDBEngine
 
-ASKED = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) "
+ASKED = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 2) "
 CATALOG = {"tables": {"t": {"owner": "uid"}}}
 ROWS = 3_000
 VICTIM = 7

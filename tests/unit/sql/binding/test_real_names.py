@@ -23,7 +23,7 @@ CATALOG = {
         "survey": {"owner": "each row"},
         "towns": {"public": True},
     },
-    "defaults": {"epsilon": 1.0, "delta": 1e-6, "max_epsilon_per_query": 2.0},
+    "defaults": {"epsilon": 1.0, "delta": 1e-6, "max_epsilon_per_query": 2.0, "max_groups_per_owner": 3},
 }
 TABLES = {
     "clients": pa.table({"client no": [1, 2, 3], "town": ["a", "b", "a"], "born": [DAY] * 3}),
