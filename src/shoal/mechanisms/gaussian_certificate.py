@@ -28,7 +28,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from shoal.mechanisms.certificates.lattice import is_coarse, lattice_delta
-from shoal.mechanisms.certificates.mixed import MOST_TERMS, Coarse, mixed_delta
+from shoal.mechanisms.certificates.mixed import LEAST_SUMMED, MOST_TERMS, Coarse, mixed_delta
 from shoal.mechanisms.certificates.normal import gaussian_delta
 from shoal.mechanisms.certified import (
     ARITHMETIC,
@@ -143,9 +143,11 @@ def _holds_lattice(part: GaussianNoise, epsilon: Fraction, delta: Fraction) -> b
 
 
 def coarse_and_finer(
-    parts: Sequence[GaussianNoise],
+    parts: Sequence[GaussianNoise], delta: float | Fraction
 ) -> tuple[tuple[GaussianNoise, ...], tuple[GaussianNoise, ...]]:
     """Parts that move the same way in every coordinate of a coarse grid, as many as can be summed together, and all others."""
+    if delta < LEAST_SUMMED:
+        return (), tuple(parts)
     plain = [part for part in parts if part.shift.touched == part.shift.coordinates and part.shift.length is None]
     coarse: list[GaussianNoise] = []
     terms = 1.0
@@ -178,7 +180,7 @@ def _mixed_delta(
     parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction, moved: tuple[int, int] | None = None
 ) -> Decimal | None:
     """The δ with coarse parts summed and the others rounded, or None; `moved`: where so many of an owner's groups move."""
-    coarse, finer = coarse_and_finer(parts)
+    coarse, finer = coarse_and_finer(parts, delta)
     if not coarse or len(parts) == 1:
         return None
     left, groups = moved or (1, 1)

@@ -149,7 +149,7 @@ def _guesses(shifts: Sequence[Shift], units: Sequence[float], epsilon: Fraction,
 def _mixed_factor(moved: Sequence[tuple[Shift, float]], enough: float, epsilon: float, delta: float) -> float | None:
     """About the smallest factor at which coarse parts are summed and the others are rounded, where that is worth its time."""
     units = {GaussianNoise(shift, Fraction(enough * unit)): unit for shift, unit in moved}
-    coarse, finer = coarse_and_finer([GaussianNoise(shift, Fraction(enough * unit)) for shift, unit in moved])
+    coarse, finer = coarse_and_finer([GaussianNoise(shift, Fraction(enough * unit)) for shift, unit in moved], delta)
     if not coarse:
         return None
 

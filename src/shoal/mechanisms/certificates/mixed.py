@@ -28,6 +28,9 @@ WIDEST, MOST_COORDINATES, MOST_TERMS = 3, 12, 250
 """Beyond these (σ, d, and about how many terms are enclosed) continuous noise has nearly all there is, or sums take too long:
 with several groups there is one sum for each number of them, and every alternative of a search has its own.
 """
+LEAST_SUMMED = 0.5**BITS / NEGLIGIBLE
+"""Below this δ a chance that is rounded up to one part in 2¹⁶⁰ is more than what is negligible: every sum would be looked at,
+and could prove nothing."""
 LARGEST_EXPONENT, SMALLEST = 700.0, 1e-300
 ROOT_OF_TWO = math.sqrt(2)
 

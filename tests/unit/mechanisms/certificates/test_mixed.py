@@ -146,9 +146,9 @@ def test_weights_and_other_numbers_of_groups_share_no_delta_by_sums():
 def test_only_coarse_parts_that_do_not_spread_are_summed():
     spread, wide = GaussianNoise(Shift(2, 1, 2), Fraction(1)), GaussianNoise(Shift(FINE), Fraction(FINE))
     plain = GaussianNoise(Shift(1), Fraction(1))
-    assert coarse_and_finer([spread, wide, plain]) == ((plain,), (spread, wide))
+    assert coarse_and_finer([spread, wide, plain], MILLIONTH) == ((plain,), (spread, wide))
     many = [GaussianNoise(Shift(1), Fraction(2))] * 4
-    coarse, finer = coarse_and_finer(many)
+    coarse, finer = coarse_and_finer(many, MILLIONTH)
     assert len(coarse) + len(finer) == 4
     assert finer
 
@@ -156,8 +156,23 @@ def test_only_coarse_parts_that_do_not_spread_are_summed():
 def test_sums_over_many_groups_are_left_to_the_other_certificates():
     """At a large ε noise on 500 groups is small, and 500 sums over them took minutes of planning."""
     many, few = GaussianNoise(Shift(1, 500), Fraction(1)), GaussianNoise(Shift(1, 2), Fraction(1))
-    assert coarse_and_finer([many, few]) == ((few,), (many,))
+    assert coarse_and_finer([many, few], MILLIONTH) == ((few,), (many,))
     assert grouped_gaussian_sigmas([Shift(1, 500), Shift(FINE, 500)], [1, 1], Fraction(1_000), MILLIONTH, 500)
+
+
+def test_chances_below_what_sums_are_rounded_to_are_left_to_the_other_certificates():
+    """At δ = 10⁻³⁰⁰ no sum is negligible, and each is rounded up to more than δ: minutes of planning that could prove nothing."""
+    parts = [GaussianNoise(Shift(1, 5), Fraction(1, 2)), GaussianNoise(Shift(FINE, 5), Fraction(FINE, 2))]
+    assert coarse_and_finer(parts, MILLIONTH)[0]
+    assert coarse_and_finer(parts, Fraction(1, 10**300)) == ((), tuple(parts))
+    assert float(mixed_delta((Coarse(1, 5, Fraction(1, 2)),), Fraction(1), Fraction(700), Fraction(1, 10**12))) > 1e-300
+    budget = Fraction(700), Fraction(1, 10**300)
+    sigmas = grouped_gaussian_sigmas([Shift(1, 5), Shift(FINE, 5), Shift(3, 5)], [1, 1, 1], *budget, 5)
+    assert sigmas is None or grouped_gaussian_holds(
+        [GaussianNoise(s, sigma) for s, sigma in zip([Shift(1, 5), Shift(FINE, 5), Shift(3, 5)], sigmas, strict=True)],
+        *budget,
+        5,
+    )
 
 
 @pytest.mark.parametrize("epsilon", [30, 100, 1_000, 100_000])
