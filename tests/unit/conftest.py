@@ -17,8 +17,10 @@ SHOP_CATALOG = {
         "customers": {"owner": "uid", "owner_kind": "customer"},
         "visits": {"owner": "uid", "owner_kind": "customer"},
         "regions": {"public": True},
-    }
+    },
+    "defaults": {"max_groups_per_owner": 4},
 }
+"""With a limit in the catalog nothing has to be found: a search plans dozens of alternatives and has tests of its own."""
 
 
 @pytest.fixture(scope="session")

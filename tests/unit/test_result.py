@@ -90,7 +90,7 @@ def test_dictionaries_of_a_stored_column_do_not_travel(open_shop):
     """Categories that no released row has would tell of rows that were withheld."""
     keys = pa.array(["shown"] * 300 + ["withheld"]).dictionary_encode()
     session = open_shop({"tables": {"t": {"owner": "uid"}}}, {"t": pa.table({"uid": np.arange(301), "k": keys})})
-    result = session.query(f"{CLAUSE}(epsilon = 1, delta = 1e-9) k, {COUNT} FROM t GROUP BY k")
+    result = session.query(f"{CLAUSE}(epsilon = 1, delta = 1e-9, kappa = 1) k, {COUNT} FROM t GROUP BY k")
     assert result.to_arrow().schema.field("k").type == pa.string()
     assert "withheld" not in str(result.to_arrow().to_pydict())
     assert b"withheld" not in result.to_arrow().column("k").combine_chunks().buffers()[2].to_pybytes()
@@ -140,9 +140,12 @@ def test_an_empty_table_gives_one_row_without_groups_and_listed_groups_with_them
     facts = {"region": {"values": ["north", "south"]}}
     session = open_shop({"tables": {"customers": {"owner": "uid", "columns": facts}}}, empty)
     items = "COUNT(*), SUM(income), AVG(income), VAR_POP(income), MEDIAN(income), COUNT(DISTINCT age)"
-    assert len(session.query(f"{CLAUSE}(epsilon = 1) {items} FROM customers")) == 1
-    assert len(session.query(f"{CLAUSE}(epsilon = 1) region, {items} FROM customers GROUP BY region")) == 2
-    assert len(session.query(f"{CLAUSE}(epsilon = 1, delta = 1e-6) age, {items} FROM customers GROUP BY age")) == 0
+    assert len(session.query(f"{CLAUSE}(epsilon = 1, kappa = 2) {items} FROM customers")) == 1
+    assert len(session.query(f"{CLAUSE}(epsilon = 1, kappa = 2) region, {items} FROM customers GROUP BY region")) == 2
+    assert (
+        len(session.query(f"{CLAUSE}(epsilon = 1, delta = 1e-6, kappa = 2) age, {items} FROM customers GROUP BY age"))
+        == 0
+    )
 
 
 # ---- intervals -----------------------------------------------------------------------------------------------------
@@ -207,7 +210,7 @@ def test_intervals_stand_beside_their_column_and_take_the_level_of_the_query(sho
 
 
 def test_where_limits_are_found_the_noise_part_stands_beside_the_interval_and_inside_it(shop):
-    result = shop.query(f"{CLAUSE}(epsilon = 10, delta = 1e-6) vip, {COUNT} FROM customers GROUP BY vip")
+    result = shop.query(f"{CLAUSE}(epsilon = 10, delta = 1e-6, kappa = AUTO) vip, {COUNT} FROM customers GROUP BY vip")
     ends = result.intervals()
     assert ends.columns == ["vip", "n", "n_low", "n_high", "n_noise_low", "n_noise_high"]
     assert len(ends.to_dicts()) == 2

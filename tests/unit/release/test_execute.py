@@ -40,10 +40,10 @@ def inferred_plan(session: shoal.Session, options: str, items: str = ALL):
 OPTIONS = [
     "epsilon = 1, noise = LAPLACE, max_groups_contributed = 3",
     "epsilon = 0.001, noise = LAPLACE, max_groups_contributed = 50",
-    "epsilon = 100000, noise = LAPLACE",
+    "epsilon = 100000, noise = LAPLACE, max_groups_contributed = 1",
     "epsilon = 1, noise = GAUSSIAN, max_groups_contributed = 3",
     "epsilon = 0.01, noise = GAUSSIAN, max_groups_contributed = 100",
-    "epsilon = 20, noise = GAUSSIAN",
+    "epsilon = 20, noise = GAUSSIAN, max_groups_contributed = 2",
     "epsilon = 1, noise = LAPLACE, max_rows_contributed = 20",
     "epsilon = 0.4, noise = LAPLACE, max_rows_contributed = 1000000",
 ]

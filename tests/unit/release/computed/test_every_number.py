@@ -50,7 +50,7 @@ def session():
     columns = {"site": {"values": [1, 2, 3]}, "item": {"values": [0, 1]}}
     catalog = {
         "tables": {"visits": {"owner": "uid", "columns": columns}},
-        "defaults": {"epsilon": 4, "delta": 1e-6},
+        "defaults": {"epsilon": 4, "delta": 1e-6, "max_groups_per_owner": 6},
     }
     return shoal.connect({"visits": table}, catalog=catalog)
 

@@ -17,7 +17,7 @@ TABLES = {
 }
 CATALOG = {
     "tables": {"ratings": {"owner": "uid", "max_rows_per_owner_and_group": 2}, "films": {"public": True}},
-    "defaults": {"epsilon": 1.0, "delta": 1e-6},
+    "defaults": {"epsilon": 1.0, "delta": 1e-6, "max_groups_per_owner": 3},
 }
 
 
