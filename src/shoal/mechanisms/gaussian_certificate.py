@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from shoal.accounting.events import GaussianNoise
 
 Certificate = Literal["discrete", "continuous", "lattice", "zcdp", "mixed"]
+Terms = tuple[Fraction, Fraction, Decimal]
+"""μ², ε′ and the factor of δ′ of the rounding theorem."""
 ROUNDING_VARIANCES = tuple(Fraction(n, 8) for n in (3, 4, 5, 6, 8, 10, 12, 16))
 """τ² to choose from: a larger one rounds more faithfully and leaves less of the variance."""
 SHRINKS_FROM, MOST_SHRUNK = 64, 4
@@ -94,7 +96,14 @@ def grouped_gaussian_holds(parts: Sequence[GaussianNoise], epsilon: Fraction, de
     shifted = tuple(replace(part, grid=Fraction(1)) for part in parts if part.shift.l1)
     if groups == 1 or not shifted:
         return joint_gaussian_holds(parts, epsilon, delta)
-    if _holds_continuous(shifted, epsilon, delta) and _is_convex(shifted, epsilon):
+    return _grouped_certificate(shifted, epsilon, delta, groups)
+
+
+@lru_cache(maxsize=1024)
+def _grouped_certificate(shifted: tuple[GaussianNoise, ...], epsilon: Fraction, delta: Fraction, groups: int) -> bool:
+    """The same for what can move; who verifies a plan asks again what its maker asked."""
+    terms = _continuous_terms(shifted, epsilon)
+    if terms is not None and _is_convex(terms) and _within(terms, delta):
         return True
     for left in range(groups, 0, -1):
         found = _summed_delta(shifted, epsilon, delta, (left, groups))
@@ -105,11 +114,8 @@ def grouped_gaussian_holds(parts: Sequence[GaussianNoise], epsilon: Fraction, de
     return True
 
 
-def _is_convex(parts: Sequence[GaussianNoise], epsilon: Fraction) -> bool:
+def _is_convex(terms: Terms) -> bool:
     """Whether the bound of the continuous certificate bends upwards all the way to the squared norm that it is used for."""
-    terms = _continuous_terms(parts, epsilon)
-    if terms is None:
-        return False
     norm_squared, left, _ = terms
     return norm_squared**2 + 4 * norm_squared <= 4 * left**2
 
@@ -199,14 +205,16 @@ def _mixed_delta(
 
 def _holds_continuous(parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction) -> bool:
     terms = _continuous_terms(parts, epsilon)
-    if terms is None:
-        return False
+    return terms is not None and _within(terms, delta)
+
+
+def _within(terms: Terms, delta: Fraction) -> bool:
     norm_squared, left, kept = terms
     with arithmetic():
         return gaussian_delta(norm_squared, left) <= around(decimal_below(delta) * kept).lower
 
 
-def _continuous_terms(parts: Sequence[GaussianNoise], epsilon: Fraction) -> tuple[Fraction, Fraction, Decimal] | None:
+def _continuous_terms(parts: Sequence[GaussianNoise], epsilon: Fraction) -> Terms | None:
     """μ², ε′ and the factor of δ′ in the rounding theorem, or None where it has nothing to say."""
     variance = _best_rounding_variance(parts, epsilon)
     if variance is None:
@@ -222,6 +230,7 @@ def _continuous_terms(parts: Sequence[GaussianNoise], epsilon: Fraction) -> tupl
         return norm_squared, left, kept
 
 
+@lru_cache(maxsize=4096)
 def rounding_error(sigma: Fraction, variance: Fraction) -> Decimal:
     """The w of the rounding lemma, rounded up: j² ≥ 1 + 3(j − 1) gives Σ_{j≥1} x^{j²} ≤ x/(1 − x³).
 
@@ -270,6 +279,7 @@ def zcdp_holds(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
         return log_delta + Decimal("1e-40") * (1 + abs(log_delta)) <= decimal_below(delta).ln()
 
 
+@lru_cache(maxsize=1024)
 def largest_zcdp(epsilon: float, delta: float) -> float:
     """About the largest ρ that implies (ε, δ)-privacy: the best order solves log δ = (α−1)(αρ−ε) + … for ρ."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from decimal import Context, Decimal
 from fractions import Fraction
 
@@ -199,3 +200,30 @@ def test_noise_beyond_int64_decides_without_wrapping():
     draw = select(ThresholdSelection(noise, 2**69, Fraction(1, 100), 1), np.full(500, 10))
     assert 0 < draw.kept.sum() < 250  # a chance of e^{−1/2}/2 = 0.30 each; false alarm below 1e-15
     assert (draw.noisy_owners[draw.kept] == 2**63 - 1).all()
+
+
+def half_of_table(selection):
+    table = keep_probabilities(selection)
+    return bisect_left(range(table.sure_from), 1 << (table.bits - 1), key=table.numerator)
+
+
+@pytest.mark.parametrize("delta", [Fraction(1, 10**3), Fraction(1, 10**6), Fraction(1, 10**9), Fraction(1, 7)])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(22, 7), Fraction(40)])
+def test_the_half_point_is_that_of_the_table_wherever_it_is_found(epsilon, delta):
+    for groups in (1, 2, 3, 5, 17, 40, 66, 101, 300):
+        selection = OptimalSelection(epsilon, delta, groups, 1)
+        assert half_point(selection) == half_of_table(selection)
+
+
+def test_where_a_chance_is_one_half_the_table_decides():
+    """δ = 1/2: the first step of every table is a half, less what rounding takes."""
+    selection = OptimalSelection(Fraction(1, 32), Fraction(1, 2), 1, 1)
+    assert half_point(selection) == half_of_table(selection)
+
+
+def test_the_half_point_outlives_its_table(monkeypatch):
+    """Planners ask for it of more selections than tables are kept."""
+    selections = [OptimalSelection(Fraction(30), Fraction(1, 10**6), groups, 1) for groups in range(1, 60)]
+    first = [half_point(selection) for selection in selections]
+    monkeypatch.setattr(keep_tables, "keep_probabilities", None)
+    assert [half_point(selection) for selection in selections] == first == sorted(first)

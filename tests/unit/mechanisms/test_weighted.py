@@ -14,8 +14,11 @@ import pytest
 from shoal.accounting.accountants import plan_loss
 from shoal.accounting.events import GaussianNoise, Shift
 from shoal.errors import InternalError
+from shoal.mechanisms.calibrate import delta_per_group, noise_tail, smallest_tail_point
+from shoal.mechanisms.certified import decimal_below
 from shoal.mechanisms.entropy import seeded_entropy
 from shoal.mechanisms.group_selection import RULES, half_point, keep_probability, select, typical_owners
+from shoal.mechanisms.selection import weighted
 from shoal.mechanisms.selection.weighted import (
     WHOLE,
     approximate_weighted_owners,
@@ -128,3 +131,27 @@ def test_floats_may_begin_with_another_degree_and_the_threshold_is_the_same(monk
     monkeypatch.setattr("shoal.mechanisms.calibrate.normal_point", lambda _: 0.0)
     assert weighted_threshold(noise, weights_for(12), DELTA) == honest
     weighted_threshold.cache_clear()
+
+
+@pytest.mark.parametrize("groups", [1, 2, 7, 40, 300])
+@pytest.mark.parametrize("sigma", [Fraction(1, 3), Fraction(2**18), Fraction(2**23)])
+def test_a_threshold_found_by_halves_is_the_one_found_degree_by_degree(groups, sigma):
+    noise, weights = GaussianNoise(weights_shift(groups), sigma), weights_for(groups)
+
+    def holds(threshold, degree, weight):
+        return noise_tail(noise, threshold - weight).upper <= decimal_below(delta_per_group(DELTA, degree))
+
+    threshold = max(weight + smallest_tail_point(noise, delta_per_group(DELTA, degree)) for degree, weight in weights)
+    assert weighted_threshold(noise, weights, DELTA) == threshold
+    for tried in (threshold - 1, threshold, threshold + 1):
+        every = all(holds(tried, degree, weight) for degree, weight in weights)
+        assert weighted_threshold_holds(noise, weights, tried, DELTA) == every == (tried >= threshold)
+
+
+def test_most_degrees_are_decided_together(monkeypatch):
+    asked = []
+    monkeypatch.setattr(weighted, "_holds", lambda *facts, holds=weighted._holds: asked.append(facts) or holds(*facts))
+    noise, weights = GaussianNoise(weights_shift(300), Fraction(2**21 + 1)), weights_for(300)
+    threshold = weighted_threshold(noise, weights, DELTA)
+    assert weighted_threshold_holds(noise, weights, threshold + 1, DELTA)
+    assert 0 < len(asked) < len(weights)

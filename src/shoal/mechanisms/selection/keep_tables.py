@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 LONGEST_TABLE = 1 << 14
 GUARD_BITS = 128
 SLACK = Fraction(1, 2**60)
+MANY_STEPS_BELOW = Fraction(1, 16)
+"""ε₁ at which a table has some hundreds of values, which take longer than a few of the closed form."""
 
 
 class KeepTable(Protocol):
@@ -110,12 +112,26 @@ class ClosedFormTable:
 @lru_cache(maxsize=32)
 def keep_probabilities(selection: OptimalSelection) -> KeepTable:
     """The table of the probabilities really sampled, as a function of n = owners − (min_owners − 1)."""
-    epsilon = selection.epsilon / selection.max_groups_per_owner
-    delta = delta_per_group(selection.delta, selection.max_groups_per_owner)
-    bits = GUARD_BITS + (delta.denominator // delta.numerator).bit_length()
+    epsilon, delta, bits = _facts(selection)
     if epsilon == 0:
         return ClosedFormUniform(math.floor(delta * 2**bits), bits)
     return _recurse(epsilon, delta, bits) or _closed_form(epsilon, delta, bits)
+
+
+def closed_form_of(selection: OptimalSelection) -> ClosedFormTable | None:
+    """The closed form where the recursion takes many steps, whether or not they are too many for a table.
+
+    It is not what is sampled there, but within 2⁻⁵⁰ of it: the recursion loses at most two units of 2^−bits a step, which later
+    steps multiply by no more than 2/δ₁, and the closed form has 2⁻⁶⁰ of δ₁ less.
+    """
+    epsilon, delta, bits = _facts(selection)
+    return _closed_form(epsilon, delta, bits) if 0 < epsilon < MANY_STEPS_BELOW else None
+
+
+def _facts(selection: OptimalSelection) -> tuple[Fraction, Fraction, int]:
+    epsilon = selection.epsilon / selection.max_groups_per_owner
+    delta = delta_per_group(selection.delta, selection.max_groups_per_owner)
+    return epsilon, delta, GUARD_BITS + (delta.denominator // delta.numerator).bit_length()
 
 
 @dataclass(frozen=True, slots=True)

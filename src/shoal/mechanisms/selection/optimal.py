@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,30 @@ if TYPE_CHECKING:
 
     from shoal.accounting.events import Selection
     from shoal.mechanisms.entropy import Entropy
+
+CLEAR_BITS = 40
+"""A chance this far from one half is on the same side of it by the closed form and by the recursion."""
+
+
+@lru_cache(maxsize=4096)
+def _half_point(selection: OptimalSelection) -> int:
+    """Remembered for longer than its table: planners ask for it again and again, of hundreds of selections."""
+    closed = keep_tables.closed_form_of(selection)
+    if closed is not None:
+        found, clear = _first_half(closed), 1 << (closed.bits - CLEAR_BITS)
+        around = [closed.numerator(n) - (1 << (closed.bits - 1)) for n in (found - 1, found)]
+        if found < MOST_OWNERS and -around[0] > clear and around[1] > clear:
+            return found
+    table = keep_tables.keep_probabilities(selection)
+    if isinstance(table, keep_tables.ClosedFormTable):
+        return _first_half(table)
+    return bisect_left(range(min(table.sure_from, MOST_OWNERS)), 1 << (table.bits - 1), key=table.numerator)
+
+
+def _first_half(table: keep_tables.ClosedFormTable) -> int:
+    """A value takes a millisecond; chances pass one half about where the two branches of the closed form meet."""
+    half, last = 1 << (table.bits - 1), min(table.sure_from, MOST_OWNERS)
+    return calibrate.first_point(lambda n: n >= last or table.numerator(n) >= half, min(table.crossing, last))
 
 
 class OptimalRule:
@@ -60,13 +85,7 @@ class OptimalRule:
 
     def half_point(self, selection: OptimalSelection) -> int:
         """The first n with π(n) ≥ 1/2."""
-        table = keep_tables.keep_probabilities(selection)
-        half = 1 << (table.bits - 1)
-        last = min(table.sure_from, MOST_OWNERS)
-        if not isinstance(table, keep_tables.ClosedFormTable):
-            return bisect_left(range(last), half, key=table.numerator)
-        # A value takes a millisecond; chances pass one half about where the two branches of the closed form meet.
-        return calibrate.first_point(lambda n: n >= last or table.numerator(n) >= half, min(table.crossing, last))
+        return _half_point(selection)
 
     def typical_owners(self, selection: OptimalSelection) -> float:
         """The same, in whatever other groups they are."""

@@ -27,6 +27,8 @@ from shoal.mechanisms.noise import draw_noise
 from shoal.mechanisms.selection.rule import SelectionApart, SelectionDraw, SelectionLoss
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from shoal.accounting.events import Selection
@@ -65,19 +67,37 @@ def weighted_threshold(noise: GaussianNoise, weights: Weights, delta: Fraction) 
     first = max(
         chances, key=lambda pair: pair[0] + float(noise.sigma) * calibrate.normal_point(math.log(float(pair[1])))
     )
-    threshold = first[0] + calibrate.smallest_tail_point(noise, first[1])
-    for weight, chance in chances:
-        if not _holds(noise, threshold - weight, chance):
-            threshold = weight + calibrate.smallest_tail_point(noise, chance)
+    threshold, place = first[0] + calibrate.smallest_tail_point(noise, first[1]), 0
+    while (place := _first_failing(noise, threshold, chances, place)) < len(chances):
+        weight, chance = chances[place]
+        threshold = weight + calibrate.smallest_tail_point(noise, chance)
+        place += 1
     return threshold
 
 
 @lru_cache(maxsize=1024)
 def weighted_threshold_holds(noise: GaussianNoise, weights: Weights, threshold: int, delta: Fraction) -> bool:
     """Whether any of one owner's own groups appears with a chance of at most δ, in however many groups the owner is."""
-    return all(
-        _holds(noise, threshold - weight, calibrate.delta_per_group(delta, degree)) for degree, weight in weights
-    )
+    chances = [(weight, calibrate.delta_per_group(delta, degree)) for degree, weight in weights]
+    return _first_failing(noise, threshold, chances, 0) == len(chances)
+
+
+def _first_failing(noise: GaussianNoise, threshold: int, chances: Sequence[tuple[int, Fraction]], start: int) -> int:
+    """The first degree from `start` on whose groups appear too often, or how many there are.
+
+    The chance of passing a point falls with the point: where the largest weight of several keeps the smallest chance of them, all
+    of them keep theirs.
+    """
+    stop = len(chances)
+    while start < stop:
+        several = chances[start:stop]
+        if _holds(noise, threshold - max(weight for weight, _ in several), min(chance for _, chance in several)):
+            start, stop = stop, len(chances)
+        elif len(several) == 1:
+            return start
+        else:
+            stop = start + (stop - start) // 2
+    return len(chances)
 
 
 def _holds(noise: GaussianNoise, least: int, chance: Fraction) -> bool:

@@ -28,6 +28,7 @@ from shoal.rewrite.verify.moves import (
     moves_of_count,
     moves_of_histogram,
     moves_of_weights,
+    moves_under,
     wholes_of,
 )
 from shoal.rewrite.verify.requirement import require
@@ -106,12 +107,12 @@ def _check_one_delta(plan: SelectPlan, event: SelectedGaussian) -> None:
     selection, groups = event.selection, groups_of(plan.contribution)
     weighed = isinstance(selection, WeightedSelection)
     degrees = {degree for degree, _ in selection.weights} if isinstance(selection, WeightedSelection) else {groups}
+    parts = [(degree, new) for degree in degrees for new in {1, degree // 2, degree - 1} - {0, degree}]
     for release in plan.releases if not weighed else [r for r in plan.releases if r.noise in event.parts]:
-        for degree in degrees:
-            for new in {1, degree // 2, degree - 1} - {0, degree}:
-                fewer = moves_of(release, _without_groups(plan.contribution, degree, new)).l2_squared
-                enough = degree * fewer <= (degree - new) * release.noise.shift.l2_squared
-                require(enough, "a group moves more than its part of the norm")
+        moves = moves_under(release, [_without_groups(plan.contribution, degree, new) for degree, new in parts])
+        for (degree, new), fewer in zip(parts, moves, strict=True):
+            enough = degree * fewer.l2_squared <= (degree - new) * release.noise.shift.l2_squared
+            require(enough, "a group moves more than its part of the norm")
 
 
 def _without_groups(contribution: Contribution, groups: int, new: int) -> Contribution:

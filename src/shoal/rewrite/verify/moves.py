@@ -44,7 +44,7 @@ from shoal.plan.totals import grid_measure_of
 from shoal.rewrite.verify.requirement import require
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from shoal.accounting.events import Shift
     from shoal.plan.measures import Histogram, Measure
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 COUNTS = (OwnerCount, DistinctValues, Leaves)
 """Measures that count owners, values or rows one by one, whatever the bounds."""
+COUNTED_OR_SUMMED = (OwnerCount, RowCount, OwnerSum, OwnerMean, RowMoment)
+"""Measures that an owner, or a row, moves by so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +92,22 @@ def groups_of(contribution: Contribution) -> int:
 
 def moves_of(release: Release, contribution: Contribution) -> Moves:
     """What one owner does to a release."""
-    groups, rows = groups_of(contribution), contribution.max_rows
+    return moves_under(release, (contribution,))[0]
+
+
+def moves_under(release: Release, contributions: Sequence[Contribution]) -> list[Moves]:
+    """What one owner does to a release under each of these limits; how far a value is from the next does not depend on them."""
     require(release.noise.grid == 1 or not isinstance(release.measure, COUNTS), "what is counted is counted in ones")
+    each = _furthest(release) if isinstance(release.measure, COUNTED_OR_SUMMED) else 0
+    return [_moves(release, contribution, each) for contribution in contributions]
+
+
+def _moves(release: Release, contribution: Contribution, each: int) -> Moves:
+    groups, rows = groups_of(contribution), contribution.max_rows
     match release.measure:
         case OwnerCount() | RowCount() | OwnerSum() | OwnerMean():
-            return Moves.even(groups, _furthest(release))
+            return Moves.even(groups, each)
         case RowMoment(rows=most):
-            each = _furthest(release)
             return Moves.even(groups, most * each) if rows is None else Moves.spread(1, rows, each)
         case DistinctValues(values=most):
             return Moves.even(groups, most) if rows is None else Moves.spread(1, rows, 1)

@@ -24,7 +24,7 @@ from shoal.plan.measures import (
 from shoal.plan.releases import Contribution, Inferred, Release
 from shoal.plan.types import DOUBLE
 from shoal.release.resolve_bounds import resolve
-from shoal.rewrite.verify.moves import Moves, moves_of, moves_of_histogram
+from shoal.rewrite.verify.moves import Moves, moves_of, moves_of_histogram, moves_under
 
 X = Column("c1", DOUBLE)
 GROUPS, ROWS = Contribution(grouped=True, max_groups=5), Contribution(grouped=True, max_rows=8)
@@ -55,6 +55,7 @@ def released(measure, bounds=None, grid=1) -> Release:
 def test_the_moves_of_every_measure_are_those_of_the_worst_way_to_spread_them(measure, bounds, by_groups, by_rows):
     assert moves_of(released(measure, bounds), GROUPS) == Moves(*by_groups)
     assert moves_of(released(measure, bounds), ROWS) == Moves(*by_rows)
+    assert moves_under(released(measure, bounds), [ROWS, GROUPS]) == [Moves(*by_rows), Moves(*by_groups)]
 
 
 def test_bounds_without_room_move_nothing_where_the_middle_counts_as_zero():
