@@ -467,3 +467,33 @@ def test_a_risk_scan_reads_the_same_rows(roles):
     (visits,) = open_tables(as_role(roles[0], "reader"), ["visits"])
     assert visits.schema.names == ["uid", "site", "x"]
     assert sum(batch.num_rows for batch in visits.source.batches(["site", "uid"])) == visits.rows == 500
+
+
+# ---- owners with more than their share of rows -------------------------------------------------------------------------
+
+
+def test_an_owner_with_more_than_their_share_takes_no_part_whatever_the_server_could_leave_out(postgres_database):
+    """The share is of all rows: one that counted rows that a server had narrowed down would let others take part."""
+    url, connection = postgres_database
+    uid = [7] * 3_000 + list(range(100, 140))
+    rows = pa.table({"uid": uid, "note": ["ab"] * len(uid), "day": [number % 1_000 for number in range(len(uid))]})
+    moments = pa.table({"id": list(range(2_000))})
+    connection.execute("CREATE SCHEMA crowded")
+    write(connection, "crowded.visits", rows)
+    write(connection, "crowded.moments", moments)
+    there = {
+        "visits": {"owner": "uid", "source": "crowded.visits"},
+        "moments": {"public": True, "source": "crowded.moments"},
+    }
+    here = {"visits": {"owner": "uid"}, "moments": {"public": True}}
+    sql = (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(DISTINCT uid) FROM visits, moments "
+    )
+    found = []
+    for tables, catalog in ((url, there), ({"visits": rows, "moments": moments}, here)):
+        with shoal.connect(tables, catalog={"tables": catalog}) as session:
+            for where in ("", "AND day = 3", "AND day < 40"):
+                plan = session.plan(sql + f"WHERE NOT REGEXP_MATCHES(note || id, 'a[ab]{{40}}c') {where}").selects[0]
+                with session._engine.snapshot(Deadline(300)) as taken:
+                    found.append(int(measure(plan, taken, fresh_sampling_key()).measurement.owners.sum()))
+    assert found[:3] == found[3:] == [40, 1, 40]

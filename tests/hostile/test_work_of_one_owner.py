@@ -5,6 +5,9 @@ A victim with a hundred rows and a public table of a million, sorted by a window
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -72,6 +75,29 @@ def test_an_owner_with_more_rows_than_a_query_has_time_for_takes_no_part(source)
         with opened(rows) as session:
             found[rows] = owners(session, sql)
     assert found == {share.rows: OTHERS + 1, share.rows + 1: OTHERS}
+
+
+NAMES = {
+    "unsigned": (pa.uint64(), 2**64 - 1, int),
+    "text": (pa.string(), "é'\"\\\n", str),
+    "decimal": (pa.decimal128(38, 10), Decimal("-1234567890123456789.0123456789"), Decimal),
+    "date": (pa.date32(), dt.date(1, 1, 1), lambda n: dt.date(2026, 1, 1) + dt.timedelta(n)),
+}
+
+
+@pytest.mark.parametrize(("type_", "victim", "other"), NAMES.values(), ids=NAMES.keys())
+def test_owners_who_are_left_out_may_have_any_name(type_, victim, other):
+    """A statement that failed only where somebody is left out would tell that they are there."""
+    sql = f"note, COUNT(*) FROM {SOURCES['a cross join']} GROUP BY note"
+    rows, faces = share_of(sql).rows + 1, []
+    for there in (rows, 0):
+        uid = pa.array([victim] * there + [other(n) for n in range(OTHERS)], type_)
+        visits = pa.table({"uid": uid, "note": ["ab"] * len(uid)})
+        tables = {"people": visits, "visits": visits, "moments": pa.table({"id": np.arange(MOMENTS)})}
+        with shoal.connect(tables, catalog=CATALOG) as session:
+            faces.append((face_of(session, PRIVATE + sql), owners(session, sql)))
+    assert faces[0] == faces[1]
+    assert faces[0][0][0] == "answered"
 
 
 def test_a_row_counts_as_often_as_its_texts_are_long():
