@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError, missing_extra
 from shoal.frozen import dataclass
+from shoal.release.answer_notes import WITHOUT_INTERVAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,8 +117,10 @@ def _numbers(result: Result, rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _keys(result: Result, numbers: list[str]) -> list[str]:
+    """What tells rows apart: no number, neither with an interval nor with a reason instead."""
     ends = {f"{name}{end}" for name in numbers for end in ("_low", "_high")}
-    return [name for name in result.columns if name not in numbers and name not in ends]
+    computed = {name for name in result.columns if f"{name}{WITHOUT_INTERVAL}" in result.notes}
+    return [name for name in result.columns if name not in {*numbers, *ends, *computed}]
 
 
 def _shape(rows: list[dict[str, Any]], keys: list[str], numbers: list[str], ranks: tuple[float, ...] = ()) -> Shape:

@@ -357,5 +357,6 @@ def html_table(names: list[str], rows: list[list[str]], total: int) -> str:
     """The same for a notebook."""
     head = "".join(f"<th>{html.escape(n)}</th>" for n in names)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in r) + "</tr>" for r in rows)
-    more = f"<caption>{total - len(rows):,} more rows</caption>" if total > len(rows) else ""
-    return f'<table class="shoal">{more}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    left = f'<tr><td colspan="{len(names)}">… {total - len(rows):,} more rows</td></tr>' if total > len(rows) else ""
+    foot = f"<tfoot>{left}</tfoot>" if left else ""
+    return f'<table class="shoal"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table>'

@@ -56,6 +56,16 @@ def test_two_keys_are_groups_of_bars(shop):
     assert [text.get_text() for text in axes.get_legend().get_texts()] in (["True", "False"], ["False", "True"])
 
 
+def test_a_number_without_an_interval_is_no_key(shop):
+    result = shop.query(
+        f"SELECT site, n, MAX(n) OVER () AS largest FROM ({CLAUSE}({SURE}) site, {COUNT} FROM visits GROUP BY site) AS s"
+    )
+    assert "largest_low" not in result.intervals().columns
+    axes = result.plot().axes[0]
+    assert axes.get_xlabel() == "site"
+    assert {tick.get_text() for tick in axes.get_xticklabels()} == {"s0", "s1", "s2", "s3"}
+
+
 def test_without_keys_every_number_has_a_bar(shop):
     axes = drawn(shop, f"{COUNT}, COUNT(DISTINCT uid) AS m FROM visits")
     assert len(axes.patches) == 2

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 MUCH = 0.2
 """A share that a comparison with the whole number may well miss."""
 
+WITHOUT_INTERVAL = " is computed from noisy numbers, and has no interval of its own."
+"""Said of a column; pictures know by it that the column is no key."""
+
 
 def answer_notes(plan: SelectPlan, groups: int, written: CallsAsWritten) -> tuple[str, ...]:
     """The notes of one private SELECT whose released table has this many groups."""
@@ -88,14 +91,10 @@ def without_interval(plan: StatementPlan, drawn: AbstractSet[str] = frozenset())
     shown = {field.name for field in plan.root.fields}
     for names in output_names(plan):
         for outputs in names:
-            found += [
-                f"{name} is computed from noisy numbers, and has no interval of its own."
-                for name in outputs.computed
-                if name in shown and name not in drawn
-            ]
+            found += [f"{name}{WITHOUT_INTERVAL}" for name in outputs.computed if name in shown and name not in drawn]
     said = {note.split(" ", 1)[0] for note in found} | drawn
     mixed = [name for name in mixed_columns(plan) if name not in said]
-    found += [f"{name} is computed from noisy numbers, and has no interval of its own." for name in mixed]
+    found += [f"{name}{WITHOUT_INTERVAL}" for name in mixed]
     return tuple(dict.fromkeys(found))
 
 

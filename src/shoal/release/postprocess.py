@@ -39,10 +39,13 @@ from shoal.stack import on_its_own_stack
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from shoal.engines.base import Engine
     from shoal.engines.deadline import Deadline
+    from shoal.plan.aggregates import NoisyMeasure
     from shoal.plan.releases import StatementPlan
-    from shoal.release.computed.columns import Computed
+    from shoal.release.computed.columns import Computed, Groups
 
 LARGEST_ANSWER = 256 * 1024 * 1024
 """Bytes of a relation over released rows and public tables: a few joins of a small table with itself would take all memory."""
@@ -136,7 +139,7 @@ def finish(
     extra = [number for sources in carried.values() for source in sources for number in source.numbers]
     every = computed_columns(plan)
     computed = {place: column for place, column in every.items() if column.groups is None}
-    windows = tuple(_windows(plan, rows, every, tables, deadline)) if len(computed) < len(every) else ()
+    windows = tuple(_windows(plan, rows, every, (tables, released), deadline)) if len(computed) < len(every) else ()
     read = all_symbols(computed)
     inputs = {symbol: carried[symbol][0] for symbol in sorted(read & carried.keys())}
     by_place = {i: carried[f.symbol] for i, f in enumerate(shown) if f.symbol in carried}
@@ -150,10 +153,11 @@ def _windows(
     plan: StatementPlan,
     rows: pa.Table,
     columns: Mapping[int, Computed],
-    tables: dict[str, pa.Table],
+    stored: tuple[dict[str, pa.Table], dict[int, StoredRows]],
     deadline: Deadline,
 ) -> Iterator[Windows]:
     """The groups that windows of columns look at, with the numbers behind them; rows of the answer are found by their keys."""
+    tables, released = stored
     looked_at = {id(c.groups.rows): c.groups for c in columns.values() if c.groups is not None}
     for name, groups in looked_at.items():
         own = {place: c for place, c in columns.items() if c.groups is not None and id(c.groups.rows) == name}
@@ -171,12 +175,32 @@ def _windows(
             LookedAt(
                 everything.num_rows,
                 np.array([places[key] for key in _keys(rows, keys)], dtype=np.int64),
-                everything.column(groups.size).to_numpy(zero_copy_only=False).astype(np.float64)
-                if groups.size
-                else None,
+                _sizes(plan, groups, everything, released),
                 groups.even_chance,
             ),
         )
+
+
+def _sizes(
+    plan: StatementPlan, groups: Groups, everything: pa.Table, released: dict[int, StoredRows]
+) -> NDArray[np.float64] | None:
+    """How many owners each group has; where a sum alone is known, as many as it takes if each adds the most that is counted."""
+    if not groups.size:
+        return None
+    numbers = np.asarray(everything.column(groups.size).to_numpy(zero_copy_only=False), dtype=np.float64)
+    if groups.of_sum is None:
+        return numbers
+    select, column = groups.of_sum
+    ran = released[select].columns or plan.selects[select].columns
+    most = max(map(_most_of_one, (released[select].readings[0][release] for release in ran[column].releases)))
+    return np.abs(np.nan_to_num(numbers)) / (most or 1.0)
+
+
+def _most_of_one(taken: NoisyMeasure) -> float:
+    """What one owner adds at most."""
+    if taken.bounds is not None:
+        return float(max(abs(taken.bounds.lower), abs(taken.bounds.upper)))
+    return 0.0 if taken.measure.needs_bounds else float(taken.measure.delta(None))
 
 
 def _keys(rows: pa.Table, names: list[str]) -> list[tuple[str, ...]]:

@@ -41,9 +41,11 @@ class Groups:
     keys: frozenset[str]
     """Symbols that tell the groups apart."""
     size: str = ""
-    """The symbol of how many owners a group has, where small groups are left out."""
+    """The symbol of how many owners a group has, where small groups are left out; or of a sum of theirs (`of_sum`)."""
     even_chance: int = 0
     """How many owners a group needs for an even chance; 0 where no group is left out."""
+    of_sum: tuple[int, int] | None = None
+    """Where nothing counts owners: the SELECT and the column of the sum. Over the most of one owner, that is as many at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +123,15 @@ def _groups(plan: StatementPlan, rows: Node | None, windows: Sequence[WindowCall
     size = next((column.call.field.symbol for column in select.columns if _counts_owners(select, column)), "")
     adding_up = {c.call.field.symbol for c in select.columns if c.call.aggregate.adds_up}
     totals = [value for window in far for value in window.arguments]
-    if not size or not functions <= {"sum"} or not all(columns_of(t) <= adding_up for t in totals):
+    if not functions <= {"sum"} or not all(columns_of(t) <= adding_up for t in totals):
         return None
-    return Groups(rows, keys, size, int(half_point(select.selection)))
+    even_chance = int(half_point(select.selection))
+    if size:
+        return Groups(rows, keys, size, even_chance)
+    summed = [n for n, c in enumerate(select.columns) if any(c.call.field.symbol in columns_of(t) for t in totals)]
+    if len(summed) != 1 or select.finds_bounds_per_group or select.columns[summed[0]].call.report is not None:
+        return None
+    return Groups(rows, keys, select.columns[summed[0]].call.field.symbol, even_chance, of_sum=(node.select, summed[0]))
 
 
 def _looks_near(window: WindowCall) -> bool:

@@ -76,6 +76,22 @@ def test_the_difference_from_the_row_before_is_as_uncertain_as_both():
         assert of_one <= width <= 4 * of_one
 
 
+@pytest.mark.parametrize("total", ["SUM(SUM(spend)) OVER ()", "SUM(SUM(spend)) OVER (ORDER BY kind)"])
+def test_a_total_without_a_count_beside_it_counts_groups_that_are_left_out(total):
+    """Each owner adds 2 of at most 2: the sum tells how many owners a group has at least."""
+    sizes = SIZES | {f"near {n}": 34 + n % 16 for n in range(40)} | {f"small {n}": 5 for n in range(SMALL)}
+    result = session(sizes, listed=False).query(
+        f"SELECT kind, SUM(spend) AS s, {total} AS total FROM t GROUP BY kind ORDER BY s DESC LIMIT 1"
+    )
+    (row,) = result.intervals().to_dicts()
+    exact = 2 * (sum(sizes.values()) if "ORDER" not in total else sizes["a"])
+    noise = 5 * (row["s_high"] - row["s_low"])
+    assert row["total_low"] - noise <= exact <= row["total_high"] + noise
+    assert ("ORDER" in total) or row["total_noise_high"] + noise < exact  # without what is feared it would not be held
+    assert row["total_high"] < 1.5 * exact
+    assert not any(note.startswith("total is computed") for note in result.notes)
+
+
 def test_an_average_of_neighbouring_rows_has_the_noise_of_its_rows():
     frame = "OVER (ORDER BY kind ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
     asked = session(SIZES, listed=False)
@@ -101,7 +117,8 @@ def test_a_rank_has_an_interval_where_all_groups_appear_and_a_reason_elsewhere()
 
 
 @pytest.mark.parametrize(
-    "value", ["AVG(spend) / SUM(AVG(spend)) OVER ()", "AVG(COUNT(*)) OVER ()", "SUM(SUM(spend)) OVER ()"]
+    "value",
+    ["AVG(spend) / SUM(AVG(spend)) OVER ()", "AVG(COUNT(*)) OVER ()", "SUM(SUM(spend) + SUM(spend + 1)) OVER ()"],
 )
 def test_what_groups_that_are_left_out_would_change_has_a_reason_instead(value):
     result = session(SIZES, listed=False).query(f"SELECT kind, {value} AS v FROM t GROUP BY kind")
