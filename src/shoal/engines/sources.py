@@ -290,7 +290,7 @@ def _open_frames(frames: dict[str, Any], files: dict[Path, tuple[int, int]] | No
                 hint="Cast it, or leave the column out.",
             ) from None
         connection.unregister(table)
-    return DuckDBEngine(connection, ours=True, frames=sound, files=files)
+    return DuckDBEngine(connection, ours=True, frames=sound, files=files, only_frames=True)
 
 
 def frame_table(name: str, frame: Any) -> Any:

@@ -80,7 +80,9 @@ class DuckDBEngine(Connected):
     """One DuckDB database. `ours` says whether we opened it (and may lock it) or it was handed in (and is left alone).
 
     Each query works on its own connection (`snapshot`). Registered frames are registered there again; temporary tables
-    of a connection that was handed in are seen by that connection alone, so queries take turns on it.
+    of a connection that was handed in are seen by that connection alone, so queries take turns on it. Where a database of ours
+    holds nothing but its frames (`only_frames`) or named tables, their columns are asked for one by one: the engine's list of
+    all columns takes longer than opening it.
     """
 
     name = "DuckDB"
@@ -96,12 +98,14 @@ class DuckDBEngine(Connected):
         python: PythonTables | None = None,
         for_one_query: bool = False,
         tables: Iterable[str] | None = None,
+        only_frames: bool = False,
     ) -> None:
         self._python = python or PythonTables()
         self._handed = connection
         self._connection = connection.cursor()
         self._frames = dict(frames or {})
         self._files = dict(files or {})
+        self._holds_frames_alone = only_frames
         self._ours = ours
         self._process = os.getpid()
         self._lock = threading.RLock()
@@ -210,8 +214,13 @@ class DuckDBEngine(Connected):
                 cursor.close()
 
     def _refresh(self, tables: Iterable[str] | None) -> None:
-        """Names and types of all tables and views, read once; `tables` are those of a database of our own, where they are known."""
-        rows = self._stored_columns() if tables is None else self._columns_of(tables)
+        """Names and types of all tables and views, read once; `tables` are those of a database of ours, where they are known."""
+        if tables is not None:
+            rows = self._columns_of(tables, "memory")
+        elif self._holds_frames_alone:
+            rows = self._columns_of(sorted(self._frames), "temp")
+        else:
+            rows = self._stored_columns()
         current = self._connection.sql(
             "SELECT system.main.current_database(), system.main.current_schema()"
         ).fetchall()[0]
@@ -228,14 +237,14 @@ class DuckDBEngine(Connected):
             "WHERE NOT internal ORDER BY database_name, schema_name, table_name, column_index"
         ).fetchall()
 
-    def _columns_of(self, tables: Iterable[str]) -> list[tuple[str, ...]]:
-        """The same of some tables: to list what there is, the engine writes its whole catalogue out first."""
+    def _columns_of(self, tables: Iterable[str], database: str) -> list[tuple[str, ...]]:
+        """The same of some tables of ours: to list what there is, the engine writes its whole catalogue out first."""
         found: list[tuple[str, ...]] = []
         for table in tables:
-            place = exp.Table(this=name(table), db=name("main"), catalog=name("memory"))
+            place = exp.Table(this=name(table), db=name("main"), catalog=name(database))
             described = self._connection.sql(select([exp.Star()], place).sql(dialect="duckdb"))
             found += [
-                ("memory", "main", table, *each)
+                (database, "main", table, *each)
                 for each in zip(described.columns, map(str, described.types), strict=True)
             ]
         return found

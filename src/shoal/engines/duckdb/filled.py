@@ -40,7 +40,7 @@ def filled(
                     frames[name] = readable(rows)
                 else:
                     write(connection, name, rows)
-            yield DuckDBEngine(connection, ours=True, frames=frames)
+            yield DuckDBEngine(connection, ours=True, frames=frames, only_frames=len(frames) == len(tables))
         finally:
             connection.close()
 
