@@ -3,10 +3,12 @@
 from collections import Counter
 from pathlib import Path
 
-import planted_local  # noqa: F401 - enters its bugs into the catalogue
+import planted_draws  # noqa: F401 - enters its bugs into the catalogue
+import planted_local  # noqa: F401 - same
 import planted_noise  # noqa: F401 - same
 import planted_policies  # noqa: F401 - same
 import planted_rows  # noqa: F401 - same
+import planted_selection  # noqa: F401 - same
 import planted_sketches  # noqa: F401 - same
 import pytest
 from planted import CATALOGUE, LAYERS, PLAN_CHECK, forget_everything
