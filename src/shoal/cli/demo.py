@@ -111,7 +111,7 @@ def live_through(folder: Path) -> Story:
 
 @contextmanager
 def writing_into(folder: Path) -> Iterator[None]:
-    """A place where no folder can be made or written is told in a sentence."""
+    """Where no folder can be made or written, a sentence says so."""
     try:
         yield
     except OSError as error:
@@ -270,7 +270,7 @@ def busiest(visits: pa.Table) -> int:
 
 
 def next_commands(folder: Path) -> list[tuple[str, str]]:
-    """Three commands that work as they stand, each with what it shows."""
+    """Three commands that work as they are, each with what it shows."""
     program = os.environ.get("SHOAL_PROGRAM", "shoal")
     files = f"--db {folder}/data --catalog {folder}/shoal.toml"
     regions = (

@@ -51,7 +51,7 @@ delta = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """Whose the rows of a table are, as far as names tell: a column, a column that leads to another table, or each row."""
+    """Whose the rows of a table are, as far as names say: a column, a column that leads to another table, or each row."""
 
     owner: str | None = None
     through: tuple[str, str] | None = None

@@ -176,7 +176,7 @@ def refuse_usage(error: Exception, message: str, words: Sequence[str]) -> int:
 
 
 def leave(status: int) -> int:
-    """The interpreter flushes once more when it ends; what cannot be written by then was told already."""
+    """The interpreter flushes once more when it ends; what cannot be written by then was reported already."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -96,7 +96,7 @@ def write_bytes(data: bytes, path: Path | None) -> None:
     """Write bytes to a file, or through a pipe without one."""
     if path is None:
         sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()  # a full disk is told here, not when the interpreter ends
+        sys.stdout.buffer.flush()  # a full disk is reported here, not when the interpreter ends
         return
     try:
         path.write_bytes(data)

@@ -79,7 +79,7 @@ class CountTable:
 
 
 def count_table(path: str | Path, release: Callable[[int], Guarantee]) -> CountTable:
-    """Read a table of counts and ask what each row keeps; `release` is told how many people there are in it.
+    """Read a table of counts and ask what each row keeps; `release` gets the number of people in it.
 
     For bare counts: count_table("table.csv", lambda people: knowledge.count(people, uncertainty=0.1)).
     """

@@ -19,7 +19,7 @@ AUTOMATIC_PERIODS = ("month", "quarter", "year", "decade")
 
 
 def rule_for(column: pa.Array | pa.ChunkedArray) -> Rule:
-    """Dates by month, quarter, year and decade; numbers by intervals; texts of digits of one length by masks."""
+    """Dates by month, quarter, year and decade; numbers by intervals; strings of digits of one length by masks."""
     kind = kind_of(column.type)
     values = pc.unique(column.drop_null())
     if kind == "date":

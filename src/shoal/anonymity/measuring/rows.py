@@ -170,7 +170,7 @@ def find_column(known: Sequence[str], wanted: str) -> str:
 
 
 def _batches(engine: Engine, table: str, columns: list[str]) -> list[pa.RecordBatch]:
-    """The combinations, texts as numbers into a dictionary for each batch: what is kept is small."""
+    """The combinations, strings as numbers into a dictionary for each batch: what is kept is small."""
     try:
         return [_encoded(batch) for batch in engine.combinations(table, columns)]
     except EngineFailure:

@@ -35,7 +35,7 @@ class Labels:
 
     @classmethod
     def of_texts(cls, texts: Sequence[str | None], of_tuple: Integers) -> Labels:
-        """Labels as text; equal texts are one label."""
+        """Labels as text; equal strings are one label."""
         seen: dict[str | None, int] = {}
         number = np.array([seen.setdefault(text, len(seen)) for text in texts], dtype=np.int64)
         return cls(pa.array(list(seen), pa.string()), number[of_tuple])

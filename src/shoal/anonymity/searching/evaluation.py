@@ -98,14 +98,14 @@ class Searched:
 
 
 class Clock:
-    """When to stop, and whom to tell."""
+    """When to stop, and whom to report to."""
 
     def __init__(self, limit: float | None, progress: Callable[[int, int], None] | None, nodes: int) -> None:
         self._end = None if limit is None else time.monotonic() + limit
         self._progress, self._nodes = progress, nodes
 
     def over(self, checked: int) -> bool:
-        """Whether the time is up; tells how far the search is."""
+        """Whether the time is up; reports how far the search is."""
         if self._progress is not None:
             self._progress(checked, self._nodes)
         return self._end is not None and time.monotonic() > self._end

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shoal.audit.suite.rows import Key
 
 SEED = 0
-"""Of the tester: what `check` takes unless it is told otherwise."""
+"""Of the tester: what `check` takes unless asked otherwise."""
 _KIND = "shoal audit, rows as they are reached"
 
 

@@ -47,7 +47,7 @@ def lead(report: Report) -> str:
     return (
         f"{verdict} Up to {report.samples:,} samples a database, {report.seconds:.0f} s. A sampled check would have seen a "
         "violation from the ε in its column on; smaller ones may hide. Gaussian noise and thresholds at a realistic δ cannot be "
-        "told by sampling: they are computed exactly. False alarms of a whole run: at most one in a million."
+        "seen by sampling: they are computed exactly. False alarms of a whole run: at most one in a million."
     )
 
 

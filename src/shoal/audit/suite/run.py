@@ -66,7 +66,7 @@ class Check:
 
     @property
     def key(self) -> Key:
-        """What tells it from all others."""
+        """What distinguishes it from all others."""
         return self.family, self.name, self.method, self.epsilon
 
 
@@ -113,7 +113,7 @@ def run(
 ) -> Report:
     """Run the checks, several at once where `processes` allows; rows come in the order of the table.
 
-    `progress` is told how many of how many are done, and the newest row. What is `kept` is not run again, and what is run is kept.
+    `progress` gets how many of how many are done, and the newest row. What is `kept` is not run again, and what is run is kept.
     """
     started = time.monotonic()
     wanted = checks(families)

@@ -159,7 +159,7 @@ def history_file() -> Path:
 
 
 def _keep_history() -> None:
-    """The last lines, readable by their owner alone: texts of queries may name people."""
+    """The last lines, readable by their owner alone: strings of queries may name people."""
     import readline
 
     with suppress(OSError):

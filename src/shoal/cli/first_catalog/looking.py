@@ -1,4 +1,4 @@
-"""Columns as they really are: texts that are numbers, values that do not fit, words that mean missing, short lists of values."""
+"""Columns as they really are: strings that are numbers, values that do not fit, words that mean missing, short lists of values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Looked:
     missing: Mapping[str, int]
     """Texts that may mean that nothing is there, and how often."""
     read_as: str | None = None
-    """The type that all other texts have."""
+    """The type that all other strings have."""
     misfits: int = 0
     example: str = ""
     """How most misfits begin."""

@@ -42,7 +42,7 @@ def audit(
 ) -> None:
     """Check every sampler, aggregate, selection rule and kind of query of this installation.
 
-    Each verdict is told on stderr as it is reached, the whole table at the end.
+    Each verdict is printed to stderr as it is reached, the whole table at the end.
     Exit status 1 when a check fails. False alarms: at most one run in a million.
 
     [bold]Example[/bold]

@@ -94,7 +94,7 @@ def similarity(first: Shapes, second: Shapes) -> float:
 def possible_values(shape: int) -> float:
     """How many values of a shape can exist, where that is few; infinity where it is not.
 
-    Whole numbers and texts of d digits: at most 10^d; booleans 2; midnights: the days of a century.
+    Whole numbers and strings of d digits: at most 10^d; booleans 2; midnights: the days of a century.
     """
     kind, detail = shape >> 12, shape & 0xFFF
     if kind == KINDS["b"]:

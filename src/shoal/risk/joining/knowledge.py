@@ -1,4 +1,4 @@
-"""What people know about datasets and sketches cannot tell: labels of columns, and whether owners are identified.
+"""What people know about datasets and sketches cannot show: labels of columns, and whether owners are identified.
 
 [datasets.crm]
 space = "identified"            # or "pseudonymous"; guessed from column names where nobody says

@@ -8,7 +8,7 @@ Small whole numbers are in each other everywhere. A pair is set aside when a col
 containment is no more than chance would give: of the values of A that look like whole numbers of d digits (or dates,
 or digits), a share n_B(d)/possible(d) is in B anyway. Columns of the same name are never set aside: keys are how tables
 are joined, and a key of 91 customers singles each of them out. Nor are two columns that single out nearly everybody in both
-datasets; where chance explains what they share, the pair says so, and is no link of a path.
+datasets; where chance explains what they share, the pair says so, and is not a link of a path.
 """
 
 from __future__ import annotations

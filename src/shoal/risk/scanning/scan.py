@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_COMBINATIONS = 50
-"""How many combinations of columns a scan sketches of one table unless told otherwise."""
+"""How many combinations of columns a scan sketches of one table unless asked otherwise."""
 
 _WORTH_WORKERS = 20_000_000  # cells (or bytes, where rows are unknown), below which one process is faster
 
@@ -67,7 +67,7 @@ def scan(
         source: a parquet, CSV or JSON lines file, a folder or glob of them, a DuckDB file, connection or relation, a
         data
             frame, or a dict of name → data frame.
-        owner: the column that tells whose a row is, for all tables or by table; tables without it count each row as an
+        owner: the column that says whose a row is, for all tables or by table; tables without it count each row as an
             owner of its own, and say so.
         columns: what to sketch, by default every column; a tuple of names is a combination.
         combine: 2 adds all pairs of the most unique columns, 3 all triples too, `max_combinations` of them at most.
@@ -78,7 +78,7 @@ def scan(
         tables: only these tables.
         max_combinations: the most combinations to sketch of one table.
         workers: processes; by default one for each core when there is enough to do.
-        progress: is told how far the scan is, from time to time.
+        progress: is called with how far the scan is, from time to time.
     """
     check_sizes(k, m)
     if isinstance(combine, bool) or not isinstance(combine, int) or not 1 <= combine <= 4:
@@ -236,7 +236,7 @@ def _cores() -> int:
 
 
 class _Telling:
-    """Adds up rows and tells whoever wants to know."""
+    """Adds up rows and reports them to whoever wants to know."""
 
     def __init__(self, table: Table, progress: Callable[[Progress], None] | None) -> None:
         self._table, self._progress, self._rows = table, progress, 0
