@@ -72,6 +72,12 @@ SLOW = {
     "many windows": "COUNT(*) FROM (SELECT uid, "
     + ", ".join(f"COUNT(*) OVER (PARTITION BY uid ORDER BY id % {n + 2}) AS c{n}" for n in range(40))
     + " FROM people, moments) WHERE uid = 7 AND c0 > 3",
+    "medians of frames": "COUNT(*) FROM (SELECT uid, "
+    + ", ".join(
+        f"MEDIAN(id) OVER (PARTITION BY uid ORDER BY id ROWS BETWEEN {n} PRECEDING AND CURRENT ROW) AS m{n}"
+        for n in (500_000, 400_000, 300_000)
+    )
+    + " FROM people, moments WHERE uid = 7) WHERE m500000 > 3",
     "public rows that only one owner asks for": "COUNT(*) FROM people WHERE uid = 7 AND age IN "
     "(SELECT k + id FROM names, moments WHERE REGEXP_MATCHES(name || id, 'a[ab]{{40}}c'))",
     "many public relations": "COUNT(*) FROM people WHERE uid = 7 AND "

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from shoal.plan import nodes
-from shoal.plan.expressions import Call, Case, Cast, Column, Literal, ScalarRelation, WindowCall
+from shoal.plan.expressions import Call, Case, Cast, Column, Frame, Literal, ScalarRelation, WindowCall
 from shoal.plan.types import BOOLEAN, INTEGER, TEXT
 from shoal.rewrite.checks.row_work import (
     COMPUTED,
+    FRAMED_MEDIAN,
     PATTERN_BYTE,
     PATTERN_STATE,
     PLAIN_BYTES,
@@ -61,6 +62,9 @@ def test_each_part_of_an_expression_takes_its_time():
     assert nanoseconds(chosen, TEXTS) == COMPUTED + pattern + COMPUTED + STORED_TEXT * TEXT_BYTE
     assert nanoseconds(NUMBER, TEXTS) == 0
     assert nanoseconds(WindowCall("row_number", (), (NUMBER,), (), None, INTEGER), TEXTS) == WINDOW
+    assert nanoseconds(WindowCall("median", (NUMBER,), (NUMBER,), (), None, INTEGER), TEXTS) == WINDOW
+    frame = Frame("ROWS", (1, "PRECEDING"), (None, "CURRENT ROW"))
+    assert nanoseconds(WindowCall("median", (NUMBER,), (NUMBER,), (), frame, INTEGER), TEXTS) == FRAMED_MEDIAN
 
 
 def test_what_is_shared_in_an_expression_counts_once():
