@@ -106,6 +106,14 @@ def groups_in_no_total(names: Sequence[str]) -> tuple[str, ...]:
     )
 
 
+def groups_between(names: Sequence[str]) -> tuple[str, ...]:
+    """That the rows before and after are those of groups that appear."""
+    return tuple(
+        f"{name}: the rows before and after are those of groups that appear; smaller ones between them are left out."
+        for name in names
+    )
+
+
 def nothing_left(rows: int, released: Sequence[int], lost: float = 0.0) -> tuple[str, ...]:
     """Why an answer has no rows although groups were released: it follows from released numbers alone.
 

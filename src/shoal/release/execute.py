@@ -26,7 +26,7 @@ from shoal.plan.aggregates.defaults import OfOwner
 from shoal.plan.totals import MASK, LeafCounts, SamplingKey
 from shoal.plan.traverse import rebuilt, with_relations
 from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY, KeptAnswer, from_bytes, to_bytes
-from shoal.release.answer_notes import answer_notes, groups_in_no_total, nothing_left, without_interval
+from shoal.release.answer_notes import answer_notes, groups_between, groups_in_no_total, nothing_left, without_interval
 from shoal.release.bounds_per_group import release_by_group
 from shoal.release.computed.draws import draws_for
 from shoal.release.cuts.clamped import beyond_in_words
@@ -243,15 +243,25 @@ def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadli
     answer = finish(taken, released, public_rows(plan.root, engine), deadline, entropy=entropy)
     drawn = {column.field.name for column in answer.computed.values()} if draws_for(answer.table.num_rows) else set()
     totals: list[str] = []
+    skipping: list[str] = []
     for each in answer.windows:
         names = {column.field.name for column in each.computed.values()} if draws_for(each.groups.rows) else set()
         drawn |= names
         totals += sorted(names) if each.groups.even_chance else []
+        skipping += (
+            sorted(names) if any(c.groups is not None and c.groups.skips for c in each.computed.values()) else []
+        )
     lost = max(
         (1 - kept.share for stored in released.values() for kept in stored.kept or () if kept is not None), default=0.0
     )
     empty = nothing_left(answer.table.num_rows, [stored.table.num_rows for stored in released.values()], lost)
-    notes = (*answer.notes, *empty, *without_interval(plan, drawn), *groups_in_no_total(totals))
+    notes = (
+        *answer.notes,
+        *empty,
+        *without_interval(plan, drawn),
+        *groups_in_no_total(totals),
+        *groups_between(skipping),
+    )
     return replace(answer, notes=tuple(dict.fromkeys(notes)))
 
 

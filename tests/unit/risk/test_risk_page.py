@@ -44,6 +44,14 @@ def comparison():
     return joinability(scan(tables, key=KEY), knowledge=known)
 
 
+def test_what_is_counted_as_critical_says_that_the_owner_is_not(report):
+    assert any(
+        column.is_owner and str(column.graded.grade) == "critical" for d in report.datasets for column in d.telling
+    )
+    assert "critical besides the owner: most owners are alone" in report.to_html()
+    assert "critical: most owners are alone" in scan({"t": {"x": [1, 2, 3]}}, key=KEY).to_html()
+
+
 def browse(tmp_path, page: str, *options: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
     path = tmp_path / "page.html"
     path.write_text(page, encoding="utf-8")

@@ -44,6 +44,8 @@ class Groups:
     """The symbol of how many owners a group has, where small groups are left out; or of a sum of theirs (`of_sum`)."""
     even_chance: int = 0
     """How many owners a group needs for an even chance; 0 where no group is left out."""
+    skips: bool = False
+    """Whether rows are looked at that are next to each other because groups between them were left out."""
     of_sum: tuple[int, int] | None = None
     """Where nothing counts owners: the SELECT and the column of the sum. Over the most of one owner, that is as many at least."""
 
@@ -118,7 +120,7 @@ def _groups(plan: StatementPlan, rows: Node | None, windows: Sequence[WindowCall
     keys = frozenset(field.symbol for field in node.fields if field.symbol not in aggregates)
     far = [window for window in windows if window.function not in FROM_ROW_TO_ROW and not _looks_near(window)]
     if select.selection is None or not far:
-        return Groups(rows, keys)
+        return Groups(rows, keys, skips=select.selection is not None)
     functions = {window.function for window in far}
     size = next((column.call.field.symbol for column in select.columns if _counts_owners(select, column)), "")
     adding_up = {c.call.field.symbol for c in select.columns if c.call.aggregate.adds_up}

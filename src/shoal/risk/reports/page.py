@@ -26,10 +26,12 @@ def risk_page(datasets: tuple[DatasetRisk, ...], key_ids: list[str]) -> str:
     columns = [column for dataset in datasets for column in dataset.telling]
     owned = [column for column in columns if not column.measures.counts_rows] or columns
     grades = [column.graded.grade for column in owned if not column.is_owner]
+    # The owner's own column has a grade in its table, and is no finding.
+    besides = " besides the owner" if len(grades) < len(owned) else ""
     tiles = [
         tile(counted(sum(dataset.rows for dataset in datasets)), "rows scanned"),
         tile(str(sum(len(column.subject) == 1 for column in columns)), f"columns in {_datasets(len(datasets))}"),
-        tile(str(grades.count(Grade.CRITICAL)), "critical: most owners are alone", "critical"),
+        tile(str(grades.count(Grade.CRITICAL)), f"critical{besides}: most owners are alone", "critical"),
         tile(str(grades.count(Grade.HIGH)), "high: many owners are alone", "high"),
     ]
     lead = "How many owners share each value of each column, and what a minimum group size would cost."

@@ -101,6 +101,9 @@ def test_an_average_of_neighbouring_rows_has_the_noise_of_its_rows():
         assert rows[kind]["moving_low"] < rows[kind]["moving"] < rows[kind]["moving_high"]
         assert abs(rows[kind]["moving"] - exact) < 40
         assert rows[kind]["moving_high"] - rows[kind]["moving_low"] < 20
+    assert any(
+        note.startswith("moving: the rows before and after are those of groups that appear") for note in result.notes
+    )
     # The average of all groups misses those that are left out, and has a reason instead.
     result = asked.query("SELECT kind, COUNT(*) AS n, AVG(COUNT(*)) OVER () AS mean FROM t GROUP BY kind")
     assert any(note.startswith("mean is computed") for note in result.notes)
