@@ -24,6 +24,7 @@ from shoal.mechanisms.calibrate import laplace_scale, threshold_for
 from shoal.mechanisms.group_selection import half_point, typical_owners
 from shoal.mechanisms.regret import expected_groups
 from shoal.rewrite import assign_mechanisms
+from shoal.rewrite.assigning import candidate
 from shoal.rewrite.assigning.budget import Budget
 from shoal.rewrite.assigning.laplace import laplace_noise, laplace_shares
 from shoal.rewrite.assigning.weights import leaning_shares
@@ -231,3 +232,13 @@ def test_groups_without_any_aggregate_are_planned_in_every_way(session, noise, s
     ).selects
     assert plan.selection is not None
     assert not plan.releases
+
+
+def test_how_far_the_numbers_of_a_candidate_stray_is_found_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(candidate, "_width", lambda noise, width=candidate._width: asked.append(noise) or width(noise))
+    noises = tuple(LaplaceNoise(Shift(1), Fraction(scale)) for scale in (2, 3))
+    made = candidate.Candidate(noises, (), None, shared=False, events=noises, why="")
+    assert made.widths() == made.widths()
+    assert made.medians() == tuple(made.errors())
+    assert asked == list(noises)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shoal.accounting.events import (
@@ -27,7 +28,7 @@ RANKS_OF_A_TREE = 1.8
 """About how many times the error of one node a rank read off a tree is wrong (measured: docs/theory/quantiles.md)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Candidate:
     """One complete assignment: noise of every part and histogram, the selection, what it costs and how good it is."""
 
@@ -42,19 +43,20 @@ class Candidate:
 
     def widths(self) -> tuple[float, ...]:
         """About the 95% half-width of every released number, in the analyst's units."""
-        return tuple(spread.width for spread in self.spreads())
+        return tuple(spread.width for spread in self.spreads)
 
     def medians(self) -> tuple[float, ...]:
         """About the median error of every released number, in the analyst's units."""
-        return tuple(spread.median for spread in self.spreads())
+        return tuple(spread.median for spread in self.spreads)
 
     def errors(self) -> tuple[float, ...]:
         """The same in what one owner adds at most."""
-        return tuple(spread.median / spread.unit for spread in self.spreads())
+        return tuple(spread.median / spread.unit for spread in self.spreads)
 
-    def spreads(self) -> list[Spread]:
-        """How far every number strays that one owner can move."""
-        return [self._spread(index, noise) for index, noise in enumerate(self.parts) if noise.shift.l1]
+    @cached_property
+    def spreads(self) -> tuple[Spread, ...]:
+        """How far every number strays that one owner can move; asked for whenever two candidates are compared."""
+        return tuple(self._spread(index, noise) for index, noise in enumerate(self.parts) if noise.shift.l1)
 
     def _spread(self, index: int, noise: Randomised) -> Spread:
         found = self.complement

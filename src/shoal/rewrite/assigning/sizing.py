@@ -79,10 +79,11 @@ def _whole_steps(part: Part) -> Steps | None:
 
 def sized(part: Part, scale: Fraction) -> Sized:
     """The grid for a noise of about this scale (in the analyst's units), and the shift in its steps."""
-    if counts_whole_numbers(part) or planned_bounds(part) is None or reach(part) == 0:
-        steps = part.measure.delta(_whole_steps(part)) if reach(part) else 0
+    furthest = reach(part)
+    if counts_whole_numbers(part) or planned_bounds(part) is None or furthest == 0:
+        steps = part.measure.delta(_whole_steps(part)) if furthest else 0
         return Sized(Shift(steps, part.coordinates, part.entries), Fraction(1))
-    grid = power_of_two_below(min(scale * FINENESS, reach(part) * COARSEST))
+    grid = power_of_two_below(min(scale * FINENESS, furthest * COARSEST))
     if part.measure.power == 2:
         grid = _square_below(grid)
     bounds = planned_bounds(part)
