@@ -1,1 +1,1 @@
-"""The passes: one verb, one file, in a visible order."""
+"""The passes: one verb per file, run in an explicit order."""

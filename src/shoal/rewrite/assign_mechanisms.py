@@ -1,12 +1,12 @@
-"""Which noise, how much, and which rule keeps groups.
+"""Chooses the noise, its scale, and the rule that selects groups.
 
-Every way that the options allow is costed by closed forms, and the most accurate one is taken, never one that is less
+Closed forms give the cost of every assignment the options allow. The most accurate one wins, but never one that is less
 accurate anywhere than the even split ε/(N + 1) with Laplace noise.
 
 Candidates: Laplace noise with optimal or Laplace-threshold selection; jointly calibrated Gaussian noise with a Gaussian
-threshold on the owner count, or on weights (part of the same joint release), or beside an optimal selection; Laplace noise beside
-a selection by weights that has no more of ε than it needs to show what the even split shows; noise of either kind on a number and
-on what is missing to its bound, which select groups together.
+threshold on the owner count, or on weights (part of the same joint release), or with an optimal selection; Laplace noise with a
+selection by weights that gets only as much ε as it needs to show what the even split shows; noise of either kind on a number and
+on its distance from its bound, which together select groups.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 SLACK = 1 + 1e-6
 LEAST_SHOWN = 1e-6
 CLEARLY_MORE, NOT_MORE_THAN = 1.1, 2.0
-"""A selection by weights is taken over closer numbers where it is expected to show this many times the groups, for errors at most
-this many times as large."""
+"""A selection by weights beats more accurate numbers if it is expected to show this many times as many groups, with errors at
+most this many times as large."""
 
 
 def assign_mechanisms(draft: Draft) -> SelectPlan:
@@ -68,7 +68,7 @@ def best_assignment(draft: Draft) -> Candidate:
 
 
 def regret(draft: Draft, candidate: Candidate) -> tuple[float, float]:
-    """What should be small: the expected error over a public prior of group sizes; where no group has one, all of it."""
+    """The quantity to minimise: the expected error over a public prior of group sizes; where no group has one, all of it."""
     if not draft.needs_selection:
         return 0.0, candidate.score()
     return expected_log_error(candidate.errors(), candidate.typical_owners(), _largest(draft)), candidate.score()
@@ -99,7 +99,7 @@ def _why_not_the_other(draft: Draft, best: Candidate, fair: list[Candidate]) -> 
 
 
 def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
-    """All assignments the options allow, without those that another surpasses; the first is the even split."""
+    """All assignments the options allow, except those that another one beats; the first is the even split."""
     noise = noise_asked(draft)
     moves = any(part_moves(p) for p in draft.parts) or draft.histograms or draft.needs_selection
     rules = rules_of(draft)
@@ -117,7 +117,7 @@ def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
             position=draft.select.position,
         )
     if moves and budget.delta > 0 and (noise == "GAUSSIAN" or (noise == "AUTO" and budget.is_even)):
-        for rule in reversed(rules):  # the joint threshold first: it often surpasses a selection apart
+        for rule in reversed(rules):  # the joint threshold first: it often beats a separate selection
             if draft.shared_unit is not None and not joins_gaussian(rule):
                 continue  # the count that is shown has Gaussian noise
             if any(part.targets for part in draft.parts):
@@ -167,7 +167,7 @@ def _open_to_weights(draft: Draft) -> bool:
 
 
 def _why_weights(draft: Draft, weighed: Candidate, other: Candidate) -> str:
-    """What is given up for more groups, and how to ask for it."""
+    """What is traded away for more groups, and how to request it."""
     shown = [expected_groups(c.typical_owners(), _largest(draft)) for c in (weighed, other)]
     times = _times_the_errors(other, weighed)
     return (
@@ -177,7 +177,7 @@ def _why_weights(draft: Draft, weighed: Candidate, other: Candidate) -> str:
 
 
 def _nowhere_worse(candidate: Candidate, baseline: Candidate, spare: float) -> bool:
-    """Whether no number and no group fares worse than under the even split ε/(N + 1)."""
+    """Whether no number and no group does worse than under the even split ε/(N + 1)."""
     pairs = [
         *zip(candidate.widths(), baseline.widths(), strict=True),
         *zip(candidate.medians(), baseline.medians(), strict=True),
@@ -196,13 +196,13 @@ def _surpassed(draft: Draft, found: list[Candidate], least: Callable[[], Errors 
 
 
 def _least_with_gaussian_count(draft: Draft, budget: Budget, even: Candidate) -> Errors:
-    """About the errors of the even split's noise beside a Gaussian threshold, rounded down."""
+    """Approximate errors of the even split's noise with a Gaussian threshold, rounded down."""
     owners = calibrate.approximate_gaussian_threshold(draft.contribution.groups, budget.selection, budget.delta)
     return Errors(even.widths(), owners - 2)
 
 
 def _with_leaner_selection(draft: Draft, budget: Budget, rule: Rule | None, found: list[Candidate]) -> list[Candidate]:
-    """A rule that needs fewer owners than the even split's gives up as much of its ε as keeps it no worse; all numbers gain."""
+    """A rule that needs fewer owners than the even split's gives up the ε it can spare without getting worse; all numbers gain."""
     even, joint = found[0], rule is not None and joins_gaussian(rule)
     if rule is None or not joint or draft.shared_unit is not None or not budget.is_even:
         return []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def bound_contributions(select: PrivateSelect) -> Draft:
-    """Measures of every aggregate, each once, with the number of coordinates one owner moves."""
+    """The measures of all aggregates, without duplicates, with the number of coordinates one owner moves."""
     contribution = _contribution(select)
     parts: list[Part] = []
     units: list[Unit] = []
@@ -38,7 +38,7 @@ def bound_contributions(select: PrivateSelect) -> Draft:
 
 
 def _contribution(select: PrivateSelect) -> Contribution:
-    """κ from the query, else the catalog, else 1; without GROUP BY there is one public group."""
+    """κ from the query, or else the catalog, or else 1; without GROUP BY there is one public group."""
     options = select.options
     return Contribution(bool(select.keys), options.max_groups_per_owner or 1, options.max_rows_per_owner)
 
@@ -56,7 +56,7 @@ def _parts_of(call: AggregateCall, contribution: Contribution) -> list[Part]:
 
 
 def choose_quantiles(draft: Draft) -> Draft | None:
-    """The draft with quantiles that are chosen among leaves, not counted in a tree; None without any, or where noise was named.
+    """The draft with quantiles chosen among leaves, not counted in a tree; None without quantiles, or if the query names the noise.
 
     A tree pays for every level and answers any number of quantiles of a column; a choice pays for every quantile, and one owner
     adds rows to its groups, whatever the levels. Which of the two is more accurate is left to `assign_mechanisms`.
@@ -79,7 +79,7 @@ def _chosen(draft: Draft, index: int) -> Part:
 
 
 def _ranks(draft: Draft, index: int) -> list[Fraction]:
-    """All ranks that any aggregate reads off these leaves."""
+    """All ranks that any aggregate reads from these leaves."""
     reading = [u for u, unit in enumerate(draft.units) if index in unit.parts]
     calls = [c.aggregate for c, u in zip(draft.select.aggregates, draft.unit_of_call, strict=True) if u in reading]
     asked = [rank for aggregate in calls for rank in aggregate.ranks]

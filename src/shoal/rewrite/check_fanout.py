@@ -1,18 +1,18 @@
 """How much work one private row may cause: bounded by public facts alone, before any data is read.
 
-Where a join multiplies rows without bound, whether a query ends in a second or never says whether the victim's row was there.
-So the rows that one combination of private rows can become, the pairs that must be looked at to find them, and the bytes of
-texts computed from them are bounded for every relation of a plan, those inside conditions included. Sizes and repeats of
-public tables are known (`PublicFacts`); rows that an earlier SELECT released count as `STORED_ROWS`.
+If a join multiplies rows without bound, a query that ends in a second or never ends reveals whether the victim's row is there.
+So for every relation of a plan, including those inside conditions, this pass bounds the rows that one combination of private
+rows can become, the pairs examined to find them, and the bytes of strings computed from them. Sizes and repeats of public
+tables are known (`PublicFacts`); rows that an earlier SELECT released count as `STORED_ROWS`.
 
-What the expressions of all these rows take is bounded too (`checks/row_work`), that of public relations included: an engine need
-not compute those where no private row asks for them.
+The time for the expressions of all these rows is bounded too (`checks/row_work`), including those of public relations: an
+engine may skip those when no private row needs them.
 
-How long a stored text is, only its row says. So texts are read up to a length that keeps the bytes within the same bound: the more
-rows a private row may become, the shorter (`longest_text` of scans); longer ones are missing.
+The length of a stored string is known only from its row. So strings are read up to a length that keeps the bytes within the same
+bound: the more rows a private row may become, the shorter (`longest_text` of scans); longer ones count as missing.
 
-An owner has more than one row, and private tables multiply each other too, by numbers that are private. What a row may cost gives
-the rows that an owner may have (`owner_share` of scans); the engine leaves out owners who have more
+An owner has more than one row, and private tables multiply each other too, by private numbers. The cost allowed per row determines
+how many rows an owner may have (`owner_share` of scans); the engine leaves out owners who have more
 (`engines/statements/crowded_owners`).
 """
 
@@ -52,37 +52,37 @@ if TYPE_CHECKING:
     from shoal.plan.releases import PrivateSelect
 
 MAX_FANOUT = 10**7
-"""How many rows one private row may become, and how many pairs may be looked at for it."""
+"""How many rows one private row may become, and how many pairs may be examined for it."""
 MAX_PUBLIC_ROWS = 10**9
 """How many rows a public relation inside a private query may have."""
 MAX_TEXT_BYTES = 1 << 24
-"""How many bytes of computed texts one private row may become."""
+"""How many bytes of computed strings one private row may become."""
 MAX_TEXT_WORK = 1 << 27
-"""How many bytes of long texts functions may look at for one private row; some take longer than ten nanoseconds a byte."""
+"""How many bytes of long strings functions may examine for one private row; some take longer than ten nanoseconds per byte."""
 LONG_TEXT = 1 << 12
 """Shorter ones do not count: they take no longer than other values."""
 MAX_PUBLIC_TEXT_WORK, LONG_PUBLIC_TEXT = 1 << 31, 1 << 15
-"""The same for public relations inside a private query, which an engine does not compute where no private row meets them."""
+"""The same for public relations inside a private query, which an engine does not compute if no private row meets them."""
 MAX_FANOUT_OF_JOINED_OWNERS = 100
 """The same where several private tables multiply each other already, each by the rows of one owner."""
 STORED_ROWS = 1_000
-"""What a released table with group keys counts for: how many groups it shows is not known when planning."""
+"""The assumed size of a released table with group keys: how many groups it shows is not known when planning."""
 STORED_TEXT_OF_JOINED_OWNERS = 4096
-"""The longest text where private tables multiply each other."""
+"""The longest string where private tables multiply each other."""
 MAX_NANOSECONDS = 10**11
-"""How long the expressions of a query may take for one private row and all that it becomes, by what they took at the worst: a
-third of the processor time that a query has."""
+"""How long the expressions of a query may take for one private row and all that it becomes, by their worst measured times: a
+third of a query's processor time."""
 MAX_PUBLIC_NANOSECONDS = 4 * MAX_NANOSECONDS
-"""The same for public relations inside a private query, whose texts are seldom as long as they count for."""
+"""The same for public relations inside a private query, whose strings are seldom as long as assumed."""
 MAX_OWNER_BYTES = 1 << 30
-"""How many bytes of texts all rows of one owner may have, where joins repeat them."""
+"""How many bytes of strings all rows of one owner may have, where joins repeat them."""
 WORTH_A_NOTE = 10_000
-"""An owner has seldom this many rows."""
+"""An owner seldom has this many rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """`rows` of a public relation, or of one combination of private rows; how many private tables multiply; bytes of texts."""
+    """`rows` of a public relation, or of one combination of private rows; how many private tables multiply; bytes of strings."""
 
     rows: int
     repeats: Mapping[str, int] = field(default_factory=dict)
@@ -90,18 +90,18 @@ class Extent:
     private_tables: int = 0
 
     def sharing(self, symbol: str) -> int:
-        """How many rows share a value of a column at most."""
+        """The most rows that share a value of a column."""
         return min(self.rows, self.repeats.get(symbol, self.rows))
 
 
 def check_fanout(selects: Sequence[PrivateSelect], facts: PublicFacts) -> list[PrivateSelect]:
-    """The SELECTs, with scans that say how long a text may be.
+    """The SELECTs, with scans that say how long a string may be.
 
     Refuses a statement in which one private row could become too many rows, pairs or bytes.
     """
     stored: list[Mapping[str, int]] = []
     checked = []
-    for select in selects:  # each reads released rows of those before it alone
+    for select in selects:  # each reads only released rows of those before it
         extents = _Extents(facts, stored)
         checked.append(_checked(select, extents, len(selects)))
         stored.append(extents.keys_of(select))
@@ -133,7 +133,7 @@ def _notes_of(share: OwnerShare) -> Iterator[str]:
 
 
 def with_limits_of(node: Node, longest: int, share: OwnerShare) -> Node:
-    """The relation, whose texts have at most this many bytes, about owners who have at most their share of its rows."""
+    """The relation, with strings of at most this many bytes, and only owners who have at most their share of its rows."""
     known: dict[int, Node] = {}
 
     def change(part: Node) -> Node:
@@ -169,7 +169,7 @@ class _Extents:
 
     @property
     def longest_text(self) -> int:
-        """How long a stored text may be, so that all copies of it keep within the bound for texts."""
+        """How long a stored string may be, so that all copies of it stay within the bound for strings."""
         longest = LONGEST_TEXT if self._most_tables <= 1 else STORED_TEXT_OF_JOINED_OWNERS
         return max(STORED_TEXT, min(longest, MAX_TEXT_BYTES // self._most_rows_of_one))
 
@@ -182,7 +182,7 @@ class _Extents:
         return self._private[id(node)]
 
     def check_keys(self, select: PrivateSelect) -> None:
-        """What a SELECT reads, the texts it groups by, and those that it computes on the way."""
+        """What a SELECT reads, the strings it groups by, and those it computes on the way."""
         found = self._with_relations(self.of(select.input), read_values(select))
         self._check_work(found, read_values(select), private=True)
         for _, key in select.keys:
@@ -191,12 +191,12 @@ class _Extents:
         self._check_held(found.rows, longest_of(read_values(select), found.texts))
 
     def keys_of(self, select: PrivateSelect) -> Mapping[str, int]:
-        """The keys that a SELECT releases, with the bytes of those that are computed texts, and 0 for others."""
+        """The keys that a SELECT releases, with the bytes of those that are computed strings, and 0 for others."""
         found = self._with_relations(self.of(select.input), [value for _, value in select.keys])
         return {f.symbol: _long(longest_of([value], found.texts)) for f, value in select.keys}
 
     def check_time(self, select: PrivateSelect, selects: int) -> None:
-        """How long all expressions of a SELECT may take, where a statement has several of them."""
+        """How long all expressions of a SELECT may take, if a statement has several SELECTs."""
         private, public = self._time_of(select)
         if private > MAX_NANOSECONDS // selects or public > MAX_PUBLIC_NANOSECONDS // selects:
             raise _TooMuchError("computations")
@@ -209,20 +209,20 @@ class _Extents:
         return private + found.rows * each, public
 
     def owner_share(self, select: PrivateSelect, selects: int) -> OwnerShare:
-        """How many rows one owner may have, so that all of them together keep within what a query has; at least one."""
+        """How many rows one owner may have, so that together they stay within a query's limits; at least one."""
         rows = MAX_NANOSECONDS // selects // self._time_of(select)[0]
         if self._most_held:
             rows = min(rows, MAX_OWNER_BYTES // self._most_held)
         return OwnerShare(rows, self._most_rows_of_one)
 
     def _with_relations(self, below: Extent, values: Sequence[Expression]) -> Extent:
-        """The rows that values are computed for, with the texts that relations inside them give."""
+        """The rows that values are computed for, with the strings that relations inside them yield."""
         inside = [self.of(relation) for value in values for relation in relations_in(value)]
         texts = {symbol: size for part in inside for symbol, size in part.texts.items()}
         return replace(below, texts={**below.texts, **texts}) if texts else below
 
     def _check_held(self, rows: int, size: int) -> None:
-        """Computed texts that an engine keeps for all rows; stored ones are as short as their rows are many."""
+        """Computed strings that an engine keeps for all rows; stored ones get shorter as their rows multiply."""
         if size <= STORED_TEXT:
             return
         if rows * size > MAX_TEXT_BYTES:
@@ -236,7 +236,7 @@ class _Extents:
             raise _TooMuchError("bytes")
 
     def of(self, node: Node) -> Extent:
-        """How far a relation reaches; too far is refused on the way."""
+        """The extent of a relation; one that is too large is refused on the way."""
         if id(node) not in self._known:
             for value in expressions_of(node):
                 for relation in relations_in(value):
@@ -259,7 +259,7 @@ class _Extents:
         return self._known[id(node)]
 
     def _time(self, node: Node, found: Extent, read: Extent) -> tuple[int, int]:
-        """Nanoseconds for private and for public rows, with all that lies below; what is shared counts as often as it is used."""
+        """Nanoseconds for private and for public rows, with everything below; shared parts count each time they are used."""
         compared = isinstance(node, nodes.Aggregate | nodes.Distinct | nodes.SetOperation)
         each = (GROUPED if compared else COMPUTED) + sum(nanoseconds(v, read.texts) for v in expressions_of(node))
         own = max(read.rows, found.rows) * each
@@ -269,7 +269,7 @@ class _Extents:
         return (private + own, public) if self.is_private(node) else (private, public + own)
 
     def _check_joined_by(self, node: nodes.Join, read: Extent) -> None:
-        """Computed texts that an engine keeps for all rows of one side of a join."""
+        """Computed strings that an engine keeps for all rows of one side of a join."""
         for side in (node.left, node.right):
             here = {f.symbol for f in side.fields}
             size = longest_of((c for c in _calls(node.condition) if columns_of(c) <= here), read.texts)
@@ -315,7 +315,7 @@ class _Extents:
                 sides = self.of(node.left), self.of(node.right)
                 tables = max(s.private_tables for s in sides)
                 return Extent(sum(s.rows for s in sides), texts=self._united(node), private_tables=tables)
-            case nodes.PythonRows():  # what functions make is read as short as what is stored
+            case nodes.PythonRows():  # strings from functions are cut as short as stored ones
                 below = self.of(node.input)
                 return Extent(below.rows * node.step.most, private_tables=below.private_tables)
             case nodes.Sort():
@@ -381,7 +381,7 @@ class _Extents:
 
 
 def _held(node: Node, read: Extent) -> int:
-    """Bytes of computed texts that an engine keeps for every row, to sort them or to compare them with all others."""
+    """Bytes of computed strings that an engine keeps for every row, to sort them or to compare them with all others."""
     match node:
         case nodes.Project():
             return sum(held_texts(value, read.texts) for _, value in node.items)
@@ -397,7 +397,7 @@ def _calls(condition: Expression) -> list[Call]:
 
 
 def _long(size: int) -> int:
-    """The bytes of a text that is longer than a stored one counts for; 0 for others, which count as stored ones."""
+    """The bytes of a string longer than the assumed length of a stored one; 0 for others, which count as stored ones."""
     return size if size > STORED_TEXT else 0
 
 

@@ -1,7 +1,7 @@
 """How large a query may become: bounds on the plan itself, set before any data is read and independent of it.
 
-A short text can stand for a long plan (a WITH table used twice, twice, twice …), and a plan that is too deep or too large
-would fail, or take minutes, where failing is an answer already. The binder counts relations while it makes them
+A short query can expand to a huge plan (a WITH table used twice, twice, twice …), and a plan that is too deep or too large
+would fail, or take minutes, at a point where failing already reveals something. The binder counts relations while it makes them
 (`MAX_RELATIONS` of `sql.binding`); here the finished tree is measured.
 """
 
@@ -111,9 +111,9 @@ def check_epsilon(selects: list[PrivateSelect], limit: Fraction | None) -> None:
 def check_steps(plan: SelectPlan) -> None:
     """Bounds must be within what rows saturate at, counted in steps of their grid.
 
-    The grid goes by the noise, and the noise of a centred measure by the width of its bounds: very narrow bounds far from
-    0 would be numbers that no engine computes with, and it would fail as soon as there is a row. Whole numbers go by steps of
-    1, and bounds beyond that would overflow where very many owners are summed.
+    The grid follows the noise, and the noise of a centred measure follows the width of its bounds: very narrow bounds far from
+    0 would give numbers that no engine can compute with, and it would fail as soon as there is a row. Whole numbers use steps
+    of 1, and bounds beyond that would overflow in sums over very many owners.
     """
     for column in plan.columns:
         for release in (plan.releases[i] for i in column.releases):

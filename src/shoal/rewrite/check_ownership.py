@@ -95,7 +95,7 @@ def check_ownership(select: PrivateSelect, references: References = NO_REFERENCE
 
 
 def _counting_owners(call: AggregateCall, owned: Owned) -> AggregateCall:
-    """COUNT(DISTINCT owner) counts everybody; of a side that may be missing, those who are there."""
+    """COUNT(DISTINCT owner) counts everybody; on a side that may be missing, only those who are there."""
     counted = call.aggregate
     if not (counted.counts_owners or counted.counts_values) or counted.argument is None:
         return call
@@ -216,7 +216,7 @@ class Ownership:
         )
 
     def _python_rows(self, node: nodes.PythonRows) -> Owned:
-        """The owner passes by the function, which never sees it."""
+        """The owner bypasses the function, which never sees it."""
         below = self._must(node.input)
         shown = next((name for name, value in node.arguments if below.holds_owner_or_null(value)), None)
         if shown is not None:
@@ -389,7 +389,7 @@ class Ownership:
 
 
 def _comparing_owners(node: nodes.Join, left: Owned, right: Owned) -> nodes.Join:
-    """The join with the equality of owners beside its condition, never above it: an outer join keeps its rows."""
+    """The join with the equality of owners added to its condition, never above it: an outer join keeps its rows."""
     owners = [Column(_owner(side), _owner_type(side)) for side in (left, right)]
     same = functions.resolve("equal", owners, node.position)
     return replace(node, condition=functions.resolve("and", [node.condition, same], node.position))

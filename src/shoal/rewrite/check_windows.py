@@ -3,7 +3,7 @@
 Anywhere else (a condition, a group key, an aggregate, another window) an engine would fail on them or, worse, not fail: a key or
 an aggregated value of a private SELECT that looks at other rows would be one that other owners decide.
 
-Over private rows, the work of a window must not grow with the square of an owner's rows: it would end, or not, by who is there.
+Over private rows, the work of a window must not grow with the square of an owner's rows: whether it ends would reveal who is there.
 """
 
 from __future__ import annotations

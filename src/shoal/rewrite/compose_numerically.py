@@ -33,7 +33,7 @@ LARGEST_FACTOR = Fraction(16)
 def compose_numerically(draft: Draft, basic: SelectPlan) -> SelectPlan:
     """The more accurate of the basic plan and the best stretched Laplace plan."""
     if draft.histograms:
-        return basic  # bounds that are found stretch the noise; its loss distribution was certified for other steps
+        return basic  # found bounds stretch the noise; its loss distribution was certified for other steps
     if delta_of(draft.select.options) == 0 or draft.select.options.noise == "GAUSSIAN" or len(basic.events) < 2:
         return basic
     rules = [rule for rule in rules_of(draft) if not joins_gaussian(rule)]
@@ -47,7 +47,7 @@ def compose_numerically(draft: Draft, basic: SelectPlan) -> SelectPlan:
 
 
 def _stretched(draft: Draft, way: Callable[[Budget], list[Candidate]]) -> Candidate | None:
-    """The largest common factor on all shares of ε for which the composition of what is finally drawn still holds."""
+    """The largest common factor on all shares of ε for which the composition of the final noise still holds."""
     options = draft.select.options
     best, low, high = None, Fraction(1), LARGEST_FACTOR
     for _ in range(STEPS_OF_SEARCH):

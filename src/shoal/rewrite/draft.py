@@ -38,7 +38,7 @@ class Unit:
     histogram: int | None = None
     epsilon: Fraction | None = None
     feed: Measure | None = None
-    """What to find bounds of, for an aggregate that asks for nothing else."""
+    """What to find bounds for, for an aggregate that needs nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Draft:
     notes: tuple[str, ...] = ()
 
     def left_by_histogram(self, unit: Unit) -> Fraction:
-        """Which part of its share an aggregate keeps: a histogram that k of them read gets as much as each of the k."""
+        """The part of its share that an aggregate keeps: a histogram that k of them read gets as much as each of the k."""
         if unit.histogram is None:
             return Fraction(1)
         readers = sum(1 for other in self.units if other.histogram == unit.histogram)

@@ -1,7 +1,7 @@
-"""Where bounds are missing and the catalog does not know them: a noisy logarithmic histogram finds them first.
+"""If bounds are missing and the catalog does not have them, a noisy logarithmic histogram finds them first.
 
-The histogram is a release of its own, paid from half of its aggregate's share; the bounds it finds become clamp literals of
-the later release. Only data refers back, no call does. Where an owner has one row, its sum, its mean and the row are one number:
+The histogram is a separate release, paid from half of its aggregate's share; the bounds it finds become clamp literals of
+the later release. Only data refers back, no call does. If an owner has one row, its sum, its mean and the row are one number:
 aggregates of one column then read one histogram, which gets as much as each of them.
 """
 

@@ -1,6 +1,6 @@
 """The road of a plan: bound statement → passes, in order → verified plan.
 
-The last act, `verify`, derives everything that privacy hangs on again, without the passes, and refuses a mismatch.
+The last step, `verify`, derives everything that privacy depends on again, without the passes, and refuses a mismatch.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def plan_query(
     composition: str = "basic",
     given: Given = lambda _: {},
 ) -> StatementPlan:
-    """The verified plan of a statement; reads no data, spends nothing. `epsilon` asks what another ε would give.
+    """The verified plan of a statement; reads no data, spends nothing. `epsilon` plans for another ε.
 
     `composition` is "basic", or "pld" for numerical composition inside each private SELECT (extra: accounting). `given` are
     relations that the statement may name.
@@ -98,7 +98,7 @@ def plan_query(
 
 def remembered_plan(select: PrivateSelect, composition: str) -> SelectPlan:
     """The same, for what a search may choose from: many plans that are alike in many queries."""
-    # Places in the text are no part of a SELECT, and plans speak of them.
+    # Source positions are not part of a SELECT, but plans mention them.
     positions = (select.position, *(call.position for call in select.aggregates))
     return _remembered(select, positions, composition, PASSES)
 

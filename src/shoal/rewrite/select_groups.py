@@ -36,7 +36,7 @@ def select_groups(draft: Draft) -> Draft:
 
 
 def _may_share(options: Options) -> bool:
-    """Whether the rule that was asked for can read a released count: its noise must be of the kind that was asked for."""
+    """Whether the requested rule can read a released count: its noise must be of the requested kind."""
     rule = RULES.get(options.strategy)
     return rule is None or (rule.reads is not None and options.noise in {"AUTO", rule.reads})
 

@@ -18,7 +18,7 @@ class Budget:
     """The even split, with what the analyst fixed taken out first."""
 
     def __init__(self, draft: Draft, factor: Fraction = Fraction(1)) -> None:
-        """`factor` stretches every share: numerical composition finds out how far (and keeps half of δ for itself)."""
+        """`factor` stretches every share: numerical composition determines how far (and keeps half of δ for itself)."""
         options = draft.select.options
         self.epsilon = options.epsilon
         self.delta = delta_of(options) if factor == 1 else delta_of(options) / 2
@@ -42,7 +42,7 @@ class Budget:
         self.is_even, self.factor = not fixed, factor
 
     def leaning(self, selection: Fraction) -> Budget:
-        """The same with so much for the selection, the rest stretched alike."""
+        """The same with this much for the selection; the rest is stretched evenly."""
         other = copy(self)
         stretch = (self.epsilon - selection) / (self.epsilon - self.selection)
         other.units, other.selection = [stretch * unit for unit in self.units], selection

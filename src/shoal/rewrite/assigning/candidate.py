@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LAPLACE_95, GAUSSIAN_95 = math.log(20), 1.96
 RANKS_OF_A_TREE = 1.8
-"""About how many times the error of one node a rank read off a tree is wrong (measured: docs/theory/quantiles.md)."""
+"""Roughly the error of a rank read off a tree, in multiples of the error of one node (measured: docs/theory/quantiles.md)."""
 
 
 @dataclass(frozen=True)
@@ -39,23 +39,23 @@ class Candidate:
     events: tuple[Event, ...]
     why: str
     complement: Complement | None = None
-    """Where a number is released from both its bounds: what the owners are read off."""
+    """If a number is released from both its bounds: what the owner count is read from."""
 
     def widths(self) -> tuple[float, ...]:
-        """About the 95% half-width of every released number, in the analyst's units."""
+        """The approximate 95% half-width of every released number, in the analyst's units."""
         return tuple(spread.width for spread in self.spreads)
 
     def medians(self) -> tuple[float, ...]:
-        """About the median error of every released number, in the analyst's units."""
+        """The approximate median error of every released number, in the analyst's units."""
         return tuple(spread.median for spread in self.spreads)
 
     def errors(self) -> tuple[float, ...]:
-        """The same in what one owner adds at most."""
+        """The same, in units of the most that one owner adds."""
         return tuple(spread.median / spread.unit for spread in self.spreads)
 
     @cached_property
     def spreads(self) -> tuple[Spread, ...]:
-        """How far every number strays that one owner can move; asked for whenever two candidates are compared."""
+        """The error of every number that one owner can move; needed whenever two candidates are compared."""
         return tuple(self._spread(index, noise) for index, noise in enumerate(self.parts) if noise.shift.l1)
 
     def _spread(self, index: int, noise: Randomised) -> Spread:
@@ -66,11 +66,11 @@ class Candidate:
         return Spread(width, width * _median_in_widths(noise), float(noise.shift.per_coordinate * noise.grid))
 
     def half_point(self) -> float:
-        """Owners at which a group is as likely kept as not; 1 without selection."""
+        """The number of owners at which a group is as likely to be kept as not; 1 without selection."""
         return max(1.0, float(group_selection.half_point(self.selection))) if self.selection is not None else 1.0
 
     def score(self) -> float:
-        """Mean logarithm of what should be small."""
+        """The mean logarithm of the quantities to minimise."""
         logs = [math.log(max(w, 1e-300)) for w in self.widths()]
         return sum(logs, math.log(self.typical_owners())) / (len(logs) + 1)
 
@@ -81,7 +81,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """What should be small: half-widths of the released numbers, and the owners that a group needs."""
+    """The quantities to minimise: half-widths of the released numbers, and the owners that a group needs."""
 
     widths: tuple[float, ...]
     owners: float
@@ -96,7 +96,7 @@ def _width(noise: Randomised) -> float:
 
 
 def _rank_in_scales(choice: QuantileChoice) -> float:
-    """About how far from its rank a chosen leaf is; parts are cut near their middle, and inherit what their cuts are off."""
+    """Roughly how far a chosen leaf is from its rank; parts are cut near their middle, and inherit the errors of their cuts."""
     if not choice.nested:
         return float(max(target.reach for target in choice.targets))
     reach = 1.0 if any(target.margin for target in choice.targets) else 0.5
@@ -108,12 +108,12 @@ def _median_in_widths(noise: Randomised) -> float:
 
 
 def kind_of_noise(candidate: Candidate) -> str:
-    """The value of the option noise that asks for it."""
+    """The value of the option `noise` that requests it."""
     return "GAUSSIAN" if any(isinstance(noise, GaussianNoise) for noise in candidate.parts) else "LAPLACE"
 
 
 def asked_by(candidate: Candidate) -> str:
-    """The option that asks for the same selection."""
+    """The option that requests the same selection."""
     if candidate.selection is None:
         raise InternalError("a rule is named where groups are selected")
     return f"group_selection_strategy = {group_selection.rule_of(candidate.selection).name}"

@@ -1,8 +1,8 @@
-"""A sum (or a count of rows) and what is missing to its bound: for the ε of the sum alone, both, the owners, and the selection.
+"""A sum (or a count of rows) and its distance from its bound: the ε of the sum alone buys both, the owners, and the selection.
 
 With 0 in [L, U], every owner of a group adds s − L and U − s to two numbers: K = U − L together, whatever s is. Laplace noise for
-a move of K in each of κ groups serves both (docs/theory/noise.md). Their sum is n·K, so that a column that counts owners reads
-it, and groups are selected by it, with nothing more to pay. The count carries the noise of both, so its whole gets more of ε.
+a move of K in each of κ groups serves both (docs/theory/noise.md). Their sum is n·K, so a column that counts owners can read
+it, and it can select groups, at no extra cost. The count carries the noise of both, so its whole gets more of ε.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ SHARE_OF_WHOLE = Fraction(5, 3)
 
 
 WEIGHTS_OF_WHOLE = (Fraction(1), Fraction(2))
-"""The same for Gaussian noise, in parts of the squared norm: as much as another number, or as the two that are read off it."""
+"""The same for Gaussian noise, in parts of the squared norm: as much as another number, or as the two that are read from it."""
 
 
 def complement_of(draft: Draft) -> Complement | None:
-    """The first sum or count of rows whose bounds are known and hold 0, where owners are counted or groups selected."""
+    """The first sum or count of rows whose bounds are known and include 0, where owners are counted or groups selected."""
     counter = next((i for i, part in enumerate(draft.parts) if part.measure == OwnerCount()), None)
     if counter is not None and not _alone(draft, counter):
         return None
@@ -80,7 +80,7 @@ def noise_of_whole(draft: Draft, found: Complement, epsilon: Fraction) -> Laplac
 
 
 def shares_of(draft: Draft, found: Complement, moving: list[bool]) -> list[Fraction]:
-    """What of ε each unit gets: the whole a little more than the others, the owners nothing."""
+    """Each unit's share of ε: the whole gets a little more than the others, the owners get none."""
     weights = []
     for unit, moves in zip(draft.units, moving, strict=True):
         if unit.parts == (found.carrier,):
@@ -92,7 +92,7 @@ def shares_of(draft: Draft, found: Complement, moving: list[bool]) -> list[Fract
 
 
 def with_whole(draft: Draft, budget: Budget) -> list[Candidate]:
-    """A sum from both its bounds: the owners, and with them the selection, come at no price of their own."""
+    """A sum from both its bounds: the owners, and with them the selection, cost nothing extra."""
     complement = complement_of(draft)
     if complement is None or not budget.is_even or (draft.needs_selection and not _may_select(draft)):
         return []
@@ -163,7 +163,7 @@ def _weight_of(draft: Draft, index: int) -> Fraction:
 
 
 def _may_select(draft: Draft, rule: str = "LAPLACE_THRESHOLD") -> bool:
-    """Unless another rule was named, or its ε."""
+    """Unless the query names another rule, or its ε."""
     options = draft.select.options
     return options.selection_epsilon is None and options.strategy in {"AUTO", rule}
 

@@ -59,7 +59,7 @@ def shared_part(draft: Draft) -> int | None:
 
 
 def _unused(draft: Draft, chosen: Candidate) -> list[str]:
-    """What is charged and not used, and why: an ε that was fixed in the query stays with its aggregate."""
+    """What is charged but not used, and why: an ε fixed in the query stays with its aggregate."""
     asked = draft.select.options.epsilon
     used = sum((epsilon_of(event) for event in chosen.events), Fraction(0))
     if used >= asked * NEARLY_ALL or not chosen.events:
@@ -69,6 +69,6 @@ def _unused(draft: Draft, chosen: Candidate) -> list[str]:
 
 
 def epsilon_of(event: Event) -> Fraction:
-    """The ε that an event is charged with; a threshold reads noise that is charged by itself."""
+    """The ε charged for an event; a threshold reads noise that is charged separately."""
     free = ThresholdSelection | WeightedSelection | WholeSelection
     return Fraction(0) if isinstance(event, free) else event.epsilon

@@ -44,8 +44,8 @@ def with_gaussian(draft: Draft, budget: Budget, rule: Rule | None) -> Candidate:
     joint = cast("JointRule | None", rule if draft.needs_selection and not apart else None)
     shifts = [*shifts_of, *bins, *([joint.shift(kappa)] if joint is not None and own_count else [])]
     count = len(shifts) - 1 if own_count else shared_part(draft)
-    # A histogram that finds bounds is moved whether an owner's groups are new or not: its δ is not shared. Nor is that of rows and
-    # weights: an owner of two groups, one of them new, may have all rows but one in the other.
+    # An owner moves a histogram that finds bounds whether or not its groups are new, so its δ is not shared. Neither is that of
+    # rows and weights: an owner of two groups, one of them new, may have all rows but one in the other.
     weighs = joint is not None and joint.shift(kappa).length is not None and draft.contribution.max_rows is not None
     by_groups = not bins and not (weighs and shifts_of)
     scales = calibrate.joint_scales(shifts, weights, kappa, epsilon, delta, by_groups=by_groups) if joint else None
@@ -124,7 +124,7 @@ def _gaussian_sizes(
 
 
 def least_beside(draft: Draft, budget: Budget, rule: Rule | None) -> Errors | None:
-    """About the errors of joint noise beside a selection of its own, rounded down."""
+    """Approximate errors of joint noise with a separate selection, rounded down."""
     if rule is None or joins_gaussian(rule):
         return None
     delta = budget.delta / 2

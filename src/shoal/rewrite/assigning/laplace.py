@@ -58,7 +58,7 @@ def laplace_bins(draft: Draft, epsilons: list[Fraction]) -> tuple[LaplaceNoise, 
 
 
 def laplace_shares(draft: Draft, budget: Budget) -> tuple[list[Fraction], list[Fraction]]:
-    """ε of every part and of every histogram: what several aggregates read is paid for by all of them."""
+    """ε of every part and of every histogram: aggregates that read the same thing all pay for it."""
     parts, histograms = [Fraction(0)] * len(draft.parts), [Fraction(0)] * len(draft.histograms)
     for unit, epsilon in zip(draft.units, budget.units, strict=True):
         live = [s if part_moves(draft.parts[i]) else Fraction(0) for i, s in zip(unit.parts, unit.shares, strict=True)]

@@ -1,4 +1,4 @@
-"""Why a kind of noise was taken, in words."""
+"""Explains in words why a kind of noise was chosen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = {"LAPLACE": "Laplace noise", "GAUSSIAN": "Jointly calibrated Gaussian no
 
 
 def noise_asked(draft: Draft) -> str:
-    """The noise that was asked for; a threshold that reads a released count asks for the kind of its own name."""
+    """The requested noise; a threshold that reads a released count implies the kind it is named after."""
     options = draft.select.options
     if options.noise != "AUTO" or draft.shared_unit is None:
         return options.noise
@@ -25,7 +25,7 @@ def noise_asked(draft: Draft) -> str:
 
 
 def reason_for(draft: Draft, budget: Budget, noise: str) -> str:
-    """The reason for a kind of noise in words; that it is the more accurate one only where the planner could choose."""
+    """The reason for a kind of noise in words; it claims better accuracy only where the planner could choose."""
     name = NAMES[noise]
     options = draft.select.options
     if any(part.targets for part in draft.parts):

@@ -1,4 +1,4 @@
-"""Which selection rules are tried, and what one costs beside other noise."""
+"""Which selection rules are tried, and what each costs alongside other noise."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 CAREFUL = Fraction(101, 100)
-"""Owners are whole numbers: a share that is a little larger than the ratio says."""
+"""Owners are whole numbers, so the share is a little larger than the ratio suggests."""
 LARGER_SHARES = 4
-"""How often the share of a selection is enlarged before it is given up; owners go by 1/ε, so that one step mostly does."""
+"""How often a selection's share is enlarged before giving up; owners scale with 1/ε, so one step is usually enough."""
 
 
 def rules_of(draft: Draft) -> list[Rule | None]:
@@ -35,7 +35,7 @@ def rules_of(draft: Draft) -> list[Rule | None]:
 
 
 def _rule_that_shows_fewer(draft: Draft) -> str:
-    """Of the two rules that read Gaussian noise, the one that needs more owners, for owners in 1 to κ groups: in closed form."""
+    """Of the two rules that read Gaussian noise, the one that needs more owners, for owners in 1 to κ groups (closed form)."""
     groups, least = draft.contribution.groups, draft.select.options.min_owners
     budget = draft.select.options.epsilon, delta_of(draft.select.options)
     counted = calibrate.approximate_gaussian_threshold(groups, *budget) + least - 1
@@ -49,7 +49,7 @@ def joins_gaussian(rule: Rule | None) -> bool:
 
 
 def least_share(draft: Draft, budget: Budget, rule: Rule, owners: float) -> Fraction:
-    """About the ε at which a selection needs this many owners, where each is in κ groups; a little more is a little safer."""
+    """Roughly the ε at which a selection needs this many owners, each in κ groups; a little more is a little safer."""
     groups, least = draft.contribution.groups, draft.select.options.min_owners
     share = budget.selection
     for _ in range(LARGER_SHARES):
@@ -65,7 +65,7 @@ def least_share(draft: Draft, budget: Budget, rule: Rule, owners: float) -> Frac
 def selection_beside(draft: Draft, budget: Budget, rule: Rule) -> SelectionApart:
     """A selection with half of δ, and as much more of ε as it takes to need no more owners than under the even split.
 
-    Only where the rule was named: else a threshold that is part of the joint release has smaller errors.
+    Only if the query names the rule: otherwise a threshold within the joint release has smaller errors.
     """
     chosen = selection_apart(draft, rule, budget.selection, budget.delta / 2)
     if not budget.is_even or draft.select.options.strategy == "AUTO":
@@ -81,5 +81,5 @@ def selection_beside(draft: Draft, budget: Budget, rule: Rule) -> SelectionApart
 
 
 def selection_apart(draft: Draft, rule: Rule, epsilon: Fraction, delta: Fraction) -> SelectionApart:
-    """A selection with a budget of its own."""
+    """A selection with its own budget."""
     return rule.apart(draft.contribution.groups, draft.select.options.min_owners, epsilon, delta)

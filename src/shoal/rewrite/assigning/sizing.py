@@ -1,4 +1,4 @@
-"""From a noise scale to a grid: the step that values are counted in is public, chosen from the unrounded scale alone."""
+"""From a noise scale to a grid: the step size is public, chosen from the unrounded scale alone."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from shoal.plan.releases import SelectPlan
 
 FINENESS = Fraction(1, 2**32)
-"""A step in parts of the noise: rounding of ten million equal values then stays far below the noise."""
+"""A step as a fraction of the noise, so that rounding ten million equal values stays far below the noise."""
 COARSEST = Fraction(1, 2**20)
-"""A step in parts of what one owner adds, however large the noise: bounds that are found must not round to nothing."""
+"""A step as a fraction of what one owner adds, however large the noise: found bounds must not round to nothing."""
 FAR_TAIL = Fraction(1, 10)
-"""Ranks this close to either end of the data may have too few rows beyond them: without a margin, anything would do."""
+"""Ranks this close to either end of the data may have too few rows beyond them: without a margin, any value would qualify."""
 ENDS = frozenset({Fraction(0), Fraction(1)})
 """MIN and MAX."""
 SHARE_AROUND, SHARE_AROUND_TAILS = Fraction(1, 5), Fraction(1, 8)
-"""Of the ε of chosen quantiles, what is spent on their intervals: errors grow by a quarter at most, in far tails by a seventh.
-There rows lie far apart: an error costs more, and many an interval ends at the bound whatever is spent on it."""
+"""The share of the ε of chosen quantiles spent on their intervals: errors grow by a quarter at most, in far tails by a seventh.
+There, rows are far apart: an error costs more, and many intervals end at the bound whatever is spent on them."""
 LEAN_OF_ENDS, LEAN_OF_TAILS = Fraction(1, 2), Fraction(3, 20)
 """How much more than 1 a row beyond the rank counts, and how much less one inside: for MIN and MAX, and for other far tails."""
 ONE_UNIT = Bounds(Fraction(-1), Fraction(1))
-"""Bounds that are not known yet count as one unit; the grid is stretched with them when they are found."""
+"""Bounds that are not known yet count as one unit; the grid is stretched to them once they are found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def _whole_steps(part: Part) -> Steps | None:
 
 
 def sized(part: Part, scale: Fraction) -> Sized:
-    """The grid for a noise of about this scale (in the analyst's units), and the shift in its steps."""
+    """The grid for noise of about this scale (in the analyst's units), and the shift in its steps."""
     furthest = reach(part)
     if counts_whole_numbers(part) or planned_bounds(part) is None or furthest == 0:
         steps = part.measure.delta(_whole_steps(part)) if furthest else 0
@@ -93,18 +93,18 @@ def sized(part: Part, scale: Fraction) -> Sized:
 
 
 def row_grid_of_real(measure: Measure, grid: Fraction) -> Fraction:
-    """The rows' grid when whole numbers too are counted in parts (bounds not known yet)."""
+    """The rows' grid when whole numbers are also counted in fractions (bounds not known yet)."""
     return grid if measure.power == 1 else row_grid_of(measure, grid)
 
 
 def _square_below(grid: Fraction) -> Fraction:
-    """The largest even power of two that is not above the grid, so that rows have a grid of their own."""
+    """The largest even power of two that is not above the grid, so that rows have their own grid."""
     exponent = grid.numerator.bit_length() - grid.denominator.bit_length()
     return Fraction(2) ** (exponent - exponent % 2)
 
 
 def partitioned(plan: SelectPlan) -> SelectPlan:
-    """The plan with the numbers of each AVG and VAR read off sums that one owner moves by a whole together, for the ε of all.
+    """The plan with the numbers of each AVG and VAR read from sums that one owner moves by one whole in total, for the ε of all.
 
     The sums of x − L and of U − x get noise of the same scale (U − L)·κ/ε, and one event charges them: their moves in one group
     add up to U − L. Half their difference is as exact as a centred sum with 70% of ε, and their sum a better count than with 30%.
@@ -141,7 +141,7 @@ def _with_whole(plan: SelectPlan, index: int, parts: tuple[Measure, ...]) -> Sel
 
 
 def choice_of(part: Part, epsilon: Fraction) -> QuantileChoice:
-    """The choice that spends ε; ranks near the ends of the data keep the distance from them that the scale asks for."""
+    """The choice that spends ε; ranks near the ends of the data keep the distance from them that the scale requires."""
     if not part.measure.is_tree:
         raise InternalError("only leaves can be chosen among")
     shift = Shift(part.measure.cells, part.coordinates, part.entries)
@@ -156,7 +156,7 @@ def choice_of(part: Part, epsilon: Fraction) -> QuantileChoice:
 
 
 def share_around(fractions: Sequence[Fraction]) -> Fraction:
-    """What of the ε of these quantiles pays for their intervals."""
+    """The part of these quantiles' ε that pays for their intervals."""
     tails = all(_is_far(fraction) and fraction not in ENDS for fraction in fractions)
     return SHARE_AROUND_TAILS if tails else SHARE_AROUND
 

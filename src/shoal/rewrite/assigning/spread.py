@@ -1,4 +1,4 @@
-"""How far a released number strays, also where it is read off two that make a whole."""
+"""The error of a released number, including one read from two numbers that make a whole."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Complement:
-    """Which part is released from both of its bounds, and which one, if any, counts the owners and is read off the two."""
+    """Which part is released from both of its bounds, and which one, if any, counts the owners and is read from the two."""
 
     carrier: int
     counter: int | None

@@ -1,8 +1,8 @@
 """How jointly calibrated Gaussian releases share the squared norm Σ Δ²/σ²: evenly, but leaning towards the even split.
 
-What is minimised is the sum of the logarithms of all errors and of the owners a group needs, where an error above the one that
-an even Laplace split ε/(N + 1) would have at the median counts two and a half times. With aᵤ the share at which aggregate u is as
-good as that, and t the share of the selection, the solution is wᵤ = min(max(aᵤ, t), 2.5t), Σ wᵤ + t = 1.
+The objective is the sum of the logarithms of all errors and of the owners a group needs. An error above the median error of an
+even Laplace split ε/(N + 1) counts two and a half times. With aᵤ the share at which aggregate u matches that split, and t the
+share of the selection, the solution is wᵤ = min(max(aᵤ, t), 2.5t), Σ wᵤ + t = 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MARGIN = 1.05
 """Discrete noise needs a little more than the analytic scale."""
 
 LEANING = 2.5
-"""How many times an error above that of the even split counts."""
+"""The weight of an error above that of the even split."""
 
 STEPS = 60
 
@@ -45,12 +45,12 @@ def joint_weights(draft: Draft, norm: float, spare: float, *, own_count: bool) -
 
 
 def weights_by_epsilon(draft: Draft, epsilons: Sequence[Fraction], selection: Fraction | None) -> list[Fraction]:
-    """Weights where aggregates have an ε of their own: its square; `selection` is the ε of the count, if one is released."""
+    """Weights where aggregates have their own ε: its square; `selection` is the ε of the count, if one is released."""
     return _spread(draft, [epsilon**2 for epsilon in epsilons], None if selection is None else selection**2)
 
 
 def _spread(draft: Draft, shares: Sequence[Fraction], count: Fraction | None) -> list[Fraction]:
-    """The aggregates' shares, split inside as they say; of each, a part goes to the histogram that finds its bounds."""
+    """The aggregates' shares, each split as its aggregate specifies; part of each goes to the histogram that finds its bounds."""
     parts = [Fraction(0)] * len(draft.parts)
     histograms = [Fraction(0)] * len(draft.histograms)
     for unit, share in zip(draft.units, shares, strict=True):

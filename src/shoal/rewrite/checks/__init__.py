@@ -1,1 +1,1 @@
-"""Refusals of queries that would be paid for and answer nothing."""
+"""Refuses queries that would spend budget and answer nothing."""

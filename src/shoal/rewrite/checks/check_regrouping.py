@@ -1,7 +1,7 @@
 """Refuses AVG(x) FROM (… GROUP BY order_id): groups of one owner each never appear, and the outer aggregate would be NULL.
 
 Read literally it is an average over released groups. Where a key names single rows or events of an owner, no group has more
-than one owner, so nothing would be released and everything paid. Averages per owner are what is meant.
+than one owner, so nothing would be released but everything paid for. The intended query is an average per owner.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EVENTS = frozenset({"booking", "event", "invoice", "order", "payment", "purchas
     "trip",
     "visit",
 }
-"""Things that happen to one owner, and whose numbers are therefore no groups."""
+"""Things that happen to one owner, so their numbers do not form groups."""
 
 
 def check_regrouping(bound: BoundStatement, catalog: Catalog) -> None:

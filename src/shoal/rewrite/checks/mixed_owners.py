@@ -1,4 +1,4 @@
-"""What is refused anywhere below a private SELECT: columns that bear the owner's name, rows of several owners."""
+"""What is refused anywhere below a private SELECT: columns that claim the owner's name, rows of several owners."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def refuse_mixed_owners(relation: Node) -> None:
 
 
 def _refuse_forged(node: Node) -> None:
-    """A column that bears the owner's name without its lineage."""
+    """A column that has the owner's name but not its lineage."""
     if not isinstance(node, (nodes.Project, nodes.Aggregate)) or not is_owned(node):
         return
     names, genuine = owner_names(node), lineage(node)
@@ -58,7 +58,7 @@ def _refuse_cross_owner(node: Node) -> None:
 
 
 def refuse_cross_windows(value: Expression, genuine: frozenset[str]) -> None:
-    """E_CROSS_USER for a window that is not one owner's."""
+    """E_CROSS_USER for a window that is not confined to one owner."""
     for part in windows_of(value):
         if not any(is_copy(p, genuine) for p in part.partition):
             raise cross_owner(part.position, "This window looks at the rows of several owners.")

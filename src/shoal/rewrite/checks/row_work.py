@@ -1,6 +1,6 @@
-"""What the expressions of one row cost: bytes of the texts they make, bytes of those they look at, and nanoseconds.
+"""What the expressions of one row cost: bytes of the strings they make, bytes of those they examine, and nanoseconds.
 
-Known from the plan alone. A stored text counts as `STORED_TEXT` bytes: how long it may really be is bounded where it is read.
+Known from the plan alone. A stored string counts as `STORED_TEXT` bytes; its actual length is bounded where it is read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from shoal.plan.expressions import Expression
 
 STORED_TEXT = 256
-"""What a stored text counts for, and the bytes that are always read of one."""
+"""The assumed length of a stored string, and the number of its bytes that are always read."""
 PLAIN_BYTES = 64
 
 COMPUTED = 20
@@ -41,13 +41,13 @@ WINDOW = 3_000
 FRAMED_MEDIAN = 40_000
 """A median of the rows in a frame, which takes longer for each row the more there are: 13 microseconds for 1.6 million."""
 TEXT_BYTE = 12
-"""A function of texts, for each byte."""
+"""A string function, for each byte."""
 PATTERN_BYTE, PATTERN_STATE = 50, 25
 """A regular expression, for each byte, and for each byte and each state that it may be in."""
 
 
 def longest_text(value: Expression, columns: Mapping[str, int]) -> int:
-    """How many bytes a text may have, where functions make it grow; never above what any function gives."""
+    """How many bytes a string may have, if functions make it grow; never more than any function returns."""
     match value:
         case Column():
             return columns.get(value.symbol) or STORED_TEXT
@@ -67,18 +67,18 @@ def longest_text(value: Expression, columns: Mapping[str, int]) -> int:
 
 
 def longest_of(values: Iterable[Expression], columns: Mapping[str, int]) -> int:
-    """How many bytes the longest text among some values may have."""
+    """How many bytes the longest string among some values may have."""
     return max((longest_text(v, columns) for v in values if v.type.kind is Kind.TEXT), default=0)
 
 
 def text_work(value: Expression, columns: Mapping[str, int], long: int) -> int:
-    """How many bytes of long texts the functions in an expression look at for one row."""
+    """How many bytes of long strings the functions in an expression examine for one row."""
     sizes = (size for part in _parts(value) if isinstance(part, Call) for size in _texts_of(part, columns))
     return sum(size for size in sizes if size > long)
 
 
 def nanoseconds(value: Expression, columns: Mapping[str, int]) -> int:
-    """About how long an expression takes for one row, at the worst."""
+    """Roughly how long an expression takes for one row, at worst."""
     return sum(_own_time(part, columns) for part in _parts(value))
 
 
@@ -111,7 +111,7 @@ def _texts_of(call: Call, columns: Mapping[str, int]) -> list[int]:
 
 
 def _parts(value: Expression) -> Iterator[Expression]:
-    """An expression and everything below it; parts that are shared once."""
+    """An expression and everything below it; shared parts appear once."""
     seen, stack = set[int](), [value]
     while stack:
         part = stack.pop()
@@ -122,14 +122,14 @@ def _parts(value: Expression) -> Iterator[Expression]:
 
 
 def held_texts(value: Expression, columns: Mapping[str, int]) -> int:
-    """Bytes of computed texts that windows in an expression keep for every row, to sort or to give them."""
+    """Bytes of computed strings that windows in an expression keep for every row, to sort or to return them."""
     windows = (part for part in _parts(value) if isinstance(part, WindowCall))
     sizes = (longest_of([v], columns) for window in windows for v in children(window))
     return sum(size for size in sizes if size > STORED_TEXT)
 
 
 GROWING = frozenset({"concat", "repeat", "lpad", "rpad", "replace", "regexp_replace"})
-"""Functions whose text may be longer than what they are given."""
+"""Functions whose result may be longer than their input."""
 
 
 def _grown(call: Call, columns: Mapping[str, int]) -> int:

@@ -1,4 +1,4 @@
-"""In how many groups an owner can be at most, from what is public about the keys: it spends nothing."""
+"""The most groups an owner can be in, from public facts about the keys: it spends nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DIVIDING = frozenset({"modulo", "mod"})
 
 
 class PublicSizes:
-    """How many values expressions can have, NULL among them; None where nobody knows."""
+    """How many values expressions can have, including NULL; None if unknown."""
 
     def __init__(self, catalog: Catalog, origins: Mapping[str, tuple[str, str]], facts: PublicFacts) -> None:
         self._catalog, self._origins, self._facts = catalog, origins, facts
@@ -48,7 +48,7 @@ class PublicSizes:
             size = self.of(value)
             if size is None:
                 return None
-            # A list has NULL among its values, or no group for it.
+            # A list either includes NULL or has no group for it.
             listed = (
                 select.public_groups is not None and isinstance(value, Column) and value.type.kind is not Kind.BOOLEAN
             )
@@ -56,7 +56,7 @@ class PublicSizes:
         return product
 
     def _is_of_owner(self, value: Expression) -> bool:
-        """Whether every row of an owner has the same value: all of it is read off the one row that a table has of each."""
+        """Whether every row of an owner has the same value: all of it comes from the one row that a table has for each owner."""
         symbols = columns_read(value)
         tables = [self._catalog.table(self._origins[symbol][0]) for symbol in symbols if symbol in self._origins]
         known = [table is not None and table.one_row_per_owner for table in tables]
@@ -69,7 +69,7 @@ class PublicSizes:
         return tuple(None if size is None else max(1, size - 1) for size in sizes)
 
     def of(self, value: Expression) -> int | None:
-        """The number of different values, NULL among them."""
+        """The number of different values, including NULL."""
         if value.type.kind is Kind.BOOLEAN:
             return 3
         match value:

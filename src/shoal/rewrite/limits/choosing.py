@@ -1,7 +1,7 @@
 """From the noisy counts of step one to limits, and to the plan of step two that has them as constants.
 
-Nothing here reads data: the counts were released and paid for. Nothing is refused either: where the plan with the limits that
-were found is not one that was charged for, a choice that was verified beforehand is run.
+Nothing here reads data: the counts were released and paid for. Nothing is refused either: if the plan with the found limits
+is not one that was charged for, a choice that was verified beforehand runs instead.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FEWEST_OWNERS, FEWEST_TO_BELIEVE = 20, 15
 """Owners times the ε of a histogram, below which what it says about the cut of given limits, or of found ones, is not believed."""
 PUBLIC_SIZE = 5.0
 MOST_AGAINST = 0.25
-"""Of a sum of both signs: where the smaller one has more than this, both ends move alike."""
+"""For a sum of both signs: if the smaller one has more than this, both ends move together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class Kept:
     binds: bool = False
     """Whether something is cut for certain."""
     heaviness: float = 0.0
-    """How much the pessimistic share weighs at least: 1 where a few owners have most, and nothing says how much."""
+    """The minimum weight of the pessimistic share: 1 if a few owners have most of the total, and nothing says how much."""
     against: Against | None = None
-    """Of a sum of both signs: what the other sign than that of most has."""
+    """For a sum of both signs: what the minority sign has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class Against:
 
 
 HALF = Kept(0.5, 0.5, measured=False, exponent=1.5)
-"""What is assumed where nobody knows."""
+"""What is assumed if nothing is known."""
 
 
 def at_most_half(share: float, pessimistic: float) -> Kept:
-    """What is assumed where too few owners say how much is kept: half, or less where even they say so."""
+    """What is assumed if too few owners show how much is kept: half, or less if even they show less."""
     if share >= HALF.share and pessimistic >= HALF.pessimistic:
         return HALF
     return Kept(min(HALF.share, share), min(HALF.pessimistic, pessimistic), measured=False, exponent=HALF.exponent)
@@ -103,7 +103,7 @@ def find(plan: SelectPlan, counts: Sequence[Sequence[float]], replan: Callable[[
 
 
 def _searched(search: Search) -> list[tuple[Sought, SelectPlan]]:
-    """Limits that are found, with their histograms; those that are measured come after them."""
+    """Limits to find, with their histograms; those to measure come after them."""
     pairs = zip(search.sought, search.histograms, strict=True)
     return [(sought, histogram) for sought, histogram in pairs if not sought.measures]
 
@@ -166,7 +166,7 @@ def _chosen(plan: SelectPlan, search: Search, readings: Sequence[Reading]) -> Li
 
 
 def _by_purpose(search: Search, readings: Sequence[Reading]) -> tuple[Reading | None, dict[int, Reading]]:
-    """The reading of groups per owner, and that of every aggregate with a limit of its own."""
+    """The reading of groups per owner, and that of every aggregate with its own limit."""
     groups: Reading | None = None
     of_call: dict[int, Reading] = {}
     for (sought, _), reading in zip(_searched(search), readings, strict=True):
@@ -245,7 +245,7 @@ def _noise_per_unit(choice: SelectPlan, position: int, *, limited: bool) -> floa
 def _limits(
     select: PrivateSelect, search: Search, of_call: dict[int, Reading], choice: Choice
 ) -> tuple[Fraction | None, ...]:
-    """The limits of all aggregates; where one sum has none, all sums look for their bounds in step two."""
+    """The limits of all aggregates; if one sum has none, all sums look for their bounds in step two."""
     kinds = {position: sought.kind for sought, _ in _searched(search) for position in sought.calls}
     found: list[Fraction | None] = [None] * len(select.aggregates)
     for position, kind in kinds.items():
@@ -267,7 +267,7 @@ def _limits(
 
 
 def _kept(search: Search, readings: Sequence[Reading], limits: Limits, position: int) -> Kept | None:
-    """The share that κ and the aggregate's own limit keep; about half where too few owners say anything."""
+    """The share that κ and the aggregate's own limit keep; about half if there are too few owners to tell."""
     share, pessimistic, heaviness = 1.0, 1.0, 0.0
     seen, binds, measured = False, False, True
     against: Against | None = None
@@ -296,7 +296,7 @@ def _kept(search: Search, readings: Sequence[Reading], limits: Limits, position:
 def _signs(sides: tuple[Reading, Reading], limit: float, scale: float) -> tuple[Reading, Against | None]:
     """The owners of the sign that has most, and what the others have; nothing where both have about as much.
 
-    Where the others do not stand out, as many are feared as one scale of the noise hides, as large as the rest.
+    If the others do not stand out, assume as many as one scale of the noise hides, as large as the rest.
     """
     below = sides[0].mass >= sides[1].mass
     most, rest = sides if below else sides[::-1]

@@ -1,4 +1,4 @@
-"""`measure_cut`: how much limits that were given leave out, by one noisy histogram for each of them, with one bin per owner.
+"""`measure_cut`: how much the given limits leave out, from one noisy histogram per limit, with one bin per owner.
 
 For an owner with sizes n_g (rows, different values, the sum without its sign, or 1) in k groups, a limit U on each and κ on their
 number, about min(1, κ/k)·Σ min(n_g, U) is kept and the rest of Σ n_g is cut. Both together choose the owner's bin: two histograms,
@@ -41,7 +41,7 @@ JUST_BELOW = Fraction(1, 1024)
 """Of the width: a value that is the lower bound lies within the bounds."""
 LARGEST_EDGE = Fraction(2) ** 1000
 FEWEST_TO_MEASURE = 20
-"""ε·share·population below this: there would be nothing to be seen."""
+"""If ε·share·population is below this, there would be nothing to see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Cut:
 
     @property
     def unit(self) -> Fraction:
-        """In what bins are counted."""
+        """The unit of the bins."""
         return self.limit / PARTS_OF_A_LIMIT if self.size == "sum" and self.limit is not None else Fraction(1)
 
     @property
@@ -83,7 +83,7 @@ def value_edges(bounds: Bounds) -> tuple[Fraction, ...]:
 
 
 def cuts_of(select: PrivateSelect, sought: Sequence[Sought], cap: int | None, *, one_row: bool) -> tuple[Cut, ...]:
-    """Limits that were given and may cut something; one that is sought tells by itself what it cuts."""
+    """Given limits that may cut something; the search for a limit already shows what it cuts."""
     options = select.options
     if options.max_rows_per_owner is not None:
         return ()
@@ -103,7 +103,7 @@ def cuts_of(select: PrivateSelect, sought: Sequence[Sought], cap: int | None, *,
 
 
 def _cut(call: AggregateCall, place: int, groups: int | None, *, is_open: bool, one_row: bool) -> Cut | None:
-    # Where rows are sought, bounds of values are given all the same.
+    # Even when a limit on rows is sought, bounds of values are given.
     given = call.aggregate.given_limit(None if is_open and not call.rows_left_open else call.bounds, is_open=is_open)
     if given is None or given[0] != "value":
         return None if given is None else Cut(given[0], groups, given[1], (place,))
@@ -111,7 +111,7 @@ def _cut(call: AggregateCall, place: int, groups: int | None, *, is_open: bool, 
 
 
 def _may_move(call: AggregateCall, *, one_row: bool) -> bool:
-    """Whether values may lie beyond bounds that somebody said, or owners with many rows have other values than the rest.
+    """Whether values may lie beyond declared bounds, or owners with many rows have different values from the rest.
 
     Nothing lies beyond the bounds of an expression over constants.
     """

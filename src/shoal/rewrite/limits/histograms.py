@@ -39,7 +39,7 @@ def histogram_select(select: PrivateSelect, sought: Sought, prefix: str, epsilon
         bins = Literal(len(sought.edges) + 1, INTEGER)
         key = functions.case([(below, functions.resolve("add", [key, bins], None))], key, None)
     if sought.kind == "sum":
-        # Nothing limits a sum of nothing: whoever has only zeros is in no bin that is listed.
+        # Nothing limits a sum of nothing: an owner with only zeros is in no listed bin.
         nothing = functions.resolve("less_equal", [of_owner.bottom, Literal(0.0, DOUBLE)], None)
         key = functions.case([(nothing, Literal(-1, INTEGER))], key, None)
     listed = nodes.Values(tuple((place,) for place in sought.bins), (maker.field(INTEGER),))
@@ -60,11 +60,11 @@ class _OfOwner:
     top: Expression
     bottom: Expression
     net: Expression | None = None
-    """All sums together, with their sign, where it decides about the bin."""
+    """All sums together, with their sign, where it decides the bin."""
 
 
 def first_edge(edges: Sequence[Fraction], top: Expression, bottom: Expression) -> Expression:
-    """The number of the first edge e with top ≤ e·bottom; no division, so that nothing is rounded."""
+    """The number of the first edge e with top ≤ e·bottom; no division, so nothing is rounded."""
     real = top.type.kind is Kind.DOUBLE
 
     def reaches(edge: Fraction) -> Expression:

@@ -1,4 +1,4 @@
-"""Which limits nobody named, what replaces them where nothing can be found, and how they become constants of a SELECT."""
+"""Which limits are left open, what replaces them if nothing can be found, and how they become constants of a SELECT."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 PRIOR_GROUPS, PRIOR_ROWS, PRIOR_VALUES, PRIOR_OF_ALL = 5, 5, 8, 10
 """The last is for rows of a query without groups."""
 MOST_LISTED, PRIOR_ROWS_OF_ALL = 30, 15
-"""With this many listed groups, counts limit the rows of an owner in all of them; how many, where nothing can be found."""
+"""With this many listed groups, counts limit an owner's rows over all of them; how many rows, if nothing can be found."""
 FEW_GROUPS = 10
-"""Up to this many possible groups, an owner counts in all of them where nothing can be found."""
+"""Up to this many possible groups, an owner counts in all of them if nothing can be found."""
 
 
 def open_limits(
     select: PrivateSelect, cap: int | None, *, one_row: bool = False, domains: Sequence[int | None] = ()
 ) -> tuple[Sought, ...]:
-    """What has to be sought; nothing where limits were named, or are known for free."""
+    """What has to be sought; nothing if limits are named, or known for free."""
     options = select.options
     if not options.find_limits or options.max_rows_per_owner is not None:
         return ()
@@ -67,7 +67,7 @@ def limits_rows_of_all(select: PrivateSelect, cap: int | None) -> bool:
 
 
 def _sought(kind: str, call: AggregateCall, position: int, domain: int | None) -> Sought:
-    """One aggregate's limit; of values there are no more than are possible at all."""
+    """One aggregate's limit; values are limited to those that are possible at all."""
     edges = _edges(kind, call)
     if kind == "values" and domain is not None:
         edges = tuple(edge for edge in edges if edge < domain) + ((Fraction(domain),) if domain <= edges[-1] else ())
@@ -77,7 +77,7 @@ def _sought(kind: str, call: AggregateCall, position: int, domain: int | None) -
 
 
 def group_candidates(cap: int | None) -> tuple[int, ...]:
-    """Candidates for κ, up to the first that is no smaller than what is possible."""
+    """Candidates for κ, up to the first that reaches the possible maximum."""
     if cap is None:
         return GROUP_EDGES
     below = [edge for edge in GROUP_EDGES if edge < cap]
@@ -93,7 +93,7 @@ def _edges(kind: str, call: AggregateCall) -> tuple[Fraction, ...]:
 
 
 def _unit(call: AggregateCall) -> Fraction:
-    """The size of one row, where the catalog tells: a power of two, so that edges are exact."""
+    """The size of one row, if the catalog gives it: a power of two, so that edges are exact."""
     size = max(abs(call.bounds.lower), abs(call.bounds.upper)) if call.bounds is not None else Fraction(1)
     power = size.numerator.bit_length() - size.denominator.bit_length()
     return Fraction(2) ** power if size else Fraction(1)
@@ -116,9 +116,9 @@ def prior_limits(
 
 
 def prior_values(domain: int, population: int | None, epsilon: Fraction) -> int:
-    """How many values of each owner, where so many are possible: what many owners share need not be brought by each.
+    """How many values per owner, given how many are possible: not every owner needs to contribute a value that many share.
 
-    As in the choice among limits that were found, for owners with PRIOR_VALUES each: what nobody brings against the noise.
+    As in the choice among found limits, for owners with PRIOR_VALUES each: values nobody contributes, against the noise.
 
     >>> prior_values(3, 90, Fraction(1)), prior_values(77, 90, Fraction(1)), prior_values(10_000, 90, Fraction(1))
     (1, 5, 8)
@@ -137,7 +137,7 @@ def prior_values(domain: int, population: int | None, epsilon: Fraction) -> int:
 
 
 def prior_groups(select: PrivateSelect, cap: int | None) -> int:
-    """κ where it is not sought or not found."""
+    """κ if it is not sought or not found."""
     if not select.keys:
         return 1
     if select.options.max_groups_per_owner is not None:
@@ -146,7 +146,7 @@ def prior_groups(select: PrivateSelect, cap: int | None) -> int:
 
 
 def prior_of(kind: str, call: AggregateCall, *, grouped: bool) -> Fraction | None:
-    """The limit of one aggregate where it is not found."""
+    """The limit of one aggregate if it is not found."""
     rows = PRIOR_ROWS if grouped else PRIOR_OF_ALL
     if kind == "rows":
         return Fraction(rows)
@@ -158,7 +158,7 @@ def prior_of(kind: str, call: AggregateCall, *, grouped: bool) -> Fraction | Non
 
 
 def with_limits(select: PrivateSelect, limits: Limits, epsilon: Fraction) -> PrivateSelect:
-    """The SELECT with limits as constants, to be planned like one in which the analyst had named them."""
+    """The SELECT with limits as constants, to be planned as if the analyst had named them."""
     options = replace(
         select.options,
         epsilon=epsilon,

@@ -1,7 +1,7 @@
 """Plans in two steps: noisy histograms find limits, then an ordinary plan has them as constants and the rest of ε.
 
 Everything that step two may be is made and verified here, before anything is charged; the largest loss is charged. Limits other
-than κ scale the noise and not the loss: small stand-ins hold their place, and the plan that is run in the end is checked against
+than κ scale the noise and not the loss: small stand-ins take their place, and the plan that finally runs is checked against
 what was charged.
 """
 
@@ -33,7 +33,7 @@ SHARE, SHARE_OF_MANY = Fraction(1, 10), Fraction(1, 20)
 """Of ε, for all histograms together; the smaller one where ε·population is at least MANY."""
 MANY = 50_000
 FEWEST_PER_LIMIT = 100
-"""ε·population below this for each limit: a histogram would find nothing, and prior limits are taken."""
+"""If ε·population per limit is below this, a histogram would find nothing, and prior limits are used."""
 MARGIN = Fraction(65, 64)
 """On ρ: limits that scale the noise round it by a trifle."""
 FEWEST_ALONE, LARGEST_ALONE = 20, Fraction(1, 4)
@@ -46,22 +46,22 @@ LARGEST_SHARE = Fraction(3, 5)
 
 @dataclass(frozen=True, slots=True)
 class Public:
-    """What is public about a query: owners in about all, groups that are possible."""
+    """Public facts about a query: the approximate number of owners, and the possible groups."""
 
     population: int | None
     cap: int | None
     one_row: bool = False
     """Whether an owner has one row at most."""
     domains: tuple[int | None, ...] = ()
-    """For each aggregate, how many different values it can find at most."""
+    """For each aggregate, the most different values it can find."""
 
 
 def plan_with_limits(
     select: PrivateSelect, planned: Planned, remembered: Planned, public: Public, prefix: str
 ) -> SelectPlan:
-    """The plan of a SELECT; with a search in front of it where limits are open and can be found.
+    """The plan of a SELECT, preceded by a search if limits are open and can be found.
 
-    What a search may choose from is planned by `remembered`, all else by `planned`.
+    `remembered` plans what a search may choose from, `planned` everything else.
     """
     plan = _in_steps(select, planned, remembered, public, prefix)
     domains = public.domains if any(size is not None for size in public.domains) else ()
@@ -96,7 +96,7 @@ def _in_steps(select: PrivateSelect, planned: Planned, remembered: Planned, publ
 
 
 def _with_known(select: PrivateSelect, cap: int | None) -> PrivateSelect:
-    """The SELECT of which nothing has to be found: what is known for free are its limits."""
+    """The SELECT when nothing has to be found: its limits are what is known for free."""
     known = Limits(prior_groups(select, cap), (None,) * len(select.aggregates))
     found = with_limits(select, known, select.options.epsilon)
     return replace(found, options=replace(found.options, measure_cut=select.options.measure_cut))
@@ -114,7 +114,7 @@ def _without_measuring(select: PrivateSelect) -> PrivateSelect:
 def _worth_measuring(
     select: PrivateSelect, cuts: tuple[Cut, ...], public: Public
 ) -> tuple[PrivateSelect, tuple[Cut, ...], tuple[int, ...]]:
-    """What is measured; where too few owners would show nothing, the aggregates of which nobody knows what is cut."""
+    """What is measured; if too few owners would show nothing, the aggregates whose cut stays unknown."""
     share = select.options.measure_cut
     if not cuts or not share or _has_fixed_parts(select):
         return _without_measuring(select), (), ()
@@ -139,12 +139,12 @@ def _step_one(
 
 
 def _has_fixed_parts(select: PrivateSelect) -> bool:
-    """Where parts of ε are fixed in the query, there is none left for a search."""
+    """If parts of ε are fixed in the query, there is none left for a search."""
     return select.options.selection_epsilon is not None or any(call.epsilon is not None for call in select.aggregates)
 
 
 def share_of(epsilon: Fraction, population: int | None, sought: Sequence[Sought]) -> Fraction | None:
-    """Of ε, for all histograms together; None where so few owners leave nothing to be found."""
+    """The share of ε for all histograms together; None if there are too few owners to find anything."""
     if population is None:
         return SHARE
     owners, limits = epsilon * population, len(sought)
@@ -175,7 +175,7 @@ def _with_prior(select: PrivateSelect, sought: tuple[Sought, ...], planned: Plan
 
 
 def _planned_prior(select: PrivateSelect, sought: tuple[Sought, ...], planned: Planned, public: Public) -> SelectPlan:
-    """The plan under public guesses; with few owners, under as few groups per owner as it takes for any to appear."""
+    """The plan under public guesses; with few owners, with few enough groups per owner for any group to appear."""
     limits = prior_limits(select, sought, public.cap, public.population)
     if not any(limit.kind == "groups" for limit in sought):
         return planned(with_limits(select, limits, select.options.epsilon))
@@ -236,9 +236,9 @@ def loss_of_select(plan: SelectPlan) -> Loss:
 
 
 def largest(losses: Sequence[Loss], epsilon: Fraction) -> Loss:
-    """A loss that none of them exceeds in anything: all that step two may spend, and the margin on ρ.
+    """A loss that none of them exceeds in any respect: all that step two may spend, and the margin on ρ.
 
-    Limits that were not planned for round the noise otherwise, so they may cost a trifle more than any of the stand-ins.
+    Limits that were not planned for round the noise differently, so they may cost slightly more than any of the stand-ins.
     """
     return Loss(
         max(epsilon, *(loss.epsilon for loss in losses)),

@@ -1,1 +1,1 @@
-"""The second opinion on a finished plan: everything that privacy hangs on, derived again without the passes."""
+"""The second opinion on a finished plan: everything that privacy depends on, derived again without the passes."""

@@ -1,4 +1,4 @@
-"""Whether a plan is the plan of its own SELECT: contributions, measures, bounds and rules are the ones that were asked for."""
+"""Whether a plan matches its own SELECT: contributions, measures, bounds and rules are the requested ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _KIND_OF_RULE = {
     "WEIGHTED": WeightedSelection,
 }
 _FINEST = 10**6
-"""Fractions are rounded to such a denominator before they are looked for."""
+"""Fractions are rounded to this denominator before they are looked up."""
 _ONE_EACH = Bounds(Fraction(0), Fraction(1))
 _KIND_OF_NOISE = {"LAPLACE": LaplaceNoise, "GAUSSIAN": GaussianNoise}
 
@@ -68,7 +68,7 @@ def check_asked(plan: SelectPlan) -> None:
 
 
 def _check_groups(plan: SelectPlan) -> None:
-    """Unknown groups are selected, by the rule and with the minimum that were asked for; public ones never are."""
+    """Unknown groups are selected, by the requested rule and minimum; public ones never are."""
     select, selection = plan.select, plan.selection
     unknown = bool(select.keys) and select.public_groups is None
     require(unknown == (selection is not None), "groups that nobody listed appear by a selection, and no others")
@@ -118,7 +118,7 @@ def _check_column(plan: SelectPlan, column: Column) -> None:
 
 
 def _check_owners_of_whole(plan: SelectPlan, column: Column, wanted: tuple[Measure, ...]) -> None:
-    """Whoever counts the owners of a group may read them off a whole that each of them adds to, bounds and all checked there."""
+    """An owner count may be read from a whole that every owner of a group adds to; its bounds and the rest are checked there."""
     require(wanted == (OwnerCount(),), "owners are read off a whole, and other things were asked for")
     measure = plan.releases[column.releases[0]].measure
     require(isinstance(measure, OwnerSum | RowCount), "a whole that does not count every owner")
@@ -126,7 +126,7 @@ def _check_owners_of_whole(plan: SelectPlan, column: Column, wanted: tuple[Measu
 
 
 def _parts_of_whole(aggregate: aggregates.Aggregate) -> tuple[Measure, ...]:
-    """What is read instead of centred sums and a count, where one noise serves all."""
+    """What is read instead of centred sums and a count, if one noise serves all."""
     match aggregate:
         case aggregates.Average(argument=argument, rows=None):
             return OwnerMean(argument, "lower"), OwnerMean(argument, "upper")
@@ -178,7 +178,7 @@ def _check_histogram(plan: SelectPlan, column: Column, measures: tuple[Measure, 
     require(0 <= index < len(plan.histograms), "a histogram that is not there")
     per_group = plan.select.options.inferred_bounds == "PER_GROUP" and bool(plan.select.keys)
     rows_are_cut = plan.contribution.max_rows is not None
-    # Which rows of an owner are kept goes by the grid, and every group would have another.
+    # Which rows of an owner are kept depends on the grid, and every group would have a different one.
     require(not (per_group and rows_are_cut), "bounds of each group where rows are bounded per owner")
     served = _served(column, measures)
     require(served is not None, "a histogram of other values than those that are clamped")
@@ -202,7 +202,7 @@ def _served(column: Column, measures: tuple[Measure, ...]) -> Measure | None:
 
 
 def _sees_the_row(plan: SelectPlan, seen: Histogram, wanted: Histogram) -> bool:
-    """Of an owner with one row, its sum, its mean and the row are one number: the search for another column sees it too."""
+    """For an owner with one row, the sum, the mean and the row are one number: the search for another column sees it too."""
     values = (OwnerSum, OwnerMean, RowMoment, Leaves)
     rows = plan.contribution.max_rows
     others = (_served(column, measures_of(column.call, rows)) for column in plan.columns if column.call.bounds is None)

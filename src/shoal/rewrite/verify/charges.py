@@ -1,4 +1,4 @@
-"""What a plan draws, and what it is charged for: the same noises, each once, at a loss that is computed again from them."""
+"""What a plan draws and what it is charged for: the same noises, each once, at a loss recomputed from them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def check_noises(plan: SelectPlan) -> None:
-    """Every noise covers what one owner can move of the numbers that it is drawn for."""
+    """Every noise covers how far one owner can move the numbers it is drawn for."""
     for release in plan.releases:
         moves = moves_of(release, plan.contribution)
         require(moves.covered_by(release.noise.shift), "a release moves further than its noise covers")
@@ -64,7 +64,7 @@ def check_noises(plan: SelectPlan) -> None:
 
 
 def check_events(plan: SelectPlan) -> None:
-    """What is charged is what is drawn: no noise twice, none left out, none that nobody draws."""
+    """What is charged is what is drawn: no noise twice, none left out, none that is never drawn."""
     _check_shared_count(plan)
     selection = plan.selection
     wholes = wholes_of(plan)
@@ -201,7 +201,7 @@ def _check_shrinking(plan: SelectPlan, noise: GaussianNoise, finder: AdditiveNoi
 
 
 def loss_of(plan: SelectPlan) -> Loss:
-    """What one SELECT costs; more than it asked for is refused."""
+    """What one SELECT costs; more than it requests is refused."""
     options = plan.select.options
     asked = Loss(options.epsilon, options.delta or Fraction(0))
     loss = plan_loss(plan.events)
@@ -220,7 +220,7 @@ def _composes(plan: SelectPlan, asked: Loss) -> bool:
 
 
 def total_of(costs: list[tuple[SelectPlan, Loss]]) -> tuple[Fraction, Fraction, Loss]:
-    """What a statement is charged: the ε and δ that its SELECTs ask for, and the loss in both currencies."""
+    """What a statement is charged: the ε and δ that its SELECTs request, and the loss in both currencies."""
     plans, losses = [plan for plan, _ in costs], [loss for _, loss in costs]
     epsilon = sum((plan.select.options.epsilon for plan in plans), Fraction(0))
     delta = sum((plan.select.options.delta or Fraction(0) for plan in plans), Fraction(0))

@@ -1,7 +1,7 @@
 """How far one owner can move what is released, from the numbers the engine will compute with.
 
 A measure is a sum over owners, so an owner moves it by what the owner adds: between the clamps, in at most κ groups, or by at
-most R rows in all. Norms are taken of the worst way to spread it. The passes have formulas of their own for the same things.
+most R rows in all. Norms are those of the worst way to spread it. The passes have their own formulas for the same things.
 
 | measure        | groups per owner (κ)                         | rows per owner (R)                 |
 |----------------|----------------------------------------------|------------------------------------|
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 COUNTS = (OwnerCount, DistinctValues, Leaves)
 """Measures that count owners, values or rows one by one, whatever the bounds."""
 COUNTED_OR_SUMMED = (OwnerCount, RowCount, OwnerSum, OwnerMean, RowMoment)
-"""Measures that an owner, or a row, moves by so much."""
+"""Measures that an owner, or a row, moves by this much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Moves:
 
     @classmethod
     def spread(cls, cells: int, rows: int, each: int) -> Moves:
-        """In each of this many cells rows of size `each`, all in one entry or every one in another."""
+        """In each of this many cells, rows of size `each`, all in one entry or each in a different one."""
         together = rows * each
         return cls(cells * together, cells * together**2, cells * rows, together) if each else cls(0, 0, 0, 0)
 
@@ -174,7 +174,7 @@ def check_whole(plan: SelectPlan, positions: tuple[int, ...]) -> None:
 
 
 def _rows_chosen_among(leaves: Leaves, contribution: Contribution) -> Moves:
-    """A choice goes by the rows themselves, whatever tree could be built on them."""
+    """A choice depends on the rows themselves, whatever tree could be built on them."""
     groups, rows = groups_of(contribution), contribution.max_rows
     if leaves.extreme is not None:
         return Moves.even(groups, 1)
@@ -182,7 +182,7 @@ def _rows_chosen_among(leaves: Leaves, contribution: Contribution) -> Moves:
 
 
 def moves_of_histogram(histogram: Histogram, contribution: Contribution) -> Moves:
-    """One value of an owner, in one bin; one for each group where groups have histograms of their own."""
+    """One value of an owner, in one bin; one per group if groups have their own histograms."""
     return Moves.even(groups_of(contribution) if histogram.per_group else 1, 1)
 
 
@@ -238,7 +238,7 @@ def _furthest_between(measure: Measure, bounds: Bounds, grid: Fraction) -> int:
 def _furthest_of_any(measure: Measure, grid: Fraction) -> int:
     """Under bounds that are found later, which stretch the grid with them: those of [−1, 1], on a grid of powers of two.
 
-    Whatever bounds come off a histogram, they are no further than this in steps of the stretched grid; noise.md has the proof.
+    Whatever bounds a histogram yields, they are no further than this in steps of the stretched grid; noise.md has the proof.
     """
     exponent = grid.numerator.bit_length() - grid.denominator.bit_length()
     require(grid == Fraction(2) ** exponent, "a grid that is no power of two cannot be stretched")

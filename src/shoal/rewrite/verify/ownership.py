@@ -1,7 +1,7 @@
-"""Whose a row is, followed upward once more: every row that a private SELECT reads belongs to exactly one owner.
+"""Follows each row's owner upward a second time: every row that a private SELECT reads belongs to exactly one owner.
 
 For each relation over private tables: which fields hold the owner in every row (`certain`), and which hold the owner or NULL
-(`possible`). The rules are those of the promise, written down a second time: `check_ownership` is not asked.
+(`possible`). The rules are those of the promise, written down a second time, independently of `check_ownership`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BY_PLACE = frozenset(
     {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"}
     | {"lag", "lead", "first_value", "last_value", "nth_value"}
 )
-"""Window functions that look at a row's place, and mean nothing without an order."""
+"""Window functions that use a row's position, and mean nothing without an order."""
 
 _WHOLE_PARTITION = (None, "PRECEDING"), (None, "FOLLOWING")
 
@@ -68,7 +68,7 @@ class Owned:
 
 
 class Ownership:
-    """Follows owners through the trees of one statement; what the catalog says about tables is believed, nothing else."""
+    """Follows owners through the trees of one statement; it trusts what the catalog says about tables, and nothing else."""
 
     def __init__(self, catalog: Catalog, parts: Mapping[int, Part]) -> None:
         self._catalog = catalog
@@ -159,7 +159,7 @@ class Ownership:
             )
 
     def check_public(self, relations: Iterable[Node]) -> None:
-        """No private rows lie under these relations."""
+        """There are no private rows under these relations."""
         for relation in relations:
             require(self.of(relation) is None, "private rows stand where only public ones may")
 

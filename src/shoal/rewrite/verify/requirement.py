@@ -1,4 +1,4 @@
-"""What `verify` demands, and what it says when a plan does not keep it."""
+"""What `verify` requires, and what it says when a plan does not comply."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Whether a search keeps what it promises: step one and any step two together cost no more than was asked, whatever is found.
 
-Every plan that may be run is the asked SELECT with limits as constants and less ε; nothing else of it may differ.
+Every plan that may run is the requested SELECT with limits as constants and less ε; nothing else may differ.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from shoal.plan.releases import AggregateCall, SelectPlan
 
 ROUNDING = Fraction(65, 64)
-"""What ρ is charged more than the choices cost: limits that are found round the noise by a trifle."""
+"""The margin on ρ above what the choices cost: found limits change the rounding of the noise slightly."""
 _LIMITED = (
     aggregates.CountDistinct,
     aggregates.RowAverage,
@@ -96,7 +96,7 @@ def _check_epsilon(plan: SelectPlan, search: Search) -> None:
 
 
 def check_choice(plan: SelectPlan, choice: SelectPlan) -> None:
-    """One plan that step two may run: the asked SELECT with limits, and the ε of step two."""
+    """One plan that step two may run: the requested SELECT with limits, and the ε of step two."""
     search, asked, options = plan.search, plan.select, choice.select.options
     require(search is not None and choice.search is None, "a search inside a search")
     assert search is not None  # noqa: S101 - just required
@@ -125,7 +125,7 @@ def check_choice(plan: SelectPlan, choice: SelectPlan) -> None:
 
 
 def _check_counted(before: AggregateCall, after: AggregateCall, rows: int | None) -> None:
-    """Rows in all are limited of counts alone, and then each is counted one by one."""
+    """Only counts have a limit on rows in total, and then rows are counted one by one."""
     if not isinstance(before.aggregate, aggregates.CountRows) or not isinstance(after.aggregate, aggregates.CountRows):
         require(rows is None, "rows in all are limited of something that is not a count")
         return
@@ -134,7 +134,7 @@ def _check_counted(before: AggregateCall, after: AggregateCall, rows: int | None
 
 
 def _check_given(before: AggregateCall, after: AggregateCall) -> None:
-    """Limits that were given are kept; what was left open had nothing in its place."""
+    """Given limits are kept; what was left open had no value before."""
     could_be_open = isinstance(before.aggregate, aggregates.CountRows | aggregates.Sum)
     given = not could_be_open or (before.bounds is not None and before.bounds_source != "one row")
     require(not given or after.bounds == before.bounds, "bounds that were given are not kept")
@@ -144,7 +144,7 @@ def _check_given(before: AggregateCall, after: AggregateCall) -> None:
 
 
 def _unlimited(call: AggregateCall) -> AggregateCall:
-    """An aggregate without what a limit may change: rows, where they were left open, and bounds."""
+    """An aggregate without what a limit may change: rows, if they were left open, and bounds."""
     counted = call.aggregate
     if isinstance(counted, _LIMITED):
         counted = replace(counted, rows=1)
@@ -168,7 +168,7 @@ def loss_of_search(plan: SelectPlan) -> Loss:
 
 
 def worst_of(search: Search) -> Loss:
-    """What step two may cost at most: all the ε that it may spend, and the largest of all else."""
+    """The most that step two may cost: all the ε that it may spend, and the maximum of everything else."""
     losses = [loss_of(choice) for choice in search.choices]
     rho = ROUNDING * max(loss.zcdp[0] for loss in losses)
     return Loss(

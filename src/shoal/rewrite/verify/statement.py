@@ -1,8 +1,8 @@
-"""`verify`: the last act of planning. A finished plan is believed in nothing that can be derived again from its own data.
+"""`verify`: the last step of planning. It trusts nothing in a finished plan that can be derived again from the plan's own data.
 
-Derived here: whose every row is, what every relation may read, how far one owner moves every release, that unknown groups are
-selected and how, what is drawn, what it costs, and what will be charged. Believed: the SELECT as it was asked, the catalog, and
-the accountants. Nothing is shared with the passes that made the plan (a test looks at the imports).
+Derived here: the owner of every row, what every relation may read, how far one owner moves every release, that unknown groups
+are selected and how, what is drawn, what it costs, and what will be charged. Trusted: the SELECT as requested, the catalog, and
+the accountants. Nothing is shared with the passes that made the plan (a test checks the imports).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def verify(plan: StatementPlan, catalog: Catalog) -> StatementPlan:
-    """The plan, if everything that privacy hangs on is derived again; otherwise an internal error, before anything is read."""
+    """The plan, if everything that privacy depends on is derived again; otherwise an internal error, before anything is read."""
     require(plan.catalog_version == catalog.version, "a plan for another catalog")
     steps = [(number, step) for number, select in enumerate(plan.selects) for step in _steps_of(select)]
     read = [values_below(_values_read(step.select)) for _, step in steps]

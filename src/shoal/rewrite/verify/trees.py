@@ -1,4 +1,4 @@
-"""What the trees of a plan hold, read off the dataclasses themselves: no list of cases can forget a field."""
+"""What the trees of a plan contain, read from the dataclasses themselves, so no list of cases can forget a field."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Part:
 
 
 def part_of(node: Node, outside: frozenset[str]) -> Part:
-    """A relation taken apart; expressions that several others share are met once."""
+    """A relation taken apart; shared expressions appear once."""
     inputs, values = tuple(relations_in([node])), tuple(values_below(values_in(node)))
     return Part(node, inputs, values, tuple(relations_in(values)), outside | symbols_of(inputs))
 
@@ -65,7 +65,7 @@ def symbols_of(relations: Iterable[Node]) -> frozenset[str]:
 
 
 def values_below(roots: list[Expression]) -> list[Expression]:
-    """Expressions and all that they are made of, each once."""
+    """Expressions and all their parts, each once."""
     stack, found = list(roots), dict[int, "Expression"]()
     while stack:
         value = stack.pop()
@@ -95,7 +95,7 @@ def _held(thing: Any) -> list[Any]:
 
 @cache
 def _looked_into(kind: Any) -> tuple[str, ...]:
-    """The fields that can hold expressions or relations: all but constants, types and where something was written."""
+    """The fields that can hold expressions or relations: all but constants, types and source positions."""
     if kind is Values:
         return ()
     return tuple(f.name for f in fields(kind) if f.compare and f.name not in {"type", "fields"})
