@@ -28,7 +28,7 @@ EVERYONE = "everyone"
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One `allow`: who may ask a data set, and within which limits."""
+    """One `allow`: who may query a data set, and within which limits."""
 
     dataset: str
     to: str
@@ -44,7 +44,7 @@ class Grant:
             checked_name(self.to.removeprefix("group:"), "user or group")
 
     def applies_to(self, caller: Caller) -> bool:
-        """Whether this is about the caller."""
+        """Whether this applies to the caller."""
         if self.to.startswith("group:"):
             return self.to.removeprefix("group:") in caller.groups
         return self.to in {EVERYONE, caller.name}
@@ -72,7 +72,7 @@ class Grant:
 
 
 def put(rows: Rows, grant: Grant) -> None:
-    """A new allowance; for the same people and period it takes the place of the one before."""
+    """A new allowance; it replaces the previous one for the same people and period."""
     texts = ("", "") if grant.budget is None else (str(grant.budget.epsilon), str(grant.budget.delta))
     limits = ("" if limit is None else str(limit) for limit in (grant.max_epsilon, grant.approve_above))
     rows.run(
@@ -102,7 +102,7 @@ def smallest(limits: list[Fraction | None]) -> Fraction | None:
 
 
 def left(ledger: Ledger, accounts: Sequence[Allowance | None], moment: str) -> list[tuple[Fraction, Fraction] | None]:
-    """What each account may still spend in the period of this moment; None where there is no limit."""
+    """What each account may still spend in the current period; None if there is no limit."""
     spent = ledger.accounts()
     found: list[tuple[Fraction, Fraction] | None] = []
     for account in accounts:

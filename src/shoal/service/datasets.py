@@ -1,4 +1,4 @@
-"""Data sets: a source, a catalog, a ledger that the same people share, and a version that the custodian moves on."""
+"""Data sets: a source, a catalog, a ledger that the same people share, and a version that the custodian advances."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DataSet:
     source: str
     catalog_text: str
     answer_time: float | None = None
-    """When replies leave, where the catalog says it."""
+    """When replies leave, if the catalog sets it."""
 
     def place(self, seconds: float) -> Place:
         """Where a runner finds it."""
@@ -55,7 +55,7 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True)
 class NewDataSet:
-    """What `dataset add` says."""
+    """The arguments of `dataset add`."""
 
     name: str
     source: str
@@ -68,7 +68,7 @@ class NewDataSet:
 
 
 class DataSets:
-    """The data sets of a service, opened when first asked and again after a refresh."""
+    """The data sets of a service, opened on first use and again after a refresh."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -79,7 +79,7 @@ class DataSets:
     # ---- adding --------------------------------------------------------------------------------------------------
 
     def add(self, new: NewDataSet) -> DataSet:
-        """A new data set, opened once before it is written down: what cannot be opened is refused."""
+        """A new data set, opened once before it is recorded: what cannot be opened is refused."""
         checked_name(new.name, "data set")
         text = _read_text(new.catalog_path)
         catalog, _ = read_catalog(text)
@@ -136,24 +136,24 @@ class DataSets:
         rows.run("UPDATE datasets SET version = version + 1, catalog = ? WHERE name = ?", text, name)
 
     def retire(self, rows: Rows, name: str) -> None:
-        """Nobody can ask it any more; its name and ledger stay."""
+        """Nobody can query it any more; its name and ledger stay."""
         if not rows.run("UPDATE datasets SET retired = ? WHERE name = ? AND retired = ''", rows.now(), name):
             raise not_found("data set")
 
     # ---- opening -------------------------------------------------------------------------------------------------
 
     def names(self) -> list[str]:
-        """Data sets that can be asked."""
+        """Data sets that can be queried."""
         with self._store.reading() as rows:
             return [row["name"] for row in rows.all("SELECT name FROM datasets WHERE retired = '' ORDER BY name")]
 
     def versions(self) -> dict[str, int]:
-        """The version of each data set that can be asked."""
+        """The version of each data set that can be queried."""
         with self._store.reading() as rows:
             return {r["name"]: r["version"] for r in rows.all("SELECT name, version FROM datasets WHERE retired = ''")}
 
     def newest(self) -> list[DataSet]:
-        """Every data set that can be opened; what an older version held is let go of."""
+        """Every data set that can be opened; resources of older versions are released."""
         found = []
         for name in self.names():
             with suppress(ShoalError):
@@ -173,7 +173,7 @@ class DataSets:
             known = self._open.get(name)
             if known is not None and known.version == found["version"]:
                 return known
-            if known is not None:  # first: two versions of one file cannot be open together
+            if known is not None:  # first: two versions of one file cannot be open at once
                 self._open.pop(name).session.close()
             try:
                 opened = self._opened(found)
@@ -195,7 +195,7 @@ class DataSets:
         return DataSet(*about, ledger, catalog, session, share, row["source"], row["catalog"], answer_time)
 
     def confirm_unspent(self) -> None:
-        """The log is whole and has no charge of these ledgers: after a failover they are opened as they began."""
+        """The log is complete and has no charge of these ledgers: after a failover they are opened as new."""
         with self._store.reading() as rows:
             names = rows.all("SELECT name, place FROM ledgers WHERE name NOT IN (SELECT ledger FROM logged_charges)")
         for row in names:
@@ -205,7 +205,7 @@ class DataSets:
             self._ledgers[row["name"]] = Ledger.open(address, first)
 
     def ledger(self, name: str) -> Ledger:
-        """An open ledger; one that lacks a charge of the log is refused."""
+        """An open ledger; one that lacks a charge recorded in the log is refused."""
         with self._lock:
             if name not in self._ledgers:
                 with self._store.reading() as rows:
@@ -224,7 +224,7 @@ class DataSets:
         return {name: self.ledger(name) for name in names}
 
     def close(self) -> None:
-        """Lets go of sources."""
+        """Closes the sources."""
         with self._lock:
             for opened in self._open.values():
                 opened.session.close()
@@ -233,7 +233,7 @@ class DataSets:
 
 
 def not_open() -> ShoalError:
-    """What whoever asks is told: why a source cannot be read names its files, and may be about one row of it."""
+    """What the asker sees: the reason a source cannot be read names its files, and may depend on one of its rows."""
     return ShoalError(
         "E_SOURCE",
         "The data set cannot be read at the moment. Nothing was charged.",
@@ -266,7 +266,7 @@ def _read_text(path: str) -> str:
 
 
 def _absolute(source: str) -> str:
-    """A source as it is written down: a whole path, an address without a password."""
+    """A source as it is recorded: an absolute path, or an address without a password."""
     if "://" not in source:
         return str(Path(source).absolute())
     parts = urlsplit(source)

@@ -1,6 +1,6 @@
 """The ledger as one running job sees it: notes the charge, and lets nothing end before its moment.
 
-A reply that read data leaves at a fixed time after its charge, or at a doubling of that time: how long the data took is not seen.
+A reply that read data leaves at a fixed time after its charge, or at a doubling of that time. It hides how long the data took.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Ladder:
-    """The moments at which a run may be seen to end: T, 2T, 4T, … after its charge; never late where T is 0."""
+    """The moments at which a run may visibly end: T, 2T, 4T, … after its charge; never late if T is 0."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -25,7 +25,7 @@ class Ladder:
         self.late = False
 
     def start(self) -> None:
-        """The charge is written; data is read from now on. A run that is taken up again began with its first charge."""
+        """The charge is written; data is read from now on. A resumed run counts from its first charge."""
         if self._started is None:
             self._started = time.monotonic()
 
@@ -41,7 +41,7 @@ class Ladder:
 
 
 class Desk:
-    """Everything of the ledger, and `reserve` for one job."""
+    """The whole ledger, with `reserve` for one job."""
 
     def __init__(
         self, ledger: Ledger, ladder: Ladder, is_cancelled: Callable[[], bool], keep: Callable[[], None]
@@ -50,7 +50,7 @@ class Desk:
         self._ladder = ladder
         self._is_cancelled = is_cancelled
         self.keep = keep
-        """Has the job on the disk. A charge without one would be charged again after a loss of power."""
+        """Flushes the job to disk. A charge without its job would be charged again after a power failure."""
         self.charge = 0
         self._reserved: Reservation | None = None
         self.replayed = False
@@ -72,11 +72,11 @@ class Desk:
 
     @property
     def anchor(self) -> tuple[int, str] | None:
-        """Number and hash of the charge's row, None where nothing was charged."""
+        """Number and hash of the charge's row, None if nothing was charged."""
         return self._reserved.anchor if self._reserved is not None and self.charge else None
 
     def end_open_charge(self) -> None:
-        """A charge that nothing has ended is a failure; E_SUSPENDED and E_CANCELLED as the ledger says."""
+        """A charge that was never ended counts as a failure; E_SUSPENDED and E_CANCELLED as the ledger says."""
         if self._made is not None and not self._made.ended and not self.replayed:
             self._made.fail()
 
@@ -93,7 +93,7 @@ class DeskReservation:
         self.ended = False
 
     def commit(self, answer: bytes | Sequence[bytes] | None = None) -> bytes | None:
-        """As `Reservation.commit`; of a job that was cancelled meanwhile nothing is kept."""
+        """As `Reservation.commit`; nothing is kept of a job that was cancelled meanwhile."""
         self._wait()
         if self._is_cancelled():
             self._reservation.cancel()
@@ -119,5 +119,5 @@ class DeskReservation:
 
 
 def cancelled() -> ShoalError:
-    """What the asker of a cancelled job is told."""
+    """What the asker of a cancelled job sees."""
     return ShoalError("E_CANCELLED", "The job was cancelled. What it had been charged stays charged.")

@@ -1,8 +1,8 @@
-"""What determines an answer, as one hash: equal fingerprints are the same question of the same data.
+"""What determines an answer, as one hash: equal fingerprints mean the same question about the same data.
 
-In it: data set and its version, catalog version, the bound plan (output names, folded dates, ε, δ, κ, bounds), composition. Out of
-it: the text, comments and positions, and the level of the error bars, which can be chosen afterwards (unless the answer is a report
-that has them written out).
+Included: data set and its version, catalog version, the bound plan (output names, folded dates, ε, δ, κ, bounds), composition.
+Excluded: the SQL text, comments and positions, and the level of the error bars, which can be chosen afterwards (unless the answer
+is a report that spells them out).
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def fingerprint(
 
 
 def answer_key(plan: StatementPlan | PolicyPlan, about: tuple[str, int, str, str], person: str | None = None) -> str:
-    """The fingerprint; with a person, one of their own."""
+    """The fingerprint; with a person, one specific to them."""
     found = fingerprint(plan, *about)
     return found if person is None else hashlib.sha256(f"{found}\x1f{person}".encode()).hexdigest()
 
 
 def _plain(value: Any, left_out: set[str]) -> Any:
-    """A plan as JSON; an object is its class and those of its fields that its equality looks at."""
+    """A plan as JSON; an object is its class and the fields that its equality compares."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

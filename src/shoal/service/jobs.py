@@ -21,15 +21,15 @@ WAITING_PER_PERSON = 16
 WAITING_IN_ALL = 1000
 LEASE_SECONDS = 15
 MOST_RUNS = 2
-"""A run that a death cut short is taken up once more."""
+"""A run cut short by a crash is retried once."""
 _NAMES_NO_TIME = '%"answer_time": null%'
-"""A question as it is kept; quotation marks of its statement are escaped there, so that no statement looks like this."""
+"""A question as it is stored; quotation marks in its statement are escaped there, so no statement can look like this."""
 ENDED = frozenset({"answered", "failed", "cancelled"})
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as it is kept."""
+    """A job as it is stored."""
 
     id: str
     number: int
@@ -53,12 +53,12 @@ class Job:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether it is final."""
         return self.state in ENDED
 
     @property
     def is_free(self) -> bool:
-        """Whether it asks public tables alone."""
+        """Whether it queries only public tables."""
         return self.epsilon == 0
 
     @property
@@ -111,7 +111,7 @@ def get(rows: Rows, identifier: str) -> Job:
 
 
 def under_request(rows: Rows, request: str) -> Job | None:
-    """The job that was made for this request before."""
+    """The existing job for this request."""
     row = rows.one("SELECT * FROM jobs WHERE request = ?", request)
     return None if row is None else read(row)
 
@@ -127,7 +127,7 @@ def put(rows: Rows, job: Job) -> None:
 
 
 def require_room(rows: Rows, person: str) -> None:
-    """E_BUSY where too much is waiting, for a slot or for a custodian."""
+    """E_BUSY if too much is waiting, for a slot or for a custodian."""
     found = rows.all(
         "SELECT person, count(*) AS number FROM jobs WHERE state IN ('waiting', 'approval') GROUP BY person"
     )
@@ -137,7 +137,7 @@ def require_room(rows: Rows, person: str) -> None:
 
 
 def leader_of(rows: Rows, job: Job, *, shared: bool) -> str:
-    """A job that asks the same and has not ended: its answer will do for both, unless it was asked to leave later."""
+    """An unfinished job with the same question: its answer serves both, unless it was asked to leave later."""
     found = rows.all(
         "SELECT * FROM jobs WHERE fingerprint = ? AND state IN ('waiting', 'running') AND leader = ''"
         " AND dataset = ? AND (? OR person = ?) ORDER BY number",
@@ -148,21 +148,21 @@ def leader_of(rows: Rows, job: Job, *, shared: bool) -> str:
 
 
 def _reply_after(job: Job) -> float:
-    """The time that a question names for its reply; 0 where it takes the service's own."""
+    """The reply time that a question names; 0 if it uses the service's own."""
     return float(job.question.get("answer_time") or 0.0)
 
 
 def admit(rows: Rows, identifier: str) -> None:
-    """A job that waited for a custodian waits for a slot, behind another that asks the same; one that was given up stays so."""
+    """A job that waited for a custodian now waits for a slot, or behind one with the same question; a cancelled one stays so."""
     job = get(rows, identifier)
     if job.state == "approval":
-        # Where answers are not shared, a fingerprint is its person's own.
+        # If answers are not shared, each person has their own fingerprint.
         leader = "" if job.question["fresh"] else leader_of(rows, job, shared=True)
         rows.run("UPDATE jobs SET state = 'waiting', leader = ? WHERE id = ?", leader, identifier)
 
 
 def position(rows: Rows, job: Job) -> int | None:
-    """How many wait before it, itself counted; None unless it waits."""
+    """Its place in the queue, counted from 1; None unless it is waiting."""
     if job.state != "waiting":
         return None
     found = rows.all("SELECT count(*) AS number FROM jobs WHERE state = 'waiting' AND number <= ?", job.number)
@@ -170,11 +170,11 @@ def position(rows: Rows, job: Job) -> int | None:
 
 
 def take_next(rows: Rows, free_slots: int = 1) -> Job | None:
-    """The next job to run: of whoever has the fewest running, the oldest.
+    """The next job to run: the oldest one of the person with the fewest running.
 
-    Questions over public tables cost nothing, so nothing but this keeps them from holding every slot: one of each person runs at a
-    time, and no more than `free_slots` in one process. A question that names a longer time for its reply holds its slot for
-    that time, whatever it costs: no more than `free_slots` of these either.
+    Questions over public tables cost nothing, so only this keeps them from taking every slot: each person runs one at a time, and
+    one process runs no more than `free_slots`. A question that names a longer time for its reply holds its slot for that time,
+    whatever it costs: no more than `free_slots` of these either.
     """
     (here,) = rows.all(
         "SELECT count(CASE WHEN epsilon = '0' THEN 1 END) AS free, count(CASE WHEN question NOT LIKE ? THEN 1 END) AS long"
@@ -198,13 +198,13 @@ def take_next(rows: Rows, free_slots: int = 1) -> Job | None:
 
 
 def renew(rows: Rows) -> None:
-    """The runs of this process are alive."""
+    """Records that the runs of this process are alive."""
     lease = later(rows.now(), timedelta(seconds=LEASE_SECONDS))
     rows.run("UPDATE jobs SET lease = ? WHERE state = 'running' AND process = ?", lease, this_process())
 
 
 def orphans(rows: Rows) -> list[Job]:
-    """Jobs whose process is gone, or has not been heard of for too long."""
+    """Jobs whose process is gone, or has been silent for too long."""
     found = map(read, rows.all("SELECT * FROM jobs WHERE state = 'running' AND process != ?", this_process()))
     now = rows.now()
     return [job for job in found if is_gone(job.process) or job.lease < now]
@@ -216,14 +216,14 @@ def wait_again(rows: Rows, identifier: str) -> None:
 
 
 def run_again(rows: Rows, identifier: str) -> None:
-    """Its runner died: the second run begins, and nothing of that is seen."""
+    """Its runner died: the second run begins, invisibly to everyone."""
     rows.run("UPDATE jobs SET runs = runs + 1 WHERE id = ?", identifier)
 
 
 def end(
     rows: Rows, identifier: str, state: str, *, answer: str = "", error: ShoalError | None = None, charged: bool = False
 ) -> bool:
-    """The end of a job; False where it had ended already."""
+    """Ends a job; False if it had already ended."""
     text = "" if error is None else json.dumps(error.to_dict())
     touched = rows.run(
         "UPDATE jobs SET state = ?, answer = ?, error = ?, charged = ?, process = ''"
@@ -240,14 +240,14 @@ def followers(rows: Rows, identifier: str) -> list[Job]:
 
 
 def promote(rows: Rows, identifier: str) -> None:
-    """A job ended without an answer: the first of its followers whose reply leaves soonest runs, the others follow that one."""
+    """A job ended without an answer: its first follower with the earliest reply time runs, and the others follow that one."""
     waiting = sorted(followers(rows, identifier), key=_reply_after)
     for number, job in enumerate(waiting):
         rows.run("UPDATE jobs SET leader = ? WHERE id = ?", "" if number == 0 else waiting[0].id, job.id)
 
 
 def released(rows: Rows, dataset: DataSet, caller: Caller, fingerprint: str) -> str | None:
-    """An answer that was released under this fingerprint and is still kept."""
+    """A released answer with this fingerprint that is still kept."""
     found = rows.one(
         "SELECT id FROM answers WHERE fingerprint = ? AND dataset = ? AND (? OR person = ?)"
         " AND created >= (SELECT kept_since FROM identity) ORDER BY created, id LIMIT 1",

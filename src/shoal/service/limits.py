@@ -21,10 +21,10 @@ class Limits:
 
     @property
     def number_of_slots(self) -> int:
-        """Twice the cores, unless said otherwise."""
+        """Twice the number of cores by default."""
         return self.slots or 2 * (os.cpu_count() or 1)
 
     @property
     def free_slots(self) -> int:
-        """How many of them questions over public tables may hold at a time."""
+        """How many of them questions over public tables may hold at once."""
         return max(1, self.number_of_slots // 2)

@@ -1,4 +1,4 @@
-r"""The log: one chained line for everything that happened, which nobody can change without being found out.
+r"""The log: one chained line for everything that happens. Tampering is detectable.
 
 hash(0) = SHA-256("shoal log 1\n" ‖ identity); hash(n) = SHA-256(hash(n−1) as hex ‖ "\n" ‖ the line's JSON without `hash`), keys
 sorted, no spaces, UTF-8. Amounts are written as p/q. No rows, tokens or durations are in it.
@@ -54,7 +54,7 @@ def write(
     answer_sha256: str | None = None,
     detail: str | None = None,
 ) -> None:
-    """One more line, in the transaction of what it is about."""
+    """Appends a line, in the transaction of the event it records."""
     last = rows.one("SELECT n, hash FROM log ORDER BY n DESC LIMIT 1")
     n, before = (last["n"], last["hash"]) if last else (0, first_hash(_identity(rows)))
     line = {
@@ -84,7 +84,7 @@ def _identity(rows: Rows) -> str:
 
 
 def count(rows: Rows, person: str, what: str, times: int = 1) -> int:
-    """How often a person did this in this hour, these times included."""
+    """How often a person did this in this hour, including these times."""
     hour = rows.now()[:13]
     rows.run(
         "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT (person, hour, what) DO UPDATE SET number = counts.number + ?",
@@ -124,7 +124,7 @@ def lines(store: Store, after: int = 0, limit: int = MOST_LINES) -> list[dict[st
 
 
 def export(store: Store) -> Iterator[str]:
-    """The whole log as JSON lines; the first one names the store. What is told of is on the disk."""
+    """The whole log as JSON lines; the first one names the store. Everything reported is on disk."""
     store.keep_all()
     yield canonical({"log": 1, "identity": store.identity}) + "\n"
     after = 0
@@ -135,7 +135,7 @@ def export(store: Store) -> Iterator[str]:
 
 
 def anchor(store: Store) -> str:
-    """Number and hash of the last line, on the disk: noted elsewhere, it finds out a log that was rolled back."""
+    """Number and hash of the last line on disk: noted elsewhere, they reveal a log that was rolled back."""
     store.keep_all()
     with store.reading() as rows:
         last = rows.one("SELECT n, hash FROM log ORDER BY n DESC LIMIT 1")
@@ -143,7 +143,7 @@ def anchor(store: Store) -> str:
 
 
 def verify(exported: Iterable[str], noted: str | None = None) -> int:
-    """How many lines an export has, all of them right; E_LEDGER names the first that is wrong."""
+    """The number of lines in an export, all verified; E_LEDGER names the first bad one."""
     texts = iter(exported)
     try:
         head = json.loads(next(texts))

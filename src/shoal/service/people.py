@@ -1,4 +1,4 @@
-"""Who may do what: people with roles and groups, tokens with scopes. Names are never given out twice.
+"""Who may do what: people with roles and groups, tokens with scopes. Names are never reused.
 
 A token is `shoal_` and 43 characters, shown once; its SHA-256 is kept. There are no passwords.
 """
@@ -37,7 +37,7 @@ LINK_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody whose token was believed: what they may do here and now."""
+    """Somebody with a valid token: what they may do here and now."""
 
     name: str
     roles: frozenset[str]
@@ -47,7 +47,7 @@ class Caller:
     token: str = ""
     via: str = "http"
     expires: str = ""
-    """When the token ends; '' for somebody who came without one."""
+    """When the token expires; '' for somebody without one."""
 
     def require(self, scope: str) -> None:
         """E_FORBIDDEN without this scope."""
@@ -59,7 +59,7 @@ class Caller:
             )
 
     def require_everywhere(self, scope: str) -> None:
-        """E_FORBIDDEN without this scope, or with a token for some data sets: this is about all of them."""
+        """E_FORBIDDEN without this scope, or with a token for some data sets: this concerns all of them."""
         self.require(scope)
         if self.datasets is not None:
             raise ShoalError(
@@ -74,12 +74,12 @@ class Caller:
 
     @property
     def is_custodian(self) -> bool:
-        """Whether this is a custodian with a token for it."""
+        """Whether this is a custodian with a token for this data set."""
         return "admin" in self.scope
 
     @property
     def is_custodian_of_all(self) -> bool:
-        """The same, of every data set."""
+        """The same, for every data set."""
         return self.is_custodian and self.datasets is None
 
 
@@ -99,7 +99,7 @@ def random_id(prefix: str, size: int = 16) -> str:
 
 
 def not_found(what: str) -> ShoalError:
-    """The same words for what does not exist and for what is not yours."""
+    """The same message for what does not exist and for what is not yours."""
     return ShoalError("E_NOT_FOUND", f"There is no such {what}, or you may not see it.")
 
 
@@ -122,7 +122,7 @@ class People:
         rows.run("INSERT INTO people VALUES (?, ?, ?, ?, '')", name, *known, rows.now())
 
     def retire(self, rows: Rows, name: str) -> None:
-        """The person's tokens are worth nothing from now on; the name stays taken."""
+        """The person's tokens stop working now; the name stays taken."""
         if not rows.run("UPDATE people SET retired = ? WHERE name = ? AND retired = ''", rows.now(), name):
             raise not_found("user")
 
@@ -150,7 +150,7 @@ class People:
         days: float = DEFAULT_DAYS,
         before: str = "",
     ) -> dict[str, Any]:
-        """A token, shown here and never again; it ends `before` a moment, where one is given."""
+        """A token, shown here and never again; it expires no later than `before`, if given."""
         roles = self._roles(rows, person)
         allowed = frozenset().union(*(SCOPES_OF[role] for role in roles))
         wanted = allowed if scope is None else frozenset(scope)
@@ -181,7 +181,7 @@ class People:
         return roles
 
     def tokens(self, person: str | None = None) -> list[dict[str, Any]]:
-        """Tokens that are still good, of everybody or of one person; never the token itself."""
+        """Valid tokens, of everybody or of one person; never the token itself."""
         with self._store.reading() as rows:
             found = rows.all(
                 "SELECT id, person, scope, datasets, created, expires FROM tokens"
@@ -209,7 +209,7 @@ class People:
             raise not_found("token")
 
     def caller(self, token: str, via: str = "http") -> Caller:
-        """Whose token it is; E_AUTH for any other text."""
+        """Whose token it is; E_AUTH for any other string."""
         digest = _digest(token)
         found = self._good_token("sha256", digest)
         if not hmac.compare_digest(found["sha256"], digest):
@@ -232,7 +232,7 @@ class People:
         return found
 
     def trusted(self, name: str, via: str) -> Caller:
-        """Somebody whom the machine's operator, or a proxy that was believed, names."""
+        """Somebody named by the machine's operator or by a trusted proxy."""
         with self._store.reading() as rows:
             found = rows.one("SELECT roles, groups FROM people WHERE name = ? AND retired = ''", name)
         if found is None:
@@ -244,7 +244,7 @@ class People:
     # ---- links that sign in once ---------------------------------------------------------------------------------
 
     def create_link(self, rows: Rows, person: str) -> str:
-        """A secret that signs a person in once, within five minutes."""
+        """A secret that signs a person in once and expires after five minutes."""
         secret = random_id("", 32)
         rows.run(
             "INSERT INTO links VALUES (?, ?, ?, '')",
@@ -282,7 +282,7 @@ def _caller(found: dict[str, Any], via: str) -> Caller:
 
 
 def unknown_caller() -> ShoalError:
-    """One refusal for every token that is not good."""
+    """The same refusal for every invalid token."""
     return ShoalError(
         "E_AUTH",
         "The token is missing, wrong, expired or revoked.",
@@ -291,7 +291,7 @@ def unknown_caller() -> ShoalError:
 
 
 def later(moment: str, time: timedelta) -> str:
-    """A moment after another one."""
+    """A time after another one."""
     start = datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     return (start + time).strftime("%Y-%m-%dT%H:%M:%SZ")
 

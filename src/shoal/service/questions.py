@@ -1,4 +1,4 @@
-"""A question as it comes in: checked once, and hashed so that a key can be told to be about it."""
+"""A question as it arrives: checked once, and hashed so that a key can be matched to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KNOWN = {"sql": str, "fresh": bool, "composition": str, "reason": str}
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked; how long to wait and at which level to show it are not part of it."""
+    """What is asked; how long to wait and the level to show are not part of it."""
 
     sql: str
     fresh: bool = False
@@ -26,7 +26,7 @@ class Question:
     reason: str = ""
     epsilon: float | None = None
     answer_time: float | None = None
-    """A time at which the reply leaves that is longer than the service's own."""
+    """A reply time longer than the service's own."""
 
     def __post_init__(self) -> None:
         for name, kind in _KNOWN.items():
@@ -42,12 +42,12 @@ class Question:
             raise ShoalError("E_USAGE", f"A reason has at most {LONGEST_REASON} characters.")
 
     def to_dict(self) -> dict[str, Any]:
-        """As a job keeps it."""
+        """As a job stores it."""
         return asdict(self)
 
     @property
     def canonical(self) -> bytes:
-        """One text for one question."""
+        """One canonical string per question."""
         said = {name: value for name, value in asdict(self).items() if value is not None}
         return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
 

@@ -10,7 +10,7 @@ from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 
 LIMITS = {"explain": (20.0, 40.0), "query": (2.0, 10.0)}
-"""Requests a second, and how many at once."""
+"""Requests per second, and how many at once."""
 MOST_PEOPLE = 100_000
 
 
@@ -23,7 +23,7 @@ class Rates:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, person: str, what: str) -> None:
-        """E_RATE where the bucket is empty."""
+        """E_RATE if the bucket is empty."""
         if not self.on:
             return
         rate, burst = LIMITS[what]

@@ -1,6 +1,6 @@
-"""Slots: threads that take waiting jobs, have them run under their charge, and write down how they ended.
+"""Slots: threads that take waiting jobs, run them under their charge, and record how they ended.
 
-Each slot has a process of its own in which queries run (`runners/`): what happens to that process is one job's.
+Each slot runs queries in its own process (`runners/`): whatever happens to that process affects one job.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 HEARTBEAT_SECONDS = 5.0
 KEEP_SECONDS = 0.8
-"""How long a line that charges nothing may wait for the disk."""
+"""How long a log line that charges nothing may wait for the disk."""
 IDLE_SECONDS = 1.0
 LATE_REPLIES = 3
 LATE_DAYS = 30
 FREE_SECONDS = 30.0
-"""Of processor time for a question over public tables, which costs nobody anything but this."""
+"""Seconds of processor time for a question over public tables, which costs nothing else."""
 _LOGGER = logging.getLogger("shoal.service")
 
 
@@ -82,14 +82,14 @@ class Slots:
         self._keeper = threading.Thread(target=self._keep_planners, name="shoal-planners", daemon=True)
 
     def start(self) -> None:
-        """Takes up what an earlier process left, and begins."""
+        """Resumes what an earlier process left, and begins."""
         nursery.start()
         self.recover()
         for thread in (*self._threads, self._heart, self._keeper):
             thread.start()
 
     def stop(self, seconds: float) -> bool:
-        """No new work; whether what ran has ended in this time. What waits stays in the store."""
+        """Takes no new work; whether running jobs ended within this time. Waiting jobs stay in the store."""
         self._ending = True
         self._ended.set()
         self._idle.call_all()
@@ -104,7 +104,7 @@ class Slots:
         return self._busy
 
     def wake(self) -> None:
-        """One job is waiting. Whoever ends one looks for the next without being called."""
+        """One job is waiting. A slot that finishes a job looks for the next without being called."""
         self._idle.call_one()
 
     # ---- the loop ------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class Slots:
                 with self._store.reading() as rows:
                     waiting = rows.one("SELECT id FROM jobs WHERE state = 'waiting' AND leader = '' LIMIT 1")
                 if waiting is not None:
-                    with self._store.writing(at_once=False) as rows:  # on the disk before it is charged
+                    with self._store.writing(at_once=False) as rows:  # on disk before it is charged
                         job = jobs.take_next(rows, self._limits.free_slots)
             except ShoalError:
                 _LOGGER.exception("the store cannot be read")
@@ -133,7 +133,7 @@ class Slots:
         runner.close()
 
     def _make_ready(self, runner: Hired) -> None:
-        """While nothing waits: a process that lives, with the newest data sets open and no older ones."""
+        """While nothing is waiting: keeps a process alive, with the newest data sets open and no older ones."""
         with suppress(ShoalError, InternalError):
             if not runner.is_ready(self._datasets.versions()):
                 runner.make_ready([each.place(self._limits.time_limit) for each in self._datasets.newest()])
@@ -159,14 +159,14 @@ class Slots:
                     self.recover()
 
     def _keep_planners(self) -> None:
-        """A thread of its own: opening a source may take long, and neither jobs nor the heart wait for it."""
+        """In its own thread: opening a source may take long, and neither jobs nor the heartbeat may wait for it."""
         while not self._ended.is_set():
             with suppress(ShoalError, InternalError):
                 self._plans.make_ready(self._datasets)
             self._ended.wait(IDLE_SECONDS)
 
     def recover(self) -> None:
-        """Jobs of processes that died run once more under the same charge; a second death ends them, charged."""
+        """Jobs of dead processes run once more under the same charge; a second crash ends them, charged."""
         with self._store.writing() as rows:
             for job in jobs.orphans(rows):
                 if job.runs < jobs.MOST_RUNS:
@@ -194,14 +194,14 @@ class Slots:
             self._refused(job, _ended(desk, internal()), dataset, desk, ladder)
 
     def _answer_time(self, job: Job, dataset: DataSet | None) -> float:
-        """When the reply leaves: the data set's time, else the service's, or a longer one that was asked for."""
+        """When the reply leaves: the data set's time, or else the service's, or a longer requested one."""
         own = self._limits.answer_time
         if own and dataset is not None and dataset.answer_time is not None:
             own = dataset.answer_time
         return max(own, job.question.get("answer_time") or 0.0) if own else 0.0
 
     def _answer(self, job: Job, dataset: DataSet, desk: Desk, runner: Hired) -> bytes:
-        """A run whose process died is taken up once more under the same charge, where nobody sees it."""
+        """A run whose process died is retried once under the same charge, invisibly."""
         errand = self._errand(job, dataset)
         terms = self._terms(job)
         for run in range(job.runs, jobs.MOST_RUNS + 1):
@@ -233,7 +233,7 @@ class Slots:
         )
 
     def _is_cancelled(self, job: Job) -> bool:
-        """Whether its asker gave it up, in whichever process, and nobody else waits for the same answer."""
+        """Whether its asker cancelled it, in any process, and nobody else is waiting for the same answer."""
         with self._store.reading() as rows:
             return jobs.get(rows, job.id).state == "cancelled" and not jobs.followers(rows, job.id)
 
@@ -245,9 +245,9 @@ class Slots:
         return Terms(key, Request(job.request, job.body), accounts)
 
     def _of_this_version(self, job: Job, dataset: DataSet) -> Job:
-        """The job with a new fingerprint, where data or catalog changed while it waited.
+        """The job with a new fingerprint, if data or catalog changed while it waited.
 
-        What it costs was held against limits, and perhaps approved, at the version before: at another price, or without an
+        Its cost was checked against limits, and perhaps approved, for the previous version: at another price, or without an
         approval for this version, it is refused.
         """
         if job.question["version"] == dataset.version:
@@ -319,7 +319,7 @@ class Slots:
         return [job.id]
 
     def _note_late(self, job: Job, dataset: DataSet, desk: Desk, ladder: Ladder) -> None:
-        """A reply that did not leave at its time is a surprise; the third in thirty days suspends."""
+        """A reply that misses its time is a surprise; the third in thirty days suspends."""
         if not ladder.late or not desk.charge or desk.replayed:
             return
         with self._store.writing() as rows:
@@ -342,7 +342,7 @@ class Slots:
 
 
 def _ended(desk: Desk | None, error: ShoalError) -> ShoalError:
-    """What is told of a run that did not end itself, once its charge is ended; the ledger may have another word for it."""
+    """The error for a run that did not end by itself, once its charge is ended; the ledger may report another one."""
     try:
         if desk is not None:
             desk.end_open_charge()
@@ -352,7 +352,7 @@ def _ended(desk: Desk | None, error: ShoalError) -> ShoalError:
 
 
 def _kept(rows: Rows, job: Job, dataset: DataSet, desk: Desk, data: bytes) -> str:
-    """The answer's id. Bytes that were charged are in the ledger; what was free is kept here."""
+    """The answer's id. Charged bytes are in the ledger; free ones are kept here."""
     known = None
     if desk.charge:
         known = rows.one("SELECT id FROM answers WHERE ledger = ? AND charge = ?", dataset.ledger_name, desk.charge)
@@ -382,7 +382,7 @@ def log_charge(
     outcome: str,
     digest: str | None = None,
 ) -> None:
-    """The line of a job's end; of a charge there is one line, whoever wrote it."""
+    """The log line for the end of a job; each charge has one line, whoever wrote it."""
     if charge is not None and rows.one(
         "SELECT charge FROM logged_charges WHERE ledger = ? AND charge = ?", ledger, charge[0]
     ):
@@ -409,7 +409,7 @@ def ended_by_death() -> ShoalError:
 
 
 def changed_meanwhile() -> ShoalError:
-    """A question that was priced, and perhaps approved, at a version that is gone."""
+    """A question that was priced, and perhaps approved, for a version that is gone."""
     return ShoalError(
         "E_POLICY",
         "The data set changed while the question waited, and what was decided about it no longer holds.",

@@ -1,7 +1,7 @@
-"""`Service`: what people may ask of a budget service. HTTP, the command line and pages call these methods and nothing else.
+"""`Service`: the API of a budget service. HTTP, the command line and pages call these methods and nothing else.
 
 service = Service.open(home)                     # what is there, or a new one
-caller = service.people.caller(token)            # E_AUTH for any other text
+caller = service.people.caller(token)            # E_AUTH for any other string
 job = service.ask(caller, "visits", {"sql": "SELECT …"}, key="k1")
 job = service.wait(job.id, 30)
 """
@@ -38,11 +38,11 @@ class Service(Explaining, Asking, Following, Approving, Keeping, Admitting, Acco
     def open(
         cls, place: Path | str, limits: Limits | None = None, *, anchor: str | None = None, catch_up: bool = True
     ) -> Service:
-        """The service in a folder or a PostgreSQL database; made where there is none.
+        """The service in a folder or a PostgreSQL database; created if there is none.
 
         `anchor` is a line of the log that was noted elsewhere: with it, a database that failed over is opened again.
-        `catch_up`: lines of the log that a death left out are written, for which every ledger is read. Whoever opens a
-        service for a moment, before it serves, leaves that to the next.
+        `catch_up`: writes lines of the log that a crash left out, which reads every ledger. Code that opens a service briefly,
+        before it serves, leaves that to the next opening.
         """
         store = open_store(place, random_id("", 16), has_anchor=anchor is not None)
         service = cls(store, limits or Limits())
@@ -59,16 +59,16 @@ class Service(Explaining, Asking, Following, Approving, Keeping, Admitting, Acco
         return service
 
     def start(self) -> None:
-        """Begins to run jobs."""
+        """Starts running jobs."""
         self._started = True
         self._slots.start()
 
     def refuse_new_work(self) -> None:
-        """From now on E_BUSY; what runs goes on."""
+        """From now on E_BUSY; running jobs continue."""
         self._ending = True
 
     def close(self, seconds: float = END_SECONDS) -> bool:
-        """No new work; running queries get this long. What waits stays for the next start. Whether all ended."""
+        """Takes no new work; running queries get this long. Waiting jobs stay for the next start. Returns whether all ended."""
         self._ending = True
         ended = not self._started or self._slots.stop(seconds)
         self._planners.close()

@@ -21,7 +21,7 @@ class Rows(Protocol):
     """One transaction. Statements are SQL that both stores understand; a question mark takes a value."""
 
     def run(self, sql: str, *values: Any) -> int:
-        """Change something; how many rows were touched."""
+        """Changes something; returns how many rows were touched."""
 
     def all(self, sql: str, *values: Any) -> list[dict[str, Any]]:
         """Every row of a question."""
@@ -30,10 +30,10 @@ class Rows(Protocol):
         """The first row, or None."""
 
     def now(self) -> str:
-        """The store's time (UTC), which never goes back."""
+        """The store's time (UTC), which never goes backwards."""
 
     def tick(self) -> str:
-        """The same, noted: no later transaction is earlier."""
+        """The same, recorded: no later transaction gets an earlier time."""
 
 
 class Store(Protocol):
@@ -44,36 +44,36 @@ class Store(Protocol):
         """A random name of this store, under which its log begins."""
 
     def writing(self, *, at_once: bool = True) -> AbstractContextManager[Rows]:
-        """A transaction that no other writer can overlap: all of it is kept durably, or nothing.
+        """A transaction that no other writer can overlap: all of it is stored durably, or nothing.
 
-        What charges nothing need not be on the disk at once (`at_once=False`): the death of a process loses none of it, the
-        loss of power at most a second's, and never what came before something that was kept.
+        What charges nothing need not be on disk at once (`at_once=False`): a process crash loses none of it, a power failure at
+        most a second's worth, and never anything written before something that was kept.
         """
 
     is_behind: bool
-    """Whether this process wrote something that it did not wait for."""
+    """Whether this process wrote something without waiting for the disk."""
 
     def keep(self) -> None:
-        """What this process wrote so far is on the disk when this returns."""
+        """Everything this process wrote so far is on disk when this returns."""
 
     def keep_all(self) -> None:
-        """Everything that was written so far, by whichever process, is on the disk from now on."""
+        """Flushes everything written so far, by any process, to disk."""
 
     def reading(self) -> AbstractContextManager[Rows]:
-        """A transaction that sees one state."""
+        """A transaction that sees one consistent state."""
 
     def new_ledger(self, name: str) -> str:
-        """Where a new ledger will be, as it is written down: without a password."""
+        """Where a new ledger will be, as recorded: without a password."""
 
     def ledger_address(self, place: str) -> str:
-        """What opens a ledger that was written down so."""
+        """What opens a ledger from its recorded place."""
 
     def close(self) -> None:
-        """Lets go of every connection, once no thread uses one."""
+        """Closes every connection, once no thread uses one."""
 
 
 class Keeper(ABC):
-    """How a store does `keep`: who comes while another thread waits for the disk waits too, and writes only what is left."""
+    """How a store does `keep`: a thread that arrives while another waits for the disk waits too, and writes only what is left."""
 
     def __init__(self) -> None:
         self.is_behind = False
@@ -106,7 +106,7 @@ def moment() -> str:
 
 
 def storable(value: Any) -> Any:
-    """Text that every store can keep: no NUL, no half of a character."""
+    """A string that every store can hold: no NUL, no lone surrogates."""
     if isinstance(value, str) and not value.isprintable():
         return value.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
     return value

@@ -1,4 +1,4 @@
-"""The log, what agrees with it, and whether the service is well."""
+"""The log, what must agree with it, and whether the service is healthy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LINES_AT_ONCE = 500
 
 
 class AccountingFor(Core):
-    """For custodians, auditors and whoever runs the machine."""
+    """For custodians, auditors and operators."""
 
     def log(self, caller: Caller, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
         """Lines of the log, for custodians and auditors."""
@@ -30,7 +30,7 @@ class AccountingFor(Core):
         return log.anchor(self.store)
 
     def export_log(self, caller: Caller) -> list[str]:
-        """The whole log as JSON lines, the export itself noted."""
+        """The whole log as JSON lines, including a line for the export itself."""
         caller.require_everywhere("audit")
         with self.store.writing() as rows:
             log.write(rows, caller.name, caller.via, "log exported")
@@ -51,7 +51,7 @@ class AccountingFor(Core):
         return number, len(found)
 
     def forget_answers(self, caller: Caller, days: int) -> int:
-        """Forget the rows of answers older than this; their digests stay, and what they cost."""
+        """Forget the rows of answers older than this; their digests and costs stay."""
         caller.require_everywhere("admin")
         with self.store.reading() as rows:
             before = later(rows.now(), timedelta(days=-days))
@@ -62,7 +62,7 @@ class AccountingFor(Core):
         return dropped
 
     def ready(self) -> bool:
-        """Whether the store can be written and work is taken."""
+        """Whether the store is writable and new work is accepted."""
         if self._ending:
             return False
         try:
@@ -85,7 +85,7 @@ class AccountingFor(Core):
         } | {"log_lines": lines["n"], "internal_errors": self.bugs}
 
     def _write_missing_lines(self) -> None:
-        """Charges that a death left out of the log are written from their ledger."""
+        """Writes charges that a crash left out of the log, from their ledger."""
         for name, ledger in self.datasets.ledgers().items():
             with self.store.reading() as rows:
                 logged = {row["charge"] for row in rows.all("SELECT charge FROM logged_charges WHERE ledger = ?", name)}

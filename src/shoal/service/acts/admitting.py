@@ -1,4 +1,4 @@
-"""People, their tokens, and links that sign in once."""
+"""People, their tokens, and one-time sign-in links."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ FIRST = "custodian"
 
 
 class Admitting(Core):
-    """Who may come in; each act is a line of the log."""
+    """Who has access; each act is a line of the log."""
 
     def first_link(self) -> str | None:
-        """A link for the first custodian, made while there is none."""
+        """A link for the first custodian, available only while there is none."""
         if self.people.has_custodian():
             return None
         with self.store.writing() as rows:
@@ -37,7 +37,7 @@ class Admitting(Core):
             log.write(rows, caller.name, caller.via, "user added", detail=detail)
 
     def retire_user(self, caller: Caller, name: str) -> None:
-        """A person's tokens are worth nothing from now on."""
+        """A person's tokens stop working now."""
         caller.require_everywhere("admin")
         with self.store.writing() as rows:
             self.people.retire(rows, name)
@@ -51,7 +51,7 @@ class Admitting(Core):
         datasets: Sequence[str] | None = None,
         days: float = 90,
     ) -> dict[str, Any]:
-        """A token: one's own, within what the token at hand can do and no longer than it, or anybody's for a custodian."""
+        """A token: for oneself, with no more scope or lifetime than the calling token; custodians may make one for anybody."""
         whose = person or caller.name
         if whose != caller.name:
             caller.require_everywhere("admin")

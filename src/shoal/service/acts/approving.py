@@ -1,4 +1,4 @@
-"""Dear questions wait for a custodian who is not the asker."""
+"""Expensive questions wait for a custodian who is not the asker."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ APPROVAL_DAYS = 7
 
 
 class Approving(Core):
-    """What waits, and what was decided."""
+    """What is waiting, and what was decided."""
 
     def approvals(self, caller: Caller) -> list[dict[str, Any]]:
-        """What waits for a custodian; analysts see their own."""
+        """What is waiting for a custodian; analysts see their own."""
         with self.store.reading() as rows:
             found = rows.all(
                 "SELECT approvals.*, datasets.unit FROM approvals JOIN datasets ON datasets.name = approvals.dataset"
@@ -44,7 +44,7 @@ class Approving(Core):
         ]
 
     def decide(self, caller: Caller, identifier: str, decision: str, note: str = "") -> dict[str, Any]:
-        """Approve or refuse; nobody decides on their own question."""
+        """Approve or refuse; nobody may decide their own question."""
         caller.require("admin")
         if decision not in {"approve", "refuse"}:
             raise ShoalError("E_USAGE", "A decision is 'approve' or 'refuse'.")

@@ -1,4 +1,4 @@
-"""Asking: a job for a question, at once where its answer was released before."""
+"""Asking: a job for a question, finished at once if its answer was released before."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Asking(Core):
-    """What costs something."""
+    """The acts that cost something."""
 
     def ask_for_approval(self, caller: Caller, name: str, question: Question, key: str | None = None) -> Job:
-        """A job that waits for a custodian; E_USAGE where the question needs none."""
+        """A job that waits for a custodian; E_USAGE if the question needs none."""
         return self.ask(caller, name, question, key, only_for_approval=True)
 
     def ask(
@@ -40,9 +40,9 @@ class Asking(Core):
         only_for_approval: bool = False,
         at_once: bool = True,
     ) -> Job:
-        """A job for a question: answered at once where the answer was released before, else waiting or to be approved.
+        """A job for a question: answered at once if the answer was released before, otherwise waiting or to be approved.
 
-        Whoever tells nobody of the job before it has ended need not wait until it is on the disk (`at_once=False`): a slot
+        A caller that reports the job to nobody before it has ended need not wait until it is on disk (`at_once=False`): the slot
         that takes it waits for that, before anything is charged.
         """
         caller.require("query")
@@ -104,11 +104,11 @@ class Asking(Core):
             *("waiting", "", 0, "", "", "", False, None, caller.via),
         )
         approve = allowances.smallest([grant.approve_above for grant in grants])
-        # Planning may take seconds, in which nobody else could write.
+        # Planning may take seconds, during which nobody else could write.
         explanation = None
         if approve is not None and job.epsilon > approve:
             explanation = _explanation(self._plans.explained(asked), job)
-        # What is free need not be on the disk at once.
+        # A free job need not be on disk at once.
         with self.store.writing(at_once=at_once and not self._is_released(dataset, caller, job)) as rows:
             known = jobs.under_request(rows, request.key)
             if known is not None:
@@ -173,7 +173,7 @@ class Asking(Core):
 
 
 def _same(known: Job, request: Request) -> Job:
-    """The job of the same request; another body under the key is refused."""
+    """The job of the same request; a different body under the same key is refused."""
     if known.body != request.body_sha256:
         raise ShoalError(
             "E_IDEMPOTENCY",
@@ -184,7 +184,7 @@ def _same(known: Job, request: Request) -> Job:
 
 
 def _explanation(planned: Planned, job: Job) -> str:
-    """What a custodian reads before they decide, with what the ledger would be charged."""
+    """What a custodian reads before deciding, including what the ledger would be charged."""
     price = {"epsilon": float(job.epsilon), "delta": float(job.delta)}
     return json.dumps(planned.more["explained"] | {"price": price})
 

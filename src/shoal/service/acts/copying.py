@@ -1,4 +1,4 @@
-"""Copies of a service in a folder, and putting one back: an older copy is a refund unless what it lacks is booked."""
+"""Backs up a service in a folder and restores it: an older copy is a refund unless what it lacks is booked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Copying(Core):
-    """What whoever runs the machine does before it breaks."""
+    """What an operator does before the machine breaks."""
 
     def backup(self, caller: Caller, folder: Path) -> str:
         """A copy of store and ledgers as they are now, and the anchor of its log."""
@@ -38,7 +38,7 @@ class Copying(Core):
             log.write(rows, caller.name, caller.via, "backup", detail=folder.name)
         anchor = log.anchor(self.store)
         _made(folder)
-        copy(folder / FILE)  # before the ledgers: a charge that comes between is written into the log at the next start
+        copy(folder / FILE)  # before the ledgers: a charge made in between is written to the log at the next start
         for name, ledger in self.datasets.ledgers().items():
             ledger.backup(folder / "ledgers" / f"{name}.db")
         return anchor
@@ -53,9 +53,9 @@ def _made(folder: Path) -> None:
 
 
 def restore(folder: Path, home: Path, anchor: str | None, loss: Budget | None, because: str) -> int:
-    """Puts a copy in the place of a service that has ended; what was there stays beside it. How many lines its log has.
+    """Restores a copy over a stopped service and keeps the old one next to it. Returns the number of lines in its log.
 
-    Whatever is known to be missing in the copy, or cannot be known not to be, is booked as a loss or refused.
+    Whatever is known to be missing from the copy, or cannot be ruled out, is booked as a loss or refused.
     """
     with closing(SqliteStore(folder / FILE)) as copied:
         lines = log.verify(log.export(copied))
@@ -81,7 +81,7 @@ def _ledgers(store: SqliteStore) -> dict[str, str]:
 def _lacking(
     folder: Path, home: Path, places: dict[str, str], anchor: str | None, exported: list[str]
 ) -> dict[str, Anchor | None]:
-    """Ledgers of the copy that lack something, each with the newest row that is known."""
+    """Ledgers of the copy that lack something, each with its newest known row."""
     if (home / FILE).exists():
         with closing(SqliteStore(home / FILE)) as present:
             known = {name: Ledger.open(home / place).anchor for name, place in _ledgers(present).items()}
@@ -116,7 +116,7 @@ def _put_in_place(folder: Path, home: Path) -> None:
 
 
 def _unused(path: Path) -> Path:
-    """The path, or the first of its numbered names that is free: two copies may be put back within a second."""
+    """The path, or its first free numbered name: two copies may be restored within a second."""
     numbered = (path.with_name(f"{path.name}-{number}") for number in count(2))
     return path if not path.exists() else next(other for other in numbered if not other.exists())
 

@@ -1,4 +1,4 @@
-"""What all acts share: the store, who sees which data set, and who waits to hear about a job."""
+"""What all acts share: the store, who sees which data set, and who is waiting for a job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 OPERATOR = Caller(
     "operator", frozenset({"custodian"}), frozenset(), frozenset({"admin", "audit", "tune"}), None, via="command line"
 )
-"""Whoever runs commands on the machine: may administer, and has no name under which to ask."""
+"""The person at the machine's command line: may administer, but has no name to ask questions under."""
 
 
 class Core:
@@ -45,7 +45,7 @@ class Core:
         self._lock = threading.Lock()
         self._started = False
         self.bugs = 0
-        """Requests that met a bug of ours in this process."""
+        """Requests in this process that hit one of our bugs."""
         self._ending = False
         share = limits.memory_share or memory.share(limits.number_of_slots + number_of_planners())
         waiting = WAITING_PER_PERSON if limits.rates else sys.maxsize
@@ -56,7 +56,7 @@ class Core:
 
     @property
     def ending(self) -> bool:
-        """Whether no new work is taken."""
+        """Whether new work is refused."""
         return self._ending
 
     def _sees(self, caller: Caller, name: str) -> bool:
@@ -73,9 +73,9 @@ class Core:
         return self.datasets.get(name)
 
     def _opened_to(self, caller: Caller, name: str) -> tuple[DataSet, list[Grant]]:
-        """A data set that the caller may ask: an allowance names them, or they are a custodian. Auditors see totals alone.
+        """A data set that the caller may query: an allowance names them, or they are a custodian. Auditors see only totals.
 
-        With it the allowances that apply. The same refusal for what does not exist and for what is not the caller's.
+        Also returns the allowances that apply. The refusal is the same for what does not exist and for what is not the caller's.
         """
         if not isinstance(name, str) or not caller.reaches(name):
             raise not_found("data set")

@@ -1,4 +1,4 @@
-"""What a question would do and cost: free, counted, and never a look at the data."""
+"""What a question would do and cost: free, counted, and without reading data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Explaining(Looking):
     def explain(
         self, caller: Caller, name: str, sql: str, epsilon: float | None = None, composition: str = "basic"
     ) -> dict[str, Any]:
-        """The plan in words and numbers, what it would cost the caller, and whether it is there already. Free."""
+        """The plan in words and numbers, what it would cost the caller, and whether its answer already exists. Free."""
         dataset, grants = self._explains(caller, name)
         budget, remaining = dataset.ledger.budget_and_remaining()
         planned = self._plans.explained(Asked(dataset, caller.name, sql, epsilon, composition), budget)
@@ -57,14 +57,14 @@ class Explaining(Looking):
         }
 
     def answer_schema(self, caller: Caller, name: str, sql: str) -> bytes:
-        """The columns that the answer will have, as Arrow writes them; free, and refused where asking would be."""
+        """The columns of the answer, as an Arrow schema; free, and refused wherever asking would be."""
         planned = self._plans.asked(Asked(self._explains(caller, name)[0], caller.name, sql))
         if planned.only_explained:
             raise only_explained()
         return planned.schema
 
     def _explains(self, caller: Caller, name: str) -> tuple[DataSet, list[Grant]]:
-        """The data set and what is allowed there, for whoever may have questions about it explained."""
+        """The data set and its allowances, for callers who may have questions about it explained."""
         caller.require("explain")
         self._rates.take(caller.name, "explain")
         opened = self._opened_to(caller, name)

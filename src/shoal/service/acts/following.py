@@ -1,4 +1,4 @@
-"""Jobs and answers of one's own, from waiting to what was released."""
+"""One's own jobs and answers, from the queue to the release."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class Following(Core):
         return job
 
     def keep(self) -> None:
-        """What was written so far is on the disk from now on: somebody is about to be told of it."""
+        """Flushes everything written so far to disk: somebody is about to hear about it."""
         self.store.keep()
 
     def position(self, job: Job) -> int | None:
-        """How many wait before it, itself counted."""
+        """Its place in the queue, counted from 1."""
         with self.store.reading() as rows:
             return jobs.position(rows, job)
 
     def wait(self, identifier: str, seconds: float) -> Job:
-        """The job when it has ended, waits for approval, or this time has passed."""
+        """The job once it has ended, is waiting for approval, or this time has passed."""
         ends = time.monotonic() + seconds
         woken = threading.Event()
         with self.listening(identifier, woken.set):
@@ -53,10 +53,10 @@ class Following(Core):
                 left = ends - time.monotonic()
                 if job.ended or job.state == "approval" or left <= 0:
                     return job
-                woken.wait(min(left, 0.5))  # another process may be the one that runs it
+                woken.wait(min(left, 0.5))  # it may be running in another process
 
     def listening(self, identifier: str, told: Callable[[], None]) -> _Listening:
-        """While inside, `told` is called when the job changes in this process."""
+        """While inside the context, `told` is called when the job changes in this process."""
         return _Listening(self._listeners, self._lock, identifier, told)
 
     def cancel(self, caller: Caller, identifier: str) -> Job:
@@ -81,7 +81,7 @@ class Following(Core):
         return self.job(caller, identifier)
 
     def answer(self, caller: Caller, identifier: str) -> tuple[dict[str, Any], bytes, Result]:
-        """A released answer, for everybody who may ask its data set; E_GONE once it is no longer kept."""
+        """A released answer, for everybody who may query its data set; E_GONE once it is no longer kept."""
         caller.require("read")
         with self.store.reading() as rows:
             found = rows.one(_ANSWER, identifier)
@@ -99,7 +99,7 @@ class Following(Core):
         return self.datasets.ledger(row["ledger"]).answer_of_charge(row["charge"])
 
     def answer_of(self, caller: Caller, job: Job) -> KeptBytes:
-        """The answer of the caller's own job: who may ask may see what they asked for."""
+        """The answer of the caller's own job: people may see what they asked for."""
         if not caller.scope & {"query", "read"}:
             caller.require("read")
         with self.store.reading() as rows:
@@ -109,7 +109,7 @@ class Following(Core):
         return self._read(found)
 
     def _read(self, row: dict[str, Any]) -> KeptBytes:
-        """An answer; those of late are remembered while they are kept."""
+        """An answer; recent ones stay in memory while they are kept."""
         name = str(row["id"])
         if not row["is_kept"]:
             return KeptBytes(self._bytes(row))  # E_GONE, unless it was never charged

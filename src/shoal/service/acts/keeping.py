@@ -20,7 +20,7 @@ class Keeping(Core):
     """Each act is a line of the log."""
 
     def add_dataset(self, caller: Caller, new: NewDataSet) -> None:
-        """A new data set, and a ledger for its people where they have none."""
+        """A new data set, and a ledger for its people if they have none."""
         caller.require_everywhere("admin")
         added = self.datasets.add(new)
         with self.store.writing() as rows:
@@ -42,14 +42,14 @@ class Keeping(Core):
             raise not_found("data set")
 
     def retire_dataset(self, caller: Caller, name: str) -> None:
-        """Nobody can ask it any more."""
+        """Nobody can query it any more."""
         self._keeps(caller, name)
         with self.store.writing() as rows:
             self.datasets.retire(rows, name)
             log.write(rows, caller.name, caller.via, "dataset retired", dataset=name)
 
     def raise_budget(self, caller: Caller, name: str, budget: params.Budget, because: str) -> None:
-        """A larger budget for life, with a reason; other data sets may share it."""
+        """A larger lifetime budget, with a reason; other data sets may share it."""
         caller.require_everywhere("admin")
         dataset = self._dataset(caller, name)
         dataset.ledger.raise_budget(budget, because=because)
@@ -71,12 +71,12 @@ class Keeping(Core):
             log.write(rows, caller.name, caller.via, "lift", dataset=name, detail=f"{person}: {because}")
 
     def looking(self, caller: Caller, name: str) -> DataSet:
-        """A data set whose raw figures a custodian looks at; never reachable by an analyst."""
+        """A data set whose raw figures a custodian inspects; never reachable by an analyst."""
         caller.require("tune")
         return self._dataset(caller, name)
 
     def note_look(self, caller: Caller, name: str, sql: str, settings: int) -> int:
-        """How many settings of this question were looked at, this look included; each look is a line of the log."""
+        """How many settings of this question were inspected, including this one; each look is a line of the log."""
         caller.require("tune")
         with self.store.writing() as rows:
             log.write(rows, caller.name, caller.via, "tune", dataset=name, sql=sql, detail=str(settings))
@@ -86,7 +86,7 @@ class Keeping(Core):
         return sum(int(look["detail"]) for look in looks if (look["action"], look["dataset"], look["sql"]) == about)
 
     def allow(self, caller: Caller, grant: Grant) -> None:
-        """Who may ask a data set, and within which limits."""
+        """Who may query a data set, and within which limits."""
         caller.require("admin")
         self._dataset(caller, grant.dataset)
         with self.store.writing() as rows:

@@ -56,7 +56,7 @@ class Looking(Core):
         }
 
     def _left_of(self, caller: Caller, dataset: DataSet, grants: list[Grant]) -> list[tuple[Fraction, Fraction] | None]:
-        """What is left of each allowance; None where it has no limit."""
+        """What is left of each allowance; None if it has no limit."""
         accounts = [grant.account(caller) for grant in grants]
         if not any(accounts):
             return [None] * len(accounts)
@@ -71,7 +71,7 @@ class Looking(Core):
         entries = dataset.ledger.entries()
         if not caller.scope & {"admin", "audit"}:
             own = [entry for entry in entries if entry.user == caller.name]
-            # Numbered by themselves: how many rows a ledger has tells when a run was taken up again, which data may decide.
+            # Numbered separately: a ledger's row count reveals when a run was resumed, which may depend on the data.
             data["entries"] = [entry_data(entry) | {"sequence": place} for place, entry in enumerate(own, start=1)]
             for hidden in ("by_user", "accounts", "suspensions", "failing", "asked", "anchor"):
                 data.pop(hidden)

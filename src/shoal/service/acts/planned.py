@@ -1,7 +1,7 @@
-"""Plans that were made before: whoever explains and then asks, or asks the same again, is planned for once.
+"""Plans that were made before: explaining and then asking, or asking the same again, plans only once.
 
-Planning is done in other processes (`runners/planners.py`); what they tell is remembered here. What somebody asked is remembered
-for them alone: how quickly a reply comes tells nobody what others ask.
+Other processes do the planning (`runners/planners.py`); their reports are remembered here. What a person asks is remembered
+for that person alone, so the speed of a reply reveals nothing about what others ask.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 MOST = 512
 LONGEST = 8192
 _TELLS_TIME = re.compile(r"now|today|current|local|timestamp|\btime", re.IGNORECASE)
-"""Such a text may be planned otherwise a moment later."""
+"""A statement like this may be planned differently a moment later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What somebody asks of a data set."""
+    """A person's question about a data set."""
 
     dataset: DataSet
     person: str
@@ -40,13 +40,13 @@ class Asked:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Under which its plan is remembered: another version of the data set may be planned otherwise."""
+        """The key its plan is remembered under: another version of the data set may be planned differently."""
         return self.dataset.name, self.dataset.version, self.person, self.sql, self.epsilon, self.composition
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The fingerprint of a plan, what it costs, and the rest of what was told of it."""
+    """The fingerprint of a plan, its cost, and the rest of its report."""
 
     key: str
     cost: tuple[Fraction, Fraction]
@@ -54,16 +54,16 @@ class Planned:
 
     @property
     def only_explained(self) -> bool:
-        """Whether the statement asks for its explanation alone."""
+        """Whether the statement only asks for its explanation."""
         return bool(self.more["only_explained"])
 
     @property
     def schema(self) -> bytes:
-        """The columns of the answer, as Arrow writes them; known of a question, not of an explanation."""
+        """The columns of the answer, as an Arrow schema; known for a question, not for an explanation."""
         return base64.b64decode(self.more["schema"])
 
     def explained(self, left: tuple[float, float] | None) -> dict[str, Any]:
-        """The explanation with its text; what is left of the budget is that of now."""
+        """The explanation with its text; the remaining budget is current."""
         data: dict[str, Any] = self.more["explained"]
         text = self.more["text"]
         if left is not None and "remaining" in data:
@@ -72,7 +72,7 @@ class Planned:
 
 
 class Plans:
-    """The plans of one process; the one that was not used for longest is forgotten first."""
+    """The plans of one process; the least recently used one is forgotten first."""
 
     def __init__(self, planners: Planners, seconds: float) -> None:
         self._planners = planners
@@ -81,16 +81,16 @@ class Plans:
         self._lock = threading.Lock()
 
     def make_ready(self, datasets: DataSets) -> None:
-        """Those who plan have the newest data sets open, and no older ones."""
+        """Planners have the newest data sets open, and no older ones."""
         if not self._planners.are_ready(datasets.versions()):
             self._planners.make_ready([each.place(self._seconds) for each in datasets.newest()])
 
     def asked(self, asked: Asked) -> Planned:
-        """What is known of a question; refused where asking would be."""
+        """What is known about a question; refused wherever asking would be."""
         return self._made("asked", asked)
 
     def explained(self, asked: Asked, limit: Budget | None = None) -> Planned:
-        """The same, with its explanation; `limit` is the ledger's, of whoever has just looked."""
+        """The same, with its explanation; `limit` is the ledger's, as the caller has just read it."""
         return self._made("explained", asked, limit)
 
     def epsilon_for(self, asked: Asked, error: float, level: float, owners: int | None) -> float:

@@ -1,4 +1,4 @@
-"""What a question costs the ledger it is charged to, known before anything is read: every limit is held against this."""
+"""What a question costs the ledger it is charged to, known before anything is read: every limit is checked against this."""
 
 from __future__ import annotations
 

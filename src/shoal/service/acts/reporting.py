@@ -1,4 +1,4 @@
-"""Reports about raw data that a custodian made on the machine and looks at in the console."""
+"""Reports about raw data that a custodian makes on the machine and reads in the console."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Reporting(Core):
-    """Not private: custodians alone."""
+    """Not private: for custodians only."""
 
     def keep_risk_report(self, caller: Caller, name: str, page: str) -> Path:
-        """Puts a report beside the store, readable by its owner alone."""
+        """Puts a report next to the store, readable only by its owner."""
         caller.require("tune")
         self._dataset(caller, name)
         place = self._report_place(name)
@@ -37,7 +37,7 @@ class Reporting(Core):
         return place
 
     def has_risk_report(self, caller: Caller, name: str) -> bool:
-        """Whether there is one to look at."""
+        """Whether there is one."""
         place = self._report_place(name)
         return "tune" in caller.scope and place is not None and place.exists()
 
@@ -53,6 +53,6 @@ class Reporting(Core):
         return place.read_text(encoding="utf-8")
 
     def _report_place(self, name: str) -> Path | None:
-        """Names of data sets are letters, digits, - and _: none of them leaves the folder."""
+        """Names of data sets are letters, digits, - and _, so none of them escapes the folder."""
         folder: Path | None = getattr(self.store, "folder", None)
         return None if folder is None else folder / "risk" / f"{name}.html"

@@ -1,1 +1,1 @@
-"""What only a browser needs: sessions, and lists of one's own questions."""
+"""What only a browser needs: sessions, and lists of a person's own questions."""

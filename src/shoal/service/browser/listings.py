@@ -14,7 +14,7 @@ MOST_LISTED = 12
 
 
 def own_questions(store: Store, caller: Caller, dataset: str, most: int = MOST_LISTED) -> list[dict[str, Any]]:
-    """What the caller asked of a data set, newest first; of the same question only the last time."""
+    """What the caller asked of a data set, newest first; only the latest of repeated questions."""
     with store.reading() as rows:
         found = rows.all(
             "SELECT id, question, state, answer, charged, epsilon, created FROM jobs WHERE number IN"
@@ -26,7 +26,7 @@ def own_questions(store: Store, caller: Caller, dataset: str, most: int = MOST_L
 
 
 def last_time(store: Store, caller: Caller, answer: str) -> dict[str, Any] | None:
-    """When the caller last asked for this answer; None where they never did."""
+    """When the caller last asked for this answer; None if they never did."""
     with store.reading() as rows:
         found = rows.one(
             "SELECT id, question, state, answer, charged, epsilon, created FROM jobs WHERE person = ? AND answer = ?"

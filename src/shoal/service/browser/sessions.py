@@ -1,6 +1,6 @@
 """Browser sessions: begun with a token or a link, ended by signing out, an idle hour, twelve hours, or the end of the token.
 
-The cookie's secret is shown to the browser once; its SHA-256 is kept. It is worth nothing as a bearer token.
+The cookie's secret is shown to the browser once; its SHA-256 is kept. It does not work as a bearer token.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VIA = "browser"
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """Somebody who is signed in, and what their forms have to carry."""
+    """Somebody who is signed in, and the token their forms must carry."""
 
     caller: Caller
     form: str
@@ -47,12 +47,12 @@ class Sessions:
             return self._begin(rows, caller.name, caller.token)
 
     def begin_with_link(self, link: str) -> str:
-        """The secret of a new session for the person that a link was made for; the link is used up."""
+        """The secret of a new session for the person a link was made for; the link is used up."""
         with self._store.writing() as rows:
             return self._begin(rows, self._people.use_link(rows, link), "")
 
     def begin_with_proxy(self, person: str) -> str:
-        """The secret of a new session for somebody whom a proxy names; E_AUTH where they do not exist."""
+        """The secret of a new session for somebody a proxy names; E_AUTH if they do not exist."""
         self._people.trusted(person, VIA)
         with self._store.writing() as rows:
             return self._begin(rows, person, "", "proxy")
@@ -65,7 +65,7 @@ class Sessions:
         return secret
 
     def find(self, secret: str) -> BrowserSession | None:
-        """Whose session it is; None where it has ended or never was."""
+        """Whose session it is; None if it has ended or never existed."""
         with self._store.reading() as rows:
             now = rows.now()
             found = rows.one(
@@ -98,10 +98,10 @@ class Sessions:
 
 
 def form_token(secret: str) -> str:
-    """What a form of this session carries: nobody can guess it who cannot read the cookie or the page."""
+    """The token in this session's forms: nobody can guess it without reading the cookie or the page."""
     return hashlib.sha256(f"form\x1f{secret}".encode()).hexdigest()
 
 
 def _digest(secret: str) -> str:
-    """Never the digest of a token: a cookie's secret sent as a bearer token is unknown."""
+    """Never equal to the digest of a token: a cookie's secret is not recognised as a bearer token."""
     return hashlib.sha256(f"session\x1f{secret}".encode(errors="surrogatepass")).hexdigest()

@@ -1,1 +1,1 @@
-"""Runner processes: each query of a service runs in one, and what happens to it there happens to nobody else."""
+"""Runner processes: each query of a service runs in one, so whatever happens to it affects nobody else."""

@@ -1,4 +1,4 @@
-"""What a runner is told, and what it asks back, as plain values."""
+"""What a runner receives, and what it asks back, as plain values."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class Errand:
 
 @dataclass(frozen=True, slots=True)
 class PlanErrand:
-    """One statement to plan, and what is to be told of its plan: see `runners/planning.py`."""
+    """One statement to plan, and what to report about its plan: see `runners/planning.py`."""
 
     place: Place
     what: str
     person: str
     shared: bool
-    """Whether an answer is everybody's, or each person has their own."""
+    """Whether answers are shared, or each person has their own."""
     catalog_version: str
     sql: str
     composition: str
@@ -67,7 +67,7 @@ class PlanErrand:
     budget: tuple[str, str] | None
     promise: dict[str, Any]
     width: tuple[float, float, int | None] | None = None
-    """Half-width, level and owners of the interval that one can live with."""
+    """Half-width, level and owners of the acceptable interval."""
 
     def to_dict(self) -> dict[str, Any]:
         """As it is sent."""
@@ -80,7 +80,7 @@ class PlanErrand:
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    """What `asdict` gives of plain values, which it would copy one by one."""
+    """What `asdict` returns for plain values, without copying them one by one."""
     return {name: getattr(record, name) for name in record.__dataclass_fields__}
 
 

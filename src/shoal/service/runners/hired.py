@@ -1,4 +1,4 @@
-"""The service's end of a runner: sends errands, answers for the ledger, and ends a process that takes too long."""
+"""The service's end of a runner: sends errands, answers on behalf of the ledger, and kills a process that takes too long."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from shoal.service.runners.errand import Errand, Place, PlanErrand
 
 GRACE_SECONDS = 5.0
-"""A runner ends its own queries at their deadline; one that cannot is ended so much later."""
+"""A runner ends its own queries at their deadline; one that cannot is killed this much later."""
 LOOK_SECONDS = 1.0
 OPENING_SECONDS = 10.0
-"""A service with short queries may run on a busy machine: opening its data sets takes what it takes, and is no query's time."""
+"""A service with short queries may run on a busy machine: opening its data sets may take long, and no query pays for it."""
 
 
 class Died(Exception):  # noqa: N818 - what becomes of it is the ledger's to say
@@ -35,7 +35,7 @@ class Died(Exception):  # noqa: N818 - what becomes of it is the ledger's to say
 
 
 class TooLong(Exception):  # noqa: N818 - the same
-    """The process was ended after its deadline."""
+    """The process was killed after its deadline."""
 
 
 class Hired:
@@ -47,10 +47,10 @@ class Hired:
         self.pid = 0
         self._told: dict[str, int] = {}
         self._is_open = False
-        """Whether everything that it was told to open is open."""
+        """Whether everything it was asked to open is open."""
 
     def is_ready(self, versions: dict[str, int]) -> bool:
-        """Whether a process lives that was told of these data sets and no others."""
+        """Whether a live process was given these data sets and no others."""
         return self._channel is not None and versions == self._told and not _speaks(self._channel, 0.0)
 
     def make_ready(self, places: list[Place]) -> None:
@@ -68,7 +68,7 @@ class Hired:
             self._told = versions
 
     def wait_until_open(self, seconds: float) -> None:
-        """Until everything that it was told to open is open, so that no text's time is spent on it."""
+        """Waits until everything it was asked to open is open, so that no statement's time is spent on it."""
         try:
             self._heard({"ready": True}, seconds)
             self._is_open = True
@@ -84,7 +84,7 @@ class Hired:
         return self._channel
 
     def close(self) -> None:
-        """The process ends by itself once nobody is at the other end."""
+        """The process exits by itself once nobody is at the other end."""
         if self._channel is not None:
             self._channel.close()
         self._channel, self.pid = None, 0
@@ -100,7 +100,7 @@ class Hired:
 
     @contextmanager
     def _ended_if_lost(self) -> Iterator[None]:
-        """A process that is gone has `Died`; one that takes too long is killed."""
+        """`Died` if the process is gone; one that takes too long is killed."""
         try:
             yield
         except wire.Gone:
@@ -111,14 +111,14 @@ class Hired:
             raise
 
     def run(self, errand: Errand, terms: Terms, desk: Desk) -> bytes:
-        """The bytes of the answer, as they were kept; `Died` or `TooLong` where there is none and no error either."""
+        """The bytes of the answer, as stored; `Died` or `TooLong` if there is neither an answer nor an error."""
         with self._ended_if_lost():
             self._send_anew({"run": errand.to_dict()}, errand.place)
             desk.keep()  # while the statement is planned there; nothing is charged before
             return self._conversation(errand, terms, desk)
 
     def plan(self, errand: PlanErrand, seconds: float) -> dict[str, Any]:
-        """What is told of a plan; `Died` or `TooLong` where nothing is. Opening the data set is not counted."""
+        """The report about a plan; `Died` or `TooLong` if there is none. Opening the data set is not counted."""
         with self._ended_if_lost():
             self._open_first(errand.place)
             message = self._heard({"plan": errand.to_dict()}, seconds)
@@ -129,7 +129,7 @@ class Hired:
         return dict(message["planned"])
 
     def _open_first(self, place: Place) -> None:
-        """A process that has the data set open: whoever comes next has all of their time for themselves."""
+        """A process that has the data set open, so the next query has all of its time to itself."""
         if not self._has(place):
             wire.send(self._opened(), {"open": place.to_dict()})
             self._told, self._is_open = self._told | {place.name: place.version}, False
@@ -138,7 +138,7 @@ class Hired:
             self._is_open = True
 
     def _has(self, place: Place) -> bool:
-        """Whether a process lives that was told of this version of the data set."""
+        """Whether a live process was given this version of the data set."""
         if self._channel is not None and _speaks(self._channel, 0.0):  # an idle process says nothing but goodbye
             self.close()
         return self._channel is not None and self._told.get(place.name) == place.version
@@ -147,13 +147,13 @@ class Hired:
         """The one reply to a message."""
         channel = self._opened()
         wire.send(channel, message)
-        if not _speaks(channel, LOOK_SECONDS):  # most replies come long before anybody looks at a clock
+        if not _speaks(channel, LOOK_SECONDS):  # most replies arrive long before the clock matters
             limits = (processor_seconds(self.pid) + seconds, time.monotonic() + CLOCK_FACTOR * seconds)
             self._await(channel, limits)
         return wire.receive(channel)[0]
 
     def _send_anew(self, message: dict[str, Any], place: Place) -> None:
-        """A process that died while it was idle is replaced without a word."""
+        """A process that died while idle is silently replaced."""
         try:
             self._open_first(place)
             wire.send(self._opened(), message)
@@ -193,7 +193,7 @@ class Hired:
                 wire.send(channel, {"error": error.to_dict()})
 
     def _await(self, channel: socket.socket, limits: tuple[float, float]) -> None:
-        """Until something comes. Processor time counts, so that a busy machine is nobody's failure."""
+        """Waits until something arrives. Processor time counts, so a busy machine makes no query fail."""
         while not _speaks(channel, LOOK_SECONDS):
             late = time.monotonic() > limits[1] + GRACE_SECONDS
             if late or processor_seconds(self.pid) > limits[0] + GRACE_SECONDS:
@@ -217,7 +217,7 @@ class Hired:
 
 
 def _speaks(channel: socket.socket, seconds: float) -> bool:
-    """Whether something comes from there within this time."""
+    """Whether something arrives within this time."""
     watched = select.poll()
     watched.register(channel, select.POLLIN)
     return bool(watched.poll(seconds * 1000))

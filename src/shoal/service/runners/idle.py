@@ -1,6 +1,6 @@
-"""Threads that have nothing to do: one is called for each thing to do, the one that worked last first.
+"""Idle threads: one is called for each piece of work, the most recently active first.
 
-Its process, and what the processor still has of it, are warm; the others sleep on.
+Its process and processor caches are warm; the others sleep on.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import threading
 
 
 class Idle:
-    """Whoever waits here; the one at the end is called first."""
+    """The waiting threads; the last one is called first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: list[threading.Event] = []
         self._called = 0
-        """Calls that found nobody waiting: whoever comes next has looked before the call, perhaps, and looks again."""
+        """Calls that found nobody waiting: the next thread may have looked before the call, so it looks again."""
 
     def wait(self, seconds: float, *, has_worked: bool) -> None:
-        """Until one is called, or this time has passed. Whoever has not worked since they waited last stands behind the others."""
+        """Waits for a call, or until this time has passed. A thread that has not worked since its last wait queues last."""
         called = threading.Event()
         with self._lock:
             if self._called:
@@ -32,7 +32,7 @@ class Idle:
                 self._waiting.remove(called)
 
     def call_one(self) -> None:
-        """One of them; nobody is called twice."""
+        """Calls one of them; nobody is called twice."""
         with self._lock:
             if self._waiting:
                 self._waiting.pop().set()
@@ -40,7 +40,7 @@ class Idle:
                 self._called = 1
 
     def call_all(self) -> None:
-        """Everybody who waits now, and whoever comes next."""
+        """Calls every waiting thread, and the next one to arrive."""
         with self._lock:
             while self._waiting:
                 self._waiting.pop().set()

@@ -1,4 +1,4 @@
-"""How much memory one runner may use: the machine's, or the container's, shared evenly, with a part left for the service."""
+"""How much memory one runner may use: an even share of the machine's or container's, with a part left for the service."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def machine() -> int:
 
 
 def keep_within(size: int) -> None:
-    """This process gets no more than that; what asks for more fails, and the engine writes to disk before that."""
+    """Limits this process to this much; allocations beyond it fail, and the engine spills to disk before that."""
     import resource
 
     from shoal.engines.duckdb import settings
@@ -36,7 +36,7 @@ def keep_within(size: int) -> None:
 
 
 def processor_seconds(pid: int) -> float:
-    """What a process has used so far; 0 where that cannot be known."""
+    """What a process has used so far; 0 if unknown."""
     with suppress(OSError, ValueError, IndexError):
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

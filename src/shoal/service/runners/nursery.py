@@ -1,4 +1,4 @@
-"""A process that has everything loaded and no data, and forks runners: they start warm, and share the memory of what is loaded.
+"""A process with everything loaded and no data, which forks runners: they start warm, and share the memory of what is loaded.
 
     python -m shoal.service.runners.nursery NUMBER [MODULE …]
 
@@ -25,7 +25,7 @@ from shoal.stack import on_its_own_stack
 
 PRELOAD = ("shoal.service.runners.runner",)
 _STARTED = 300.0
-"""A machine that is very busy takes its time; until then nothing is charged."""
+"""A very busy machine takes its time; until then nothing is charged."""
 _ENDED = 2.0
 _LEFT: list[subprocess.Popen[bytes]] = []
 _lock = threading.Lock()
@@ -67,7 +67,7 @@ def _asked_for(share: int) -> tuple[socket.socket, int]:
 
 @atexit.register
 def end() -> None:
-    """Lets go of the nursery, and waits for it where it is a child of this process and nobody else holds on to it."""
+    """Releases the nursery, and waits for it if it is a child of this process and nobody else uses it."""
     global _nursery
     with _lock:
         ended, _nursery = _nursery, None
@@ -76,11 +76,11 @@ def end() -> None:
         try:
             ended[1].wait(_ENDED)
         except subprocess.TimeoutExpired:
-            _LEFT.append(ended[1])  # it ends by itself, when the last of its services has
+            _LEFT.append(ended[1])  # it exits by itself, after the last of its services
 
 
 def _started() -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """Out of the terminal's group, so that Ctrl+C is the service's to hear; its numbers are computed in one thread."""
+    """Starts outside the terminal's process group, so that only the service receives Ctrl+C; computes numbers in one thread."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(  # noqa: S603 - this program, and a number
@@ -98,9 +98,9 @@ def main(number: int, modules: list[str]) -> None:
     for name in modules:
         importlib.import_module(name)
     gc.collect()
-    gc.freeze()  # what is loaded stays: runners share its memory, and never look through it
+    gc.freeze()  # what is loaded stays: runners share its memory, and never scan it
     for ordered in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(ordered, signal.SIG_IGN)  # whoever ends the service ends us
+        signal.signal(ordered, signal.SIG_IGN)  # we end when the service ends
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for runners
     control = socket.socket(fileno=number)
     while True:
@@ -117,7 +117,7 @@ def _live(channel: socket.socket, share: int) -> None:
     from shoal.service.runners.runner import serve
 
     with suppress(wire.Gone):
-        # All of it in one deep thread: a statement that needs room to recurse starts none of its own.
+        # Everything runs in one thread with a deep stack: a statement that recurses need not start its own.
         on_its_own_stack(lambda: serve(channel, share), shared=True)
     os._exit(0)
 

@@ -1,6 +1,6 @@
-"""A few processes that plan, beside those that run queries: nobody waits for a query to have a text read.
+"""A few processes that plan, separate from those that run queries: planning never waits for a query.
 
-One person has at most half of them at a time, and no text has one for long.
+One person has at most half of them at a time, and no statement holds one for long.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from shoal.service.runners.errand import Place, PlanErrand
 
 PLAN_SECONDS = 10.0
-"""Processor seconds of one text: a thousand times what an ordinary one takes."""
+"""Processor seconds for one statement: a thousand times what an ordinary one takes."""
 WAIT_SECONDS = 30.0
 WAITING_PER_PERSON = 40
-"""As many as may come at once. Whoever waits holds a thread of the service, and others need some too."""
+"""As many as may arrive at once. Each waiting caller holds a thread of the service, and others need some too."""
 _LOGGER = logging.getLogger("shoal.service")
 
 
 def number_of_planners() -> int:
-    """One for each core, and two at least."""
+    """One per core, but at least two."""
     return max(2, os.cpu_count() or 1)
 
 
@@ -47,7 +47,7 @@ class Planners:
         self._free = threading.Condition()
 
     def plan(self, errand: PlanErrand) -> dict[str, Any]:
-        """What is told of a plan; E_LIMITS for a text that cannot be planned, E_BUSY where too many wait."""
+        """The report about a plan; E_LIMITS for a statement that cannot be planned, E_BUSY if too many are waiting."""
         with self._taken(errand.person) as planner:
             try:
                 return planner.plan(errand, PLAN_SECONDS)
@@ -64,7 +64,7 @@ class Planners:
             try:
                 if not self._free.wait_for(lambda: self._idle and self._busy[person] < self._each, WAIT_SECONDS):
                     raise _busy()
-                planner = self._idle.pop()  # the one that was used last: its memory is warm
+                planner = self._idle.pop()  # the most recently used one: its memory is warm
             finally:
                 _one_less(self._waiting, person)
             self._busy[person] += 1
@@ -87,7 +87,7 @@ class Planners:
             return all(planner.is_ready(versions) for planner in self._idle)
 
     def make_ready(self, places: list[Place]) -> None:
-        """Ahead of the first text: processes live, with these data sets open and no older version of them."""
+        """Before the first statement: starts the processes, with these data sets open and no older version of them."""
         versions = {place.name: place.version for place in places}
         for _ in range(self._number):
             with self._free:
@@ -103,7 +103,7 @@ class Planners:
                     self._put_back(late, 0)
 
     def close(self) -> None:
-        """Idle processes end; one that plans ends with its text."""
+        """Ends idle processes; one that is planning ends with its statement."""
         with self._free:
             self._closed = True
             for planner in self._idle:
@@ -111,7 +111,7 @@ class Planners:
 
 
 def _one_less(numbers: Counter[str], person: str) -> None:
-    """Who has none is forgotten."""
+    """One fewer; people who have none are forgotten."""
     numbers[person] -= 1
     if not numbers[person]:
         del numbers[person]

@@ -1,6 +1,6 @@
-"""Planning in a process of its own: what a service needs to know of a plan, as plain values.
+"""Planning in a separate process: what a service needs to know about a plan, as plain values.
 
-A text is a stranger's. Whatever it does to whoever reads it, it does to this process: the service has others.
+Statements are untrusted. Whatever harm one does, it does to this process only: the service has others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Facts:
-    """The ledger as a plan sees it: its limit and what it is about. What is left of it, the service adds."""
+    """The ledger as a plan sees it: its limit and what it is about. The service adds what is left of it."""
 
     remaining = None
 
@@ -36,7 +36,7 @@ class Facts:
 
 
 def planned(opened: Session, errand: PlanErrand) -> dict[str, Any]:
-    """Key and price of a plan, and its explanation where that is wanted; or the ε for an interval."""
+    """Key and price of a plan, and its explanation if requested; or the ε for an interval."""
     facts = cast("Ledger", Facts(errand))
     session = opened.for_user(errand.person, facts)
     if errand.width is not None:
@@ -66,7 +66,7 @@ def _schema(plan: StatementPlan | PolicyPlan) -> str:
 
 
 def cannot_be_planned() -> ShoalError:
-    """What is said of a text that costs its process the life, or more time than there is."""
+    """The error for a statement that kills its process or takes too much time."""
     return ShoalError(
         "E_LIMITS",
         "The statement cannot be planned in the time and memory that there is for it.",

@@ -1,4 +1,4 @@
-"""Answers that were given or asked for last, as they were kept: whoever asks at once need not have them read again."""
+"""The answers last given or requested, as stored: they need not be read again for the next request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LARGEST = 128 * 1024
 
 
 class KeptBytes:
-    """An answer's bytes; what they say is read when somebody needs it."""
+    """An answer's bytes, decoded only when needed."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -25,14 +25,14 @@ class KeptBytes:
 
 
 class RecentAnswers:
-    """By the answer's name, which is random and never given out twice. The one that nobody used for longest is forgotten first."""
+    """Keyed by the answer's name, which is random and never reused. The least recently used one is forgotten first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: OrderedDict[str, KeptBytes] = OrderedDict()
 
     def find(self, name: str) -> KeptBytes | None:
-        """What is remembered under this name."""
+        """What is cached under this name."""
         with self._lock:
             known = self._known.get(name)
             if known is not None:
@@ -40,7 +40,7 @@ class RecentAnswers:
             return known
 
     def note(self, name: str, data: bytes) -> KeptBytes:
-        """The bytes that the ledger or the store keeps under this name; large ones are not remembered."""
+        """The bytes that the ledger or the store keeps under this name; large ones are not cached."""
         made = KeptBytes(data)
         if len(data) <= LARGEST:
             with self._lock:

@@ -1,6 +1,6 @@
 """The process that plans statements and runs queries, one at a time. Charges and answers are kept elsewhere.
 
-It ends when the service lets go of it or dies, in the middle of a query if need be.
+It ends when the service releases it or dies, in the middle of a query if need be.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ WARM = (
     "shoal.mechanisms.sampling.opendp_samplers",
     "sqlglot.dialects.duckdb",
     "opendp.prelude",
-    "pandas",  # the engine loads it with the first rows, where it is installed
+    "pandas",  # the engine loads it with the first rows, if it is installed
 )
 """Loaded before the first query needs them: half a second that no answer waits for."""
 _LOGGER = logging.getLogger("shoal.service")
 KEPT = Terms(fingerprint="the service's own")
-"""The answer's bytes are kept; under which key, the runner is not told."""
+"""The answer's bytes are kept; the runner does not know under which key."""
 for _name in WARM:
     with suppress(ImportError):
         importlib.import_module(_name)
 
 
 def serve(channel: socket.socket, share: int) -> None:
-    """Errands until nobody is at the other end."""
+    """Runs errands until nobody is at the other end."""
     threading.Thread(target=_end_with, args=(channel,), name="shoal-watch", daemon=True).start()
     memory.keep_within(share)
     wire.send(channel, {"hello": os.getpid()})
@@ -74,7 +74,7 @@ def serve(channel: socket.socket, share: int) -> None:
 
 
 def _end_with(channel: socket.socket) -> None:
-    """A query whose service died has nobody to answer to; its charge is taken up by another."""
+    """A query whose service died has nobody to answer to; another run takes over its charge."""
     watched = select.poll()
     watched.register(channel, getattr(select, "POLLRDHUP", 0) | select.POLLHUP)
     watched.poll()
@@ -89,21 +89,21 @@ class Runner:
         self._open: dict[str, tuple[int, Session]] = {}
 
     def open(self, place: Place) -> None:
-        """Ahead of the first errand; what cannot be opened is told when somebody asks."""
+        """Before the first errand; what cannot be opened is reported when somebody asks."""
         try:
             self._session(place)
         except Exception:  # noqa: BLE001 - the same error comes again when it matters
             return
 
     def keep(self, versions: dict[str, int]) -> None:
-        """Lets go of data sets that are no longer these."""
+        """Closes data sets that are not among these."""
         for name, (version, session) in list(self._open.items()):
             if versions.get(name) != version:
                 del self._open[name]
                 session.close()
 
     def _opened(self, place: Place) -> Session:
-        """As for whoever asks: why a source cannot be read is nothing for them."""
+        """As shown to the asker, who must not see why a source cannot be read."""
         try:
             return self._session(place)
         except ShoalError as error:
@@ -165,7 +165,7 @@ def _held_to(catalog: Catalog, seconds: float) -> Catalog:
 
 
 class _NoLedger:
-    """A session that is asked by nobody yet."""
+    """A session with no user yet."""
 
     has_budget = True
 
@@ -181,7 +181,7 @@ class Counter:
         self.kept = False
 
     def reserve(self, loss: Loss, *, promise: Promise | None = None, cost: Loss | None = None, **_: Any) -> Charged:
-        """As `Ledger.reserve`; whose charge it is, and under which keys, the service knows."""
+        """As `Ledger.reserve`; only the service knows whose charge it is, and under which keys."""
         said = {
             "loss": loss_data(loss),
             "cost": loss_data(cost),

@@ -1,4 +1,4 @@
-"""How messages cross between a service and a runner: a JSON object and bytes, each with its length; never pickle."""
+"""The messages between a service and a runner: a JSON object and bytes, each with its length; never pickle."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PIECE = 1024 * 1024
 
 
 class Gone(Exception):  # noqa: N818 - not an error of whoever hears it
-    """The process at the other end has died, or let go."""
+    """The process at the other end has died or closed the channel."""
 
 
 def send(channel: socket.socket, message: dict[str, Any], body: bytes = b"") -> None:
-    """One message; `Gone` where nobody takes it."""
+    """Sends one message; `Gone` if nobody receives it."""
     head = json.dumps(message, separators=(",", ":")).encode()
     try:
         channel.sendall(_LENGTHS.pack(len(head), len(body)) + head)
@@ -31,7 +31,7 @@ def send(channel: socket.socket, message: dict[str, Any], body: bytes = b"") -> 
 
 
 def receive(channel: socket.socket) -> tuple[dict[str, Any], bytes]:
-    """The next message; `Gone` where there will be none."""
+    """The next message; `Gone` if there will be none."""
     size_of_head, size_of_body = _LENGTHS.unpack(_read(channel, _LENGTHS.size))
     if size_of_head > _LARGEST_HEAD or size_of_body > _LARGEST_BODY:
         raise Gone

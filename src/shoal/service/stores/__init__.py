@@ -1,1 +1,1 @@
-"""Two stores with one face."""
+"""Two stores with one interface."""

@@ -15,12 +15,12 @@ FILE = "service.db"
 
 
 def is_database(place: Path | str) -> bool:
-    """Whether a place is a database, and not a folder."""
+    """Whether a place is a database, not a folder."""
     return isinstance(place, str) and place.startswith(("postgresql://", "postgres://"))
 
 
 def open_store(place: Path | str, identity: str, *, has_anchor: bool = False) -> Store:
-    """What is there, or a new one under this identity."""
+    """The existing store, or a new one under this identity."""
     if is_database(place):
         from shoal.service.stores.postgresql import PostgresStore
 
@@ -34,14 +34,14 @@ def open_store(place: Path | str, identity: str, *, has_anchor: bool = False) ->
 
 
 def confirm(store: Store) -> None:
-    """The log was held against an anchor: a failover before it is none any more."""
+    """The log was checked against an anchor, so an earlier failover no longer counts."""
     with_timeline = getattr(store, "confirm", None)
     if with_timeline is not None:
         with_timeline()
 
 
 def exists(place: Path | str) -> bool:
-    """Whether a service is there."""
+    """Whether a service exists there."""
     if is_database(place):
         from shoal.accounting.stores.postgresql_server import connect, plain_words, with_safe_transport
         from shoal.service.stores.postgresql import version
@@ -52,7 +52,7 @@ def exists(place: Path | str) -> bool:
 
 
 def migrate(place: Path | str, identity: str, role: str | None = None) -> int:
-    """Every migration that a store lacks; how many there were."""
+    """Applies every migration that a store lacks; returns how many."""
     if is_database(place):
         from shoal.service.stores.postgresql import migrate_database
 

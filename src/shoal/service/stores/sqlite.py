@@ -1,4 +1,4 @@
-"""A service's store in one SQLite file: write-ahead log, every commit on the disk."""
+"""A service's store in one SQLite file: write-ahead log, every commit on disk."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SqliteRows:
 
 
 class SqliteStore(Keeper):
-    """See `store.Store`. One connection for each thread and process."""
+    """See `store.Store`. One connection per thread and process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
@@ -69,7 +69,7 @@ class SqliteStore(Keeper):
 
     @classmethod
     def create(cls, path: Path, identity: str) -> SqliteStore:
-        """A new file for its owner's eyes only, or the one that is there."""
+        """A new file readable only by its owner, or the existing one."""
         if not path.exists():
             scratch = path.with_name(f".{path.name}.{os.getpid()}.new")
             with suppress(FileNotFoundError):
@@ -82,7 +82,7 @@ class SqliteStore(Keeper):
             finally:
                 connection.close()
             with suppress(FileExistsError):
-                os.link(scratch, path)  # whoever comes second opens the file of the first
+                os.link(scratch, path)  # the second process opens the file of the first
             scratch.unlink()
         return cls(path)
 
@@ -94,12 +94,12 @@ class SqliteStore(Keeper):
 
     @property
     def folder(self) -> Path:
-        """Where the file is: a place for what is kept beside it."""
+        """The folder of the file: a place for what is kept next to it."""
         return self._path.parent
 
     @contextmanager
     def writing(self, *, at_once: bool = True) -> Iterator[SqliteRows]:
-        """See `store.Store`. Each commit that waits for the disk takes along what the write-ahead log has before it."""
+        """See `store.Store`. Each commit that waits for the disk also flushes what precedes it in the write-ahead log."""
         if at_once:
             with self._transaction("IMMEDIATE") as rows:
                 yield rows
@@ -175,7 +175,7 @@ class SqliteStore(Keeper):
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection to a file that is there."""
+    """A connection to an existing file."""
     if not path.is_file():
         raise unusable("is missing")
     connection = sqlite3.connect(
@@ -183,7 +183,7 @@ def connect(path: Path) -> sqlite3.Connection:
         uri=True,
         timeout=BUSY_SECONDS,
         isolation_level=None,
-        check_same_thread=False,  # each is used by one thread; whoever closes the store closes all of them
+        check_same_thread=False,  # each is used by one thread; closing the store closes all of them
     )
     connection.row_factory = sqlite3.Row
     for setting in ("journal_mode = WAL", "synchronous = FULL", "trusted_schema = OFF"):
@@ -192,7 +192,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """SQLite's online copy, for its owner's eyes only."""
+    """SQLite's online backup, readable only by its owner."""
     target.touch(mode=0o600)
     try:
         with closing(sqlite3.connect(source)) as read, closing(sqlite3.connect(target)) as written:
@@ -202,7 +202,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def migrate(connection: sqlite3.Connection) -> int:
-    """Every migration that is missing, in one transaction; how many there were."""
+    """Applies every missing migration in one transaction; returns how many."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         done = _known_version(connection)

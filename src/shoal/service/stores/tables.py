@@ -1,6 +1,6 @@
-"""The tables of a service, made by numbered migrations that both stores know; each is applied once and never changed again.
+"""The tables of a service, created by numbered migrations that both stores share; each is applied once and never changed again.
 
-`SERIAL`, `BYTES` and `FLAG` are what a database calls a number that counts itself, bytes, and a yes or no.
+`SERIAL`, `BYTES` and `FLAG` become the database's types for an auto-incrementing number, bytes, and a boolean.
 """
 
 from __future__ import annotations
