@@ -1,1 +1,1 @@
-"""HTTP over the service: no logic of its own."""
+"""HTTP over the service, without any logic."""

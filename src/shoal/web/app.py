@@ -1,4 +1,4 @@
-"""The application: what is mounted where, and that every error is one of ours."""
+"""The application: mounts the routes, and turns every error into one of ours."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _IN_ADDRESS = {
         _parameter("prior", "number", 0, 1),
     ],
 }
-"""What the address of a question may carry; `jobs.only` refuses anything else."""
+"""The query parameters of each path; `jobs.only` refuses anything else."""
 _STATUS = {
     ("post", "/v1/tokens"): ("201",),
     ("post", "/v1/users"): ("201",),
@@ -52,20 +52,20 @@ _STATUS = {
     ("post", "/v1/approvals"): ("202",),
     ("post", "/v1/datasets/{dataset}/query"): ("200", "202"),
 }
-"""How requests end well, where it is not 200 alone."""
+"""The success statuses of requests, if not just 200."""
 _CONTENT = {
     ("/v1/log/export", "200"): ("application/jsonl",),
     ("/v1/metrics", "200"): ("text/plain",),
     ("/v1/answers/{answer}", "200"): replies.FORMATS,
     ("/v1/datasets/{dataset}/query", "200"): replies.FORMATS,
 }
-"""What is sent, where it is not JSON alone."""
+"""What is sent, if not just JSON."""
 
 
 def application(
     service: Service, hosts: Iterable[str] = LOOPBACK, *, secure: bool = False, proxy: Proxy | None = None
 ) -> Gate:
-    """An ASGI application over a service, known under these hosts; `secure` where browsers come by TLS."""
+    """An ASGI application over a service, known under these hosts; `secure` if browsers connect over TLS."""
     app = FastAPI(
         title="shoal",
         version="1",
@@ -76,9 +76,7 @@ def application(
     )
     app.state.service = service
     for noun in (datasets, jobs, people, approvals, log, health, *pages.NOUNS, pages):
-        app.router.routes.extend(
-            noun.routes.routes
-        )  # beside each other: nested routers are tried one by one, each time
+        app.router.routes.extend(noun.routes.routes)  # flat on purpose: nested routers are tried one by one, each time
     app.add_exception_handler(ShoalError, _ours)
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(HTTPException, _not_there)
@@ -92,7 +90,7 @@ async def _ours(request: Request, error: Any) -> Response:
 
 
 async def _bug(request: Request, _: Any) -> Response:
-    """Ours: the gate counts it, and nothing of it is told."""
+    """Our bug: the gate counts it, and no details are shown."""
     return internal_error_page() if is_page(request.url.path) else error_reply(INTERNAL)
 
 
@@ -117,13 +115,13 @@ async def _not_there(request: Request, error: Any) -> Response:
 
 
 def _methods_at(request: Request) -> set[str]:
-    """What the address of a request does know."""
+    """What the path of a request does support."""
     matching = [r for r in request.app.router.routes if r.matches(request.scope)[0] is not Match.NONE]
     return {method for route in matching for method in getattr(route, "methods", None) or ()}
 
 
 def _described(schema: dict[str, Any]) -> dict[str, Any]:
-    """The description with bearer tokens, and with our errors in the place of the framework's."""
+    """The schema with bearer tokens, and with our errors instead of the framework's."""
     schemas = schema["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)

@@ -34,12 +34,12 @@ def service_of(request: Request) -> Service:
 
 
 def caller_of(request: Request) -> Caller:
-    """Whoever passed the gate."""
+    """The caller who passed the gate."""
     return request.state.caller  # type: ignore[no-any-return]
 
 
 async def ended(service: Service, caller: Caller, identifier: str, seconds: float) -> Job:
-    """The job when it ended, waits for approval, or the time has passed; waiting costs no thread."""
+    """The job once it has ended, is waiting for approval, or the time has passed; waiting costs no thread."""
     loop, told = asyncio.get_running_loop(), asyncio.Event()
     ends = time.monotonic() + seconds
 

@@ -37,12 +37,12 @@ RETRY_AFTER = {"E_RATE": "1", "E_BUSY": "5", "E_LEDGER": "5", "E_SOURCE": "30"}
 
 
 def status_of(code: str) -> int:
-    """The status of an error; what is not listed is our bug."""
+    """The status of an error; an unlisted code is our bug."""
     return STATUS.get(code, 500)
 
 
 def error_reply(error: ShoalError | Mapping[str, Any], status: int | None = None) -> Response:
-    """`{"error": …}`, the same bytes wherever the same thing is wrong."""
+    """`{"error": …}`, the same bytes for the same error everywhere."""
     said = error.to_dict() if isinstance(error, ShoalError) else dict(error)
     code = str(said["code"])
     headers = {"Retry-After": RETRY_AFTER[code]} if code in RETRY_AFTER else {}
@@ -52,6 +52,6 @@ def error_reply(error: ShoalError | Mapping[str, Any], status: int | None = None
 
 
 def json_reply(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """JSON that every reader accepts."""
+    """JSON that every parser accepts."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Response(text.encode(errors="replace"), status, dict(headers or {}), "application/json")

@@ -1,4 +1,4 @@
-"""What every request passes before anything of it is looked at: host, sizes, a token; and the headers of every reply.
+"""What every request passes before it is processed: host, sizes, a token; and the headers of every reply.
 
 A plain ASGI application around the other one: a request that stops here costs no thread and touches no data set.
 """
@@ -61,9 +61,9 @@ class Gate:
     service: Service
     hosts: frozenset[str]
     secure: bool = False
-    """Whether browsers come by TLS."""
+    """Whether browsers connect over TLS."""
     proxy: Proxy | None = None
-    """Who may name people."""
+    """The proxy that may name people."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -85,7 +85,7 @@ class Gate:
                 await reply(scope, receive, sent)
 
     async def _checked(self, scope: Scope, receive: Receive) -> bytes:
-        """The body of a request that may go on; its caller is in the scope's state."""
+        """The body of a request that may proceed; its caller is in the scope's state."""
         headers = scope["headers"]
         if len(headers) > MOST_HEADERS or sum(len(n) + len(v) for n, v in headers) > LARGEST_HEADERS:
             raise ShoalError("E_LIMITS", TOO_MANY_HEADERS)
@@ -122,9 +122,9 @@ class Gate:
         return caller_named(self.service.people, named, token)
 
     async def _sign_in(self, scope: Scope, headers: list[tuple[bytes, bytes]], named: str | None) -> None:
-        """A page is for whoever the cookie names; a token in a header says nothing here, and a cookie nothing under /v1.
+        """A page belongs to the person the cookie names; a token in a header has no effect here, and a cookie has none under /v1.
 
-        Whom a proxy names is signed in with their first page.
+        A person named by a proxy is signed in with their first page.
         """
         secret = _cookie(headers, COOKIES[self.secure])
         found = await call(self.service.sessions.find, secret) if secret else None
@@ -149,7 +149,7 @@ def cookie_header(secret: str, *, secure: bool) -> bytes:
 
 
 def is_page(path: str) -> bool:
-    """Whether a path is one of the console's, for people; the others are for programs."""
+    """Whether a path belongs to the console, for people; the others are for programs."""
     return path not in OPEN and path != "/v1" and not path.startswith("/v1/")
 
 
@@ -194,7 +194,7 @@ def _bearer(headers: list[tuple[bytes, bytes]]) -> str:
 
 
 def _cookie(headers: list[tuple[bytes, bytes]], name: str) -> str:
-    """The one cookie of this name; '' where there is none, or more than one."""
+    """The one cookie of this name; '' if there is none, or more than one."""
     pairs = [pair.strip() for key, value in headers if key == b"cookie" for pair in value.split(b";")]
     found = [pair.partition(b"=")[2] for pair in pairs if pair.partition(b"=")[0] == name.encode()]
     return found[0].decode("latin-1") if len(found) == 1 else ""
@@ -216,7 +216,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """The body once more for the application, then whatever comes."""
+    """Replays the body for the application, then passes on whatever follows."""
     given = False
 
     async def next_message() -> MutableMapping[str, Any]:
@@ -230,7 +230,7 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def check_json(headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-    """JSON of bounded depth, no key twice, no NaN: what a lenient reader would take in several ways is refused."""
+    """JSON of bounded depth, without duplicate keys or NaN: anything parsers could read in different ways is refused."""
     kinds = [value for name, value in headers if name == b"content-type"]
     if len(kinds) != 1 or kinds[0].split(b";")[0].strip().lower() != b"application/json":
         raise ShoalError("E_USAGE", NOT_JSON)
@@ -243,7 +243,7 @@ def check_json(headers: list[tuple[bytes, bytes]], body: bytes) -> None:
 
 
 def _depth(body: bytes) -> int:
-    """How deep it nests, brackets in texts counted too; where there are few, their number is bound enough."""
+    """How deep it nests, counting brackets in strings too; if there are few, their number is bound enough."""
     deepest = body.count(b"[") + body.count(b"{")
     if deepest <= DEEPEST:
         return deepest

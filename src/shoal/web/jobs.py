@@ -50,7 +50,7 @@ def whole(request: Request, name: str, default: int, low: int, high: int) -> int
 
 
 def level_of(request: Request) -> float | None:
-    """The level of the error bars, None where the answer's own is meant."""
+    """The level of the error bars, None for the answer's own."""
     if "level" not in request.query_params:
         return None
     level = number(request, "level", 0.95, 0.0, 1.0)
@@ -59,7 +59,7 @@ def level_of(request: Request) -> float | None:
 
 
 async def job_reply(request: Request, job: Job, level: float | None) -> Response:
-    """The answer of a job that has one, its error, or where it stands."""
+    """The answer of a job that has one, its error, or its state."""
     service, caller = service_of(request), caller_of(request)
     if job.state in {"failed", "cancelled"}:
         return ended_reply(job)
@@ -83,7 +83,7 @@ def released_reply(service: Service, caller: Caller, kind: str, job: Job, level:
         kept.data,
         charged=charged,
         replayed=charged is None and bool(kept.result.epsilon),
-        remaining=service.remaining(caller, job.dataset) if kind == JSON else None,  # the others do not say it
+        remaining=service.remaining(caller, job.dataset) if kind == JSON else None,  # the others do not show it
         level=level,
     )
 

@@ -1,4 +1,4 @@
-"""An answer in the format that was asked for; what it cost is in the object, or in headers beside the rows."""
+"""An answer in the requested format; its cost is in the object, or in headers next to the rows."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
 CSV = "text/csv"
 MOST_CELLS = 1_000_000
-"""Of an answer that is written out cell by cell: each takes a hundred times the memory that it has as Arrow."""
+"""For an answer written cell by cell: each cell takes a hundred times the memory it takes in Arrow."""
 SMALL = 1000
 MOST_REMEMBERED = 256
 _REMEMBERED: OrderedDict[tuple[str, float | None], dict[str, Any]] = OrderedDict()
-"""By the answer's name, which is random and never given out twice."""
+"""Keyed by the answer's name, which is random and never reused."""
 _LOCK = threading.Lock()
 FORMATS = (JSON, ARROW, PARQUET, CSV, MEDIA_TYPE)
 
@@ -102,7 +102,7 @@ def answer_reply(
 
 
 def bytes_reply(identifier: str, data: bytes, charged: tuple[float, float]) -> Response:
-    """An answer that was just paid for, as it was kept: nothing in it has to be read."""
+    """An answer that was just paid for, as stored: nothing in it has to be decoded."""
     return Response(data, 200, _headers(identifier, charged, replayed=False), MEDIA_TYPE)
 
 
@@ -116,7 +116,7 @@ def _headers(identifier: str, cost: tuple[float, float], *, replayed: bool) -> d
 
 
 def _shown(identifier: str, result: Result, level: float | None) -> dict[str, Any]:
-    """Columns, rows and intervals as JSON has them. Of small answers, those that were read last are remembered."""
+    """Columns, rows and intervals as JSON. Recently read small answers are cached."""
     with _LOCK:
         known = _REMEMBERED.get((identifier, level))
     if known is None:

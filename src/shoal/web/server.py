@@ -1,4 +1,4 @@
-"""A socket, signals, and as many processes as asked for.
+"""A socket, signals, and the requested number of processes.
 
 SIGTERM: no new work (503), running queries get thirty seconds, waiting ones stay in the store, exit 0; a second one ends at once.
 """
@@ -73,7 +73,7 @@ class Place:
 
     @property
     def known_hosts(self) -> frozenset[str]:
-        """The names under which requests are taken; others may be a rebound name of another site."""
+        """The host names under which requests are accepted; others may be a rebound name of another site."""
         public = urlsplit(self.public_url).hostname if self.public_url else None
         return frozenset({*LOOPBACK, self.host, *self.hosts, *([public] if public else [])})
 
@@ -85,7 +85,7 @@ class Place:
 
 
 class Server(uvicorn.Server):
-    """Leaves signals to us: uvicorn raises them again after its shutdown, and the exit would not be 0."""
+    """Leaves signals to us: uvicorn raises them again after its shutdown, and the exit status would not be 0."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -94,7 +94,7 @@ class Server(uvicorn.Server):
 
 
 def serve(home: Path | str, limits: Limits, place: Place, ready: Callable[[str, int, str | None], None]) -> int:
-    """Serves until a signal; `ready` is told the URL and the process when requests are accepted. The exit status."""
+    """Serves until a signal; `ready` gets the URL and the process once requests are accepted. Returns the exit status."""
     process_log.start()
     listening = bound_socket(place)
     if place.workers == 1:
@@ -140,7 +140,7 @@ def _serve_here(
 
 
 class Doorway:
-    """Flight SQL, where a port was named. Of several processes one has it, and another takes it over when that one is gone."""
+    """Flight SQL, if a port was given. One of several processes has it, and another takes over when that one is gone."""
 
     def __init__(self, service: Service, place: Place) -> None:
         self._service, self._place = service, place
@@ -179,12 +179,12 @@ class Doorway:
         while not self._closed:
             with self._lock:
                 if self._door is None and not self._closed and _is_free(self._place.host, port):
-                    with suppress(Exception):  # another process was quicker
+                    with suppress(Exception):  # another process was faster
                         self._open(port)
             time.sleep(TAKE_OVER_SECONDS)
 
     def open_anew(self) -> None:
-        """A door with the certificate of now. Calls that came in by the old one are answered first; two cannot share a port."""
+        """A door with the current certificate. Calls through the old one are answered first; two cannot share a port."""
         with self._lock:
             if self._door is not None and self._place.certificate is not None:
                 port = self._door.port
@@ -200,7 +200,7 @@ class Doorway:
 
 
 def _is_free(host: str, port: int) -> bool:
-    """Whether a port can be listened on; whoever speaks gRPC says it in its own way, and on standard error."""
+    """Whether a port is free to listen on; gRPC reports a taken one in its own way, and on standard error."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with suppress(OSError):
@@ -210,7 +210,7 @@ def _is_free(host: str, port: int) -> bool:
 
 
 def configuration(service: Service, place: Place) -> Any:
-    """How uvicorn serves it: h11, no logs of addresses, no name of the program."""
+    """How uvicorn serves it: h11, no access log, no server name."""
     return uvicorn.Config(
         application(service, place.known_hosts, secure=place.url(place.port).startswith("https:"), proxy=place.proxy),
         http=PromptProtocol,
@@ -266,7 +266,7 @@ def _reload_on_signal(server: Any, place: Place, doorway: Doorway) -> None:
                 _LOGGER.error("Flight SQL keeps the old certificate")  # noqa: TRY400 - the files are no secret, keys are
 
     if hasattr(signal, "SIGHUP"):
-        # In a thread: a door closes when its last call is answered, and requests over HTTP do not wait for that.
+        # In a thread: a door closes when its last call is answered, and HTTP requests do not wait for that.
         signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=reload, daemon=True).start())
 
 
@@ -283,7 +283,7 @@ def _serve_in_children(
     ending = False
 
     def fork(told: Callable[[str, int, str | None], None]) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, ORDERS)  # an order that comes now is heard when the child is known
+        signal.pthread_sigmask(signal.SIG_BLOCK, ORDERS)  # a signal that comes now is handled once the child is known
         if not ending:
             child = os.fork()
             if child == 0:
@@ -321,7 +321,7 @@ def _watch(children: set[int], is_ending: Callable[[], bool], replace: Callable[
         children.discard(child)
         code = os.waitstatus_to_exitcode(status)
         if is_ending() and -code in ORDERS:
-            code = 0  # the order came before it could hear it: it had begun nothing
+            code = 0  # the signal came before it could handle it: it had begun nothing
         if code and not is_ending():
             _LOGGER.error("process %d died: %d", child, code)
         if code and not is_ending() and time.monotonic() - replaced[0] > 60:

@@ -85,7 +85,7 @@ async def download(request: Request, answer: str, kind: str) -> Response:
 
 
 def answer_view(result: Result, level: float, column: str | None, unit: str) -> dict[str, Any]:
-    """Everything that `answer.html` shows of a result."""
+    """Everything that `answer.html` shows about a result."""
     rows = rows_of(result.intervals(level).to_arrow().slice(0, MOST_ROWS))
     names = result.columns
     numbers = [name for name in names if rows and f"{name}_low" in rows[0]]
@@ -129,7 +129,7 @@ def _shown(row: dict[str, Any], name: str, *, is_number: bool) -> tuple[str, str
 
 
 def _chart(result: Result, level: float, column: str | None, numbers: list[str]) -> dict[str, Any] | None:
-    """Bars for categories, a line for time and numbers, dots where there is one row."""
+    """Bars for categories, a line for time and numbers, dots for a single row."""
     if column is None or not 0 < len(result) <= MOST_CHARTED:
         return None
     rows = rows_of(result.intervals(level).to_arrow())

@@ -1,4 +1,4 @@
-"""Ask: the explanation first, then the price on the button, then the job until it has an answer."""
+"""Ask: first the explanation, then the price on the button, then the job until it has an answer."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def send(request: Request, dataset: str) -> Response:
 
 
 async def _found(request: Request, dataset: str, fields: dict[str, str]) -> str:
-    """The question at the ε for the ± one can live with."""
+    """The question at the ε for the acceptable ±."""
     try:
         wanted = float(fields["error"].replace(",", ""))
     except ValueError:
@@ -92,7 +92,7 @@ async def _asked(request: Request, dataset: str, fields: dict[str, str]) -> Resp
 
 
 async def _explained(request: Request, dataset: str, sql: str) -> dict[str, Any]:
-    """`explanation` or `error`; neither for an empty text."""
+    """`explanation` or `error`; neither for an empty string."""
     if not sql.strip():
         return {"explanation": None, "error": None}
     try:
@@ -137,7 +137,7 @@ async def _editor(
 
 @routes.get("/j/{job}")
 async def job_page(request: Request, job: str) -> Response:
-    """Where a question stands; its answer once it has one."""
+    """The state of a question; its answer once it has one."""
     only(request, set())
     service, caller = service_of(request), session_of(request).caller
     found = await ended(service, caller, job, FIRST_LOOK_SECONDS)
@@ -152,7 +152,7 @@ async def job_page(request: Request, job: str) -> Response:
 
 @routes.get("/j/{job}/state")
 async def job_state(request: Request, job: str) -> Response:
-    """For the script: the state, once it is another one or this many seconds have passed."""
+    """For the script: the state, once it changes or this many seconds have passed."""
     only(request, {"wait"})
     service, caller = service_of(request), session_of(request).caller
     found = await ended(service, caller, job, number(request, "wait", 0.0, 0.0, LONGEST_WAIT))

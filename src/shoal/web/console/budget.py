@@ -1,4 +1,4 @@
-"""Budget: the life total beside its limit, who spent it and on what, and the tripwire: who is suspended, and why."""
+"""Budget: the lifetime total against its limit, who spent it and on what, and the tripwire: who is suspended, and why."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def lift(request: Request, dataset: str) -> Response:
 
 
 def budget_view(data: dict[str, Any]) -> dict[str, Any]:
-    """Everything that `budget.html` shows of a ledger."""
+    """Everything that `budget.html` shows about a ledger."""
     limit, spent = data["budget"], data["spent"]["epsilon"]
     by_user = sorted(data.get("by_user", {}).items(), key=lambda each: -each[1]["epsilon"])
     suspensions = data.get("suspensions", [])
@@ -82,7 +82,7 @@ def _picture(means: dict[str, Any], what: str) -> Any:
 
 
 def _series(data: dict[str, Any]) -> Any:
-    """The last steps; what came before them is the height at which they begin."""
+    """The last steps; earlier spending is the height at which they begin."""
     last = data["series"][-MOST_STEPS:]
     if not last:
         return None

@@ -1,7 +1,7 @@
 """Charts as SVG: bars with whiskers, lines with bands, steps against a limit, beliefs. Colours are classes of shoal.css.
 
-Every chart is drawn twice, for a wide and for a narrow screen: text in a picture that is merely scaled down cannot be read.
-Numbers come from released answers, from public parameters or, on the tuning page alone, from raw data.
+Every chart is drawn twice, for a wide and for a narrow screen: text in a scaled-down picture is unreadable.
+Numbers come from released answers, from public parameters or, only on the tuning page, from raw data.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Point:
 
 
 def bars(points: Sequence[Point], title: str) -> Markup:
-    """One bar a category, with whiskers."""
+    """One bar per category, with whiskers."""
     return _twice(lambda width: _bars(points, title, width))
 
 
@@ -65,22 +65,22 @@ def steps(totals: Sequence[tuple[str, float]], limit: float | None, title: str) 
 
 
 def histogram(edges: Sequence[float], raw: Sequence[float], clamped: Sequence[float], title: str) -> Markup:
-    """Values as they are, and after clamping."""
+    """Values before and after clamping."""
     return _twice(lambda width: _histogram(edges, raw, clamped, title, width))
 
 
 def beliefs(bounds: Callable[[float], tuple[float, float]], prior: float, title: str) -> Markup:
-    """Belief before against the band of beliefs after."""
+    """The prior belief against the band of posterior beliefs."""
     return _twice(lambda width: _beliefs(bounds, prior, title, width))
 
 
 def belief(prior: float, low: float, high: float, title: str) -> Markup:
-    """One belief before, and how far it may move: small enough for any place."""
+    """One prior belief, and how far it may move: small enough to fit anywhere."""
     return Markup(_belief(prior, low, high, title, BESIDE))  # noqa: S704 - the same
 
 
 def meter(share: float, title: str, *, warns: bool = True) -> Markup:
-    """How much of a budget is gone; another colour where most of it is, if that is a warning."""
+    """How much of a budget is gone; in another colour once most of it is, if that is a warning."""
     gone = 100 * min(1.0, max(0.0, share))
     kind = "some" if not warns or gone < 60 else "most" if gone < 90 else "full"
     drawn = f'<rect class="track" width="100" height="4" rx="2"/><rect class="{kind}" width="{gone:.2f}" height="4" rx="2"/>'
@@ -157,7 +157,7 @@ def _steps(totals: Sequence[tuple[str, float]], limit: float | None, title: str,
     left, right, top, height = 48, 16, 22, 230
     bottom = height - 30
     up, ticks = _scale([0.0, limit or 0.0, *(total for _, total in totals)], bottom, top)
-    # The first step rises from 0, and the last one has room to be seen.
+    # The first step rises from 0, and the last one has room to be visible.
     across = _places(len(totals) + 2, left, width - right)[:-1]
     drawn = _horizontal_grid(ticks, up, left, width - right)
     path = f"M{across[0]:.1f},{up(0.0):.1f}"
@@ -193,13 +193,13 @@ def _histogram(edges: Sequence[float], raw: Sequence[float], clamped: Sequence[f
 
 
 def is_steep(counts: Sequence[float]) -> bool:
-    """Whether one column is so much taller than most that the others would not be seen."""
+    """Whether one column is so much taller than most that the others would be invisible."""
     there = sorted(count for count in counts if count > 0)
     return bool(there) and there[-1] > STEEP * there[len(there) // 2]
 
 
 def _counts_scale(counts: Sequence[float], start: float, end: float) -> tuple[Callable[[float], float], list[float]]:
-    """How tall columns are: in proportion, or by their powers of ten where the tallest would hide the others."""
+    """How tall columns are: in proportion, or by powers of ten if the tallest would hide the others."""
     if not is_steep(counts):
         return _scale([0.0, *counts], start, end)
     powers = math.ceil(math.log10(max(counts)))
@@ -284,7 +284,7 @@ def _svg(width: float, height: float, title: str, drawn: str, kind: str = "chart
 def _scale(
     values: Sequence[float], start: float, end: float, *, round_out: bool = True
 ) -> tuple[Callable[[float], float], list[float]]:
-    """From numbers to places between two ends, and round numbers to be marked."""
+    """Maps numbers to positions between two ends, and picks round numbers for the marks."""
     finite = [max(-FARTHEST, min(FARTHEST, value)) for value in values if not math.isnan(value)] or [0.0]
     low, high = min(finite), max(finite)
     if high - low <= 1e-9 * max(abs(low), abs(high), 1e-9):
@@ -331,7 +331,7 @@ def _horizontal_grid(ticks: Sequence[float], scale: Callable[[float], float], le
 
 
 def _bottom_labels(labels: Sequence[str], across: Sequence[float], y: float, apart: float) -> str:
-    """As many labels as have room, the first and the last among them."""
+    """As many labels as fit, including the first and the last."""
     if not labels:
         return ""
     every = max(1, math.ceil(len(labels) * apart / max(1.0, across[-1] - across[0] + apart)))

@@ -22,7 +22,7 @@ routes = APIRouter(include_in_schema=False)
 
 @routes.get("/")
 async def datasets(request: Request) -> Response:
-    """What the caller may ask."""
+    """What the caller may query."""
     only(request, set())
     found = await call(service_of(request).list_datasets, session_of(request).caller)
     return await framed(request, "datasets.html", here="datasets", datasets=[_with_totals(each) for each in found])
@@ -30,7 +30,7 @@ async def datasets(request: Request) -> Response:
 
 @routes.get("/d/{dataset}")
 async def dataset(request: Request, dataset: str) -> Response:
-    """Tables, unit, totals, allowances, and one's own questions."""
+    """Tables, unit, totals, allowances, and the caller's own questions."""
     only(request, set())
     service, caller = service_of(request), session_of(request).caller
     found = _with_totals(await call(service.describe, caller, dataset))
@@ -47,7 +47,7 @@ async def dataset(request: Request, dataset: str) -> Response:
 
 
 def _with_totals(found: dict[str, Any]) -> dict[str, Any]:
-    """A data set with its meter: the life total beside the limit."""
+    """A data set with its meter: the lifetime total against the limit."""
     limit, spent = found["ledger"]["budget"], found["ledger"]["spent"]
     share = spent["epsilon"] / limit["epsilon"] if limit and limit["epsilon"] else 0.0
     return found | {"meter": charts.meter(share, "Share of the budget that is spent"), "share": share}

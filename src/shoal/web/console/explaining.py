@@ -1,4 +1,4 @@
-"""An explanation as a page shows it: the price, what is left, how exact each number will be, what it means for a person."""
+"""An explanation as a page shows it: the price, what is left, how accurate each number will be, what it means for a person."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 def explanation_view(explained: dict[str, Any], sql: str) -> dict[str, Any]:
-    """What `_explanation.html` shows of a question that can be asked."""
+    """What `_explanation.html` shows about a question that can be asked."""
     epsilon, delta = explained["price"]["epsilon"], explained["price"]["delta"]
     left = smallest_left(explained)
     means = explained["meaning"]
@@ -61,7 +61,7 @@ def explanation_view(explained: dict[str, Any], sql: str) -> dict[str, Any]:
 
 
 def columns_of(explained: dict[str, Any]) -> list[dict[str, str]]:
-    """How exact every number will be."""
+    """How accurate every number will be."""
     return [
         _column(column, example=select["limits"] is not None)
         for select in explained.get("selects", ())
@@ -70,7 +70,7 @@ def columns_of(explained: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def smallest_left(explained: dict[str, Any], of: str = "epsilon") -> float | None:
-    """What may still be spent: of the ledger, and of every allowance of the caller."""
+    """What may still be spent, from the ledger and from each of the caller's allowances."""
     place = ("epsilon", "delta").index(of)
     ledger = [] if explained.get("remaining") is None else [explained["remaining"][place]]
     own = [each["left"][of] for each in explained["allowances"] if each["left"] is not None]
@@ -78,7 +78,7 @@ def smallest_left(explained: dict[str, Any], of: str = "epsilon") -> float | Non
 
 
 def digest_of(sql: str, epsilon: float, delta: float) -> str:
-    """Of the text that was explained and its price: what is paid for is what was on the screen."""
+    """A hash of the explained statement and its price: people pay for exactly what was on the screen."""
     return hashlib.sha256(f"{epsilon!r}\x1f{delta!r}\x1f{sql}".encode(errors="surrogatepass")).hexdigest()
 
 
@@ -110,7 +110,7 @@ def _column(column: dict[str, Any], *, example: bool) -> dict[str, str]:
 
 
 def _limits(select: dict[str, Any]) -> list[str]:
-    """What of each person counts."""
+    """How much of each person counts."""
     if select["limits"] is not None:
         example = select["limits"]["example_groups_per_owner"]
         return [
@@ -130,12 +130,12 @@ def _notes(explained: dict[str, Any]) -> list[str]:
 
 
 def error_view(error: ShoalError, sql: str) -> dict[str, Any]:
-    """What is wrong and what to write instead, with the line it is about."""
+    """What is wrong and what to write instead, with the line concerned."""
     return error.to_dict() | {"line": marked_line(error.position, sql)}
 
 
 def marked_line(position: Sequence[int] | None, sql: str) -> tuple[int, str, str, str] | None:
-    """(number, before, the marked word, after) of the line that an error is about."""
+    """(number, before, the marked word, after) for the line that an error is about."""
     if not position:
         return None
     lines, (number_, column) = sql.splitlines(), position
@@ -153,7 +153,7 @@ def marked_line(position: Sequence[int] | None, sql: str) -> tuple[int, str, str
 
 
 def with_epsilon(sql: str, epsilon: float) -> str:
-    """The same question at another ε; E_USAGE where it does not name one."""
+    """The same question at another ε; E_USAGE if it does not name one."""
     tokens = tokenize(sql).tokens
     places = [
         (tokens[i + 2].start, tokens[i + 2].end)

@@ -1,4 +1,4 @@
-"""What a form sent: from our own page, with the session's form token, known fields alone."""
+"""What a form sent: from our own page, with the session's form token, and only known fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_FIELDS = 200
 
 
 async def form_of(request: Request, known: set[str]) -> dict[str, str]:
-    """The fields of somebody who is signed in; a field that was not sent is ''."""
+    """The fields sent by somebody who is signed in; a field that was not sent is ''."""
     session = session_of(request)
     found = await fields_of(request, {*known, "form"})
     if not hmac.compare_digest(found["form"].encode(), session.form.encode()):
@@ -29,7 +29,7 @@ async def form_of(request: Request, known: set[str]) -> dict[str, str]:
 
 
 async def fields_of(request: Request, known: set[str]) -> dict[str, str]:
-    """The fields of a form of our own; several values of one name are joined by a space."""
+    """The fields of one of our own forms; several values of one name are joined by a space."""
     require_same_origin(request)
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
@@ -50,7 +50,7 @@ async def fields_of(request: Request, known: set[str]) -> dict[str, str]:
 
 
 def require_same_origin(request: Request) -> None:
-    """E_FORBIDDEN for a form of another site. Browsers say where a form is from in one of two headers."""
+    """E_FORBIDDEN for a form from another site. Browsers send a form's origin in one of two headers."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
         foreign = site not in {"same-origin", "none"}

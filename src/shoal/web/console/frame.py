@@ -1,4 +1,4 @@
-"""The frame of every page: who is signed in, and what waits for them."""
+"""The frame of every page: who is signed in, and what is waiting for them."""
 
 from __future__ import annotations
 

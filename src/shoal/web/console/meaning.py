@@ -48,7 +48,7 @@ async def what_it_means(request: Request) -> Response:
 
 @routes.get("/help")
 async def help_page(request: Request) -> Response:
-    """How to ask, in one page."""
+    """How to ask, on one page."""
     session_of(request)
     only(request, set())
     return await framed(request, "help.html", here="help")

@@ -55,18 +55,18 @@ def _templates() -> Environment:
 
 @cache
 def static_file(name: str) -> bytes:
-    """A file of ours."""
+    """One of our files."""
     return (WEB / "static" / name).read_bytes()
 
 
 @cache
 def asset(name: str) -> str:
-    """Where a browser finds a file of ours; another address once it has changed."""
+    """The URL of one of our files; it changes when the file does."""
     return f"/static/{name}?v={hashlib.sha256(static_file(name)).hexdigest()[:12]}"
 
 
 def session_of(request: Request) -> BrowserSession:
-    """Whoever is signed in; E_AUTH, which becomes the sign-in page, otherwise."""
+    """The person who is signed in; otherwise E_AUTH, which becomes the sign-in page."""
     found: BrowserSession | None = getattr(request.state, "session", None)
     if found is None:
         raise unknown_caller()
@@ -74,7 +74,7 @@ def session_of(request: Request) -> BrowserSession:
 
 
 def page(request: Request, template: str, status: int = 200, **context: Any) -> Response:
-    """A page in the frame that all have."""
+    """A page in the common frame."""
     found: BrowserSession | None = getattr(request.state, "session", None)
     frame = {
         "me": None if found is None else found.caller,
@@ -86,7 +86,7 @@ def page(request: Request, template: str, status: int = 200, **context: Any) -> 
 
 
 def error_page(request: Request, error: ShoalError, status: int | None = None) -> Response:
-    """What went wrong and what to do next; somebody who is not signed in is asked to sign in instead."""
+    """What went wrong and what to do next; people who are not signed in get the sign-in page instead."""
     if error.code == "E_AUTH" and getattr(request.state, "session", None) is None and request.url.path != "/login":
         place = request.url.path if request.method == "GET" else "/"
         where = "/login" if place == "/" else f"/login?to={quote(place, safe='/')}"
@@ -127,17 +127,17 @@ def percent(share: float | None) -> str:
 
 
 def cell(value: Any) -> str:
-    """A value of an answer: control and bidirectional characters are written out, long texts cut."""
+    """A value of an answer: control and bidirectional characters are escaped, long strings cut."""
     return shown(value, LONGEST_CELL)
 
 
 def written_out(text: str) -> str:
-    """What somebody else wrote, line by line as it was: what would turn or hide a part of a line is written out."""
+    """Somebody else's text with its line breaks: characters that would reverse or hide part of a line are escaped."""
     return "\n".join(shown(line.replace("\t", "  "), None) for line in text.split("\n"))
 
 
 def statement(text: str) -> str:
-    """A statement as the log and the ledger keep it, with its lines as they were."""
+    """A statement as the log and the ledger store it, with its original line breaks."""
     return text.replace("\\n", "\n").replace("\\t", "  ")
 
 
@@ -147,7 +147,7 @@ def amount(text: str | None) -> str:
 
 
 def detail(line: dict[str, Any]) -> str:
-    """What else a line of the log says: settings are counted, the parts of an allowance named."""
+    """The rest of a log line: settings are counted, the parts of an allowance named."""
     said = str(line["detail"])
     if line["action"] == "tune":
         return f"{said} settings" if said != "1" else "1 setting"
@@ -165,7 +165,7 @@ def moment(text: str) -> str:
 
 
 def internal_error_page() -> Response:
-    """A bug of ours, told without the templates, which may be the bug."""
+    """One of our bugs, reported without the templates, which may be the bug."""
     said = "<h1>Sorry</h1><p>Something went wrong in the service, which is a bug in shoal. Go back, and report it.</p>"
     text = f'<!doctype html><html lang="en"><head><title>shoal</title></head><body><main>{said}</main></body></html>'
     return Response(text.encode(), 500, media_type="text/html")

@@ -23,7 +23,7 @@ FILES = {
 
 @routes.get("/static/{name}")
 async def static(request: Request, name: str) -> Response:
-    """Ours alone, the same for everybody."""
+    """Only our own files, the same for everybody."""
     del request
     if name not in FILES:
         raise not_found("file")

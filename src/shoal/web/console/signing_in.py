@@ -1,4 +1,4 @@
-"""Signing in with a token or a link that is good once, and signing out."""
+"""Signing in with a token or a one-time link, and signing out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LONGEST_SECRET = 200
 
 @routes.get("/login")
 async def login(request: Request) -> Response:
-    """A field for a token; with a link, a button, so that a program that only looks at the link does not use it up."""
+    """A field for a token; for a link, a button, so that a program that only previews the link does not use it up."""
     only(request, {"link", "to"})
     link = request.query_params.get("link", "")[:LONGEST_SECRET]
     return page(request, "login.html", link=link, to=_ours(request.query_params.get("to", "/")), error=None)
@@ -35,7 +35,7 @@ async def login(request: Request) -> Response:
 
 @routes.post("/login")
 async def sign_in(request: Request) -> Response:
-    """A new session, whatever session there was."""
+    """A new session, whatever session there was before."""
     fields = await fields_of(request, {"token", "link", "to"})
     service = service_of(request)
     begin: Callable[[str], str] = (
@@ -59,7 +59,7 @@ async def sign_in(request: Request) -> Response:
 
 @routes.post("/logout")
 async def sign_out(request: Request) -> Response:
-    """The end of a session; its cookie is worth nothing from now on."""
+    """The end of a session; its cookie stops working."""
     await form_of(request, set())
     await call(service_of(request).sessions.end, request.state.secret)
     reply = RedirectResponse("/login", 303)

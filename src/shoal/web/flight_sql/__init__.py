@@ -1,1 +1,1 @@
-"""Arrow Flight SQL: the same answers for drivers of databases."""
+"""Arrow Flight SQL: the same answers for database drivers."""

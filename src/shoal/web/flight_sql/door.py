@@ -1,7 +1,7 @@
-"""Flight SQL: the door for other programs. A statement runs and is charged once; its answer is handed out as often as asked.
+"""Flight SQL: the door for other programs. A statement runs and is charged once; its answer can be fetched any number of times.
 
-The token comes as `authorization: Bearer …`, the data set as the header `database`. Whatever happens becomes one Flight error
-of ours: anything else that is raised here would reach the client with a traceback.
+The token comes as `authorization: Bearer …`, the data set as the header `database`. Every failure becomes one of our Flight
+errors: any other exception raised here would reach the client with a traceback.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _ERRORS = {
 class UnimplementedError(NotImplementedError):
     """UNIMPLEMENTED for the client, without a traceback.
 
-    pyarrow has no Flight error for it: it sends any other exception with its traceback, and with the name of its class alone
-    where the traceback cannot be written. Whoever writes one asks for the cause first.
+    pyarrow has no Flight error for it: it sends any other exception with its traceback, or with only the name of its class if
+    the traceback cannot be formatted. Formatting reads the cause first.
     """
 
     @property
     def __cause__(self) -> BaseException | None:  # type: ignore[override]
-        """Not to be had."""
+        """Unavailable."""
         raise LookupError
 
 
@@ -67,9 +67,9 @@ def _raised(error: ShoalError) -> Exception:
 
 
 def _ours(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """What a handler raises is one of our errors, without a traceback.
+    """Whatever a handler raises becomes one of our errors, without a traceback.
 
-    It runs in a thread of ours: those of gRPC come and go, and a store keeps a connection for each thread that it has seen.
+    It runs in one of our threads: gRPC's come and go, and a store keeps a connection for each thread that it has seen.
     """
 
     @wraps(handler)
@@ -94,16 +94,16 @@ class _Call(fl.ServerMiddleware):
         self.headers = headers
 
     def one(self, name: str) -> str:
-        """A header that is there once; '' otherwise."""
+        """A header that appears exactly once; '' otherwise."""
         found = self.headers.get(name, [])
         return found[0] if len(found) == 1 and isinstance(found[0], str) else ""
 
 
 class _Calls(fl.ServerMiddlewareFactory):
     def start_call(self, info: Any, headers: dict[str, list[Any]]) -> _Call:
-        """Nothing is believed yet: whoever handles the call asks for its caller.
+        """Nothing is authenticated yet: the handler of the call looks up its caller.
 
-        A handler of these calls cannot refuse in its own words without a traceback, so they are refused here.
+        A handler of these calls cannot refuse with its own message without a traceback, so they are refused here.
         """
         if info.method in NOT_OFFERED:
             raise _raised(NotOffered())
@@ -133,7 +133,7 @@ class Door(fl.FlightServerBase):
 
     @_ours
     def get_flight_info(self, context: Any, descriptor: Any) -> Any:
-        """Runs a statement and charges it; a command about tables is only looked at."""
+        """Runs a statement and charges it; a command about tables is only inspected."""
         caller, dataset = self._caller(context)
         asked = read_command(_command(descriptor))
         if asked.name in STATEMENTS:
@@ -158,7 +158,7 @@ class Door(fl.FlightServerBase):
 
     @_ours
     def do_action(self, context: Any, action: Any) -> Any:
-        """Prepare: the statement is planned, which is free; the columns of its answer are told, and nothing runs."""
+        """Prepare: plans the statement, which is free, and returns the columns of its answer; nothing runs."""
         caller, dataset = self._caller(context)
         if action.type not in {CREATE, CLOSE}:
             raise NotOffered
@@ -198,7 +198,7 @@ class Door(fl.FlightServerBase):
     # ---- a statement ---------------------------------------------------------------------------------------------
 
     def _run(self, caller: Caller, dataset: str, sql: str) -> tuple[pa.Table, bytes]:
-        """The answer and the ticket for it: a job's id, which is worth nothing to anybody else."""
+        """The answer and the ticket for it: a job's id, which is useless to anybody else."""
         with self._one_more():
             job = self._service.ask(caller, dataset, Question(sql), at_once=False)
             job = self._service.wait(job.id, WAIT_SECONDS)
@@ -233,7 +233,7 @@ def _about_tables(ticket: bytes) -> Message:
 
 
 def _sql(asked: Message) -> str:
-    """The statement; a handle is the statement itself, so that nothing is kept for whoever only prepares."""
+    """The statement; a handle is the statement itself, so nothing is kept for clients that only prepare."""
     if asked.said.get("transaction"):
         raise NotOffered
     text = asked.said.get("query", asked.said.get("handle"))

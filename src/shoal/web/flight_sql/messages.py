@@ -1,4 +1,4 @@
-"""The few messages of Flight SQL that a service understands, read strictly: what is not exactly one of them is refused."""
+"""The few Flight SQL messages that a service understands, parsed strictly: anything that is not exactly one of them is refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ANY = {1: ("type_url", TEXT), 2: ("value", BYTES)}
 
 
 class NotOffered(ShoalError):  # noqa: N818 - the service works, and has no such part
-    """A part of Flight SQL that this service does not have; a driver is told UNIMPLEMENTED."""
+    """A part of Flight SQL that this service does not support; a driver gets UNIMPLEMENTED."""
 
     def __init__(self) -> None:
         super().__init__("E_UNSUPPORTED", "This service does not offer that part of Flight SQL.")
@@ -44,7 +44,7 @@ class NotOffered(ShoalError):  # noqa: N818 - the service works, and has no such
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message by its name; what it does not say is missing in `said`."""
+    """A message by its name; fields it does not set are missing from `said`."""
 
     name: str
     said: dict[str, Any]

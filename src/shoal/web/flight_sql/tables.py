@@ -1,4 +1,4 @@
-"""What Flight SQL tells about data sets: catalogs, schemas, tables, types of tables, the server itself."""
+"""What Flight SQL reports about data sets: catalogs, schemas, tables, table types, the server itself."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TYPES = pa.schema([_text("table_type")])
 
 
 def described(service: Service, caller: Caller, dataset: str, asked: Message) -> pa.Table:
-    """The table that a command asks for."""
+    """The table that a command requests."""
     commands: dict[str, Callable[[], pa.Table]] = {
         "CommandGetCatalogs": lambda: _catalogs(service, caller),
         "CommandGetDbSchemas": lambda: _schemas(service, caller, asked.said),
@@ -91,7 +91,7 @@ def _columns(columns: dict[str, Any]) -> bytes:
 
 
 def _type_named(name: str) -> pa.DataType:
-    """The type that a column would have in an answer; text where it can be in none."""
+    """The type that a column would have in an answer; string if it can be in none."""
     decimal = _DECIMAL.fullmatch(name)
     if decimal is not None:
         return arrow_type(Type(Kind.DECIMAL, int(decimal[1]), int(decimal[2])))
@@ -100,7 +100,7 @@ def _type_named(name: str) -> pa.DataType:
 
 
 def _fits(name: str, pattern: str | None) -> bool:
-    """LIKE: % is any text, _ one character. In time of name × pattern: an expression that goes back could take for ever."""
+    """LIKE: % is any string, _ one character. In time of name × pattern: a backtracking expression could take forever."""
     if not pattern or len(pattern) > LONGEST_PATTERN:
         return not pattern
     reached = [True, *[False] * len(name)]

@@ -1,1 +1,1 @@
-"""What whoever runs a service cares about: a proxy in front of it, certificates that change, a log of the process."""
+"""What operators care about: a proxy in front of the service, certificates that change, a log of the process."""

@@ -1,4 +1,4 @@
-"""Connections on which a request comes in time, or not at all: many that send a byte now and then would keep all others out."""
+"""Closes connections whose request does not arrive in time: many that send a byte now and then would keep all others out."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class PromptProtocol(H11Protocol):
-    """As long as a connection may be idle, its next request may take until all headers are there; then it is closed."""
+    """A request's headers may take as long as a connection may be idle; then the connection is closed."""
 
     _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Whoever connects says what they want."""
+        """A new connection must send a request."""
         super().connection_made(transport)
         self._expect()
 

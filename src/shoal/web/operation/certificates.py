@@ -1,4 +1,4 @@
-"""Certificates that are read again while a service runs."""
+"""Certificates that are reloaded while a service runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LOGGER = logging.getLogger("shoal.web")
 
 
 def reload(context: ssl.SSLContext | None, certificate: str | None, key: str | None) -> bool:
-    """New connections get the certificate that is in the files now; one that cannot be used changes nothing."""
+    """New connections get the certificate that is in the files now; an unusable one changes nothing."""
     if context is None or certificate is None:
         _LOGGER.warning("there is no certificate to read again")
         return False

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 
 class Lines(logging.Formatter):
-    """An event as one line; of an exception the name of its class alone."""
+    """An event as one line; for an exception, only the name of its class."""
 
     def format(self, record: logging.LogRecord) -> str:
         """As JSON."""
@@ -27,7 +27,7 @@ class Lines(logging.Formatter):
 
 
 def start() -> None:
-    """From now on. What other libraries say below a warning is left out, and what is harmless where a person looks on."""
+    """Starts logging. Leaves out other libraries' messages below a warning, and our own harmless ones if a person is watching."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines())
     root = logging.getLogger()

@@ -1,6 +1,6 @@
-"""Whom a proxy names: believed from its address with its secret; the same header from anywhere else is refused, not ignored.
+"""The person a proxy names: trusted from its address with its secret; the same header from anywhere else is refused, not ignored.
 
-OIDC, MFA and SCIM are the proxy's business; the people it names must exist here.
+OIDC, MFA and SCIM are up to the proxy; the people it names must exist here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Proxy:
 
     @classmethod
     def of(cls, networks: str, header: str, secret_file: str | None) -> Proxy:
-        """As the command line says it; E_USAGE where anything is missing."""
+        """From the command line's options; E_USAGE if anything is missing."""
         if secret_file is None:
             raise ShoalError("E_USAGE", "A proxy is believed by its secret: give --proxy-secret FILE.")
         if _HEADER.fullmatch(header) is None or header.lower() in _TAKEN | {SECRET_HEADER.decode()}:
@@ -58,7 +58,7 @@ class Proxy:
         return cls(known, header.lower().encode(), secret)
 
     def named(self, client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]]) -> str | None:
-        """The person that the proxy names, None where it names nobody; E_AUTH for everybody who is not the proxy."""
+        """The person that the proxy names, None if it names nobody; E_AUTH for anyone who is not the proxy."""
         if not self._is_from(client):
             raise unknown_caller()
         names = [value for name, value in headers if name == self.header]
@@ -79,13 +79,13 @@ class Proxy:
 
 
 def refuse_secret(headers: list[tuple[bytes, bytes]]) -> None:
-    """A service that is behind no proxy believes none."""
+    """A service without a proxy trusts none."""
     if any(name == SECRET_HEADER for name, _ in headers):
         raise unknown_caller()
 
 
 def caller_named(people: People, name: str, token: Caller | None) -> Caller:
-    """The person; a token beside the header must be theirs, and may do less."""
+    """The person; a token sent with the header must be theirs, and may allow less."""
     if token is None:
         return people.trusted(name, VIA)
     if token.name != name:

@@ -1,1 +1,1 @@
-"""Pages of those who look after a service: decisions, people, the log, tuning."""
+"""Pages for custodians: decisions, people, the log, tuning."""

@@ -1,4 +1,4 @@
-"""Approvals: what waits, with its explanation and reason; a custodian who is not the asker decides."""
+"""Approvals: what is waiting, with its explanation and reason; a custodian who is not the asker decides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ routes = APIRouter(include_in_schema=False)
 
 @routes.get("/approvals")
 async def approvals(request: Request) -> Response:
-    """What waits; analysts see their own."""
+    """What is waiting; analysts see their own."""
     only(request, set())
     caller = session_of(request).caller
     found = await call(service_of(request).approvals, caller)
@@ -30,7 +30,7 @@ async def approvals(request: Request) -> Response:
 
 
 def _view(request: Request, approval: dict[str, Any]) -> dict[str, Any]:
-    """An approval with the price, the ± and what it would leave."""
+    """An approval with the price, the ± and the budget it would leave."""
     explained = approval["explanation"]
     price = explained.get("price", explained)
     epsilon, delta = price["epsilon"], price["delta"]

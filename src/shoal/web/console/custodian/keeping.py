@@ -15,7 +15,7 @@ from shoal.web.jobs import only
 
 routes = APIRouter(include_in_schema=False)
 SANDBOX = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
-"""A report shows values of strangers: nothing in it runs, and nothing leaves it."""
+"""A report shows untrusted values: nothing in it runs, and nothing leaves it."""
 
 
 @routes.post("/d/{dataset}/refresh")
@@ -28,7 +28,7 @@ async def refresh(request: Request, dataset: str) -> Response:
 
 @routes.post("/d/{dataset}/raise")
 async def raise_budget(request: Request, dataset: str) -> Response:
-    """A larger budget for life, with a reason."""
+    """A larger lifetime budget, with a reason."""
     fields = await form_of(request, {"epsilon", "delta", "because"})
     if not fields["because"].strip():
         raise ShoalError("E_USAGE", "Raising a budget needs a reason.", hint="Go back and say who decided it, and why.")

@@ -1,4 +1,4 @@
-"""The log: read it, verify it, note its anchor, take it along."""
+"""The log: read it, verify it, note its anchor, download it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def log(request: Request) -> Response:
 
 @routes.post("/log/verify")
 async def verify(request: Request) -> Response:
-    """Every line and every charge, and that they agree."""
+    """Verifies every line and every charge, and that they agree."""
     await form_of(request, set())
     session_of(request).caller.require_everywhere("audit")
     try:
@@ -41,7 +41,7 @@ async def verify(request: Request) -> Response:
 
 @routes.post("/log/export")
 async def export(request: Request) -> Response:
-    """The whole log as JSON lines; that it was exported is a line of its own."""
+    """The whole log as JSON lines; the export is logged too."""
     await form_of(request, set())
     found = await call(service_of(request).export_log, session_of(request).caller)
     headers = {"Content-Disposition": 'attachment; filename="shoal-log.jsonl"'}

@@ -53,7 +53,7 @@ async def people(request: Request) -> Response:
 
 @routes.post("/people")
 async def add(request: Request) -> Response:
-    """A new person; names are never given out twice."""
+    """A new person; names are never reused."""
     fields = await form_of(request, {"name", "roles", "groups"})
     service, caller = service_of(request), session_of(request).caller
     groups = fields["groups"].replace(",", " ").split()
@@ -63,7 +63,7 @@ async def add(request: Request) -> Response:
 
 @routes.post("/people/{name}/retire")
 async def retire(request: Request, name: str) -> Response:
-    """A person's tokens are worth nothing from now on."""
+    """A person's tokens stop working now."""
     await form_of(request, set())
     await call(service_of(request).retire_user, session_of(request).caller, name)
     return RedirectResponse("/people", 303)
@@ -71,7 +71,7 @@ async def retire(request: Request, name: str) -> Response:
 
 @routes.post("/allowances")
 async def allow(request: Request) -> Response:
-    """Who may ask a data set, and within which limits."""
+    """Who may query a data set, and within which limits."""
     fields = await form_of(request, {"dataset", "to", "epsilon", "delta", "per", "most", "above"})
     epsilon, delta = _number(fields["epsilon"], "ε"), _number(fields["delta"], "δ")
     limit = None if epsilon is None else params.budget((epsilon, delta or 0.0))
@@ -119,7 +119,7 @@ async def create(request: Request) -> Response:
 
 @routes.post("/tokens/{token}/revoke")
 async def revoke(request: Request, token: str) -> Response:
-    """The end of a token, at once."""
+    """Ends a token at once."""
     await form_of(request, set())
     await call(service_of(request).revoke_token, session_of(request).caller, token)
     return RedirectResponse("/tokens", 303)

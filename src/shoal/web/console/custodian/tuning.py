@@ -1,4 +1,4 @@
-"""Tune: what each parameter of a question does, on raw data, before anything is spent. Not private, custodians alone."""
+"""Tune: what each parameter of a question does, on raw data, before anything is spent. Not private; for custodians only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FIELDS = {"sql", "looked_at", "epsilon", "groups", "lower", "upper"}
 
 
 class _Opened:
-    """The last few questions that were looked at: a slider's move reads no data."""
+    """The last few questions inspected: moving a slider reads no data."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, int, str], OpenTuning] = OrderedDict()
@@ -66,7 +66,7 @@ def _opened(request: Request) -> _Opened:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Where the sliders are; None where the question itself says it."""
+    """The slider positions; None if the question itself sets the value."""
 
     epsilon: float | None = None
     groups: int | None = None
@@ -75,7 +75,7 @@ class Choice:
 
 @routes.get("/d/{dataset}/tune")
 async def tune(request: Request, dataset: str) -> Response:
-    """An empty page: nothing is looked at before somebody says so."""
+    """An empty page: nothing is inspected until somebody asks."""
     only(request, {"sql"})
     caller = session_of(request).caller
     caller.require("tune")
@@ -89,7 +89,7 @@ async def look(request: Request, dataset: str) -> Response:
     service, caller, sql = service_of(request), session_of(request).caller, fields["sql"]
     opened = await call(service.looking, caller, dataset)
     try:
-        # Sliders left where another question put them say nothing about this one.
+        # Slider positions from another question do not apply to this one.
         choice = choice_of(fields) if fields["looked_at"] == sql else Choice()
         view = await call(tuning_view, await call(_opened(request).get, opened, sql), choice)
     except ShoalError as error:
@@ -197,7 +197,7 @@ def _median(values: list[float]) -> float | None:
 
 
 def _range(found: Tuning, bounds: tuple[float, float] | None) -> dict[str, float] | None:
-    """How far the sliders of bounds go: over what is there, and twice what is allowed."""
+    """The range of the sliders for bounds: the data, and twice what is allowed."""
     if bounds is None:
         return None
     try:
@@ -210,7 +210,7 @@ def _range(found: Tuning, bounds: tuple[float, float] | None) -> dict[str, float
 
 
 def _histogram(found: Tuning, column: str) -> tuple[Any, bool]:
-    """The picture, where there is one, and whether its columns are drawn by powers of ten."""
+    """The picture, if there is one, and whether its columns are drawn by powers of ten."""
     try:
         drawn = found.histogram(0)
     except ShoalError:
@@ -223,7 +223,7 @@ def _histogram(found: Tuning, column: str) -> tuple[Any, bool]:
 
 
 def _groups(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that are most likely to be lost."""
+    """Those most likely to be lost."""
     found = sorted(groups, key=lambda group: group["keep"])[:MOST_GROUPS]
     return [
         {
