@@ -1,9 +1,9 @@
 """An answer as bytes, and back: Arrow for the rows, JSON for the rest, from a list of fields; never pickle.
 
-    magic, length of the JSON (8 bytes, big end first), JSON, length of the rows, Arrow stream, length of the numbers, Arrow stream
+    magic, length of the JSON (8 bytes, big-endian), JSON, length of the rows, Arrow stream, length of the numbers, Arrow stream
 
-What is read back gives the same rows and the same error bars at any level, bit for bit. The reader is strict: an unknown
-field, class or type, a wrong length, a byte too many is E_USAGE.
+Reading it back gives the same rows and the same error bars at any level, bit for bit. The reader is strict: an unknown
+field, class or type, a wrong length or an extra byte is E_USAGE.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from shoal.release.policy_clause.intervals import CopiedSpread
 
 PROMISE_KEY = "shoal.promise"
-"""The key of the schema's metadata under which tables and files carry what was promised."""
+"""The schema metadata key under which tables and files carry the promise."""
 OWNER_LEVEL = "owner-level differential privacy"
 AGGREGATES = tuple(
     one
     for one in map(vars(aggregates).get, aggregates.__all__)
     if isinstance(one, type) and issubclass(one, Aggregate) and one is not Aggregate
 )
-"""Those that an answer may hold: the classes that the room of aggregates lists."""
+"""The aggregates an answer may hold: the classes listed in the package of aggregates."""
 MAGIC = b"shoal answer 1\n"
 MEDIA_TYPE = "application/vnd.shoal.answer"
 _FIELDS = frozenset({"promise", "epsilon", "delta", "level", "private", "notes", "columns", "drawn", "spreads"})
@@ -64,7 +64,7 @@ class KeptAnswer:
     notes: tuple[str, ...]
     bars: ErrorBars
     spreads: Mapping[int, CopiedSpread] | None = None
-    """Of an answer under a policy; such an answer has no other bars."""
+    """For an answer under a policy, which has no other bars."""
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def _require(condition: bool) -> None:
 
 
 def _fraction(text: Any) -> Fraction:
-    """As `str` writes it: an exponent could stand for a billion digits."""
+    """As `str` writes it: an exponent could mean a billion digits."""
     _require(isinstance(text, str) and _FRACTION.fullmatch(text) is not None)
     return Fraction(text)
 
@@ -238,7 +238,7 @@ def _read_taken(data: Any) -> NoisyMeasure:
 @cache
 def _classes() -> dict[str, Any]:
     """What may be in the bytes: public parameters of a release."""
-    # what only answers under a policy have is loaded when one is read
+    # only answers under a policy need this, so it is loaded when one is read
     from shoal.policies.answers import PrefixNoise
     from shoal.release.policy_clause.intervals import CopiedSpread, OneDraw, QuantileSpread, Ratio
 

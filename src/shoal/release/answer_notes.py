@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from shoal.sql.grammar.source_text import CallsAsWritten
 
 MUCH = 0.2
-"""A share that a comparison with the whole number may well miss."""
+"""A share that a comparison with the whole number may easily miss."""
 
 WITHOUT_INTERVAL = " is computed from noisy numbers, and has no interval of its own."
-"""Said of a column; pictures know by it that the column is no key."""
+"""A note on a column; charts use it to recognise that the column is not a key."""
 
 
 def answer_notes(plan: SelectPlan, groups: int, written: CallsAsWritten) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def answer_notes(plan: SelectPlan, groups: int, written: CallsAsWritten) -> tupl
 
 
 def _of_thresholds(plan: SelectPlan) -> str:
-    """Rows that are compared with a released number: which rows count depends on its noise, and no interval says so."""
+    """Rows compared with a released number: which rows count depends on its noise, and no interval shows that."""
     reads = any(isinstance(part, nodes.StoredRows) for part in all_nodes(plan.select.input))
     return (
         "Rows are compared with a noisy number; intervals are about the rows that this number leaves." if reads else ""
@@ -83,9 +83,9 @@ def _of_casts(plan: SelectPlan, written: CallsAsWritten) -> Iterator[str]:
 
 
 def without_interval(plan: StatementPlan, drawn: AbstractSet[str] = frozenset()) -> tuple[str, ...]:
-    """Why a number of the answer has no interval: it mixes rows of others.
+    """Why a number of the answer has no interval: it mixes several rows.
 
-    `drawn` are names of columns that are computed, and have an interval all the same.
+    `drawn` are names of computed columns that still have an interval.
     """
     found = []
     shown = {field.name for field in plan.root.fields}
@@ -99,7 +99,7 @@ def without_interval(plan: StatementPlan, drawn: AbstractSet[str] = frozenset())
 
 
 def groups_in_no_total(names: Sequence[str]) -> tuple[str, ...]:
-    """That totals over the groups of an answer are of those that appear."""
+    """Notes that totals over the groups of an answer cover only those that appear."""
     return tuple(
         f"{name}: its total is that of the groups that appear; its interval counts what smaller ones may have."
         for name in names
@@ -107,7 +107,7 @@ def groups_in_no_total(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def groups_between(names: Sequence[str]) -> tuple[str, ...]:
-    """That the rows before and after are those of groups that appear."""
+    """Notes that the rows before and after are those of groups that appear."""
     return tuple(
         f"{name}: the rows before and after are those of groups that appear; smaller ones between them are left out."
         for name in names
@@ -117,7 +117,7 @@ def groups_between(names: Sequence[str]) -> tuple[str, ...]:
 def nothing_left(rows: int, released: Sequence[int], lost: float = 0.0) -> tuple[str, ...]:
     """Why an answer has no rows although groups were released: it follows from released numbers alone.
 
-    `lost`: about which share of what a number counts lies beyond the limits.
+    `lost`: roughly which share of what a number counts lies beyond the limits.
     """
     if rows or not released or not all(released):
         return ()
@@ -141,7 +141,7 @@ def _of_owner(plan: SelectPlan) -> str:
 
 
 def _of_column(plan: SelectPlan, column: Column, written: CallsAsWritten) -> str:
-    """What of one owner an aggregate reads, where that is fixed before data is read."""
+    """What an aggregate reads of one owner, if that is fixed before data is read."""
     aggregate, call = column.call.aggregate, column.call
     name = written.at(call.position) or aggregate.name
     where = " in each group" if plan.contribution.grouped else ""
@@ -154,13 +154,13 @@ def _of_column(plan: SelectPlan, column: Column, written: CallsAsWritten) -> str
 
 
 def _fixed_bounds(plan: SelectPlan, column: Column) -> Bounds | None:
-    """The bounds of an aggregate, unless they are found on the way: then the answer tells them elsewhere."""
+    """The bounds of an aggregate, unless they are found on the way: then the answer reports them elsewhere."""
     used = [plan.releases[index].bounds for index in column.releases]
     return None if any(isinstance(bounds, Inferred) for bounds in used) else column.call.bounds
 
 
 def _of_selection(plan: SelectPlan, groups: int, written: CallsAsWritten) -> str:
-    """How many owners a group needs to appear; where no group does, also what helps."""
+    """How many owners a group needs to appear; if no group does, also what helps."""
     if plan.selection is None:
         return ""
     needed = many(int(group_selection.half_point(plan.selection)), "owner")

@@ -1,4 +1,4 @@
-"""Bounds of its own for every group, on request: groups are selected first, then bounds are found for those that are shown.
+"""Separate bounds for every group, on request: groups are selected first, then bounds are found for those that are shown.
 
 Why it is private. One owner is in at most κ groups, with one value in the histogram of each: that release is charged for a
 shift of one in κ coordinates. The histograms of groups that are not shown are dropped. Whatever bounds come out, one owner
@@ -71,7 +71,7 @@ def release_by_group(plan: SelectPlan, engine: Engine, key: SamplingKey, entropy
         outside = tuple(tuple(shares[i] for i in here.tolist()) for shares in found.outside)
         keys = seen.keys.take(pa.array(order))
         tables.append(answer_table(plan, keys, own, len(order), measured.found, outside, bounds_class=number))
-        # Trees hold exact counts: they have answered, and go no further.
+        # Trees hold exact counts: they have been answered, and go no further.
         readings.append(tuple(replace(r, forest=None) for r in own))
     table = pa.concat_tables(tables)
     shuffled = table.take(pa.array(entropy.permutation(table.num_rows))).combine_chunks()
@@ -79,7 +79,7 @@ def release_by_group(plan: SelectPlan, engine: Engine, key: SamplingKey, entropy
 
 
 def find_bounds(plan: SelectPlan, seen: ExactTotals, kept: NDArray[np.int64], entropy: Entropy) -> Found:
-    """Bounds of each kept group off its own noisy histograms; groups with the same bounds are one class."""
+    """Bounds of each kept group from its own noisy histograms; groups with the same bounds are one class."""
     bounds, outside, clamped = [], [], []
     for release, counts in zip(plan.histograms, seen.histograms, strict=True):
         if not isinstance(counts, LeafCounts):
@@ -89,7 +89,7 @@ def find_bounds(plan: SelectPlan, seen: ExactTotals, kept: NDArray[np.int64], en
         outside.append(tuple(each.outside for each in read))
         clamped.append([each.clamped for each in read])
     of_group = list(zip(*bounds, strict=True))
-    # Without any group there is still a table of no rows, with its columns.
+    # Without any group there is still an empty table with its columns.
     classes = tuple(dict.fromkeys(of_group)) or ((None,) * len(plan.histograms),)
     numbers = {pairs: number for number, pairs in enumerate(classes)}
     class_of = np.array([numbers[pairs] for pairs in of_group], dtype=np.int64)
@@ -99,7 +99,7 @@ def find_bounds(plan: SelectPlan, seen: ExactTotals, kept: NDArray[np.int64], en
 
 
 def _read(release: HistogramRelease, counts: LeafCounts, kept: NDArray[np.int64], entropy: Entropy) -> list[Read]:
-    """A histogram for each kept group, empty bins too; as many groups at a time as fit in memory."""
+    """A histogram for each kept group, including empty bins; as many groups at a time as fit in memory."""
     bins = release.histogram.bins
     row_of = np.full(max(int(counts.groups.max(initial=-1)), int(kept.max(initial=-1))) + 1, -1, dtype=np.int64)
     row_of[kept] = np.arange(len(kept))
@@ -117,7 +117,7 @@ def _read(release: HistogramRelease, counts: LeafCounts, kept: NDArray[np.int64]
 def measure_classes(
     plan: SelectPlan, engine: Engine, key: SamplingKey, seen: ExactTotals, classes: Sequence[Pairs]
 ) -> list[ResolvedTotals]:
-    """What enters the mechanisms under the bounds of each class; equal tasks are asked for once."""
+    """What enters the mechanisms under the bounds of each class; equal tasks are sent once."""
     resolved = [[resolve(release, found) for release in plan.releases] for found in classes]
     wanted = list(dict.fromkeys(task for row in resolved for task, _, _ in row if task is not None))
     totals: dict[GridMeasure, NDArray[Any] | LeafCounts] = {}
@@ -140,7 +140,7 @@ def measure_classes(
 
 
 def _moved(total: NDArray[Any] | LeafCounts, position: NDArray[np.int64]) -> NDArray[Any] | LeafCounts:
-    """An answer in the order in which the groups were first seen: they come in any order."""
+    """An answer in the order in which the groups were first seen: the engine returns them in any order."""
     if isinstance(total, LeafCounts):
         return LeafCounts(position[total.groups], total.leaves, total.counts)
     moved = np.empty_like(total)
@@ -149,7 +149,7 @@ def _moved(total: NDArray[Any] | LeafCounts, position: NDArray[np.int64]) -> NDA
 
 
 def notes_of(plan: SelectPlan, found: Found) -> tuple[str, ...]:
-    """How wide the bounds are that were found, for how many groups there are none, and what it cost."""
+    """How wide the found bounds are, how many groups have none, and what it cost."""
     notes = []
     sizes = np.bincount(found.class_of, minlength=len(found.classes)).tolist()
     for column in plan.columns:

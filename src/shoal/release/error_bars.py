@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 NO_VALUES = np.zeros(0)
 ENDS = pa.list_(pa.float64())
 FACTS = frozenset({"expression", "listed", "catalog", "one row"})
-"""Where bounds come from that are said to hold for every value."""
+"""Sources of bounds that are declared to hold for every value."""
 SECONDS_TO_EVALUATE = 60.0
 """Expressions over released numbers; no data is read."""
 
@@ -61,7 +61,7 @@ class CopiedAggregate:
     widenings: tuple[Widening, ...]
     """How far the ends of each class move, because limits or bounds left something out."""
     levels: tuple[float, ...] = ()
-    """Of quantiles: the levels of the intervals that the first of `numbers` lists, rank by rank, low ends and high ends."""
+    """For quantiles: the levels of the intervals that the first of `numbers` lists, rank by rank, low ends and high ends."""
 
     @property
     def is_widened(self) -> bool:
@@ -118,7 +118,7 @@ class ErrorBars:
         return self.drawn.get(index, False) or any(each.is_widened for each in self.columns.get(index, ()))
 
     def bounds(self, index: int) -> Bounds | None:
-        """Of a column of one quantile, or of averages, between which values it lies."""
+        """For a column of one quantile, or of averages, the values it lies between."""
         copied = self.columns.get(index, ())
         one = copied[0] if len(copied) == 1 and len(copied[0].classes) == 1 else None
         if one is None or not (len(one.aggregate.ranks) == 1 or one.aggregate.clamped is Moved.MEAN):
@@ -126,7 +126,7 @@ class ErrorBars:
         return next((taken.bounds for taken in one.classes[0] if taken.bounds is not None), None)
 
     def interval(self, index: int, table: pa.Table, level: float, *, whole: bool = True) -> Ends | None:
-        """(low, high) of a column, None where it is no copy of a private aggregate; not `whole`, of its noise alone."""
+        """(low, high) of a column, None if it is not a copy of a private aggregate; without `whole`, of its noise alone."""
         copied = self.columns.get(index, ())
         if index in self.drawn:
             return self._drawn_interval(index, level, "whole" if whole else "noise")
@@ -154,7 +154,7 @@ class ErrorBars:
 
 
 def _around_shown(low: NDArray[Any], high: NDArray[Any], shown: pa.ChunkedArray) -> Ends:
-    """Ends that are cut to what is possible never leave out the number that is shown, which noise may have made impossible."""
+    """Ends cut to what is possible never exclude the number shown, which noise may have made impossible."""
     if not (pa.types.is_integer(shown.type) or pa.types.is_floating(shown.type)):
         return low, high
     for position, value in enumerate(shown.to_pylist()):
@@ -164,7 +164,7 @@ def _around_shown(low: NDArray[Any], high: NDArray[Any], shown: pa.ChunkedArray)
 
 
 def error_bars(plan: StatementPlan, finished: Answer) -> ErrorBars:
-    """Taken from a query that has just been answered."""
+    """Taken from a query that was just answered."""
     columns: dict[int, tuple[CopiedAggregate, ...]] = {}
     numbers, drawn = _with_drawn(plan, finished)
     for index, sources in finished.carried.items():
@@ -181,7 +181,7 @@ def error_bars(plan: StatementPlan, finished: Answer) -> ErrorBars:
 def _with_bands(
     plan: StatementPlan, finished: Answer, components: pa.Table, source: Source, name: str
 ) -> tuple[CopiedAggregate, pa.Array | None]:
-    """Quantiles have their intervals beside them: of each row those of its own group, found by its number."""
+    """Quantiles carry their intervals: each row those of its own group, found by its number."""
     copied = _copied(plan, finished, source)
     release = _as_run(finished, source, _column(plan, source)).releases[0]
     bands = [taken[release].bands for taken in finished.released[source.select].readings]
@@ -207,7 +207,7 @@ def _with_bands(
 
 
 def _with_drawn(plan: StatementPlan, finished: Answer) -> tuple[pa.Table, dict[int, bool]]:
-    """The noisy numbers with the drawn ends of computed columns beside them."""
+    """The noisy numbers together with the drawn ends of computed columns."""
     numbers = finished.components
     drawn: dict[int, bool] = {}
     if finished.computed and finished.others is not None:
@@ -238,7 +238,7 @@ def _ends_of(
     seed: int,
     groups: LookedAt | None = None,
 ) -> tuple[dict[str, pa.Array], dict[int, bool]]:
-    """The ends of computed columns, by name; and of each column, whether anything that it reads is widened."""
+    """The ends of computed columns, by name; and for each column, whether anything that it reads is widened."""
     known = {each.symbol for each in inputs}
     read = {position: column for position, column in computed.items() if column.symbols & sources.keys() <= known}
     ends = drawn_ends(read, inputs, others, finished.table, _evaluated, seed, groups)
@@ -252,7 +252,7 @@ def _evaluated(root: Node, tables: dict[str, pa.Table]) -> pa.Table:
 
 
 def _input(plan: StatementPlan, finished: Answer, components: pa.Table, symbol: str, source: Source) -> Input | None:
-    """One aggregate to be drawn; None where it has no number, or none in some row."""
+    """One aggregate to be drawn; None if it has no number, or none in some row."""
     copied = _copied(plan, finished, source)
     if any(taken.measure.is_tree for taken in copied.classes[0]):
         return _input_of_quantile(plan, finished, components, symbol, source)
@@ -269,7 +269,7 @@ def _input(plan: StatementPlan, finished: Answer, components: pa.Table, symbol: 
 def _input_of_quantile(
     plan: StatementPlan, finished: Answer, components: pa.Table, symbol: str, source: Source
 ) -> Input | None:
-    """A quantile, by its intervals at all levels; None where some row has none."""
+    """A quantile, by its intervals at all levels; None if some row has none."""
     copied, listed = _with_bands(plan, finished, components, source, "listed")
     if listed is None or listed.null_count:
         return None
@@ -296,7 +296,7 @@ def _column(plan: StatementPlan, source: Source) -> Column:
 
 
 def _as_run(finished: Answer, source: Source, planned: Column) -> Column:
-    """A column as it was run: limits that were found may have changed which releases it reads."""
+    """A column as it ran: found limits may have changed which releases it reads."""
     columns = finished.released[source.select].columns
     return columns[source.column] if columns else planned
 
@@ -328,8 +328,8 @@ def _copied(plan: StatementPlan, finished: Answer, source: Source) -> CopiedAggr
 def _possible(select: SelectPlan, position: int, stored: StoredRows, *, grouped: bool) -> Widening:
     """What the exact number can be: by its nature, by the size of a public list, by bounds that are facts.
 
-    Bounds of a query clamp, and the exact value may well lie beyond them. Those of constants are facts. Those of the catalog
-    are what the custodian says of values; where it was measured what lies beyond them, a group may be made of that alone.
+    Bounds of a query clamp, and the exact value may lie beyond them. Those of constants are facts. Those of the catalog are
+    what the custodian says about values; if what lies beyond them was measured, a group may consist of that alone.
     """
     call = select.select.aggregates[position]
     beyond = stored.beyond[position] if stored.beyond else None
@@ -354,7 +354,7 @@ def _widening(
     grouped: bool,
     one_row: bool,
 ) -> Widening:
-    """What limits cut, and what bounds that were found or given cut; a count whose bound was not found counts each owner once."""
+    """What limits cut, and what found or given bounds cut; a count whose bound was not found counts each owner once."""
     aggregate = column.call.aggregate
     bounds = next((each.bounds for each in taken if each.bounds is not None), None)
     never_negative = bounds is not None and bounds.lower >= 0

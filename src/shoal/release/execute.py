@@ -1,4 +1,4 @@
-"""The meeting point: reserve → run → select → noise → finish → commit. A plan runs once; the ledger is asked before any data.
+"""The meeting point: reserve → run → select → noise → finish → commit. A plan runs once; the ledger comes before any data.
 
 `measure` is the exact half (what enters the mechanisms), `release` the noisy half (what leaves them).
 """
@@ -80,9 +80,9 @@ def execute(
     seconds: float = DEFAULT_SECONDS,
     terms: Terms = NO_TERMS,
 ) -> KeptAnswer:
-    """Runs a plan once. A failure after the charge stays charged and says one thing only.
+    """Runs a plan once. A failure after the charge stays charged and always gives the same message.
 
-    Under a key of `terms`, the answer is what the ledger keeps: what was released before comes back, and is free.
+    Under a key of `terms`, the answer is what the ledger keeps: an answer released before comes back for free.
     """
     if not plan.selects:
         return kept_answer(plan, _public(plan, engine, Deadline(seconds)))
@@ -109,7 +109,7 @@ def execute(
         answer, written = found
         kept = reservation.commit(written)
         return answer if kept is None or kept == written else from_bytes(kept)
-    # Raised out here, so that the error has no context in which an engine speaks.
+    # Raised out here, so that the error's context holds no engine message.
     reservation.fail()
     raise ShoalError(
         "E_EXECUTION",
@@ -119,7 +119,7 @@ def execute(
 
 
 def snapshot_of(engine: Engine, deadline: Deadline, stack: ExitStack) -> Engine:
-    """The engine for this query. What fails here has read nothing, and costs nothing."""
+    """The engine for this query. A failure here has read nothing, and costs nothing."""
     with suppress(EngineFailure):
         return stack.enter_context(engine.snapshot(deadline))
     raise ShoalError(
@@ -131,7 +131,7 @@ def snapshot_of(engine: Engine, deadline: Deadline, stack: ExitStack) -> Engine:
 
 
 def prepare(plan: StatementPlan, engine: Engine) -> None:
-    """Every statement is written, and the engine's reading of it checked, while a surprise still costs and tells nothing."""
+    """Writes every statement and checks how the engine reads it, while a surprise still costs and reveals nothing."""
     try:
         engine.prepare(plan, _asked)
     except ShoalError:
@@ -164,7 +164,7 @@ def _run_or_none(
     *,
     keep: bool,
 ) -> tuple[KeptAnswer, bytes | None] | None:
-    """The answer, or None whatever went wrong: it could depend on the data, and none of it may be told.
+    """The answer, or None whatever went wrong: the reason could depend on the data, and none of it may be revealed.
 
     What was opened is closed in here: after an answer is settled, nothing is left that could fail.
     """
@@ -186,12 +186,12 @@ def _run_or_none(
 
 
 def charge_of(plan: StatementPlan) -> Loss:
-    """What the ledger is asked for: the ε that was asked, and δ where any mechanism uses it."""
+    """What is requested from the ledger: the requested ε, and δ if any mechanism uses it."""
     return replace(plan.loss, epsilon=plan.epsilon, delta=plan.delta if plan.loss.delta else Fraction(0))
 
 
 def kept_answer(plan: StatementPlan, finished: Answer) -> KeptAnswer:
-    """What is released of a finished query: rows, what they cost, and what error bars are computed from."""
+    """What a finished query releases: rows, what they cost, and what error bars are computed from."""
     cost = charge_of(plan)
     level = plan.selects[0].select.options.confidence_level if plan.selects else Fraction(19, 20)
     return KeptAnswer(
@@ -337,7 +337,7 @@ def measure(
 def infer(
     plan: SelectPlan, engine: Engine, key: SamplingKey, entropy: Entropy
 ) -> tuple[tuple[Bounds | None, ...], tuple[float | None, ...]]:
-    """Bounds read off noisy logarithmic histograms (None where no bin stands out), and about what share lies outside them."""
+    """Bounds read from noisy logarithmic histograms (None if no bin stands out), and roughly what share lies outside them."""
     read = read_histograms(plan, engine, key, entropy)
     return tuple(each.bounds for each in read), tuple(each.outside for each in read)
 
@@ -364,7 +364,7 @@ def dense_bins(release: HistogramRelease, counts: dict[int, int] | LeafCounts) -
 
 
 def release(plan: SelectPlan, measured: ResolvedTotals, entropy: Entropy = SYSTEM) -> StoredRows:
-    """Select groups, draw noise for those that are kept and for no other, and put them in a random order."""
+    """Select groups, draw noise only for those that are kept, and put them in a random order."""
     measurement = measured.measurement
     kept, decided = selected(plan, measurement, measured.weights, entropy)
     order = kept[entropy.permutation(len(kept))]
@@ -372,19 +372,19 @@ def release(plan: SelectPlan, measured: ResolvedTotals, entropy: Entropy = SYSTE
     keys = measurement.keys.take(as_arrow(order))
     outside = tuple((share,) * len(order) for share in measured.outside)
     table = answer_table(plan, keys, readings, len(order), measured.found, outside)
-    # Trees hold exact counts: they have answered, and go no further.
+    # Trees hold exact counts: they have been answered, and go no further.
     taken = (tuple(replace(r, forest=None) for r in readings),)
     return StoredRows(table, taken, notes_of(plan, measured), clamped=(measured.clamped,))
 
 
 def _of_zero_and_one(column: Column, bounds: Bounds) -> str:
-    """An average of zeros and ones is a share, and nobody knows it until the catalog says so."""
+    """An average of zeros and ones is a share, but only the catalog can say so."""
     is_share = column.call.aggregate.of_owner is OfOwner.MEAN and bounds.lower == 0 and bounds.upper == 1
     return " If nothing but 0 and 1 is there, values = [0, 1] in the catalog says so, for nothing." if is_share else ""
 
 
 def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
-    """What the analyst should know about this answer: bounds that were found and what they cost, or that none were."""
+    """What the analyst should know about this answer: found bounds and what they cost, or that none were found."""
     names: dict[tuple[int, str], list[str]] = {}
     for column in plan.columns:
         if column.histogram is None or column.histogram >= len(measured.found):
@@ -401,6 +401,6 @@ def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
         else:
             needed = owners_needed(plan.histograms[column.histogram])
             said = f"{column.call.aggregate.without_bounds.format(paid=paid, needed=needed)}."
-        # What was paid once is said once.
+        # What was paid once is reported once.
         names.setdefault((column.histogram, said), []).append(name)
     return tuple(f"{', '.join(dict.fromkeys(who))}: {said}" for (_, said), who in names.items())

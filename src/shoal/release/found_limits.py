@@ -51,7 +51,7 @@ def found_limits(
 
 
 def _beyond(plan: SelectPlan, search: Search, counts: list[list[float]]) -> tuple[Clamped | None, ...]:
-    """For every aggregate with bounds that were given and measured, what lies beyond them; nothing where too few are seen."""
+    """For every aggregate with given and measured bounds, what lies beyond them; nothing if too few are seen."""
     found: list[Clamped | None] = [None] * len(plan.columns)
     for sought, histogram, owners in zip(search.sought, search.histograms, counts, strict=True):
         noise = histogram.releases[0].noise
@@ -67,7 +67,7 @@ def _beyond(plan: SelectPlan, search: Search, counts: list[list[float]]) -> tupl
 
 
 def _with_measured(search: Search, counts: list[list[float]], kept: tuple[Kept | None, ...]) -> tuple[Kept | None, ...]:
-    """What is kept of every aggregate, with the limits that were given and measured."""
+    """What is kept of every aggregate, under the given and measured limits."""
     known = list(kept)
     for sought, histogram, owners in zip(search.sought, search.histograms, counts, strict=True):
         if sought.kind == "cut":
@@ -111,7 +111,7 @@ def notes_of_limits(
 def _notes_of_bounds(
     found: Found, search: Search, beyond: Sequence[Clamped | None], written: CallsAsWritten
 ) -> Iterator[str]:
-    """What lies beyond bounds that were given; that too few owners say it, where that is so."""
+    """What lies beyond given bounds; or that too few owners are seen to say."""
     measured = sorted({place for sought in search.sought if sought.kind == "value" for place in sought.calls})
     for place in measured:
         call, clamped = found.plan.columns[place].call, beyond[place]
@@ -131,14 +131,14 @@ def _paid(search: Search, *, measures: bool) -> float:
 
 
 def kept_of_guesses(plan: SelectPlan) -> tuple[Kept | None, ...]:
-    """Of limits that were guessed about half is assumed to be counted, never all."""
+    """Guessed limits are assumed to count about half, never all."""
     if not plan.guessed:
         return ()
     return tuple(HALF if place in plan.guessed else None for place in range(len(plan.columns)))
 
 
 def notes_of_guesses(plan: SelectPlan) -> tuple[str, ...]:
-    """That nobody knows what guesses cut."""
+    """Says that what guesses cut is unknown."""
     return (f"Intervals of counts and sums: {in_words(HALF, '')}.",) if plan.guessed else ()
 
 

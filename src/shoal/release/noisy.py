@@ -1,4 +1,4 @@
-"""From exact integers to noisy numbers: which groups are kept, bounds read off histograms, noise on every measure.
+"""From exact integers to noisy numbers: which groups are kept, bounds read from histograms, noise on every measure.
 
 Noise is added here and nowhere else, for every engine.
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from shoal.release.resolve_bounds import ResolvedTotals
 
 MANY_INTERVALS = 10_000
-"""Of more quantiles than that, in all groups together, intervals are kept at the level that is asked for alone."""
+"""For more quantiles than this, over all groups, intervals are kept only at the requested level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Noise of released numbers that has been drawn already, since it decided which groups appear: of all groups, by release."""
+    """Noise of released numbers that was already drawn because it decided which groups appear: for all groups, by release."""
 
     counts: Mapping[int, NDArray[Any] | None] = field(default_factory=dict)
     """Noisy counts."""
@@ -66,7 +66,7 @@ class Decided:
 def selected(
     plan: SelectPlan, measurement: ExactTotals, weights: NDArray[np.int64] | None, entropy: Entropy
 ) -> tuple[NDArray[np.int64], Decided]:
-    """The groups to show; with a threshold on released numbers also what decided."""
+    """The groups to show; with a threshold on released numbers, also the noise that decided."""
     if plan.selection is None:
         return np.arange(len(measurement.owners), dtype=np.int64), Decided()
     draw = group_selection.select(plan.selection, measurement.owners, entropy, weights)
@@ -77,14 +77,14 @@ def selected(
 
 
 def weights_among(measurement: ExactTotals, selecting: tuple[GridMeasure, ...]) -> NDArray[np.int64] | None:
-    """The last of the totals, where they were asked for what a selection reads."""
+    """The last of the totals, if they include what a selection reads."""
     return np.asarray(measurement.totals[-1], dtype=np.int64) if selecting else None
 
 
 def read_bounds(release: HistogramRelease, counts: NDArray[np.int64], entropy: Entropy) -> list[Read]:
-    """Bounds read off noisy histograms, (groups, bins), about what share of the values lies outside them, and what they cut.
+    """Bounds read from noisy histograms, (groups, bins), roughly what share of the values lies outside them, and what they cut.
 
-    Bounds are the outer edges of the outermost filled bins, None where no bin stands out. Everything after the noise is
+    Bounds are the outer edges of the outermost filled bins, None if no bin stands out. Everything after the noise is
     post-processing.
     """
     noisy, outer = noisy_bins(release, counts, entropy)
@@ -94,14 +94,14 @@ def read_bounds(release: HistogramRelease, counts: NDArray[np.int64], entropy: E
 def noisy_bins(
     release: HistogramRelease, counts: NDArray[np.int64], entropy: Entropy
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The noisy histograms, and the numbers of the first and the last filled bin of each, −1 where no bin stands out."""
+    """The noisy histograms, and the numbers of the first and the last filled bin of each, −1 if no bin stands out."""
     noisy = add_noise(release.noise, counts.reshape(-1), entropy).reshape(counts.shape)
     bins = release.histogram.bins
     return noisy, quantiles.bounds_from_histograms(noisy, release.noise, zero=bins.index(0) if 0 in bins else None)
 
 
 def bounds_between(release: HistogramRelease, first: int, last: int) -> Bounds | None:
-    """The outer edges of two bins, None where there are none."""
+    """The outer edges of two bins, None if there are none."""
     if first < 0:
         return None
     histogram, bins = release.histogram, release.histogram.bins
@@ -111,7 +111,7 @@ def bounds_between(release: HistogramRelease, first: int, last: int) -> Bounds |
 
 
 def owners_needed(release: HistogramRelease) -> str:
-    """How many owners in one bin it takes until the bin stands out, about; known before data is read."""
+    """Roughly how many owners a bin needs to stand out; known before data is read."""
     fewest = calibrate.approx_bounds_threshold(release.noise, len(release.histogram.bins), quantiles.NO_FALSE_BIN[-1])
     return many(math.ceil(fewest) + 1, "owner")
 
@@ -119,7 +119,7 @@ def owners_needed(release: HistogramRelease) -> str:
 def _bounds_of(release: HistogramRelease, noisy: NDArray[Any], first: int, last: int) -> Read:
     bounds = bounds_between(release, first, last)
     if bounds is None or bounds.lower == bounds.upper == 0:
-        # Zeros alone stand out: how large other values are nobody knows, and 0 ± 0 would say that there are none.
+        # Only zeros stand out: the size of other values is unknown, and 0 ± 0 would say that there are none.
         return Read(None, None, None)
     inside, everything = float(sum(noisy[first : last + 1])), float(sum(noisy))
     share = min(1.0, max(0.0, 1 - inside / everything)) if everything > 0 else None
@@ -134,7 +134,7 @@ def reading(
     decided: Decided,
     entropy: Entropy,
 ) -> NoisyMeasure:
-    """One measure of the groups in `order`, with noise; a number that has decided which groups appear has its noise."""
+    """One measure of the groups in `order`, with noise; a number that decided which groups appear already has its noise."""
     release_, task = plan.releases[index], measured.tasks[index]
     noise, bounds = measured.noises[index], measured.bounds[index]
     total = measured.measurement.totals[index]
@@ -147,7 +147,7 @@ def reading(
         if not release_.measure.is_tree:
             raise InternalError("only leaves have a tree")
         forest = _forest(release_.measure, total, order, noise, entropy, bounds)
-        # What is carried beside the answer is where its own numbers are.
+        # What the answer carries along is where its own numbers are.
         numbered = np.arange(len(order), dtype=np.float64)
         bands = forest.bands(*_ranks_and_levels(plan, index, len(order)))
         return NoisyMeasure(release_.measure, noise, grid, bounds, steps, numbered, forest, bands)
@@ -163,7 +163,7 @@ def reading(
 
 
 def whole_width(measure_: Measure, bounds: Bounds | None) -> int | None:
-    """U − L, where all values between these bounds are whole numbers and each has leaves of its own; None elsewhere."""
+    """U − L, if all values between these bounds are whole numbers and each has its own leaves; None otherwise."""
     if measure_.argument is None or measure_.argument.type.kind is not Kind.INTEGER or bounds is None:
         return None
     width = bounds.upper - bounds.lower
@@ -172,7 +172,7 @@ def whole_width(measure_: Measure, bounds: Bounds | None) -> int | None:
 
 
 def _ranks_and_levels(plan: SelectPlan, index: int, groups: int) -> tuple[list[Fraction], list[float]]:
-    """Which quantiles are read off a release, and the levels of their intervals."""
+    """Which quantiles are read from a release, and the levels of their intervals."""
     ranks = sorted({r for column in plan.columns if index in column.releases for r in column.call.aggregate.ranks})
     asked = float(plan.select.options.confidence_level)
     return ranks, sorted({asked, *LEVELS}) if len(ranks) * groups <= MANY_INTERVALS else [asked]
@@ -186,7 +186,7 @@ def _forest(
     entropy: Entropy,
     bounds: Bounds | None,
 ) -> Forest:
-    """Noisy trees, or chosen quantiles, of the groups that are shown, and of no other."""
+    """Noisy trees, or chosen quantiles, of the groups that are shown and no others."""
     shown = np.full(max(int(counts.groups.max(initial=-1)), int(order.max(initial=-1))) + 1, -1, dtype=np.int64)
     shown[order] = np.arange(len(order))
     group = shown[counts.groups]

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OutputNames:
-    """Columns that are a copy of the aggregate, and columns that are computed from it; neither where HAVING alone reads it."""
+    """Columns that copy the aggregate, and columns computed from it; neither if only HAVING reads it."""
 
     copies: tuple[str, ...] = ()
     computed: tuple[str, ...] = ()
 
     @property
     def first(self) -> str | None:
-        """The one to call it by."""
+        """The name to use for it."""
         return next(iter((*self.copies, *self.computed)), None)
 
     def label(self, aggregate: str) -> str:
-        """The aggregate in a sentence: by its column, or as a part of one, or by itself.
+        """How a sentence refers to the aggregate: by its column, as a part of one, or by itself.
 
         >>> OutputNames(copies=("visits",)).label("COUNT"), OutputNames(computed=("ratio",)).label("SUM")
         ('visits', 'SUM in ratio')

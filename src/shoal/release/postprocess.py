@@ -1,6 +1,6 @@
 """Post-processing: HAVING, ORDER BY, LIMIT, expressions, outer queries.
 
-Touches released rows and public tables only, on an embedded DuckDB of its own that sees nothing else.
+Touches released rows and public tables only, on a separate embedded DuckDB that sees nothing else.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ PUBLIC = 1_000_000
 
 
 class AnswerTooLargeError(Exception):
-    """What comes out is larger than any answer may be. How large it is follows from released and public rows alone."""
+    """The result is larger than an answer may be. Its size follows from released and public rows alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ class Source:
 
 
 Carried = dict[str, tuple[Source, ...]]
-"""Symbol of a copy → the aggregates it copies: several after UNION, of which every row has the numbers of one at least."""
+"""Symbol of a copy → the aggregates it copies: several after UNION, and every row has the numbers of at least one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Computed columns whose windows look at the same groups: the numbers of these, and which of them each row shows."""
+    """Computed columns whose windows look at the same groups: the numbers of these groups, and which one each row shows."""
 
     computed: Mapping[int, Computed]
     components: pa.Table
@@ -103,7 +103,7 @@ class Answer:
     others: pa.Table | None = None
     """What computed columns read besides private aggregates, row by row."""
     windows: tuple[Windows, ...] = ()
-    """Of computed columns that look at several groups: these groups."""
+    """For computed columns that look at several groups: these groups."""
 
 
 def public_rows(root: Node, engine: Engine) -> dict[str, pa.Table]:
@@ -184,7 +184,7 @@ def _windows(
 def _sizes(
     plan: StatementPlan, groups: Groups, everything: pa.Table, released: dict[int, StoredRows]
 ) -> NDArray[np.float64] | None:
-    """How many owners each group has; where a sum alone is known, as many as it takes if each adds the most that is counted."""
+    """How many owners each group has; if only a sum is known, as many as it takes if each adds the most that counts."""
     if not groups.size:
         return None
     numbers = np.asarray(everything.column(groups.size).to_numpy(zero_copy_only=False), dtype=np.float64)
@@ -197,14 +197,14 @@ def _sizes(
 
 
 def _most_of_one(taken: NoisyMeasure) -> float:
-    """What one owner adds at most."""
+    """The most that one owner adds."""
     if taken.bounds is not None:
         return float(max(abs(taken.bounds.lower), abs(taken.bounds.upper)))
     return 0.0 if taken.measure.needs_bounds else float(taken.measure.delta(None))
 
 
 def _keys(rows: pa.Table, names: list[str]) -> list[tuple[str, ...]]:
-    """What tells groups apart, as text: NaN equals itself there."""
+    """What identifies groups, as a string: NaN equals itself there."""
     columns = [list(map(repr, rows.column(name).to_pylist())) for name in names]
     return list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
 
@@ -217,7 +217,7 @@ def _compiled(plan: StatementPlan, public: dict[str, pa.Table], tables: dict[str
 
 
 def statement_over_nulls(plan: StatementPlan, released: Mapping[int, pa.Table]) -> str:
-    """The statement as it will be run, over rows of NULLs that have the same types."""
+    """The statement as it will run, over rows of NULLs that have the same types."""
     tables = {f"released_{number}": table for number, table in released.items()}
     public = {scan.table: _null_rows(scan) for scan in public_scans(plan.root)}
     query, _ = on_its_own_stack(lambda: _compiled(plan, public, tables))
@@ -252,7 +252,7 @@ def _in_engine(type_: pa.DataType) -> str:
 
 
 def is_ordered(node: Node) -> bool:
-    """Whether the outermost relation has an order of its own."""
+    """Whether the outermost relation is ordered."""
     while isinstance(node, nodes.Project):
         node = node.input
     return isinstance(node, nodes.Sort) and bool(node.order)
@@ -262,7 +262,7 @@ def typed(column: pa.Array, f: Field) -> pa.Array:
     """A column in its declared type; group keys leave as they were stored, if they fit there."""
     stored = STORED.get(f.type.storage)
     if stored is not None:
-        with suppress(pa.ArrowInvalid):  # a value that the catalog lists may be none that the column could hold
+        with suppress(pa.ArrowInvalid):  # a value listed in the catalog may not fit the column
             return column.cast(stored)
     return column.cast(arrow_type(f.type), safe=False)
 
@@ -286,7 +286,7 @@ def schema_of(fields: Sequence[Field]) -> pa.Schema:
 
 
 def _with_public(root: Node, public: dict[str, pa.Table], tables: dict[str, pa.Table]) -> Node:
-    """The tree with public scans replaced by the rows that were fetched; each scan has symbols of its own."""
+    """The tree with public scans replaced by the rows that were fetched; each scan has its own symbols."""
     numbers: dict[str, int] = {}
 
     def stored(node: Node) -> Node:
@@ -347,7 +347,7 @@ def carry(node: Node, plan: StatementPlan) -> tuple[Node, Carried]:
 
 
 def _distinct(below: Node, carried: Carried, node: Node) -> tuple[Node, Carried]:
-    """Every different row once, with the numbers of one of those that are equal; as it was where nothing is carried."""
+    """Every distinct row once, with the numbers of one of its duplicates; unchanged if nothing is carried."""
     kept = {f.symbol: carried[f.symbol] for f in node.fields if f.symbol in carried}
     if not kept or not can_be_keys(node):
         return node, {}
@@ -358,7 +358,7 @@ def _distinct(below: Node, carried: Carried, node: Node) -> tuple[Node, Carried]
 
 
 def _carry_chosen(node: nodes.SetOperation, plan: StatementPlan) -> tuple[Node, Carried]:
-    """INTERSECT and EXCEPT: the different rows of the left side that are, or are not, on the right."""
+    """INTERSECT and EXCEPT: the distinct rows of the left side that are, or are not, on the right."""
     below, carried = _distinct(*carry(node.left, plan), nodes.Distinct(node.left))
     if not carried:
         return node, {}
@@ -402,7 +402,7 @@ def _original(value: Expression) -> str | None:
 
 
 def _copied(sources: tuple[Source, ...], symbol: str, first: int = 0) -> tuple[Source, ...]:
-    """The same aggregates, their numbers in columns that are named after another copy, from a number on."""
+    """The same aggregates, with their numbers in columns named after another copy, starting at a given number."""
     names = (component(symbol, number) for number in count(first))
     return tuple(replace(source, numbers=tuple(next(names) for _ in source.numbers)) for source in sources)
 

@@ -1,4 +1,4 @@
-"""What a plan will ask, before anything is charged: with placeholders for what only the data decides.
+"""What a plan will ask, before anything is charged, with placeholders for what only the data decides.
 
 Bounds that will be found are as wide as they can become, rows that will be released are one row of NULLs, the sampling key is
 the engine's own placeholder. Whatever cannot be written or read with these is a bug of ours, and costs nothing.
@@ -41,7 +41,7 @@ def _finishing(plan: StatementPlan) -> str:
 
 
 def _only_copies(node: Node) -> bool:
-    """Whether rows that one SELECT released are only put in order and their columns chosen."""
+    """Whether the rows that one SELECT released are only sorted and their columns chosen."""
     while not isinstance(node, nodes.StoredRows):
         if isinstance(node, nodes.Project):
             values = [value for _, value in node.items]
@@ -56,7 +56,7 @@ def _only_copies(node: Node) -> bool:
 
 
 def steps_of(select: SelectPlan) -> tuple[SelectPlan, ...]:
-    """What is run for a SELECT: itself; where limits are found first, the histograms and every shape that step two can have.
+    """What runs for a SELECT: itself; if limits are found first, the histograms and every shape that step two can have.
 
     κ and the other limits are numbers in the statements, and change nothing else about them.
     """
@@ -73,7 +73,7 @@ def placeholders(plan: StatementPlan) -> dict[int, StoredRows]:
 
 
 def _questions(select: SelectPlan) -> list[TotalsQuery]:
-    """One about the bounds, where some must be found, and one about the rest, under bounds of any width."""
+    """One about the bounds, if some must be found, and one about the rest, under bounds of any width."""
     widest = tuple(_widest(release.histogram) for release in select.histograms)
     nothing = tuple(None for _ in select.histograms)
     narrowest = tuple(_narrowest(release.histogram) for release in select.histograms)
@@ -101,7 +101,7 @@ def _widest(histogram: Histogram) -> Bounds:
 
 
 def _narrowest(histogram: Histogram) -> Bounds:
-    """The bounds that are found when the smallest bin above zero alone is filled."""
+    """The bounds that are found when only the smallest bin above zero is filled."""
     lower, upper = histogram.edges(1)
     return Bounds(Fraction(0) if histogram.serves.never_negative else lower, upper)
 

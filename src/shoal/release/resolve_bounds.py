@@ -1,4 +1,4 @@
-"""What enters the mechanisms of one SELECT, and how bounds that were found on the way stretch grids and noise."""
+"""What enters the mechanisms of one SELECT, and how bounds found on the way stretch grids and noise."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTotals:
-    """Exact integers of one SELECT, the tasks they answer, and the bounds that were found on the way."""
+    """Exact integers of one SELECT, the tasks they answer, and the bounds found on the way."""
 
     measurement: ExactTotals
     tasks: tuple[GridMeasure | None, ...]
@@ -38,27 +38,27 @@ class ResolvedTotals:
     found: tuple[Bounds | None, ...]
     outside: tuple[float | None, ...] = ()
     clamped: tuple[Clamped | None, ...] = ()
-    """What the bounds that were found cut off, by histogram."""
+    """What the found bounds cut off, by histogram."""
     weights: NDArray[np.int64] | None = None
-    """Sums of owners' weights, where the selection goes by them."""
+    """Sums of owners' weights, if the selection uses them."""
 
 
 def histogram_query(plan: SelectPlan) -> TotalsQuery:
-    """The question from whose noisy answer bounds are read; groups that have bounds of their own are selected by it too."""
+    """The question whose noisy answer gives the bounds; groups with their own bounds are also selected by it."""
     asked = tuple(release.histogram for release in plan.histograms)
     tasks = selecting_tasks(plan) if plan.finds_bounds_per_group else ()
     return _question(plan, tasks, asked)
 
 
 def selecting_tasks(plan: SelectPlan) -> tuple[GridMeasure, ...]:
-    """What the selection reads beside the numbers of owners."""
+    """What the selection reads besides the numbers of owners."""
     if not isinstance(plan.selection, WeightedSelection):
         return ()
     return (grid_measure_of(OwnerWeight(plan.selection.weights), None, Fraction(1)),)
 
 
 def as_asked(task: GridMeasure) -> GridMeasure:
-    """What the engine is asked for: distances from a bound are made of the plain total and the number of owners."""
+    """What the engine computes: distances from a bound are derived from the plain total and the number of owners."""
     if not task.measure.counts_from_bounds or task.measure.origin == "middle":
         return task
     return grid_measure_of(task.measure.from_origin("middle"), task.bounds, task.grid)
@@ -77,7 +77,7 @@ def totals_query(plan: SelectPlan, tasks: tuple[GridMeasure, ...]) -> TotalsQuer
 
 
 def _question(plan: SelectPlan, tasks: tuple[GridMeasure, ...], histograms: tuple[Histogram, ...]) -> TotalsQuery:
-    """Where bounds are found first, both questions read the same columns, so that the engine reads rows once."""
+    """If bounds are found first, both questions read the same columns, so that the engine reads rows once."""
     asked = plan.select
     shared = _arguments(plan) if plan.histograms else None
     return TotalsQuery(asked.input, asked.keys, tasks, histograms, plan.contribution, asked.public_groups, shared)

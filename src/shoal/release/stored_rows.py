@@ -38,7 +38,7 @@ _ARROW = {
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """What one private SELECT gave: already paid for, public from here on.
+    """What one private SELECT returned: already paid for, public from here on.
 
     `readings` says how each noisy number was taken: once for all groups, or once for every class of groups whose bounds are
     the same (then the last component of each column is the number of the class).
@@ -48,13 +48,13 @@ class StoredRows:
     readings: tuple[tuple[NoisyMeasure, ...], ...]
     notes: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
-    """The columns as they were run: limits that were found may have changed which releases they read."""
+    """The columns as they ran: found limits may have changed which releases they read."""
     kept: tuple[Kept | None, ...] = ()
-    """For each column, about what share of it the limits kept, where that was found."""
+    """For each column, roughly what share of it the limits kept, if that was found."""
     clamped: tuple[tuple[Clamped | None, ...], ...] = ()
-    """What bounds that were found cut off: for each class of groups, by histogram."""
+    """What found bounds cut off: for each class of groups, by histogram."""
     beyond: tuple[Clamped | None, ...] = ()
-    """For each column, what lies beyond the bounds that it was given, where that was measured."""
+    """For each column, what lies beyond its given bounds, if that was measured."""
 
 
 def arrow_type(type_: Type) -> pa.DataType:
@@ -67,7 +67,7 @@ def arrow_type(type_: Type) -> pa.DataType:
 
 
 def distinct_names(names: list[str]) -> list[str]:
-    """The names, with a number behind those that are there already: of two columns of one name, most tables lose one.
+    """The names, with a number appended to duplicates: most tables lose one of two columns with the same name.
 
     >>> distinct_names(["n", "n", "n_2", "n"])
     ['n', 'n_3', 'n_2', 'n_4']
@@ -89,7 +89,7 @@ def component(symbol: str, index: int) -> str:
 
 
 def components_of(plan: SelectPlan, column: Column, symbol: str) -> tuple[str, ...]:
-    """All columns that carry what is behind an aggregate; where groups have bounds of their own, also their class."""
+    """All columns that carry what is behind an aggregate; if groups have their own bounds, also their class."""
     return tuple(component(symbol, i) for i in range(len(column.releases) + int(plan.finds_bounds_per_group)))
 
 
@@ -102,10 +102,10 @@ def answer_table(
     outside: Sequence[Sequence[float | None]] = (),
     bounds_class: int = 0,
 ) -> pa.Table:
-    """One row per group that is shown (`groups` of them: a table of no keys has lost their number).
+    """One row per group that is shown (`groups` of them: a table without keys has lost their number).
 
     `outside`: for each histogram and each row, the share of values outside the bounds that were found. Dictionaries and
-    statistics are made anew from these rows only.
+    statistics are rebuilt from these rows only.
     """
     columns: dict[str, pa.Array] = {}
     for (field, _), column in zip(plan.select.keys, keys.columns, strict=True):
@@ -146,7 +146,7 @@ def _column(values: NDArray[Any], type_: pa.DataType) -> pa.Array:
 
 
 def plain(values: NDArray[Any]) -> list[Any]:
-    """Python values, NaN never among them."""
+    """Python values, never NaN."""
     return [None if v is None or (isinstance(v, float) and v != v) else v for v in values.tolist()]  # noqa: PLR0124 - NaN
 
 

@@ -1,7 +1,7 @@
 """Columns of an answer that are computed from private aggregates: ratios, differences, ROUND, CASE, shares of a total, ranks.
 
-Row by row, a total that a subquery asks for among them, or by windows over the groups of one SELECT. What mixes rows otherwise
-(aggregates over released groups, other subqueries, set operations that merge rows) is none of them.
+Computed row by row (including a total from a subquery), or by windows over the groups of one SELECT. Anything else that mixes
+rows (aggregates over released groups, other subqueries, set operations that merge rows) is not covered.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ _NUMBERS = frozenset({Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL})
 LARGEST = 200
 """Parts of an expression; a longer one is not drawn."""
 FROM_ROW_TO_ROW = frozenset({"lag", "lead"})
-"""Windows that look at one other row: groups that are left out change nothing else. A total misses them, and so does a rank."""
+"""Windows that look at one other row: missing groups change nothing else. A total misses them, and so does a rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The released groups that windows look at: more than the answer shows where rows are left out later."""
+    """The released groups that windows look at: more than the answer shows if rows are left out later."""
 
     rows: Node
     keys: frozenset[str]
-    """Symbols that tell the groups apart."""
+    """Symbols that identify the groups."""
     size: str = ""
-    """The symbol of how many owners a group has, where small groups are left out; or of a sum of theirs (`of_sum`)."""
+    """The symbol of a group's owner count, if small groups are left out; or of a sum over the owners (`of_sum`)."""
     even_chance: int = 0
-    """How many owners a group needs for an even chance; 0 where no group is left out."""
+    """How many owners a group needs for an even chance; 0 if no group is left out."""
     skips: bool = False
-    """Whether rows are looked at that are next to each other because groups between them were left out."""
+    """Whether windows look at rows that are adjacent only because groups between them were left out."""
     of_sum: tuple[int, int] | None = None
-    """Where nothing counts owners: the SELECT and the column of the sum. Over the most of one owner, that is as many at least."""
+    """If nothing counts owners: the SELECT and column of the sum. Divided by the most one owner adds, it bounds them from below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Computed:
     field: Field
     expression: Expression
     groups: Groups | None = None
-    """What windows in the expression look at; None where there are none."""
+    """What windows in the expression look at; None if there are none."""
 
     @property
     def symbols(self) -> frozenset[str]:
@@ -66,7 +66,7 @@ class Computed:
 
 
 def computed_columns(plan: StatementPlan) -> dict[int, Computed]:
-    """The columns whose intervals can be drawn, by place; copies have intervals of their own."""
+    """The columns whose intervals can be drawn, by position; copies have their own intervals."""
     drawable = _drawable(plan)
     root = with_scalars_joined(plan)
     repeated = [node.select for node in nodes.walk(root) if isinstance(node, nodes.StoredRows)]
@@ -91,7 +91,7 @@ def computed_columns(plan: StatementPlan) -> dict[int, Computed]:
 
 
 def _looked_at(node: Node, symbol: str) -> Node | None:
-    """The relation whose rows the windows behind a column look at; None where there are several, one after another."""
+    """The relation whose rows the windows behind a column look at; None if there are several in sequence."""
     match node:
         case nodes.Project():
             value = next((value for field, value in node.items if field.symbol == symbol), None)
@@ -109,7 +109,7 @@ def _looked_at(node: Node, symbol: str) -> Node | None:
 
 
 def _groups(plan: StatementPlan, rows: Node | None, windows: Sequence[WindowCall]) -> Groups | None:
-    """The groups of one SELECT, each once; None where rows are something else, or where groups are left out that would matter."""
+    """The groups of one SELECT, each once; None if rows are something else, or if groups that matter are left out."""
     node = rows
     while isinstance(node, (nodes.Project, nodes.Filter, nodes.Sort)):
         node = node.input
@@ -152,7 +152,7 @@ def _counts_owners(select: SelectPlan, column: releases.Column) -> bool:
 def _drawable(plan: StatementPlan) -> dict[str, bool]:
     """The symbols of private aggregates, and whether the answer carries what their numbers may have been without noise.
 
-    Of quantiles that is one number with an interval; what is a list, or a date, is not drawn.
+    For quantiles that is one number with an interval; lists and dates are not drawn.
     """
     found = {}
     for select in plan.selects:
@@ -165,7 +165,7 @@ def _drawable(plan: StatementPlan) -> dict[str, bool]:
 
 
 def _origin(node: Node, symbol: str) -> Expression | None:
-    """The expression over stored rows that a column is; None where rows are mixed on the way."""
+    """The column as an expression over stored rows; None if rows are mixed on the way."""
     match node:
         case nodes.Project():
             value = next((value for field, value in node.items if field.symbol == symbol), None)
@@ -189,7 +189,7 @@ def _substituted(value: Expression, below: Node) -> Expression | None:
 
 
 def mixed_columns(plan: StatementPlan) -> list[str]:
-    """Names of numbers that follow from private aggregates, and are neither copies nor computed row by row."""
+    """Names of numbers that derive from private aggregates, and are neither copies nor computed row by row."""
     private = frozenset(column.call.field.symbol for select in plan.selects for column in select.columns)
     drawn = computed_columns(plan)
     return [
@@ -202,7 +202,7 @@ def mixed_columns(plan: StatementPlan) -> list[str]:
 
 
 def _follows(node: Node, symbol: str, private: frozenset[str], *, copied: bool) -> bool:
-    """Whether a column follows from a private aggregate otherwise than as a copy of it."""
+    """Whether a column derives from a private aggregate without being a copy of it."""
     match node:
         case nodes.Project() | nodes.Aggregate():
             items = node.items if isinstance(node, nodes.Project) else (*node.keys, *node.aggregates)
@@ -230,7 +230,7 @@ def _follows(node: Node, symbol: str, private: frozenset[str], *, copied: bool) 
 
 
 def can_be_keys(node: Node) -> bool:
-    """Whether rows can be told apart by grouping: lists are no keys."""
+    """Whether grouping can distinguish the rows: lists cannot be keys."""
     return all(field.type.kind is not Kind.UNSUPPORTED for field in node.fields)
 
 
@@ -251,7 +251,7 @@ def passing_on(node: Node, wanted: frozenset[str]) -> Node:
 
 
 def all_symbols(columns: Mapping[int, Computed]) -> frozenset[str]:
-    """Everything that some computed column reads, or that tells the groups apart that its windows look at."""
+    """Everything that some computed column reads, or that identifies the groups its windows look at."""
     groups = [column.groups for column in columns.values() if column.groups is not None]
     told_apart = (each.keys | ({each.size} if each.size else set()) for each in groups)
     return frozenset().union(*(column.symbols for column in columns.values()), *told_apart)

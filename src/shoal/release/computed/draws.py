@@ -1,13 +1,13 @@
-"""Intervals of computed columns: what the noisy numbers may have been without noise is drawn, and the expression evaluated anew.
+"""Intervals of computed columns: draws what the noisy numbers may have been without noise, and re-evaluates the expression.
 
 For a noisy number y and noise X with a public distribution, y − X′ with X′ drawn alike is spread around the truth as far as y is.
-The generator is seeded by a hash of the released numbers, so that an answer shows the same interval every time; it draws nothing
-that protects anybody. The whole interval also lets every aggregate be anywhere between its number and its far end, in half of the
-draws all of them equally far, in the others each by itself: what one limit cuts from two numbers leaves their ratio as it is,
-what two limits cut does not.
+The generator is seeded by a hash of the released numbers, so that an answer shows the same interval every time; nobody's privacy
+depends on its draws. The whole interval also lets every aggregate be anywhere between its number and its far end, in half of the
+draws all equally far, in the others each independently: what one limit cuts from two numbers leaves their ratio unchanged, what
+two limits cut does not.
 
-A window (a share of the total, a rank, the month before) is evaluated over all groups that it looks at, draw by draw; which groups
-these are, HAVING has decided by the numbers that were released.
+A window (a share of the total, a rank, the month before) is evaluated over all groups that it looks at, draw by draw; HAVING has
+already chosen these groups by the released numbers.
 
 A quantile has no noise that could be drawn, but an interval at every level. A number u in [0, 1] is drawn, and the quantile taken
 to be the end on its side at the next level above |2u − 1|: whatever grows or falls with one quantile then has its interval. How far
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
     from shoal.release.cuts.widening import Widening
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
-"""Two-sided levels that are kept; between them the next higher one is taken."""
+"""Two-sided levels that are kept; between them the next higher one is used."""
 MOST_DRAWS, FEWEST_DRAWS, AT_ONCE, MOST_ROWS = 2000, 200, 200_000, 20_000
 PLACE, DRAW, MORE = "place", "draw", "more"
 LEFT_OUT = 0.75
-"""Of the even-chance size: what a group in the octave below it has."""
+"""The size of a group in the octave below the even-chance size, as a fraction of that size."""
 _WHOLE = (CountRows, CountOwners, CountDistinct, Sum)
 
 Draws = dict[str, "NDArray[Any]"]
@@ -70,7 +70,7 @@ class Input:
     numbers: tuple[NDArray[Any], ...]
     widening: Widening
     ladders: tuple[Ladder, Ladder] | None = None
-    """Of a quantile, instead of numbers with noise: by its noise, and with what its bounds cut."""
+    """For a quantile, instead of numbers with noise: by its noise, and with what its bounds cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,10 @@ class LookedAt:
     even_chance: int = 0
 
     def left_out(self) -> NDArray[np.float64]:
-        """How much of each group's own number groups may have that were left out of a total, as a share of it.
+        """How much the groups left out of a total may hold, as a share of each group's own number.
 
-        Nobody knows how many there are. Feared are as many owners in each octave below the even-chance size as in the one
-        above it, and those of one group more: sizes that fall off as 1/x.
+        Their number is unknown. The worst case assumed is as many owners in each octave below the even-chance size as in the one
+        above it, plus those of one more group: sizes that fall off as 1/x.
         """
         if self.sizes is None or not self.even_chance:
             return np.zeros(self.rows)
@@ -120,7 +120,7 @@ def seed_of(numbers: pa.Table) -> int:
 
 
 def draws_for(rows: int) -> int:
-    """How many draws for each row; none where there are too many rows."""
+    """How many draws for each row; none if there are too many rows."""
     return 0 if not 0 < rows <= MOST_ROWS else max(FEWEST_DRAWS, min(MOST_DRAWS, AT_ONCE // rows))
 
 
@@ -178,7 +178,7 @@ def end_name(position: int, part: str, side: str, level: float) -> str:
 
 
 def _drawn(inputs: list[Input], rows: int, draws: int, seed: int) -> tuple[Draws, Draws]:
-    """Every aggregate in every draw: by its noise, and anywhere up to its far end besides; equal numbers are drawn once."""
+    """Every aggregate in every draw: by its noise, plus anywhere up to its far end; equal numbers are drawn once."""
     generator = np.random.default_rng(seed)
     noise: dict[tuple[str, ...], NDArray[Any]] = {}
     of_noise: Draws = {}
@@ -207,7 +207,7 @@ def _drawn(inputs: list[Input], rows: int, draws: int, seed: int) -> tuple[Draws
 
 
 def _wherever(common: NDArray[Any], number: int, generator: np.random.Generator) -> NDArray[Any]:
-    """Where in its interval a quantile is: a quarter of the draws like all others, a quarter mirrored in turn, half by itself."""
+    """Where a quantile is in its interval: a quarter of the draws move with all others, a quarter mirrored, half independently."""
     turn = np.arange(len(common))[:, None] % 4
     mirrored = 1 - common if number % 2 else common
     return np.where(turn == 0, common, np.where(turn == 1, mirrored, generator.random(common.shape)))
@@ -281,7 +281,7 @@ def _within_one_draw(part: Expression) -> Expression:
 
 
 def _ends(position: int, part: str, drawn: NDArray[Any], shown: NDArray[Any]) -> dict[str, pa.Array]:
-    """The ends at every level; none where a draw in twenty has no value, and never past the number that is shown."""
+    """The ends at every level; none if more than one draw in twenty has no value. An interval always contains the number shown."""
     defined = np.isnan(drawn).mean(axis=0) <= 1 / 20
     ends = {}
     filled = np.where(defined[None, :], drawn, 0.0)

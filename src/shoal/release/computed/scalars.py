@@ -1,7 +1,7 @@
-"""`(SELECT SUM(x) …)` beside a group: the one number of another private SELECT, joined to every row.
+"""`(SELECT SUM(x) …)` next to a group: the one number of another private SELECT, joined to every row.
 
-A share of a total that is asked for apart is then computed row by row from two released numbers, and drawn like any other. The
-SELECT behind it has no groups, so there is one row of it, always; the answer is the same as that of the subquery.
+A share of a separately queried total is then computed row by row from two released numbers, and drawn like any other. The
+SELECT behind it has no groups, so it always has one row; the answer is the same as that of the subquery.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def with_scalars_joined(plan: StatementPlan) -> Node:
-    """The statement's tree, with the totals that its SELECT lists ask for as columns of the rows below."""
+    """The statement's tree, with the totals in its SELECT lists as columns of the rows below."""
     return _joined(plan.root, plan, {})
 
 
@@ -46,7 +46,7 @@ def _joined(node: Node, plan: StatementPlan, above: dict[str, Node]) -> Node:
 
 
 def _totals(value: Expression, plan: StatementPlan) -> list[ScalarRelation]:
-    """Subqueries of one number that are a private SELECT without groups, and nothing that could leave its row out."""
+    """Subqueries of one number that are a private SELECT without groups, with nothing that could drop its row."""
     return [part for part in walk(value) if isinstance(part, ScalarRelation) and _is_one_row(part.relation, plan)]
 
 

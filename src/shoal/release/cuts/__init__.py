@@ -1,1 +1,1 @@
-"""What limits and bounds leave out of an answer: read off noisy histograms, and counted in the far ends of intervals."""
+"""What limits and bounds leave out of an answer: read from noisy histograms, and included in the far ends of intervals."""

@@ -1,4 +1,4 @@
-"""What lies beyond bounds that were found: read off the noisy histogram that found them, so it costs nothing more.
+"""What lies beyond found bounds: read from the noisy histogram that found them, so it costs nothing extra.
 
 A bin of an octave stands for three quarters of its outer edge, one of whole numbers for its middle. Bounds end where bins hold
 less than a hundredth of all values, so that bins next to them may stand out from the noise, alone or with up to nine neighbours:
@@ -39,9 +39,9 @@ further out it would grow with every bin that is merely feared."""
 STANDS_OUT, NEIGHBOURS, FEW = 3.5, (1, 2, 3, 4, 6, 8, 10), 4
 """Standard deviations of the noise of this many neighbouring bins together."""
 HEAVIER = 2.0
-"""Bounds are where few values are left, and a tail that is as heavy as 1/x falls faster before it: what is seen counts twice."""
+"""Bounds lie where few values are left, and a tail as heavy as 1/x falls faster before them: what is seen counts twice."""
 ENOUGH_SEEN, SLOWEST = 3, 0.65
-"""From so many octaves beyond the bounds on, how they fall is taken for how all further ones do; no more slowly than this."""
+"""From this many octaves beyond the bounds on, all further ones are assumed to fall the same way; no more slowly than this."""
 TO_ZERO = ((0.0, 0.0),)
 TWO_SIDED = 0.9
 """The level whose quantile the noise exceeds, to one side, once in twenty."""
@@ -58,13 +58,13 @@ class Beyond:
     """Bin by bin from the bound outwards: which share of owners is feared beyond it, and its outer edge."""
 
     def reach(self, share: float) -> float | None:
-        """How far out values may lie that fewer than this share of owners exceed; None where nothing is feared beyond the bound."""
+        """How far out values may lie that fewer than this share of owners exceed; None if nothing is feared beyond the bound."""
         return next((edge for beyond, edge in self.tail if beyond <= share), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Clamped:
-    """What bounds cut off: below and above; about how many owners, how large their values are, and what share is outside."""
+    """What bounds cut off, below and above: roughly how many owners, how large their values are, and what share is outside."""
 
     below: Beyond
     above: Beyond
@@ -112,7 +112,7 @@ def what_is_beyond(edges: Sequence[Fraction], noise: AdditiveNoise, noisy: Seque
     last = next(position for position, edge in enumerate(edges) if edge >= bounds.upper)
     up, down = _outwards(first, last)
     grows = np.ones(len(middles[up]), dtype=bool), np.ones(len(middles[down]), dtype=bool)
-    # Bins within the bounds are as wide as each other, so that how they fall says nothing about octaves beyond.
+    # Bins within the bounds are equally wide, so how they fall says nothing about octaves beyond.
     outer = np.concatenate([upper[:first], middles[first : last + 1], upper[last:]])
     return _clamped((np.array(noisy), middles, outer), (first, last), bounds, grows, _Noised.of(noise), shape=1)
 
@@ -130,7 +130,7 @@ def _clamped(
     noised: _Noised,
     shape: int | None = None,
 ) -> Clamped:
-    """Both sides, from counts, middles and outer edges; `shape`: of how many bins inside the way they fall is looked at."""
+    """Both sides, from counts, middles and outer edges; `shape`: how many bins inside are used to see how they fall."""
     counts, middles, outer = bins
     low, high = float(bounds.lower), float(bounds.upper)
     first, last = ends
@@ -140,7 +140,7 @@ def _clamped(
     at_ends = inside[-(shape or len(inside)) :], inside[::-1][-(shape or len(inside)) :]
     above = _side(counts[up], (middles - high)[up], grows[0], at_ends[0], noised)
     below = _side(counts[down], (low - middles)[down], grows[1], at_ends[1], noised)
-    # Towards zero octaves never end; nobody minds an end of 0 instead of the next ones.
+    # Towards zero octaves never end; ending at 0 instead does no harm.
     below_tail = TO_ZERO if low > 0 else _tail(below.bins, outer[down], owners)
     above_tail = TO_ZERO if high < 0 else _tail(above.bins, outer[up], owners)
     within = np.clip(middles[first : last + 1], low, high)
@@ -161,19 +161,19 @@ def _clamped(
 
 
 def without_outside(clamped: Clamped) -> Clamped:
-    """The same where nothing can lie beyond the bounds: what seems to is noise."""
+    """The same if nothing can lie beyond the bounds: what seems to is noise."""
     return replace(clamped, below=Beyond(), above=Beyond(), outside=0.0, feared_outside=0.0, shares_outside=(0.0, 0.0))
 
 
 def _tail(feared: NDArray[np.float64], edges: NDArray[np.float64], owners: float) -> tuple[tuple[float, float], ...]:
-    """Of every bin that may hold somebody the share of owners further out, and its outer edge."""
+    """For every bin that may hold somebody, the share of owners further out, and its outer edge."""
     last = int(np.flatnonzero(feared >= 1 / 2)[-1]) + 1 if (feared >= 1 / 2).any() else 0
     beyond = np.concatenate([np.cumsum(feared[:last][::-1])[::-1][1:], [0.0]]) / owners
     return tuple(zip(beyond.tolist(), edges[:last].tolist(), strict=True)) if last else ()
 
 
 def _deviation(values: NDArray[np.float64], owners: NDArray[np.float64]) -> float:
-    """The standard deviation of values that this many owners have; 0 where noise hides all of them."""
+    """The standard deviation of the values of this many owners; 0 if noise hides all of them."""
     if not owners.sum():
         return 0.0
     mean = float(owners @ values) / float(owners.sum())
@@ -231,7 +231,7 @@ class _Noised:
 
     def _stands_out(self, run: NDArray[np.float64], width: int) -> bool:
         least = max(STANDS_OUT * self.deviation * math.sqrt(width), 1.0)
-        alone = width > FEW and run.max(initial=0.0) > run.sum() / 2  # one bin far out is no tail
+        alone = width > FEW and run.max(initial=0.0) > run.sum() / 2  # one bin far out is not a tail
         return len(run) == width and bool(run[-1] > 0) and float(run.sum()) >= least and not alone
 
 
@@ -242,7 +242,7 @@ def _side(
     inside: NDArray[np.float64],
     noised: _Noised,
 ) -> _Side:
-    """Bins from the bounds outwards, after those `inside`; `grows` where the next octave is wider than the one before."""
+    """Bins from the bounds outwards, after those `inside`; `grows` if the next octave is wider than the one before."""
     believed, feared = np.maximum(counts, 0.0), np.zeros(len(counts))
     seen = noised.standing_out(counts)
     feared[:seen] = believed[:seen] + noised.deviation
@@ -273,20 +273,20 @@ def _side(
 
 
 def _fall_of(seen: NDArray[np.float64]) -> float:
-    """How octaves that stand out beyond the bounds fall, from one to the next; 0 where there are too few to tell."""
+    """How octaves that stand out beyond the bounds fall, from one to the next; 0 if there are too few to tell."""
     if len(seen) < ENOUGH_SEEN:
         return 0.0
     return min(float(seen[1:].sum()) / max(float(seen[:-1].sum()), 1e-9), SLOWEST)
 
 
 def most_clamped(cuts: Sequence[Clamped | None]) -> Clamped | None:
-    """The one that cuts off most, of groups that have the same bounds."""
+    """The one that cuts off most, among groups that have the same bounds."""
     known = [cut for cut in cuts if cut is not None]
     return max(known, key=lambda cut: cut.above.feared + cut.below.feared, default=None)
 
 
 def beyond_in_words(clamped: Clamped | None, *, counted: bool = True) -> str:
-    """About how many owners' values lie beyond the bounds; not `counted` where no interval goes there."""
+    """Roughly how many owners' values lie beyond the bounds; not `counted` if no interval reaches there."""
     if clamped is None or clamped.feared_outside < 0.005:
         return "; next to none lie there"
     believed, feared = clamped.outside, clamped.feared_outside

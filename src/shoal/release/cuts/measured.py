@@ -1,4 +1,4 @@
-"""What limits that were given cut, read off the noisy histogram of `measure_cut`: post-processing of numbers that were paid for.
+"""What given limits cut, read from the noisy histogram of `measure_cut`: post-processing of numbers already paid for.
 
 Rows of cells are what is cut of an owner, columns what is kept. With b the noise's scale and B cells, a cell stands out from
 b·ln(10·B) (alone, without the cell below it, from b·ln(1000·B)), or where it and all above it hold together more than 4.5
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from shoal.plan.limits.sought import Sought
 
 MIDDLES = (1.8, 8.0, 32.0, 128.0, 512.0, 2048.0)
-"""Of the bins 1–3, 4–15, 16–63 and so on, in their unit."""
+"""For the bins 1–3, 4–15, 16–63 and so on, in their unit."""
 FALL, SLOW = 0.3, 0.5
-"""How fast cells fall above the last that is believed; where some rows are surely cut, more may be."""
+"""How fast cells fall above the last believed one; if some rows are surely cut, more may be."""
 FALSE_CELLS, SURELY, POOLED = 10, 1000, 4.5
 EXPONENT = 1.5
-"""Groups differ from the whole more than where limits were chosen to keep most."""
+"""Groups differ from the whole more than when limits are chosen to keep most."""
 
 
 def what_is_kept(sought: Sought, counts: Sequence[float], scale: float, epsilon: float) -> Kept:
-    """The share that limits keep of an aggregate; a half is assumed where too few owners are seen."""
+    """The share of an aggregate that limits keep; half is assumed if too few owners are seen."""
     rows, columns = len(sought.edges) + 1, len(sought.kept_edges) + 1
     noisy = np.array(counts, dtype=np.float64).reshape(rows, columns)
     believed, feared = np.zeros(noisy.shape), np.zeros(noisy.shape)
@@ -71,7 +71,7 @@ def _read(column: NDArray[np.float64], scale: float, cells: int) -> tuple[NDArra
 
 
 def both(first: Kept | None, second: Kept | None) -> Kept | None:
-    """What two kinds of limits keep together; where one of them is a guess, so is the whole."""
+    """What two kinds of limits keep together; if one of them is a guess, so is the whole."""
     if first is None or second is None:
         return first or second
     if not (first.measured and second.measured):

@@ -2,7 +2,7 @@
 
 A count, or a sum of what is never negative, loses a share: its high end is divided by what was kept. Bounds move a mean by
 what lies beyond them, and a spread by the root of its mean square. An interval of a quantile that ends at a bound goes as far past
-it as values are feared that are no fewer than the quantile leaves out. The moved end has no confidence level of its own.
+it as values are feared that are no fewer than the quantile leaves out. The moved end has no confidence level.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ MEASURED = 1.25
 """The exponent of the share that bounds keep: groups differ from the whole."""
 OF_SPREAD = 0.2
 """Of the spread of owners' averages: how far the average of rows may lie from theirs. It is their correlation with the number of
-rows, times the spread of that number beside its mean; on fourteen columns of public data sets the median was 0.07."""
+rows, times the spread of that number relative to its mean; on fourteen columns of public data sets the median was 0.07."""
 LARGEST = Fraction(10**12)
 NEAR = 1e-6
-"""Of the width of bounds: less is nothing, next to a bound or beyond it."""
+"""As a fraction of the width of bounds: anything less, next to a bound or beyond it, is ignored."""
 SPREADS: dict[Moved | None, str] = {Moved.VARIANCE: "square", Moved.DEVIATION: "root"}
 
 
@@ -57,7 +57,7 @@ class Widening:
     """What the exact number cannot be less, or more, than: both ends stay within, unless noise carried them past it whole."""
     at: tuple[Fraction, Fraction] | None = None
     reach: tuple[Fraction, Fraction] | None = None
-    """Of quantiles: bounds at which values are clamped, and how far values beyond them may lie. Ends at a bound go there."""
+    """For quantiles: bounds at which values are clamped, and how far values beyond them may lie. Ends at a bound go there."""
     of_spread: str = ""
     """'' for what is shown as it is; 'root' for a standard deviation, 'square' for a variance."""
 
@@ -73,7 +73,7 @@ class Widening:
         return moved or self.reach is not None
 
     def of(self, low: NDArray[Any], high: NDArray[Any], *, whole: bool = True) -> Ends:
-        """The ends with what was left out, where they are possible; not `whole`, those of the noise alone."""
+        """The ends including what was left out, kept within what is possible; without `whole`, those of the noise alone."""
         bounded = self.least is not None or self.most is not None
         if not bounded and not (whole and self.widens):
             return low, high
@@ -101,7 +101,7 @@ class Widening:
         more, less = float(self.high_factor) - 1, float(self.low_factor) - 1
         if self.both_signs:
             size = np.maximum(np.abs(low), np.abs(high))
-            # A group whose sign is not that of most has its cut on the other side.
+            # A group with the minority sign has its cut on the other side.
             other = (low + high < 0) != (less > more)
             down_by, up_by = (np.where(other, max(less, more), end) for end in (less, more))
             return low - down_by * size - down, high + up_by * size + up
@@ -156,7 +156,7 @@ def of_limits(aggregate: Aggregate, kept: Kept | None, *, never_negative: bool) 
 
 
 def factor_of(kept: Kept) -> Fraction:
-    """1/R^γ for the share R that limits kept: between what is believed and what is feared, or at most a half where nobody knows."""
+    """1/R^γ for the share R that limits kept: between what is believed and what is feared, or at most a half if unknown."""
     known = kept if kept.measured else at_most_half(kept.share, kept.pessimistic)
     return _factor(_between(known.share, known.pessimistic, known.heaviness) ** -known.exponent)
 
@@ -191,7 +191,7 @@ def of_bounds(aggregate: Aggregate, clamped: Clamped | None, *, grouped: bool, o
 
 
 def of_quantile(aggregate: Aggregate, clamped: Clamped | None, bounds: Bounds | None) -> Widening:
-    """How far a quantile may lie beyond bounds: where fewer values than it leaves out are feared further out.
+    """How far a quantile may lie beyond bounds: to where fewer values than it leaves out are feared further out.
 
     A group may have a heavier tail than the whole, so half of them count.
     """
@@ -223,5 +223,5 @@ def _of_sums(clamped: Clamped, *, grouped: bool) -> Widening:
 
 
 def _shift(distance: float, size: float = 0.0) -> Fraction:
-    """A distance; next to the size of what it moves, a tiny one is nothing."""
+    """A distance; one that is tiny relative to what it moves counts as 0."""
     return Fraction(distance) if distance > NEAR * size else Fraction(0)

@@ -1,7 +1,7 @@
-"""WHERE, keys and arguments at every value of the domain, computed by an embedded engine that sees the domain alone.
+"""WHERE, keys and arguments at every value of the domain, computed by an embedded engine that sees only the domain.
 
 Sensitivity needs no analysis of expressions: whatever they are, v(x) is listed for every x, and the maximum over secret edges is
-looked up. The same list gives the answer, so that what is protected is what is released.
+looked up. The same list gives the answer, so what is protected is what is released.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _expressions(select: PolicySelect) -> list[Expression]:
 
 
 def _used(select: PolicySelect, expressions: list[Expression]) -> tuple[str, ...]:
-    """The attributes that are named; where none is, the smallest, so that there is a domain to look at."""
+    """The named attributes; if there are none, the smallest, so that there is a domain to look at."""
     attribute = dict(zip((f.symbol for f in select.domain_fields), select.rule.domain.names, strict=True))
     used = {attribute[symbol] for each in expressions for symbol in columns_of(each)}
     if not used:
@@ -102,7 +102,7 @@ def _used(select: PolicySelect, expressions: list[Expression]) -> tuple[str, ...
 
 
 def _computed(select: PolicySelect, seen: Domain, expressions: list[Expression], deadline: Deadline) -> pa.Table:
-    """The expressions over the domain as a stored relation, one row a value, in order."""
+    """The expressions over the domain as a stored relation, one row per value, in order."""
     by_name = dict(zip(select.rule.domain.names, select.domain_fields, strict=True))
     fields = [by_name[name] for name in seen.names]
     columns = {
@@ -148,7 +148,7 @@ def _groups(
 
 
 def _canonical(column: pa.Array) -> pa.Array:
-    """Equal keys look equal: −0.0 is 0.0, and what is not a number is missing."""
+    """Equal keys look equal: −0.0 is 0.0, and NaN is missing."""
     if not pa.types.is_floating(column.type):
         return column
     numbers = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64) + 0.0

@@ -1,4 +1,4 @@
-"""A SELECT WITH POLICY in words and numbers: what is hidden, what is not, and owner-level privacy beside it."""
+"""A SELECT WITH POLICY in words and numbers: what is hidden, what is not, and how it compares with owner-level privacy."""
 
 from __future__ import annotations
 

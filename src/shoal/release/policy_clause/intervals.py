@@ -1,4 +1,4 @@
-"""How far the noise may have moved each number of an answer under a policy, at any level that is asked for later.
+"""How far the noise may have moved each number of an answer under a policy, at any level requested later.
 
 - One draw: exact for the discrete noise.
 - AVG whose count is noisy too: μ = c + δ with |S − δC| ≤ h_S + |δ|·h_C, where |S − s| ≤ h_S and |C − n| ≤ h_C each fail with half
@@ -33,12 +33,12 @@ class Spread(Protocol):
     """The noise of one aggregate, stored row by stored row."""
 
     def ends(self, row: int, level: float) -> tuple[End, End]:
-        """The interval of the number in this row; None where there is none."""
+        """The interval of the number in this row; None if there is none."""
 
 
 @dataclass(frozen=True)
 class OneDraw:
-    """Numbers with one draw each, divided by a public count where they are averages."""
+    """Numbers with one draw each, divided by a public count if they are averages."""
 
     values: tuple[float, ...]
     scale: Fraction
@@ -126,7 +126,7 @@ class CopiedSpread:
     origin: tuple[int, ...]
 
     def interval(self, values: list[Any], level: float) -> tuple[NDArray[Any], NDArray[Any]]:
-        """(low, high) of every row; None where there is no number."""
+        """(low, high) of every row; None if there is no number."""
         rows = zip(values, self.origin, strict=True)
         ends = [(None, None) if value is None else self.spread.ends(row, level) for value, row in rows]
         return np.array([low for low, _ in ends], dtype=object), np.array([high for _, high in ends], dtype=object)

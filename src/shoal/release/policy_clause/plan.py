@@ -84,7 +84,7 @@ class PolicyPlan:
         return self.select.rows_per_owner
 
     def loss_under(self, other: Policy) -> Fraction | float:
-        """The loss under another policy, all families together; infinite where a number that is exact here is a secret there."""
+        """The loss under another policy, all families together; infinite if a number that is exact here is secret there."""
         if other.canonical == self.rule.canonical:
             return self.epsilon
         if other.domain != self.rule.domain:
@@ -97,13 +97,13 @@ class PolicyPlan:
             sampled=True,
         )
         for quantiles in self.quantiles.values():
-            # Rows that a WHERE leaves out might come in along an edge of the other policy.
+            # Rows that a WHERE excludes might enter along an edge of the other policy.
             total += math.inf if quantiles.filtered else quantiles.plan.loss_under(other)
         return total
 
     @property
     def owner_loss(self) -> Fraction | float:
-        """What it costs to hide all rows of an owner by this noise; infinite where a number is exact."""
+        """What it costs to hide all rows of an owner with this noise; infinite if a number is exact."""
         total = losses.owner_loss(self.families, self.rows_per_owner)
         for quantiles in self.quantiles.values():
             loss = quantiles.plan.owner_loss
@@ -165,7 +165,7 @@ class _Draft:
     ends: tuple[tuple[Fraction, Fraction], ...] = ()
 
     def measured(self, select: PolicySelect, values: DomainValues, epsilon: Fraction) -> list[Measured]:
-        """The families at this ε: halves where two of them are secret."""
+        """The families at this ε: half each if two of them are secret."""
         secret = max(1, sum(_steps(select, values, table) > 0 for table in self.tables))
         return [
             planning.measure(select.rule, values.names, table, epsilon / secret, select.rows_per_owner, sampled=True)
@@ -280,7 +280,7 @@ def _kept_range(select: PolicySelect, values: DomainValues, name: str) -> tuple[
 
 
 def expected_error(plan: PolicyPlan, column: Column) -> float:
-    """The mean squared error of an aggregate's number; of AVG, that of its sum; of quantiles, of their ranges."""
+    """The mean squared error of an aggregate's number; for AVG, that of its sum; for quantiles, of their ranges."""
     if column.aggregate.attribute:
         return plan.quantiles[column.aggregate.attribute].plan.expected_error
     family = plan.families[column.families[-1]]

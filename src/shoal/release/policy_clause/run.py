@@ -1,4 +1,4 @@
-"""reserve → count the domain → noise → answer → commit. The private table is asked for its domain histogram and nothing else."""
+"""reserve → count the domain → noise → answer → commit. The private table provides its domain histogram and nothing else."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def execute_policy(
     entropy: Entropy = SYSTEM,
     terms: Terms = NO_TERMS,
 ) -> KeptAnswer:
-    """Runs a plan once. A failure after the charge stays charged and says one thing only."""
+    """Runs a plan once. A failure after the charge stays charged and always gives the same message."""
     select = plan.select
     with ExitStack() as open_until_the_end:
         taken = snapshot_of(engine, deadline, open_until_the_end)
@@ -187,7 +187,7 @@ def _filtered(records: Records, plan: PolicyPlan) -> Records:
 
 
 def quantile(found: Quantiles, prefixes: list[float], share: Fraction, continuous: bool) -> float:
-    """The quantile of the positions that WHERE leaves; of nobody, the middle of them."""
+    """The quantile of the positions that WHERE leaves; if nobody is there, the middle of them."""
     attribute = _ordered(found)
     counts = np.array(prefixes[found.low + 1 : found.high + 2]) - prefixes[found.low]
     total = float(counts[-1])
