@@ -1,7 +1,7 @@
 """Expressions as frozen data: typed, total, with their position in the SQL.
 
-Columns are referred to by *symbols*, unique in a whole statement, never by name: there is nothing to resolve twice and nothing
-to shadow. Calls name a function of the allow-list (`sql/functions.py`); operators are calls too.
+Columns are referred to by *symbols*, unique within a statement, never by name: nothing is resolved twice and nothing can be
+shadowed. Calls name a function on the allow-list (`sql/functions.py`); operators are calls too.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ COMPARING = frozenset(
 )
 """Functions that compare their arguments."""
 CHOOSING = frozenset({"coalesce", "ifnull", "nullif", "greatest", "least"})
-"""Functions that give one of their arguments."""
+"""Functions that return one of their arguments."""
 
 
 def require_alike(*types: Type) -> None:
-    """Values that meet have one type. Where they had two, the engine would cast one by itself, and fail on some rows only."""
+    """Values used together have one type. With two, the engine would insert its own cast, which could fail on some rows only."""
     if not are_alike(types):
         raise InternalError("values of different types meet without a cast")
 
 
 def require_condition(*conditions: Expression) -> None:
-    """What chooses rows or values is true, false or NULL."""
+    """Conditions that choose rows or values are true, false or NULL."""
     if any(c.type.kind not in {Kind.BOOLEAN, Kind.NULL} for c in conditions):
         raise InternalError("a condition is not a truth value")
 
@@ -63,7 +63,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of the allow-list over expressions; `overload` is the one that binding chose, where there are several."""
+    """A function on the allow-list applied to expressions; `overload` is the one binding chose, if there are several."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -96,7 +96,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A try-cast: what does not fit is NULL."""
+    """A try-cast: a value that does not fit becomes NULL."""
 
     value: Expression
     type: Type
@@ -123,7 +123,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """A window function: `function` of the window or per-owner aggregate allow-list."""
+    """A window function: `function` is on the allow-list of windows or of per-owner aggregates."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -162,7 +162,7 @@ class ExistsRelation:
 
 @dataclass(frozen=True, slots=True)
 class ScalarRelation:
-    """`(SELECT …)` over a public relation of one column: its first row, NULL when there is none."""
+    """`(SELECT …)` over a public relation of one column: its first row, or NULL if it is empty."""
 
     relation: Node
     type: Type
@@ -176,7 +176,7 @@ Expression = Column | Literal | Call | Case | Cast | WindowCall | InRelation | E
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions directly below this one (relations are not looked into)."""
+    """The expressions directly below this one (relations are not entered)."""
     match expression:
         case Call():
             return expression.arguments

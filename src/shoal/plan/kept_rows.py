@@ -1,7 +1,7 @@
-"""Whose rows a join counts: the one private table of which every row becomes at most one row, because all else is matched by key.
+"""Whose rows a join counts: the one private table whose rows each become at most one row, because all else is matched by key.
 
-What the catalog says about the rows of a table then holds behind the join as well. Nothing private rests on it: it becomes a
-limit like any other, and what lies beyond is cut.
+What the catalog says about that table's rows then holds after the join as well. Privacy does not depend on it: it becomes a
+limit like any other, and anything beyond it is cut.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _NONE = frozenset[str]()
 
 @dataclass(frozen=True, slots=True)
 class KeptRows:
-    """Reads keys from what is counted in public tables, and from what the catalog refers to in private ones."""
+    """Finds keys from counts of public tables, and from the catalog's references for private ones."""
 
     facts: PublicFacts
     references: References
 
     def counted(self, node: Node) -> nodes.Scan | None:
-        """The private table whose rows are counted, each once at most."""
+        """The private table whose rows are counted, each at most once."""
         found = self._counted(node)
         return found if isinstance(found, nodes.Scan) else None
 
     def is_one_row(self, node: Node, has_one: Callable[[str], bool], is_owner: Callable[[Expression], bool]) -> bool:
-        """Whether an owner has one row at most: by what is known of a table, or because rows were grouped by owner alone."""
+        """Whether an owner has at most one row: known for the table, or because rows were grouped by owner alone."""
         match self._counted(node):
             case nodes.Scan(table=table):
                 return has_one(table)
@@ -64,7 +64,7 @@ class KeptRows:
         return None
 
     def _kept(self, node: nodes.Join) -> tuple[bool, bool]:
-        """Whether each row of the left side, and of the right side, meets at most one of the other."""
+        """Whether each row of the left side, and of the right side, matches at most one row of the other."""
         used = {symbol for pair in _equal_columns(node.condition) for symbol in pair}
         return bool(used & self._unique(node.right)), bool(used & self._unique(node.left))
 

@@ -1,4 +1,4 @@
-"""What a value can be at least and at most, from public knowledge alone: the catalog's bounds carried through expressions.
+"""The minimum and maximum of a value, from public knowledge alone: the catalog's bounds carried through expressions.
 
     >>> from shoal.plan.types import INTEGER
     >>> age = Column("c1", INTEGER)
@@ -7,7 +7,7 @@
     >>> known.of(Call("multiply", (age, Literal(2, INTEGER)), INTEGER))
     Known(lower=Fraction(36, 1), upper=Fraction(240, 1), from_catalog=True, listed=False)
 
-Nothing private rests on the answer: it becomes a clamp like any other bounds, and what lies outside is clamped.
+Privacy does not depend on the result: it becomes a clamp like any other bounds, and values outside are clamped.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _NUMBERS = {Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL}
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Bounds of a value; `from_catalog` where a column of the catalog has a part in them, not constants alone.
+    """Bounds of a value; `from_catalog` if they involve a column of the catalog, not just constants.
 
-    `listed` where the catalog lists every value of such columns: then nothing lies beyond.
+    `listed` if the catalog lists every value of those columns: then nothing lies outside.
     """
 
     lower: Fraction
@@ -47,7 +47,7 @@ class Known:
 
 
 def of_column(bounds: Range | None, values: tuple[object, ...] | None) -> Known | None:
-    """What the catalog says of a column: its bounds, else the ends of the list of its values, where these are numbers.
+    """What the catalog says about a column: its bounds, else the ends of its list of values if these are numbers.
 
     >>> of_column(None, (0, 1))
     Known(lower=Fraction(0, 1), upper=Fraction(1, 1), from_catalog=True, listed=True)
@@ -68,10 +68,10 @@ class KnownBounds:
         self._seen: dict[int, tuple[Expression, Known | None]] = {}
 
     def of(self, value: Expression) -> Known | None:
-        """The smallest and the largest value of an expression; None where they are not known."""
+        """The smallest and the largest value of an expression; None if unknown."""
         if isinstance(value, Column):
             return self.columns.get(value.symbol)
-        # A part that many expressions share is looked at once: written out it may be larger than any memory.
+        # A part shared by many expressions is visited once: fully expanded, it might not fit in memory.
         if id(value) not in self._seen:
             self._seen[id(value)] = value, self._found(value)
         return self._seen[id(value)][1]
@@ -111,7 +111,7 @@ class KnownBounds:
 
 
 def _usable(known: Known) -> Known | None:
-    """Bounds that an analyst could have written; others are left to be found."""
+    """Bounds an analyst could have written; others are left for the private search."""
     return known if is_usable_bound(known.lower) and is_usable_bound(known.upper) else None
 
 
@@ -124,12 +124,12 @@ def _same(found: Range) -> Range:
 
 
 def _whole(found: Range) -> Range:
-    """Room for any way of rounding, to whole numbers or to digits after the point."""
+    """Leaves room for any rounding mode, to whole numbers or to digits after the point."""
     return Fraction(math.floor(found[0])), Fraction(math.ceil(found[1]))
 
 
 def _rounded(found: Range, digits: Range = (Fraction(0), Fraction(0))) -> Range | None:
-    """To digits before the point a number may move further."""
+    """Rounding to digits before the point can move a number further."""
     return _whole(found) if digits[0] >= 0 else None
 
 
@@ -139,7 +139,7 @@ def _products(left: Range, right: Range) -> Range:
 
 
 def _quotients(dividend: Range, divisor: Range) -> Range | None:
-    """By 0 a quotient is NULL, near 0 it can be anything."""
+    """Division by 0 gives NULL; division by a number near 0 can give anything."""
     low, high = divisor
     return _products(dividend, (1 / high, 1 / low)) if low > 0 or high < 0 else None
 

@@ -1,4 +1,4 @@
-"""Where owners are, as far as copies go: symbols that hold some table's owner. Nothing is judged here."""
+"""Tracks owners through plain copies: symbols that hold some table's owner. No decisions are made here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def lineage(node: Node) -> frozenset[str]:
-    """Symbols that hold some table's owner (or NULL), as far as copies go."""
+    """Symbols that hold some table's owner (or NULL), following plain copies only."""
     match node:
         case nodes.Scan():
             return frozenset({node.owner}) if node.owner is not None else frozenset()
@@ -44,7 +44,7 @@ def copies(items: tuple[tuple[Field, Expression], ...], symbols: frozenset[str])
 
 
 def is_copy(value: Expression, symbols: frozenset[str]) -> bool:
-    """A bare column, or COALESCE of such: what USING makes of a full join."""
+    """A bare column, or a COALESCE of bare columns, as USING produces for a full join."""
     if isinstance(value, Column):
         return value.symbol in symbols
     return (
@@ -53,7 +53,7 @@ def is_copy(value: Expression, symbols: frozenset[str]) -> bool:
 
 
 def owner_names(node: Node) -> frozenset[str]:
-    """What the owner columns below are called."""
+    """The names of the owner columns below."""
     return frozenset(
         fold(nodes.field_of(part, part.owner).name)
         for part in nodes.walk(node)

@@ -1,8 +1,8 @@
-"""Measures: the integers an engine is asked for, one per group, each a sum over owners of something bounded.
+"""Measures: the integers an engine computes, one per group, each a sum over owners of something bounded.
 
 A measure says *what one owner adds to one group*. Everything an aggregate needs is a sum of such bounded integers, so its
-sensitivity can be read off here, and nowhere else. `Grid` says in which steps reals are counted: rows are rounded to it, one
-by one, before any summation (the order rule), so that the sum of one owner never depends on physical order.
+sensitivity is defined here and nowhere else. `Grid` gives the step in which reals are counted: rows are rounded to it
+individually before any summation (the order rule), so one owner's sum never depends on physical order.
 
 For one group, with bounds [L, U] in steps:
 
@@ -76,56 +76,56 @@ def _known(steps: Steps | None) -> Steps:
 
 
 class MeasureDefaults:
-    """What holds for a measure that says nothing else: the engines and the passes ask, and never look at its class."""
+    """Defaults that a measure may override: engines and passes read these and never inspect its class."""
 
     __slots__ = ()
     reads_rows = False
-    """Looks at single rows, of which an owner brings a bounded number; else at one number per owner and group."""
+    """Reads single rows, a bounded number per owner; otherwise one number per owner and group."""
     summed_on_grid = False
     """An owner's values are rounded to the grid and summed before anything is clamped."""
     centred = False
     """The middle of the bounds counts as zero."""
     is_tree = False
-    """Counts in the leaves of a tree, for which there is no grid and no single noisy number."""
+    """Counts in the leaves of a tree, which have no grid and no single noisy number."""
     origin = "middle"
-    """What counts as zero, where a measure is centred: the middle of the bounds, or one of them."""
+    """The zero point of a centred measure: the middle of the bounds, or one of them."""
     counts_from_bounds = False
     """Whether it can be counted from either bound instead of 0; the two distances together count owners."""
     extreme: str | None = None
-    """Which value of an owner is looked at: 'min', 'max', or all of them."""
+    """Which of an owner's values is read: 'min', 'max', or all of them."""
     never_negative = False
     additive = True
-    """Whether what owners add adds up: the same different value may be brought by several."""
+    """Whether contributions add up; distinct values do not, since several owners may bring the same one."""
     levels = 1
-    """How many vectors, one beside the other, one owner moves."""
+    """How many parallel vectors one owner moves."""
     leaf_count = 1
-    """Into how many intervals it cuts the bounds."""
+    """How many intervals it cuts the bounds into."""
     goes_by_degree = False
-    """Whether what an owner adds depends on the number of its groups."""
+    """Whether an owner's contribution depends on how many groups the owner is in."""
     cells = 1
-    """In how many cells of one group and level an owner can be."""
+    """How many cells of one group and level an owner can be in."""
     rows_summed = 1
-    """Over how many rows of an owner a sum goes that is rounded row by row."""
+    """How many of an owner's rows go into a sum that is rounded row by row."""
     sums_rows = False
-    """Sums something of single rows."""
+    """Sums a quantity computed from single rows."""
     is_one_each = False
-    """Adds 1 for every owner that is there."""
+    """Adds 1 for every owner present."""
     branching = 1
-    """Into how many parts a node of its tree is cut."""
+    """How many children a node of its tree has."""
     height = 0
     """How many levels its tree has below the root."""
 
     def coordinates(self, contribution: Contribution) -> int:
         """How many integers one owner can move at once.
 
-        With R rows per owner all of them may fall into one group: one coordinate moved R times as far has the largest L1
-        and L2 norm, so it stands for every way of spreading the rows.
+        With R rows per owner, all of them may fall into one group. Moving one coordinate R times as far gives the largest L1
+        and L2 norms, so it covers every way of spreading the rows.
         """
         in_one_group = contribution.max_rows is not None and self.reads_rows and self.extreme is None
         return self.levels if in_one_group else self.levels * contribution.groups
 
     def entries(self, contribution: Contribution) -> int | None:
-        """How many integers one owner can touch, where rows may fall into different leaves, or bounded rows into groups."""
+        """How many integers one owner can touch, if rows may fall into different leaves, or bounded rows into different groups."""
         if contribution.max_rows is not None and self.reads_rows:
             return self.levels * contribution.max_rows
         return self.levels * contribution.groups * self.cells if self.cells > 1 else None
@@ -135,29 +135,29 @@ class MeasureDefaults:
         return radius if self.centred else magnitude
 
     def from_origin(self, origin: str) -> Self:  # noqa: ARG002 - most have one only
-        """The same measure, counted from the 'lower' or the 'upper' bound, or as it is asked for ('middle')."""
+        """The same measure, counted from the 'lower' or the 'upper' bound, or in its usual form ('middle')."""
         raise InternalError("a whole of something else than sums and counts of rows")
 
     def feed(self) -> Self:
-        """What a histogram of its values looks at; moments of one column share their rows."""
+        """What a histogram of its values reads; moments of one column share their rows."""
         return self
 
     def with_rows(self, rows: int) -> Self:  # noqa: ARG002 - most look at one number per owner
-        """The same measure of this many rows of an owner."""
+        """The same measure over this many rows per owner."""
         return self
 
     def own_numbers(self) -> tuple[int, ...]:
-        """Numbers that statements write for it, beside those of bounds and grids."""
+        """Numbers that statements write for it, besides those of bounds and grids."""
         return ()
 
     def typical(self) -> Self:
-        """One that stands for all whose statements differ in their numbers alone."""
+        """A representative of all measures whose statements differ only in their numbers."""
         return self.with_rows(2)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerCount(MeasureDefaults):
-    """Owners with a row in the group (with a non-NULL argument, where there is one)."""
+    """Owners with a row in the group (with a non-NULL argument, if there is one)."""
 
     argument: Expression | None = None
     needs_bounds = False
@@ -167,15 +167,15 @@ class OwnerCount(MeasureDefaults):
     is_one_each = True
 
     def delta(self, steps: Steps | None) -> int:  # noqa: ARG002 - one signature for all measures
-        """One owner is one."""
+        """One owner counts as one."""
         return 1
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerWeight(MeasureDefaults):
-    """The weight of an owner with a row in the group: that of the first degree not below the number of its kept groups.
+    """The weight of an owner with a row in the group: that of the first degree not below the owner's number of kept groups.
 
-    Read by a selection alone, never released.
+    Read only by a selection, never released.
     """
 
     weights: tuple[tuple[int, int], ...]
@@ -191,7 +191,7 @@ class OwnerWeight(MeasureDefaults):
         return tuple(weight for _, weight in self.weights)
 
     def typical(self) -> Self:
-        """With two weights, where there are several."""
+        """With two weights, if there are several."""
         return replace(self, weights=((1, 1 << 40), (2, 1))) if len(self.weights) > 1 else self
 
     def delta(self, steps: Steps | None) -> int:  # noqa: ARG002 - one signature for all measures
@@ -201,11 +201,11 @@ class OwnerWeight(MeasureDefaults):
 
 @dataclass(frozen=True, slots=True)
 class RowCount(MeasureDefaults):
-    """Rows (with a non-NULL argument, where there is one), clamped per owner."""
+    """Rows (with a non-NULL argument, if there is one), clamped per owner."""
 
     argument: Expression | None = None
     origin: str = "middle"
-    """Not from 0 but from the 'lower' or the 'upper' bound: the two distances make U − L for every owner of a group."""
+    """Counted from the 'lower' or the 'upper' bound instead of 0: the two distances add up to U − L for every owner of a group."""
     needs_bounds = True
     is_integer = True
     power = 1
@@ -218,7 +218,7 @@ class RowCount(MeasureDefaults):
 
     @property
     def words(self) -> str:
-        """By what they are counted from."""
+        """Depends on where counting starts."""
         return "rows of each owner" if self.origin == "middle" else f"rows of each owner, from the {self.origin} bound"
 
     def delta(self, steps: Steps | None) -> int:
@@ -234,7 +234,7 @@ class OwnerSum(MeasureDefaults):
     argument: Expression
     is_integer: bool
     origin: str = "middle"
-    """Not from 0 but from the 'lower' or the 'upper' bound: the two distances make U − L for every owner of a group."""
+    """Counted from the 'lower' or the 'upper' bound instead of 0: the two distances add up to U − L for every owner of a group."""
     needs_bounds = True
     power = 1
     summed_on_grid = True
@@ -246,7 +246,7 @@ class OwnerSum(MeasureDefaults):
 
     @property
     def words(self) -> str:
-        """By what it is counted from."""
+        """Depends on where counting starts."""
         return "sum of each owner" if self.origin == "middle" else f"sum of each owner, from the {self.origin} bound"
 
     def unit_reach(self, magnitude: Fraction, radius: Fraction) -> Fraction:
@@ -263,7 +263,7 @@ class OwnerSum(MeasureDefaults):
 class OwnerMean(MeasureDefaults):
     """The mean of an owner's values, clamped, minus the middle of the bounds; or minus one of the bounds themselves.
 
-    The two with `origin` 'lower' and 'upper' are the parts of one whole: x − L and U − x make U − L, whatever x is.
+    The two with `origin` 'lower' and 'upper' are parts of one whole: x − L and U − x add up to U − L for every x.
     """
 
     argument: Expression
@@ -276,7 +276,7 @@ class OwnerMean(MeasureDefaults):
 
     @property
     def words(self) -> str:
-        """By what it is counted from."""
+        """Depends on where counting starts."""
         return "mean of each owner" if self.origin == "middle" else f"mean of each owner, from the {self.origin} bound"
 
     def unit_reach(self, magnitude: Fraction, radius: Fraction) -> Fraction:  # noqa: ARG002 - one signature for all
@@ -291,7 +291,7 @@ class OwnerMean(MeasureDefaults):
 
 @dataclass(frozen=True, slots=True)
 class RowMoment(MeasureDefaults):
-    """Σ (clamp(x) − m)^power over at most `rows` rows of an owner; m = 0 unless `centred`."""
+    """Σ (clamp(x) − m)^power over at most `rows` rows per owner; m = 0 unless `centred`."""
 
     argument: Expression | None
     power: int
@@ -310,7 +310,7 @@ class RowMoment(MeasureDefaults):
 
     @property
     def words(self) -> str:
-        """By the power."""
+        """Depends on the power."""
         if self.origin != "middle":
             side = "between the bounds" if self.origin == "between" else f"from the {self.origin} bound"
             return f"sum of squares of rows, {side}"
@@ -322,7 +322,7 @@ class RowMoment(MeasureDefaults):
         return self.rows
 
     def unit_reach(self, magnitude: Fraction, radius: Fraction) -> Fraction:
-        """Rows times the largest single row."""
+        """The number of rows times the largest single row."""
         reach = radius if self.centred else magnitude
         return self.rows * (reach if self.origin == "middle" else 2 * radius) ** self.power
 
@@ -331,11 +331,11 @@ class RowMoment(MeasureDefaults):
         return replace(self, power=1, centred=True, origin="middle")
 
     def with_rows(self, rows: int) -> Self:
-        """Of this many rows."""
+        """Over this many rows."""
         return replace(self, rows=rows)
 
     def delta(self, steps: Steps | None) -> int:
-        """Rows times the largest single row."""
+        """The number of rows times the largest single row."""
         if steps is None or self.power == 0:
             return self.rows
         if self.origin != "middle":
@@ -345,7 +345,7 @@ class RowMoment(MeasureDefaults):
 
 @dataclass(frozen=True, slots=True)
 class DistinctValues(MeasureDefaults):
-    """Different values of a group, of which an owner may bring at most `values`."""
+    """Distinct values in a group; each owner contributes at most `values`."""
 
     argument: Expression
     values: int
@@ -357,11 +357,11 @@ class DistinctValues(MeasureDefaults):
     additive = False
 
     def with_rows(self, rows: int) -> Self:
-        """Of this many values."""
+        """Over this many values."""
         return replace(self, values=rows)
 
     def delta(self, steps: Steps | None) -> int:  # noqa: ARG002 - one signature for all measures
-        """Each value an owner brings can be new."""
+        """Every value an owner contributes can be new."""
         return self.values
 
 
@@ -382,7 +382,7 @@ class Leaves(MeasureDefaults):
 
     @property
     def words(self) -> str:
-        """By what is counted."""
+        """Depends on what is counted."""
         return "tree of counts of rows" if self.extreme is None else "tree of counts of owners"
 
     @property
@@ -392,11 +392,11 @@ class Leaves(MeasureDefaults):
 
     @property
     def cells(self) -> int:  # type: ignore[override]
-        """Each row may be in another leaf."""
+        """Each row may be in a different leaf."""
         return self.rows
 
     def with_rows(self, rows: int) -> Self:
-        """Of this many rows."""
+        """Over this many rows."""
         return replace(self, rows=rows)
 
     @property
@@ -405,7 +405,7 @@ class Leaves(MeasureDefaults):
         return int(self.branching**self.height)
 
     def delta(self, steps: Steps | None) -> int:  # noqa: ARG002 - one signature for all measures
-        """Rows of one owner in one node."""
+        """One owner's rows in one node."""
         return self.rows
 
 
@@ -414,17 +414,17 @@ Measure = OwnerCount | OwnerWeight | RowCount | OwnerSum | OwnerMean | RowMoment
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Logarithmic bins of what `serves` feeds on: one value per owner (one in each of its groups, `per_group`).
+    """Logarithmic bins of the input of `serves`: one value per owner (one per owner and group if `per_group`).
 
-    Bin 0 holds zero; bin ±(j + 1) holds 2^j ≤ |v| < 2^(j+1) steps of `grid`, for whole numbers. Real ones are binned one step
-    nearer to zero, 2^j < |v| ≤ 2^(j+1): averages of what is 0 or 1 then have the bound 1, not 2.
+    Bin 0 holds zero; bin ±(j + 1) holds 2^j ≤ |v| < 2^(j+1) steps of `grid`, for whole numbers. Reals are binned one step
+    nearer to zero, 2^j < |v| ≤ 2^(j+1): averages of zeros and ones then have the bound 1, not 2.
     """
 
     serves: Measure
     per_group: bool = False
 
     def sees_the_same_row(self, other: Histogram) -> bool:
-        """Whether both have the same bins and would count the same number, of an owner who has one row."""
+        """Whether both have the same bins and, for an owner with one row, would count the same number."""
         same = self.serves.argument == other.serves.argument and self.per_group == other.per_group
         counts = self.serves.never_negative or other.serves.never_negative
         return same and not counts and self.grid == other.grid
@@ -436,7 +436,7 @@ class Histogram:
 
     @property
     def ends_at_powers(self) -> bool:
-        """Whether the outer edge of a bin, a power of two, is in it."""
+        """Whether a bin includes its outer edge, a power of two."""
         return self.grid != 1
 
     @property
@@ -451,7 +451,7 @@ class Histogram:
         return tuple(range(first, self.top_bin + 1))
 
     def edges(self, bin_number: int) -> tuple[Fraction, Fraction]:
-        """The interval of values of one bin; whole numbers end at 2^(j+1) − 1, so that rows counted once stay at one."""
+        """The interval of values of one bin; for whole numbers it ends at 2^(j+1) − 1, so that rows counted once stay at one."""
         if bin_number == 0:
             return Fraction(0), Fraction(0)
         inner = self.grid * 2 ** (abs(bin_number) - 1)

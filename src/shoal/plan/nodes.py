@@ -1,7 +1,7 @@
-"""The relational plan as frozen data: what is asked, never how an engine does it.
+"""The relational plan as frozen data: what to compute, never how an engine does it.
 
-Every node knows its fields. `owner` is the symbol of the field that says whose a row is; None means a public relation. The
-binder fills it at the scans; `rewrite/check_ownership` carries it upward and refuses what would lose it.
+Every node knows its fields. `owner` is the symbol of the field that identifies a row's owner; None means a public relation.
+The binder fills it in at the scans; `rewrite/check_ownership` carries it upward and refuses anything that would lose it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Field:
 
 
 def _require_declared(items: tuple[tuple[Field, Expression], ...]) -> None:
-    """A column holds what it says it holds."""
+    """A column holds what it claims to hold."""
     for f, value in items:
         require_alike(f.type, value.type)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerShare:
-    """How many rows an owner may have who takes part in a query, and how many copies of each of them public tables may make."""
+    """How many rows an owner in a query may have, and how many copies of each row public tables may make."""
 
     rows: int
     copies: int
@@ -47,8 +47,8 @@ class OwnerShare:
 class Scan:
     """The rows of a table of the catalog; `columns` are the engine's names, in the order of `fields`.
 
-    A string of more than `longest_text` bytes is missing; without a number, strings are bounded like those that functions make.
-    `owner_share` is how much of a query may be about one owner.
+    A string longer than `longest_text` bytes is read as NULL; if it is not set, strings have the same limit as function results.
+    `owner_share` limits how much of a query may concern one owner.
     """
 
     table: str
@@ -83,7 +83,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Rows for which the predicate is true."""
+    """The rows for which the predicate is true."""
 
     input: Node
     predicate: Expression
@@ -179,7 +179,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """Every different row once."""
+    """Every distinct row once."""
 
     input: Node
     owner: str | None = None
@@ -230,10 +230,10 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class PythonStep:
-    """A function of a record, or of one owner's records, as it travels to the process that calls it.
+    """A function of a record, or of one owner's records, in the form sent to the process that calls it.
 
-    `function` is the pickled function, `digest` names its content, `label` is what people call it. At most `most` records come out
-    of one call; of an owner with more than `max_rows` records the others are left out before the call.
+    `function` is the pickled function, `digest` identifies its content, `label` is its readable name. One call returns at most
+    `most` records; if an owner has more than `max_rows` records, the excess is dropped before the call.
     """
 
     kind: str
@@ -257,9 +257,9 @@ class PythonStep:
 
 @dataclass(frozen=True, slots=True)
 class PythonRows:
-    """What a Python function makes of private records: `made` fields, and those that carry the owner past it.
+    """The output of a Python function over private records: `made` fields, and those that carry the owner around it.
 
-    The function sees `arguments` by name, never the owner. A record that comes out belongs to the owner of what went in.
+    The function sees `arguments` by name, never the owner. An output record belongs to the owner of its input.
     """
 
     input: Node
@@ -281,7 +281,7 @@ class PythonRows:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """What is made, then what carries the owner."""
+        """The fields made, then those that carry the owner."""
         return self.made + tuple(f for f, _ in self.carried)
 
 

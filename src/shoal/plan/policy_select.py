@@ -19,7 +19,7 @@ Kind = Literal["count", "sum", "avg", "quantile", "quantiles"]
 
 @dataclass(frozen=True, slots=True)
 class PolicyAggregate:
-    """One aggregate. `attribute` and `shares` belong to quantiles: of which attribute, and which of them."""
+    """One aggregate. `attribute` and `shares` are for quantiles: of which attribute, and at which shares."""
 
     field: Field
     kind: Kind
@@ -34,7 +34,7 @@ class PolicyAggregate:
 
 @dataclass(frozen=True, slots=True)
 class PolicySelect:
-    """What was asked under a policy. `domain_fields` are the attributes as columns; `root` is the answer over stored rows 0."""
+    """A query under a policy. `domain_fields` are the attributes as columns; `root` is the answer over stored rows 0."""
 
     sql: str
     table: str

@@ -1,4 +1,4 @@
-"""What a session knows of public tables before any query: how many rows they have, and how often a value repeats in a column.
+"""What a session knows about public tables before any query: how many rows they have, and how often a value repeats in a column.
 
 Both are public, so plans may depend on them. They bound how many rows one private row can become in a join.
 """
@@ -22,13 +22,13 @@ class PublicFacts:
     repeats: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def is_counted(self, table: str) -> bool:
-        """Whether the table was there to be counted."""
+        """Whether the table existed and could be counted."""
         return table in self.rows
 
     def size(self, table: str) -> int:
-        """Rows of a table; one that nobody counted is taken for a single row, as without a source there is nothing to read."""
+        """Rows of a table; an uncounted table is assumed to have one row, since without a source there is nothing to read."""
         return self.rows.get(table, 1)
 
     def most_rows(self, table: str, column: str) -> int:
-        """How many rows share a value of this column at most."""
+        """The largest number of rows that share a value of this column."""
         return min(self.size(table), self.repeats.get((table, column), self.size(table)))

@@ -1,7 +1,7 @@
-"""Which columns of a statement hold values of the same key, by the references that the catalog declares.
+"""Which columns of a statement hold values of the same key, according to the references the catalog declares.
 
-Two private tables may be joined on such columns: the owners of both sides are compared as well, so nothing private rests on the
-declaration being true. Where it is true, comparing owners changes nothing.
+Two private tables may be joined on such columns: the owners of both sides are compared as well, so privacy does not depend on
+the declaration being true. If it is true, comparing owners changes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Origin = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """`origins` says which column of the catalog a symbol copies; `leads` which key a column refers to."""
+    """`origins` maps a symbol to the catalog column it copies; `leads` maps a column to the key it refers to."""
 
     origins: Mapping[str, Origin] = field(default_factory=dict)
     leads: Mapping[Origin, Origin] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class References:
         return cls(origins, leads)
 
     def key_of(self, value: Expression) -> Origin | None:
-        """The key that a column holds or refers to, through as many tables as there are."""
+        """The key that a column holds or refers to, through any number of tables."""
         found = self.origins.get(value.symbol) if isinstance(value, Column) else None
         seen: set[Origin] = set()
         while found is not None and found in self.leads and found not in seen:

@@ -1,7 +1,7 @@
-"""A private plan: releases in order, each a measure with the noise it gets; the events are the mechanisms' specification.
+"""A private plan: releases in order, each a measure with its noise; the events specify the mechanisms.
 
-`PrivateSelect` is what the analyst asked; `SelectPlan` is what will be run and what it costs. The one reference back
-(`Inferred`: bounds that an earlier release of the same plan finds) is data, not a call.
+`PrivateSelect` is the analyst's query; `SelectPlan` is what will run and what it costs. The only back-reference
+(`Inferred`: bounds found by an earlier release of the same plan) is data, not a call.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Options:
     noise: str = "AUTO"
     inferred_bounds: str = "GLOBAL"
     find_limits: bool = False
-    """Whether limits that nobody named are found privately first."""
+    """Whether unspecified limits are first found privately."""
     measure_cut: Fraction = Fraction(0)
-    """The share of ε that measures how much limits that were given cut."""
+    """The share of ε spent on measuring how much the given limits cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """One private aggregate of the SELECT: what it computes and what the analyst said about it."""
+    """One private aggregate of the SELECT: what it computes and what the analyst specified."""
 
     field: Field
     aggregate: Aggregate
@@ -55,13 +55,13 @@ class AggregateCall:
     epsilon: Fraction | None = None
     report: str | None = None
     rows_left_open: bool = False
-    """Whether nobody said how many rows, or values, of an owner it looks at."""
+    """Whether the number of rows, or values, it reads per owner was left unspecified."""
     position: Position = dataclass_field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateSelect:
-    """What was asked: owned rows, group keys, aggregates, options, and the public groups if there are any."""
+    """The query: owned rows, group keys, aggregates, options, and the public groups if there are any."""
 
     input: Node
     keys: tuple[tuple[Field, Expression], ...]
@@ -72,7 +72,7 @@ class PrivateSelect:
     notes: tuple[str, ...] = ()
     position: Position = dataclass_field(default=None, compare=False)
     one_row_per_owner: bool = False
-    """Sum, mean and row of an owner are one number, so that they share the search for bounds. Nothing private rests on it."""
+    """An owner's sum, mean and only row are the same number, so they share the search for bounds. Privacy never depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Contribution:
 
     @property
     def groups(self) -> int:
-        """In how many groups one owner can be seen."""
+        """The number of groups one owner can appear in."""
         if not self.grouped:
             return 1
         return self.max_rows if self.max_rows is not None else self.max_groups
@@ -107,7 +107,7 @@ class HistogramRelease:
 
     @property
     def price(self) -> Fraction | None:
-        """The ε of the histogram alone; None where it is part of a joint Gaussian release."""
+        """The ε of the histogram alone; None if it is part of a joint Gaussian release."""
         from shoal.accounting.events import LaplaceNoise
 
         return self.noise.epsilon if isinstance(self.noise, LaplaceNoise) else None
@@ -115,7 +115,7 @@ class HistogramRelease:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A measure and its noise. With `Inferred` bounds the noise is given for bounds of one unit, and stretched with them."""
+    """A measure and its noise. With `Inferred` bounds the noise is given for bounds of one unit, and scaled with them."""
 
     measure: Measure
     noise: Randomised
@@ -133,7 +133,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class SelectPlan:
-    """What will be run for one private SELECT, and what it costs."""
+    """What will run for one private SELECT, and what it costs."""
 
     select: PrivateSelect
     contribution: Contribution
@@ -146,17 +146,17 @@ class SelectPlan:
     notes: tuple[str, ...] = ()
     composition: str = "basic"
     search: Search | None = None
-    """Where limits are found first: both steps. The rest is then step two for an example of what may be found."""
+    """If limits are found first: both steps. The rest is then step two for an example of possible limits."""
     guessed: tuple[int, ...] = ()
-    """Columns whose limits are public guesses, so that nobody knows what they cut."""
+    """Columns whose limits are public guesses, so what they cut is unknown."""
     domains: tuple[int | None, ...] = ()
-    """For each column, how many different values COUNT(DISTINCT x) can find at most, where that is public."""
+    """For each column, the largest number of values COUNT(DISTINCT x) can find, if that is public."""
     one_row: bool = False
-    """Whether it is public that an owner has one row at most: an average of owners' averages is then one of rows."""
+    """Whether it is public that an owner has at most one row: an average of owners' averages is then an average of rows."""
 
     @property
     def finds_bounds_per_group(self) -> bool:
-        """Whether every group that is shown gets bounds of its own."""
+        """Whether every group shown gets its own bounds."""
         return any(release.histogram.per_group for release in self.histograms)
 
     def parts_that_select(self) -> tuple[int, ...]:
@@ -166,7 +166,7 @@ class SelectPlan:
         return tuple(first)
 
     def share_of_joint_release(self, noise: Randomised) -> float | None:
-        """Which part of the squared norm Σ Δ²/σ² a noise has, where it is part of a joint Gaussian release."""
+        """The share of the squared norm Σ Δ²/σ² that a noise takes, if it is part of a joint Gaussian release."""
         from shoal.accounting.events import JointGaussian, SelectedGaussian
 
         for event in self.events:

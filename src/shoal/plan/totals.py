@@ -1,6 +1,6 @@
-"""The one question an engine is asked about private data, and the exact integers it answers with.
+"""The one question an engine answers about private data, and the exact integers it returns.
 
-Both are data: the question names no SQL, the answer carries no noise. Every engine, and the in-memory path, must give the
+Both are data: the question contains no SQL, the answer no noise. Every engine, and the in-memory path, must return the
 same integers for the same question, rows and sampling key.
 """
 
@@ -32,8 +32,8 @@ class SamplingKey:
     """Fresh random numbers per query. Any fixed function of (key, owner, group) is private; utility needs it to look random.
 
     The pick of a group g of owner u is (mixed(a·u + b) | 1)·mixed(Σ mᵢ·gᵢ + d) mod 2⁶², over 62-bit canonical values; the
-    smallest picks are kept. Multiplying two keyed numbers gives every owner an order of the groups of their own; mixed(x) =
-    x·(⌊x/2³¹⌋ | 1) mod 2⁶² breaks up consecutive numbers, of which the first and the last would be picked too often.
+    smallest picks are kept. Multiplying two keyed numbers gives every owner a separate order of the groups; mixed(x) =
+    x·(⌊x/2³¹⌋ | 1) mod 2⁶² breaks up consecutive numbers, whose first and last would otherwise be picked too often.
     """
 
     seeds: tuple[int, ...]
@@ -62,7 +62,7 @@ class GridMeasure:
 
     @property
     def delta(self) -> int:
-        """What one owner can add to one group, in steps of `grid`: rows that are summed are rounded one by one."""
+        """What one owner can add to one group, in steps of `grid`: summed rows are rounded individually."""
         rows = self.measure.rows_summed
         return rows * self.rescaled(self.measure.delta(self.steps) // rows)
 
@@ -79,7 +79,7 @@ class GridMeasure:
         return ratio.numerator if ratio.denominator == 1 else 1
 
     def rescaled(self, value: int) -> int:
-        """A value (of an owner, or of a row) brought from row steps to steps, rounding halves up."""
+        """A value (of an owner, or of a row) converted from row steps to steps, rounding halves up."""
         return (
             (2 * value * self.stretch + self.shrink) // (2 * self.shrink) if self.shrink > 1 else value * self.stretch
         )
@@ -104,7 +104,7 @@ class TotalsQuery:
     contribution: Contribution
     public_groups: Node | None = None
     shared: tuple[Expression, ...] | None = None
-    """Where several questions are about the same rows: what any of them reads, so that the rows are read once."""
+    """If several questions concern the same rows: what any of them reads, so that the rows are read once."""
 
     @property
     def arguments(self) -> tuple[Expression, ...]:
@@ -125,7 +125,7 @@ class LeafCounts:
 
 @dataclass(frozen=True, slots=True)
 class ExactTotals:
-    """Exact answers: one row per group, one array per task, one (bin → count) per histogram, or one for each group."""
+    """Exact answers: one row per group, one array per task, one (bin → count) per histogram, or per histogram and group."""
 
     keys: pa.Table
     owners: NDArray[np.int64]
@@ -134,13 +134,13 @@ class ExactTotals:
 
 
 def grid_measure_of(measure: Measure, bounds: Bounds | None, grid: Fraction) -> GridMeasure:
-    """What an engine is asked for a measure on a grid, its bounds rounded outward to whole steps."""
+    """The task for a measure on a grid, with bounds rounded outward to whole steps."""
     row_grid = row_grid_of(measure, grid)
     if bounds is None or measure.is_tree:
         return GridMeasure(measure, grid, row_grid, None, bounds)
     steps = Steps.outward(bounds, row_grid)
     if measure.centred and bounds.lower == bounds.upper:
-        # Bounds without room leave nothing to say, also where they lie between two steps.
+        # If the bounds coincide there is nothing to measure, even when they lie between two steps.
         steps = Steps(steps.lower, steps.lower, steps.lower)
     if measure.origin != "middle":
         steps = Steps(steps.lower, steps.upper, steps.lower if measure.origin == "lower" else steps.upper)

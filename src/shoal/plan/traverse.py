@@ -1,4 +1,4 @@
-"""Looking through whole plans: what lies under a relation, inside its expressions too."""
+"""Traversal of whole plans: everything under a relation, including inside its expressions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def all_nodes(node: Node) -> Iterator[Node]:
 
 
 def relations_in(expression: Expression) -> list[Node]:
-    """The relations inside an expression; parts that are shared are looked at once."""
+    """The relations inside an expression; shared parts are visited once."""
     found: list[Node] = []
     seen: set[int] = set()
     stack = [expression]
@@ -81,7 +81,7 @@ def is_owned(node: Node) -> bool:
 
 
 def columns_read(value: Expression) -> frozenset[str]:
-    """The columns that an expression reads, those included that a relation inside it takes from outside."""
+    """The columns an expression reads, including those that a relation inside it takes from outside."""
     found = set(columns_of(value))
     for part in walk_expression(value):
         if isinstance(part, (InRelation, ExistsRelation, ScalarRelation)):

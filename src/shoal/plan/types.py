@@ -1,6 +1,6 @@
-"""The types a query can speak of. Few on purpose: equal values of one type must never look different.
+"""The types a query can use. Few on purpose: equal values of one type must never look different.
 
-Engines have many more; `Type.storage` remembers what a column was stored as, so that a group key leaves as it came.
+Engines have many more; `Type.storage` remembers a column's stored type, so that a group key is returned in that type.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A kind, with the precision and scale of a decimal; `storage` is the engine's name of what was stored."""
+    """A kind, with the precision and scale of a decimal; `storage` is the engine's name for the stored type."""
 
     kind: Kind
     precision: int = 0
@@ -51,7 +51,7 @@ class Type:
         return self.kind in {Kind.DATE, Kind.TIMESTAMP}
 
     def plain(self) -> Type:
-        """The same type, forgetting how a column stored it."""
+        """The same type, without how a column stored it."""
         return replace(self, storage="")
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ TIME = Type(Kind.TIME)
 INTERVAL = Type(Kind.INTERVAL)
 NULL = Type(Kind.NULL)
 RELEASED_LIST = Type(Kind.UNSUPPORTED, storage="a released list of doubles")
-"""Cut points, or a pair of bounds: outer queries carry them along, and nothing is computed from them."""
+"""Cut points, or a pair of bounds: outer queries pass them through, and nothing is computed from them."""
 
 
 def decimal(precision: int, scale: int) -> Type:
@@ -87,10 +87,10 @@ _NUMERIC_ORDER = (Kind.NULL, Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
 
 
 def common_type(types: list[Type]) -> Type | None:
-    """The one type that values of all these can be brought to without surprise, or None.
+    """The one type to which values of all these convert without surprise, or None.
 
-    Numbers widen integer → decimal → double, a date widens to a timestamp, NULL fits everything. Text never turns into
-    anything by itself.
+    Numbers widen integer → decimal → double, a date widens to a timestamp, NULL fits everything. Text is never converted
+    implicitly.
     """
     known = [t for t in types if t.kind is not Kind.NULL]
     if not known:
@@ -115,7 +115,7 @@ def _same(types: list[Type]) -> Type:
 
 
 def _widest_decimal(types: list[Type]) -> Type:
-    """Integers count as decimal(19, 0); what does not fit 38 digits becomes a double."""
+    """Integers count as decimal(19, 0); anything that does not fit 38 digits becomes a double."""
     parts = [(19, 0) if t.kind is Kind.INTEGER else (t.precision, t.scale) for t in types]
     scale = max(s for _, s in parts)
     whole = max(p - s for p, s in parts)

@@ -1,7 +1,7 @@
 """One class per aggregate: which measures it needs, how its budget is shared between them, how noisy sums become an answer.
 
-`finish` and `interval` see released numbers and public parameters only. Intervals are marginal: they speak of the noise, not
-of clamping, of dropped groups, or of the group having been kept. How analysts write them is in `spellings`.
+`finish` and `interval` see only released numbers and public parameters. Intervals are marginal: they cover the noise, not
+clamping, dropped groups, or the fact that the group was kept. `spellings` lists how analysts write each aggregate.
 """
 
 from shoal.plan.aggregates.counts import CountDistinct, CountOwners, CountRows

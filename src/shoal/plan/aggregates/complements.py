@@ -1,8 +1,8 @@
-"""A number and what is missing to its bound: with K = U − L, A = Σ(s − L) and B = Σ(U − s) over the n owners of a group make n·K.
+"""A number and its distance to the bound: with K = U − L, A = Σ(s − L) and B = Σ(U − s) over a group's n owners add up to n·K.
 
-Both are released, with noise of the same kind and scale. A + B tells the owners, and Σs is (U·A + L·B)/K: A alone where L is 0.
-What is counted from the upper bound is released with its sign, as −B. A column that reads the number itself has the part from the
-lower bound first, one that counts the owners has it second.
+Both are released, with noise of the same kind and scale. A + B gives the number of owners, and Σs is (U·A + L·B)/K, which is just A
+when L is 0. The part counted from the upper bound is released with its sign, as −B. A column that reads the number itself lists the
+lower part first; a column that counts owners lists it second.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INT64_MAX = 2**63 - 1
 
 
 def is_complement(readings: Sequence[NoisyMeasure] | Sequence[Release]) -> bool:
-    """Whether two parts of a whole are read instead of one number."""
+    """Whether the readings are two parts of a whole instead of one number."""
     if len(readings) != 2:
         return False
     measure = readings[0].measure
@@ -37,7 +37,7 @@ def is_complement(readings: Sequence[NoisyMeasure] | Sequence[Release]) -> bool:
 
 
 def counts_owners(readings: Sequence[NoisyMeasure] | Sequence[Release]) -> bool:
-    """Whether the whole is read, and not its lower part."""
+    """Whether the column reads the whole rather than its lower part."""
     return readings[0].measure.origin == "upper"
 
 
@@ -48,7 +48,7 @@ def _steps(reading: NoisyMeasure) -> Steps:
 
 
 def _times_whole(readings: Sequence[NoisyMeasure]) -> tuple[NDArray[Any], int]:
-    """The number that is asked for, times K, in whole steps; and K."""
+    """The requested number times K, in whole steps; and K."""
     steps = _steps(readings[0])
     first, second = (_exact(reading.values) for reading in readings)
     if counts_owners(readings):
@@ -57,7 +57,7 @@ def _times_whole(readings: Sequence[NoisyMeasure]) -> tuple[NDArray[Any], int]:
 
 
 def _exact(values: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers of any size; what was stored as a float, or drawn anew, stays one."""
+    """Whole numbers of any size; floats, stored or redrawn, stay floats."""
     return values if values.dtype.kind == "f" else np.asarray(values, dtype=object)
 
 
@@ -82,7 +82,7 @@ def real_numbers(readings: Sequence[NoisyMeasure]) -> NDArray[np.float64]:
 
 
 def around_complement(readings: Sequence[NoisyMeasure], level: float, *, whole_number: bool) -> Interval:
-    """As far as the two noises stray together, around what is shown before it ends at 64 bits."""
+    """The combined spread of the two noises, centred on the answer before it is saturated to 64 bits."""
     width = width_of_complement(_noise(readings[0]), _steps(readings[0]), level, owners=counts_owners(readings))
     width *= 1.0 if counts_owners(readings) else float(readings[0].grid)
     if whole_number:
@@ -101,9 +101,9 @@ def _noise(reading: NoisyMeasure | Release) -> AdditiveNoise:
 
 
 def width_of_complement(noise: AdditiveNoise, steps: Steps, level: float, *, owners: bool) -> float:
-    """The half-width of the owners, or of the number itself in steps: exact but for sums between bounds of both signs.
+    """The half-width for the owner count, or for the number itself in steps: exact except for sums with bounds of both signs.
 
-    Those mix two noises in unequal parts; their quantile is that of continuous noise, and a step.
+    Those mix two noises in unequal parts; their quantile is that of continuous noise plus one step.
     """
     from shoal.mechanisms import calibrate
 

@@ -1,4 +1,4 @@
-"""COUNT of owners, of rows and of different values."""
+"""COUNT of owners, of rows and of distinct values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class WholeCount(OneNumber):
     __slots__ = ()
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
-        """The noisy count, negative where the noise makes it so."""
+        """The noisy count; noise can make it negative."""
         return whole_numbers(readings) if is_complement(readings) else integers(readings[0])
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
@@ -49,7 +49,7 @@ class WholeCount(OneNumber):
 
 @dataclass(frozen=True, slots=True)
 class CountOwners(WholeCount):
-    """COUNT(DISTINCT owner): each owner is one; with an argument (an owner that may be missing) those who have it."""
+    """COUNT(DISTINCT owner): each owner counts once; with an argument (an owner that may be NULL), only if it is present."""
 
     argument: Expression | None = None
     name = "COUNT(DISTINCT owner)"
@@ -66,7 +66,7 @@ class CountOwners(WholeCount):
         return (OwnerCount(self.argument),)
 
     def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - same
-        """Nothing but the number of groups."""
+        """Only the number of groups."""
         return "groups", None
 
 
@@ -94,7 +94,7 @@ class CountRows(WholeCount):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """Rows, clamped per owner, or one by one."""
+        """Rows, clamped per owner or individually."""
         return (RowCount(self.argument) if self.rows is None else RowMoment(self.argument, 0, self.rows),)
 
     def measures_within(self, bounds: Bounds | None) -> tuple[Measure, ...]:
@@ -103,19 +103,19 @@ class CountRows(WholeCount):
         return (OwnerCount(),) if once else self.measures
 
     def bounds_from(self, known: Known | None, rows: int | None) -> Known | None:  # noqa: ARG002 - values say nothing
-        """As many rows as the catalog says an owner has in a group."""
+        """The number of rows per owner and group that the catalog declares."""
         return None if rows is None else Known(Fraction(0), Fraction(rows), from_catalog=True)
 
     def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
-        """So many rows."""
+        """This many rows."""
         return "" if bounds is None else f"{name} counts at most {many(int(bounds.upper), 'row')} of each owner{where}."
 
     def sought_limit(self, call: AggregateCall) -> str | None:
-        """Rows of an owner in a group."""
+        """An owner's rows in a group."""
         return "rows" if self.rows is None and call.bounds is None else None
 
     def within(self, call: AggregateCall, limit: Fraction) -> AggregateCall:
-        """So many rows."""
+        """This many rows."""
         return replace(call, bounds=Bounds(Fraction(0), limit), bounds_source="found")
 
     def one_by_one(self, call: AggregateCall, rows: int) -> AggregateCall | None:
@@ -131,7 +131,7 @@ class CountRows(WholeCount):
 
 @dataclass(frozen=True, slots=True)
 class CountDistinct(OneNumber):
-    """COUNT(DISTINCT x): different values, of which each owner brings at most `rows` to a group, chosen at random."""
+    """COUNT(DISTINCT x): distinct values; each owner contributes at most `rows` of them to a group, chosen at random."""
 
     argument: Expression
     rows: int
@@ -144,23 +144,23 @@ class CountDistinct(OneNumber):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """Different values kept."""
+        """The distinct values that are kept."""
         return (DistinctValues(self.argument, self.rows),)
 
     def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:  # noqa: ARG002 - of any size
-        """So many values."""
+        """This many values."""
         return f"{name} counts at most {many(self.rows, 'value')} of each owner{where}."
 
     def sought_limit(self, call: AggregateCall) -> str | None:
-        """Values of an owner in a group."""
+        """An owner's values in a group."""
         return "values" if call.rows_left_open else None
 
     def within(self, call: AggregateCall, limit: Fraction) -> AggregateCall:
-        """So many values."""
+        """This many values."""
         return with_rows(call, limit)
 
     def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - one signature
-        """Values beyond the number that is kept."""
+        """Values beyond the number kept."""
         return "values", None if is_open else Fraction(self.rows)
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:

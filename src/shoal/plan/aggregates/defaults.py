@@ -1,4 +1,4 @@
-"""What holds for an aggregate whose class says nothing else: bounds, words, and the error to expect."""
+"""Defaults that an aggregate class may override: bounds, wording, and the expected error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Possible = tuple[Fraction | None, Fraction | None]
 
 
 class OfOwner(enum.Enum):
-    """What an aggregate makes of the rows that one owner has in one group, where that is a number."""
+    """What an aggregate computes from one owner's rows in one group, if that is a number."""
 
     ONE = enum.auto()
     ROWS = enum.auto()
@@ -48,7 +48,7 @@ class Clamped(enum.Enum):
 
 
 class Aggregate(ABC):
-    """What every aggregate has to say, and what holds for one that says nothing else."""
+    """What every aggregate must provide, with defaults for the rest."""
 
     __slots__ = ()
     argument: Expression | None
@@ -58,12 +58,12 @@ class Aggregate(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """As the analyst knows it."""
+        """The name the analyst knows."""
 
     @property
     @abstractmethod
     def type(self) -> Type:
-        """Of the answer."""
+        """The type of the answer."""
 
     @property
     @abstractmethod
@@ -76,7 +76,7 @@ class Aggregate(ABC):
 
     @abstractmethod
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
-        """Where the answer without noise may be, at this level of confidence."""
+        """Where the noise-free answer may lie, at this confidence level."""
 
     needs_owners = False
     """Whether the expected error depends on how many owners a group has."""
@@ -85,21 +85,21 @@ class Aggregate(ABC):
         "Finding them takes about {needed} with values of one size"
     )
     without_bounds_there = "NULL there"
-    """The same in a few words, where single groups have none."""
+    """The same in a few words, for when individual groups have no expected error."""
     stands_without_bounds = False
-    """Whether there is a number where no bounds were found."""
+    """Whether there is still a number when no bounds were found."""
     loses: str | None = None
-    """What limits on each owner take away from a sum over owners; None for what is no such sum."""
+    """What per-owner limits remove from a sum over owners; None if it is not such a sum."""
     never_negative = False
     counts_values = False
-    """Counts values that are different from each other."""
+    """Counts distinct values."""
     counts_owners = False
     of_owner: OfOwner | None = None
-    """What one owner gives one group, where that can be told from the owner's rows alone."""
+    """What one owner contributes to one group, if the owner's rows alone determine it."""
 
     @property
     def adds_up(self) -> bool:
-        """Whether it is a sum over owners, which limits on each of them make smaller."""
+        """Whether it is a sum over owners, which per-owner limits make smaller."""
         return self.loses is not None
 
     @property
@@ -109,68 +109,68 @@ class Aggregate(ABC):
 
     @property
     def clamped(self) -> Clamped | None:
-        """What values beyond the bounds would have moved; None where nothing is said about it."""
+        """What values beyond the bounds would have moved; None if this is not reported."""
         return None
 
     @property
     def feed(self) -> Measure | None:
-        """What a histogram looks at whose bounds are themselves the answer."""
+        """What the histogram reads when its bounds are themselves the answer."""
         return None
 
     @property
     def partition(self) -> tuple[Measure, ...]:
-        """Sums of which one owner moves no more than one whole, and which say the same as the measures."""
+        """Sums that carry the same information as the measures, and that one owner moves by at most one whole in total."""
         return ()
 
     @property
     def ranks(self) -> tuple[Fraction, ...]:
-        """Which shares of the rows lie below what is asked for, in an aggregate of quantiles."""
+        """For quantiles: the shares of the rows that lie below the requested values."""
         return ()
 
     @property
     def catalog_bounds_note(self) -> str | None:
-        """What to say where bounds are the catalog's, and how many rows an owner has in a group is not known."""
+        """What to say when the bounds come from the catalog but the number of rows per owner and group is unknown."""
         return None
 
     def measures_within(self, bounds: Bounds | None) -> tuple[Measure, ...]:  # noqa: ARG002 - few go by the bounds
-        """The measures, given the bounds that are known."""
+        """The measures, given the known bounds."""
         return self.measures
 
     def bounds_from(self, known: Known | None, rows: int | None) -> Known | None:  # noqa: ARG002 - same
-        """Bounds of what one owner gives a group, from what is known of single values and of rows per owner and group."""
+        """Bounds on one owner's contribution to a group, from what is known about single values and rows per owner and group."""
         return known if known is not None and (known.from_catalog or known.lower < known.upper) else None
 
     def possible(self, bounds: Bounds | None) -> Possible:  # noqa: ARG002 - few go by the bounds
-        """The least and the most that the exact number can be, where values surely lie within the bounds."""
+        """The smallest and largest possible exact number, when values are certain to lie within the bounds."""
         return (Fraction(0) if self.never_negative else None), None
 
     def expected_half_width(self, releases: Sequence[Release], level: float, owners: int) -> float | None:  # noqa: ARG002 - one signature
-        """How far the noise strays, before data is read; None where that depends on the data."""
+        """The spread of the noise, known before data is read; None if it depends on the data."""
         return None
 
     def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:  # noqa: ARG002 - few say it of groups
-        """What of one owner it reads, where that is fixed before data is read; empty where nothing is."""
+        """What it reads of one owner, if that is fixed before data is read; empty otherwise."""
         return "" if bounds is None else f"{name}: values are clamped to {range_in_words(bounds)}."
 
     def sought_limit(self, call: AggregateCall) -> str | None:  # noqa: ARG002 - most have none
-        """Which limit is looked for where nobody named one: "rows", "values" or "sum"."""
+        """Which limit to search for when none is given: "rows", "values" or "sum"."""
         return None
 
     def within(self, call: AggregateCall, limit: Fraction) -> AggregateCall:  # noqa: ARG002 - most have none
-        """The call under a limit that was found."""
+        """The call with the limit that was found."""
         return call
 
     def one_by_one(self, call: AggregateCall, rows: int) -> AggregateCall | None:  # noqa: ARG002 - most have none
-        """The call where rows of an owner are limited in all groups together; None where that is not a limit for it."""
+        """The call when an owner's rows are limited across all groups; None if such a limit does not apply to it."""
         return None
 
     def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - same
-        """What a limit on one group cuts ("groups", "rows", "values" or "sum"), and where; None where nothing is measured."""
+        """What a limit on one group cuts ("groups", "rows", "values" or "sum"), and where; None if nothing is measured."""
         return None
 
 
 class OneNumber(Aggregate):
-    """An aggregate that is one noisy number: its error is that of the noise."""
+    """An aggregate that is a single noisy number: its error is the noise's error."""
 
     __slots__ = ()
 
@@ -180,7 +180,7 @@ class OneNumber(Aggregate):
 
 
 class KeptRows(Aggregate):
-    """An aggregate of at most `rows` rows of an owner in a group."""
+    """An aggregate over at most `rows` rows per owner and group."""
 
     __slots__ = ()
     rows: int
@@ -195,16 +195,16 @@ class KeptRows(Aggregate):
         return "rows" if call.rows_left_open else None
 
     def within(self, call: AggregateCall, limit: Fraction) -> AggregateCall:
-        """So many rows."""
+        """This many rows."""
         return with_rows(call, limit)
 
 
 def with_rows(call: AggregateCall, limit: Fraction) -> AggregateCall:
-    """The call over this many rows, or values, of an owner in a group."""
+    """The call over this many rows, or values, per owner and group."""
     limited = replace(call.aggregate, rows=int(limit))  # type: ignore[type-var]  # every class is a dataclass, and those that ask have rows
     return replace(call, aggregate=limited, rows_left_open=False)
 
 
 def range_in_words(bounds: Bounds) -> str:
-    """Bounds as an answer says them."""
+    """Bounds as an answer words them."""
     return f"[{float(bounds.lower):,.6g}, {float(bounds.upper):,.6g}]"

@@ -26,13 +26,13 @@ Interval = tuple["NDArray[Any]", "NDArray[Any]"]
 
 
 class Forest(Protocol):
-    """What noisy trees, one per group, can be asked."""
+    """What noisy trees, one per group, can answer."""
 
     def quantiles(self, probabilities: Sequence[float]) -> NDArray[Any]:
-        """Places in [0, 1] below which these fractions of a group's rows lie: (groups, probabilities)."""
+        """Positions in [0, 1] below which these fractions of a group's rows lie: (groups, probabilities)."""
 
     def bands(self, fractions: Sequence[Fraction], levels: Sequence[float]) -> RankBands | None:
-        """Where these fractions surely lie, at each confidence level; None where that cannot be told."""
+        """Where these fractions lie, at each confidence level; None if that cannot be determined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class NoisyMeasure:
     values: NDArray[Any]
     forest: Forest | None = None
     bands: RankBands | None = None
-    """Of an aggregate of quantiles: where they lie, by released numbers alone."""
+    """For quantiles: where they lie, from released numbers alone."""
 
     @property
     def floats(self) -> NDArray[np.float64]:
@@ -55,16 +55,16 @@ class NoisyMeasure:
         return np.array(self.values, dtype=np.float64) * float(self.grid)
 
     def half_width(self, level: float) -> float:
-        """How far the noise strays with this confidence, in the analyst's units."""
+        """The half-width of the noise at this confidence, in the analyst's units."""
         return half_width(self.noise, level, self.grid)
 
     def whole_half_width(self, level: float) -> float:
-        """The same for an answer that is rounded to a whole number: a draw within q ends within ⌊q + ½⌋."""
+        """The same for an answer rounded to a whole number: a draw within q ends up within ⌊q + ½⌋."""
         return float(math.floor(self.half_width(level) + 0.5))
 
 
 def half_width(noise: Randomised, level: float, grid: Fraction | None = None) -> float:
-    """How far the noise strays with this confidence, in the analyst's units."""
+    """The half-width of the noise at this confidence, in the analyst's units."""
     from shoal.accounting.events import QuantileChoice
     from shoal.mechanisms.calibrate import noise_quantile
 
@@ -82,7 +82,7 @@ def nothing(size: int) -> NDArray[Any]:
 
 
 def integers(reading: NoisyMeasure) -> NDArray[Any]:
-    """Whole numbers, rounded from a finer grid if need be, saturated to 64 bits after the noise."""
+    """Whole numbers, rounded from a finer grid if necessary and saturated to 64 bits after the noise."""
     whole = _whole(reading)
     if isinstance(whole, np.ndarray):
         return whole
@@ -90,7 +90,7 @@ def integers(reading: NoisyMeasure) -> NDArray[Any]:
 
 
 def _whole(reading: NoisyMeasure) -> NDArray[np.int64] | list[int]:
-    """Whole numbers of any size; all at once where 64 bits surely hold everything on the way."""
+    """Whole numbers of any size; vectorised if every intermediate result is certain to fit in 64 bits."""
     top, bottom = reading.grid.numerator, reading.grid.denominator
     largest = max(map(abs, reading.values), default=1)
     if 2 * max(int(largest), 1) * top + 2 * bottom <= INT64_MAX:
@@ -99,11 +99,11 @@ def _whole(reading: NoisyMeasure) -> NDArray[np.int64] | list[int]:
 
 
 def around_whole(reading: NoisyMeasure, level: float) -> Interval:
-    """Exact quantiles of the noise around a whole number, also where what is shown ends at 64 bits."""
+    """Exact quantiles of the noise around a whole number, even where the answer is saturated to 64 bits."""
     return around(np.array(_whole(reading), dtype=np.float64), reading.whole_half_width(level))
 
 
 def around(values: NDArray[Any], half_width: float) -> Interval:
-    """An interval to both sides."""
+    """A two-sided interval."""
     centre = np.array(values, dtype=np.float64)
     return centre - half_width, centre + half_width

@@ -41,7 +41,7 @@ class Quantile(KeptRows):
 
     @property
     def ranks(self) -> tuple[Fraction, ...]:
-        """The one that is asked for."""
+        """The requested one."""
         return (self.fraction,)
 
     def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - one signature
@@ -58,13 +58,13 @@ class Quantile(KeptRows):
         return _position(readings[0], float(self.fraction))
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
-        """Where the rows say that it lies."""
+        """Where it lies according to the rows."""
         return _ends(readings[0], self.ranks, level)
 
 
 @dataclass(frozen=True, slots=True)
 class Quantiles(KeptRows):
-    """APPROX_QUANTILES(x, n): the n + 1 cut points from the least to the greatest, off the same tree; or those that are listed."""
+    """APPROX_QUANTILES(x, n): the n + 1 cut points from minimum to maximum, read off the same tree; or the quantiles listed."""
 
     argument: Expression
     parts: int | tuple[Fraction, ...]
@@ -75,7 +75,7 @@ class Quantiles(KeptRows):
 
     @property
     def ranks(self) -> tuple[Fraction, ...]:
-        """All cut points, both ends included; or those that are listed."""
+        """All cut points, including both ends; or the quantiles listed."""
         if isinstance(self.parts, tuple):
             return self.parts
         return tuple(Fraction(i, self.parts) for i in range(self.parts + 1))
@@ -125,7 +125,7 @@ class Extreme(Aggregate):
         return (Leaves(self.argument, 1, extreme=self.side),)
 
     def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:  # noqa: ARG002 - one signature
-        """Its values are clamped, and its interval is open to one side."""
+        """Its values are clamped, and its interval is open on one side."""
         clamped = "" if bounds is None else f"values are clamped to {range_in_words(bounds)}; "
         side = "down" if self.side == "min" else "up"
         return f"{name}: {clamped}its interval goes {side} to where one owner may lie whom the noise hides."
@@ -135,13 +135,13 @@ class Extreme(Aggregate):
         return _position(readings[0], float(self.ranks[0]))
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
-        """Up to the bound on the outer side: nobody can rule out that one owner lies there."""
+        """Extends to the bound on the outer side: an owner there can never be ruled out."""
         return _ends(readings[0], self.ranks, level)
 
 
 @dataclass(frozen=True, slots=True)
 class ApproxBounds(Aggregate):
-    """APPROX_BOUNDS(x): [lower, upper] that hold about all values of one row per owner, the same for every group."""
+    """APPROX_BOUNDS(x): [lower, upper] containing nearly all values of one row per owner, the same for every group."""
 
     argument: Expression
     rows = 1
@@ -152,11 +152,11 @@ class ApproxBounds(Aggregate):
 
     @property
     def feed(self) -> Measure | None:
-        """What its histogram looks at."""
+        """What its histogram reads."""
         return RowMoment(self.argument, 1, 1)
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:  # noqa: ARG002 - one signature for all
-        """There is nothing to read but the histogram; see `released.answer_table`."""
+        """Only the histogram is read; see `released.answer_table`."""
         raise InternalError("bounds are not made from readings")
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:  # noqa: ARG002 - same
@@ -165,7 +165,7 @@ class ApproxBounds(Aggregate):
 
 
 def _ends(reading: NoisyMeasure, ranks: tuple[Fraction, ...], level: float, *, listed: bool = False) -> Interval:
-    """Both ends in the analyst's units; NULL where there are no bounds, or no level that high."""
+    """Both ends in the analyst's units; NULL if there are no bounds, or no level that high."""
     found = reading.bands.of(ranks).at(level) if reading.bands is not None else None
     size = len(reading.values)
     if found is None or reading.bounds is None:
@@ -186,7 +186,7 @@ def _position(reading: NoisyMeasure, fraction: float) -> NDArray[Any]:
 
 
 def _positions(reading: NoisyMeasure, fractions: Sequence[float]) -> NDArray[Any]:
-    """Where these fractions lie in [L, U]: (groups, fractions); NULL where no bounds were found."""
+    """Where these fractions lie in [L, U]: (groups, fractions); NULL if no bounds were found."""
     if reading.bounds is None or reading.forest is None:
         return nothing(len(reading.values) * len(fractions)).reshape(-1, len(fractions))
     low, high = float(reading.bounds.lower), float(reading.bounds.upper)

@@ -1,7 +1,7 @@
 """The private aggregates as analysts write them: one row of `SPELLINGS` each.
 
-A new aggregate is one class in this room and one row here: the binder, the hint that lists aggregates and the audit
-suite's own test read the table. What the class computes, how far it strays and what it says without bounds are its methods.
+A new aggregate is one class in this package and one row here: the binder, the hint that lists aggregates and the audit
+suite's own test read the table. The class's methods say what it computes, how large its error is and what happens without bounds.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Argument(enum.Enum):
     """What an aggregate is taken of."""
 
     ROWS = enum.auto()
-    """A star, or a value whose NULLs are left out."""
+    """A star, or a value whose NULLs are skipped."""
     CONDITION = enum.auto()
-    """Rows where it holds."""
+    """Rows where the condition holds."""
     VALUE = enum.auto()
-    """A value of any type that can be told apart from others; the owner is counted as such."""
+    """A value of any type with equality; the owner column is counted as owners."""
     NUMBER = enum.auto()
     SUMMAND = enum.auto()
-    """A number; a decimal without places is a whole one."""
+    """A number; a decimal with scale 0 counts as whole."""
 
 
 class Extra(enum.Enum):
@@ -63,13 +63,13 @@ class Written:
     value: Expression | None
     extra: Fraction | int | tuple[Fraction, ...] | None
     rows: int
-    """How many rows of an owner a group looks at, where the aggregate looks at rows."""
+    """How many of an owner's rows a group reads, if the aggregate reads rows."""
     row_limit: int | None
     """max_rows_contributed of the SELECT."""
 
 
 Make = Callable[[Any], "Aggregate"]
-"""`Written` → the aggregate. The binder has checked that value and extra are there where the row asks for them."""
+"""`Written` → the aggregate. The binder has checked that value and extra are present when the row requires them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Spelling:
     only_anon: tuple[str, ...] = ()
     """Other names behind ANON_."""
     of_times: bool = False
-    """Whether it is one of the values, so that of dates and timestamps it is a date or a timestamp."""
+    """Whether the result is one of the values, so that dates give a date and timestamps a timestamp."""
 
     @property
     def arguments(self) -> frozenset[str]:
@@ -185,11 +185,11 @@ SPELLINGS = (
 
 
 NAMES = frozenset(name for row in SPELLINGS for name in (row.name, *row.also) if name.isidentifier())
-"""Every name that a private aggregate may be written with in both clauses."""
+"""Every name for a private aggregate that both clauses accept."""
 
 
 def spelling_of(name: str, *, anon: bool) -> Spelling | None:
-    """The row of a name; behind ANON_ (which is taken off) some names are others."""
+    """The row for a name; after ANON_ (already stripped) some names mean something else."""
     own = (row for row in SPELLINGS if anon and name in row.only_anon)
     shared = (row for row in SPELLINGS if name == row.name or name in row.also)
     return next(own, None) or next(shared, None)

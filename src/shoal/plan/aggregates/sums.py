@@ -59,24 +59,24 @@ class Sum(OneNumber):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """One clamped sum per owner, or rows clamped one by one."""
+        """One clamped sum per owner, or rows clamped individually."""
         if self.rows is None:
             return (OwnerSum(self.argument, self.is_integer),)
         return (RowMoment(self.argument, 1, self.rows, centred=False, is_integer=self.is_integer),)
 
     @property
     def catalog_bounds_note(self) -> str | None:
-        """The bounds of a column are those of a row."""
+        """A column's bounds apply to a single row."""
         if self.rows is not None:
             return None
         return "The catalog's bounds of a column are those of one row: a sum of several is clamped to them."
 
     def bounds_from(self, known: Known | None, rows: int | None) -> Known | None:
-        """Facts about one value, times how many values an owner has in a group, bound the owner's sum."""
+        """The bounds of one value, times the number of values an owner has in a group, bound the owner's sum."""
         if known is None or self.rows is not None:
             return Aggregate.bounds_from(self, known, rows)
         if rows is None:
-            # The constants of an expression say nothing about how many rows of them an owner has.
+            # The constants in an expression say nothing about how many rows an owner has.
             return known if known.from_catalog else None
         return replace(known, lower=min(known.lower, known.lower * rows), upper=max(known.upper, known.upper * rows))
 
@@ -86,24 +86,24 @@ class Sum(OneNumber):
         return "" if bounds is None else f"{name}: {what} is clamped to {range_in_words(bounds)}."
 
     def sought_limit(self, call: AggregateCall) -> str | None:
-        """The size of an owner's sum, where nothing but that of a row is known."""
+        """The magnitude of an owner's sum, when only that of a row is known."""
         is_open = call.bounds is None or call.bounds_source == "one row"
         return "sum" if self.rows is None and is_open else None
 
     def within(self, call: AggregateCall, limit: Fraction) -> AggregateCall:
-        """To both sides of 0, unless no row is below it."""
+        """On both sides of 0, unless no row is below 0."""
         positive = call.bounds is not None and call.bounds.lower >= 0
         return replace(call, bounds=Bounds(Fraction(0) if positive else -limit, limit), bounds_source="found")
 
     def given_limit(self, bounds: Bounds | None, *, is_open: bool) -> tuple[str, Fraction | None] | None:  # noqa: ARG002 - one signature
-        """Sums beyond the bound that lies farther from 0."""
+        """Sums beyond the bound farther from 0."""
         if self.rows is not None:
             return None
         limit = None if bounds is None else max(abs(bounds.lower), abs(bounds.upper))
         return ("sum", limit) if limit else ("rows", None)
 
     def possible(self, bounds: Bounds | None) -> Possible:
-        """Of values of one sign the sum has it too."""
+        """If all values have one sign, so does the sum."""
         if bounds is None:
             return None, None
         return (Fraction(0) if bounds.lower >= 0 else None), (Fraction(0) if bounds.upper <= 0 else None)
@@ -128,11 +128,11 @@ class Sum(OneNumber):
 
 
 CERTAIN = 4
-"""So many times its width a count of rows has to be, for first-order errors to be good."""
+"""A row count must be at least this many times its noise width for first-order errors to be accurate."""
 ROOT_OF_TWO = Fraction(14143, 10000)
 """Rounded up."""
 HIGH_LEVEL = 0.92
-"""From here on the width of a sum of two noises is at most the root of the sum of their squared widths."""
+"""From this level up, the width of a sum of two noises is at most the root of the sum of their squared widths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,8 @@ class Average(Aggregate):
     """AVG(x): the average of per-owner averages, m + S / max(1, n), clamped to [L, U].
 
     The sum S carries most of the error unless the answer lies at the edge of the bounds, so it gets 70% of the budget. With
-    Laplace noise and known bounds it is read off two sums instead, of x − L and of U − x: one owner moves them by U − L
-    together, so both have all of the budget. Their sum is n·(U − L), half their difference is S.
+    Laplace noise and known bounds the average is read off two sums instead, of x − L and of U − x: one owner moves them by U − L
+    in total, so each gets the whole budget. Their sum is n·(U − L); half their difference is S.
     """
 
     argument: Expression
@@ -154,7 +154,7 @@ class Average(Aggregate):
     clamped = Clamped.MEAN
 
     def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
-        """The average of averages, unless rows are bounded one by one."""
+        """The average of averages, unless rows are bounded individually."""
         if self.rows is not None:
             return Aggregate.limits_in_words(self, name, where, bounds)
         if bounds is None:
@@ -178,7 +178,7 @@ class Average(Aggregate):
 
     @property
     def partition(self) -> tuple[Measure, ...]:
-        """The two sums that one owner moves by U − L together; none where rows are bounded per owner."""
+        """The two sums that one owner moves by U − L in total; none if rows are bounded per owner."""
         return tuple(OwnerMean(self.argument, end) for end in ("lower", "upper")) if self.rows is None else ()
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
@@ -196,7 +196,7 @@ class Average(Aggregate):
         assert total.bounds is not None  # noqa: S101 - narrowed by both callers
         assert total.steps is not None  # noqa: S101 - same
         low, width = (float(steps * total.grid) for steps in (total.steps.lower, total.steps.upper - total.steps.lower))
-        if not width:  # bounds that were found, and leave no room
+        if not width:  # found bounds can coincide
             return np.full(len(above), float(total.bounds.lower))
         means = low + width / 2 + (above - below) / 2 / np.maximum((above + below) / width, 1.0)
         return np.asarray(np.clip(means, float(total.bounds.lower), float(total.bounds.upper)))
@@ -209,10 +209,10 @@ class Average(Aggregate):
         return np.asarray(np.clip(means, float(total.bounds.lower), float(total.bounds.upper)))
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
-        """The means μ that the two noisy numbers allow: |S − (μ − m)·n| within the width of its own noise.
+        """The means μ consistent with the two noisy numbers: |S − (μ − m)·n| is within the width of its noise.
 
-        That noise is X − (μ − m)·Y, whose width at high levels is at most √(w_S² + (μ − m)²·w_n²), for Laplace and for Gaussian
-        noise (docs/theory/noise.md). At lower levels, both noises within their widths at once, the quotient at its extremes.
+        That noise is X − (μ − m)·Y. At high levels its width is at most √(w_S² + (μ − m)²·w_n²), for both Laplace and Gaussian
+        noise (docs/theory/noise.md). At lower levels, take the extremes of the quotient with both noises within their widths.
         """
         total, count = readings
         if total.bounds is None or total.steps is None:
@@ -240,7 +240,7 @@ class Average(Aggregate):
         return ends[0], ends[1]
 
     def _allowed(self, total: NoisyMeasure, count: NoisyMeasure, level: float) -> Interval:
-        """The roots of (S − u·n)² = w_S² + u²·w_n² around m; everything within the bounds where n may be 0."""
+        """The roots of (S − u·n)² = w_S² + u²·w_n² around m; the whole range of the bounds if n may be 0."""
         assert total.bounds is not None  # noqa: S101 - narrowed by the caller
         assert total.steps is not None  # noqa: S101 - same
         low, high = float(total.bounds.lower), float(total.bounds.upper)
@@ -259,11 +259,11 @@ class Average(Aggregate):
         )
 
     def expected_half_width(self, releases: Sequence[Release], level: float, owners: int) -> float | None:
-        """(w_S + r·w_n) / (n − w_n): both noises within their widths at once, the mean anywhere within r of the middle.
+        """(w_S + r·w_n) / (n − w_n): both noises are within their widths, and the mean is anywhere within r of the middle.
 
-        Of two sums that make a whole, w/n: where one is larger by w, the other is smaller.
+        For two sums that make a whole, w/n: if one is larger by w, the other is smaller.
         """
-        total, count = releases  # with bounds that are known
+        total, count = releases  # the bounds are known
         each = (1 + level) / 2
         if total.measure.origin == "lower":
             room = float(total.bounds.upper - total.bounds.lower)  # type: ignore[union-attr]
@@ -276,7 +276,7 @@ class Average(Aggregate):
 
 @dataclass(frozen=True, slots=True)
 class RowAverage(KeptRows):
-    """AVG_ROWS(x): the average of at most `rows` rows of every owner in a group, m + S / max(1, n), clamped to [L, U]."""
+    """AVG_ROWS(x): the average of at most `rows` rows per owner in a group, m + S / max(1, n), clamped to [L, U]."""
 
     argument: Expression
     rows: int
@@ -301,7 +301,7 @@ class RowAverage(KeptRows):
 
     @property
     def _average(self) -> Average:
-        """The same arithmetic, where rows are limited in all groups together."""
+        """The same arithmetic, with rows limited across all groups."""
         return Average(self.argument, self.rows)
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:
@@ -309,11 +309,11 @@ class RowAverage(KeptRows):
         return self._average.finish(readings)
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
-        """The means that the two noisy numbers allow."""
+        """The means consistent with the two noisy numbers."""
         return self._average.interval(readings, level)
 
     def expected_half_width(self, releases: Sequence[Release], level: float, owners: int) -> float | None:
-        """For owners with one row each: no group has fewer rows than owners."""
+        """Assumes one row per owner: no group has fewer rows than owners."""
         return self._average.expected_half_width(releases, level, owners)
 
 
@@ -321,7 +321,7 @@ class RowAverage(KeptRows):
 class Variance(KeptRows):
     """VAR and STDDEV over at most `rows` rows of an owner: E[y²] − E[y]², y = x − m, clamped to [0, (U−L)²/4].
 
-    With Laplace noise and known bounds it is read off three sums that one row moves by (U − L)² together (`wholes`).
+    With Laplace noise and known bounds it is read off three sums that one row moves by (U − L)² in total (`wholes`).
     """
 
     argument: Expression
@@ -338,7 +338,7 @@ class Variance(KeptRows):
 
     @property
     def name(self) -> str:
-        """As the analyst knows it."""
+        """The name the analyst knows."""
         return ("STDDEV" if self.root else "VAR") + ("_SAMP" if self.sample else "_POP")
 
     @property
@@ -351,7 +351,7 @@ class Variance(KeptRows):
         return None if bounds is None else ("value", None)
 
     def possible(self, bounds: Bounds | None) -> Possible:
-        """Widest where half of the values are at each bound; of a sample of two that is twice as much."""
+        """Largest when half of the values are at each bound; for a sample of two it is twice as large."""
         if bounds is None:
             return Fraction(0), None
         width, more = bounds.upper - bounds.lower, Fraction(2) if self.sample else Fraction(1)
@@ -359,7 +359,7 @@ class Variance(KeptRows):
 
     @property
     def partition(self) -> tuple[Measure, ...]:
-        """Three sums that one row moves by (U − L)² together."""
+        """Three sums that one row moves by (U − L)² in total."""
         ends = ("lower", "between", "upper")
         return tuple(RowMoment(self.argument, 2, self.rows, origin=origin) for origin in ends)
 
@@ -395,12 +395,12 @@ class Variance(KeptRows):
 
     @staticmethod
     def _middle(reading: NoisyMeasure) -> float:
-        """Where a centred sum has its zero; squares are counted on the square of their rows' grid."""
+        """The zero point of a centred sum; squares are counted on the square of their rows' grid."""
         assert reading.steps is not None  # noqa: S101 - moments have bounds
         return float(reading.steps.middle * float(reading.grid) ** (1 / reading.measure.power))
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
-        """Around v = Q/n − (S/n)², where n is well above its noise; else what all three noises within their widths allow."""
+        """Centred on v = Q/n − (S/n)² if n is well above its noise; else the range with all three noises within their widths."""
         first, _, count = readings
         if first.bounds is None:
             return nothing(len(first.values)), nothing(len(first.values))
@@ -417,10 +417,10 @@ class Variance(KeptRows):
         return np.maximum(ends[0], wide[0]), np.minimum(ends[1], wide[1])
 
     def _around(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
-        """How far v strays to first order in the three noises: ∂v/∂Q = 1/n, ∂v/∂S = −2μ/n, ∂v/∂n = (μ² − v)/n.
+        """The error of v to first order in the three noises: ∂v/∂Q = 1/n, ∂v/∂S = −2μ/n, ∂v/∂n = (μ² − v)/n.
 
         At high levels the width of a sum of noises is at most the root of the sum of their squared widths. n may be smaller by
-        its own width, and the square of the noise in μ is counted to both sides.
+        its own width, and the squared noise in μ is added on both sides.
         """
         first, second, count = readings
         of_sum, of_squares, of_count = (reading.half_width(level) for reading in readings)
@@ -440,7 +440,7 @@ class Variance(KeptRows):
         return low, high
 
     def _corners(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
-        """Conservative: all three noises within their widths at once; extremes over the corners, 0 where they may cross."""
+        """Conservative: extremes over the corners with all three noises within their widths; 0 where they may cross."""
         first, second, count = readings
         each = (2 + level) / 3
         widths = [reading.half_width(each) for reading in readings]
@@ -456,7 +456,7 @@ class Variance(KeptRows):
             for b in (-1, 1)
             for c in (-1, 1)
         ]
-        # The variance is largest where the mean of y is nearest 0; that corner need not be among the ones above.
+        # The variance is largest where the mean of y is nearest 0; that point may not be among the corners above.
         centred = self._combined(
             first,
             np.clip(0.0, first.floats - widths[0], first.floats + widths[0]),

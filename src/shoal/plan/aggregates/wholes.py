@@ -1,7 +1,7 @@
-"""The variance off three sums that make a whole: A = Σ(x − L)², C = Σ 2(x − L)(U − x), B = Σ(U − x)².
+"""The variance from three sums that make a whole: A = Σ(x − L)², C = Σ 2(x − L)(U − x), B = Σ(U − x)².
 
-With K = U − L each row adds K² to the three together, whatever it is: S = A + B + C = n·K². A/S is the mean of t² and (A + C/2)/S
-that of t = (x − L)/K, so that the variance is K²·(A/S − ((A + C/2)/S)²) = K²·(AB − C²/4)/S².
+With K = U − L every row adds K² to the three in total, whatever its value: S = A + B + C = n·K². A/S is the mean of t² and
+(A + C/2)/S that of t = (x − L)/K, so the variance is K²·(A/S − ((A + C/2)/S)²) = K²·(AB − C²/4)/S².
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from shoal.plan.aggregates.noisy_measure import Interval, NoisyMeasure
 
 CERTAIN = 10
-"""How many times its width S must be for noises to be taken to first order."""
+"""S must be at least this many times its noise width for the first-order treatment of the noise."""
 
 
 def whole_of(reading: NoisyMeasure) -> float:
-    """K², in the analyst's units: bounds are in steps of rows, sums in their squares."""
+    """K² in the analyst's units: bounds are in row steps, sums in squared row steps."""
     assert reading.steps is not None  # noqa: S101 - moments have bounds
     return float((reading.steps.upper - reading.steps.lower) ** 2 * reading.grid)
 
 
 def variance_and_rows(readings: Sequence[NoisyMeasure]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The variance, between 0 and K²/4, and how many rows it is of."""
+    """The variance, between 0 and K²/4, and the number of rows behind it."""
     above, between, below = (np.maximum(reading.floats, 0.0) for reading in readings)
     return _variance(above, between, below, whole_of(readings[0]))
 
@@ -36,7 +36,7 @@ def variance_and_rows(readings: Sequence[NoisyMeasure]) -> tuple[NDArray[Any], N
 def _variance(
     above: NDArray[Any], between: NDArray[Any], below: NDArray[Any], whole: float
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    if not whole:  # bounds that were found, and leave no room
+    if not whole:  # found bounds can coincide
         return np.zeros(len(above)), np.ones(len(above))
     total = np.maximum(above + between + below, whole)
     variance = whole * (above / total * (below / total) - (between / total) ** 2 / 4)
@@ -46,13 +46,13 @@ def _variance(
 def ends_of_variance(
     readings: Sequence[NoisyMeasure], level: float, *, near: bool = False
 ) -> tuple[Interval, Interval]:
-    """(least, most) of the variance and of the rows while every sum is within its width, all three with chance `level`.
+    """The (least, most) variance and number of rows with every sum within its width, which all three are with probability `level`.
 
-    Where it may be narrower (`near`: at high levels, and S well above the noise), what the noises do to first order.
+    Where a narrower interval is allowed (`near`: at high levels, with S well above the noise), the first-order effect of the noise.
 
     f = (AB − C²/4)/S² falls with C. It has no critical point inside the box (B² + BC − AB + C²/2 = 0 and its mirror leave A = B and
-    C·(A + C/2) = 0), and along A it rises up to A* = B + C + C²/2B and falls after it, along B alike. So it is least at a
-    corner, and most at a corner or where A* (or B*) meets an edge. Where less than one row may be left, anything is possible.
+    C·(A + C/2) = 0), and along A it rises up to A* = B + C + C²/2B and then falls; likewise along B. So its minimum is at a
+    corner, and its maximum at a corner or where A* (or B*) meets an edge. If less than one row may remain, anything is possible.
     """
     width, whole = readings[0].half_width((2 + level) / 3), whole_of(readings[0])
     if not whole:
@@ -75,7 +75,7 @@ def ends_of_variance(
 
 
 def _nearer(readings: Sequence[NoisyMeasure], level: float, bottom: NDArray[Any], top: NDArray[Any]) -> Interval:
-    """V ± w·‖∇v‖, and 3·K²·(w/S)² for what is beyond the first order, no wider than the ends that are given.
+    """V ± w·‖∇v‖, plus 3·K²·(w/S)² for higher-order terms, and never wider than the given ends.
 
     With N = AB − C²/4 the gradient of N/S² is (B, −C/2, A)/S² − 2N/S³. At high levels the width of a sum of noises is at most the
     root of the sum of their squared widths. S may be smaller by twice its width.
@@ -96,7 +96,7 @@ def _nearer(readings: Sequence[NoisyMeasure], level: float, bottom: NDArray[Any]
 
 
 def _peak(fixed: NDArray[Any], between: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
-    """Where f is largest along an edge: B + C + C²/2B, kept between the ends."""
+    """Where f is largest along an edge: B + C + C²/2B, clamped to the ends."""
     with np.errstate(divide="ignore", invalid="ignore"):
         stationary = np.where(fixed > 0, fixed + between + between**2 / (2 * fixed), np.inf)
     return np.clip(stationary, low, high)

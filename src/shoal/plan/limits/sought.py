@@ -1,4 +1,4 @@
-"""Limits that a query finds for itself: what is sought, in which bins, and what was found. Data only.
+"""Limits that a query finds for itself: what to look for, in which bins, and what was found. Data only.
 
 | kind   | what of one owner is put into a bin                                          | limits                         |
 |--------|------------------------------------------------------------------------------|--------------------------------|
@@ -8,9 +8,9 @@
 | values | different values per group, weighted alike                                   | c of COUNT(DISTINCT x)         |
 | sum    | size of the sum per group, weighted by size: Σs²/Σ|s|                        | U of SUM                       |
 
-`cut` finds no limit: it measures what limits that were given cut. Its bins are those of what is cut (edges), and within each those
-of what is kept (kept_edges). Where rows may be of either sign, a sum has every bin twice: for owners whose sums together are not
-negative, then for the others. `value` measures what bounds of values clamp: an owner's bin is that of the average of its values.
+`cut` finds no limit: it measures what the given limits cut. Its bins are by the amount cut (edges), and within each of those by
+the amount kept (kept_edges). If rows can have either sign, a sum has every bin twice: for owners whose sums add up to 0 or more,
+then for the others. `value` measures what bounds on values clamp: an owner's bin is that of the average of its values.
 
 Every owner fills one bin of each histogram, so one owner moves one count by one.
 """
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
 GROUP_EDGES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000)
 ROW_EDGES = tuple(2**power for power in range(11))
 SUM_EDGES = tuple(Fraction(2) ** power for power in range(-10, 31))
-"""Upper edges of bins, and the candidates for a limit; one more bin lies beyond the last. Sums are in units of one row's bound."""
+"""Upper edges of bins, also the candidates for a limit; one more bin lies beyond the last. Sums are in units of one row's bound."""
 CUT_EDGES, KEPT_EDGES = (0, 3, 15, 63, 255, 1023), (3, 15, 63, 255)
-"""What limits cut of an owner, and what they keep."""
+"""What limits cut from an owner, and what they keep."""
 MEASURING = frozenset({"cut", "value"})
 KINDS = ("groups", "rows", "all", "values", "sum", *MEASURING)
 
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """One limit that is sought: the upper edges of its bins, and the aggregates (by position) that it limits."""
+    """One limit to find: the upper edges of its bins, and the aggregates (by position) that it limits."""
 
     kind: str
     edges: tuple[Fraction, ...]
     calls: tuple[int, ...] = ()
     kept_edges: tuple[Fraction, ...] = ()
     domain: int | None = None
-    """How many different values there can be, where that is public."""
+    """How many distinct values there can be, if that is public."""
     signed: bool = False
-    """Whether owners with a negative sum have bins of their own."""
+    """Whether owners with a negative sum have separate bins."""
 
     def __post_init__(self) -> None:
         every = (self.edges, self.kept_edges)
@@ -61,20 +61,20 @@ class Sought:
 
     @property
     def bins(self) -> tuple[int, ...]:
-        """The numbers of the bins; the last lies beyond every edge."""
+        """The bin numbers; the last bin lies beyond every edge."""
         return tuple(range((len(self.edges) + 1) * (len(self.kept_edges) + 1) * (2 if self.signed else 1)))
 
     @property
     def measures(self) -> bool:
-        """Whether it measures what limits or bounds cut, and finds none."""
+        """Whether it measures what limits or bounds cut, instead of finding one."""
         return self.kind in MEASURING
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits as constants of an ordinary plan: κ, and for every aggregate its own limit (None where none is sought).
+    """Limits as constants of an ordinary plan: κ, and a limit for every aggregate (None if none is sought).
 
-    `rows`, where it is given, replaces all of them: that many rows of each owner, in whatever groups.
+    `rows`, if given, replaces all of them: that many rows per owner, in any groups.
     """
 
     groups: int
@@ -88,10 +88,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Step one (a noisy histogram for each limit) and step two as it may come out (a plan for each candidate).
+    """Step one (a noisy histogram for each limit) and the possible outcomes of step two (a plan for each candidate).
 
-    `choices` are made and verified before anything is charged. They hold every κ that can be found, with small stand-ins for
-    the other limits: what they cost in the worst case is charged, whatever is found.
+    `choices` are built and verified before anything is charged. They cover every κ that can be found, with small placeholders for
+    the other limits: the worst-case cost is charged, whatever is found.
     """
 
     sought: tuple[Sought, ...]
@@ -101,12 +101,12 @@ class Search:
     """What step two may spend."""
 
     def limits(self, position: int) -> bool:
-        """Whether an aggregate has a limit of its own that is sought."""
+        """Whether a limit is sought for this aggregate."""
         return any(position in sought.calls for sought in self.sought if not sought.measures)
 
     @property
     def finds(self) -> bool:
-        """Whether any limit is found, not only measured."""
+        """Whether any limit is to be found, not just measured."""
         return any(not sought.measures for sought in self.sought)
 
     def __post_init__(self) -> None:
