@@ -1,8 +1,8 @@
-"""Tails of binomial counts, for many counts at once: intervals and amplification bounds rest on them.
+"""Tails of binomial counts, for many counts at once: the basis of intervals and amplification bounds.
 
-P[X = k] comes from Loader's saddle-point form, whose terms are small, so that nothing is lost for millions of trials; P[X ≥ k]
-= I_p(k, n − k + 1) from the continued fraction of the incomplete beta function. The relative error of both is below 10⁻⁹ up
-to 10⁹ trials; callers who need a side widen by `WIDENED`.
+P[X = k] comes from Loader's saddle-point form, whose terms are small, so precision holds up for millions of trials; P[X ≥ k]
+= I_p(k, n − k + 1) comes from the continued fraction of the incomplete beta function. The relative error of both is below 10⁻⁹
+up to 10⁹ trials; callers who need a one-sided bound widen by `WIDENED`.
 
     >>> round(float(at_least(np.array([9]), 10, 0.5)[0] * 1024), 6)
     11.0
@@ -41,7 +41,7 @@ def chance_of(k: Any, n: Any, p: float | Floats) -> Floats:
 
 
 def _correction(n: Floats) -> Floats:
-    """The difference ln n! − ln(√(2πn)(n/e)ⁿ): a table of small n, Stirling's series above."""
+    """The difference ln n! − ln(√(2πn)(n/e)ⁿ): a table for small n, Stirling's series above."""
     table = np.array(
         [0.0]
         + [math.lgamma(i + 1) - 0.5 * math.log(2 * math.pi * i) - i * math.log(i) + i for i in range(1, _EXACT_BELOW)]
@@ -65,7 +65,7 @@ def at_least(k: Any, n: Any, p: float | Floats) -> Floats:
     sure, never = k <= 0, k > n
     k, n, p = (np.where(sure | never, plain, each) for plain, each in ((1.0, k), (1.0, n), (0.5, p)))
     upper = p < (k + 1) / (n + 3)
-    # The fraction converges fast on the side of the tail: the other one is its complement.
+    # The fraction converges fast on the tail side; the other side is its complement.
     j, x = np.where(upper, k, n - k + 1), np.where(upper, p, 1 - p)
     tail = chance_of(j, n, x) * (1 - x) * _fraction(j, n - j + 1, x)
     return np.where(sure, 1.0, np.where(never, 0.0, np.where(upper, tail, 1 - tail)))
@@ -96,7 +96,7 @@ def _away_from_zero(x: Floats) -> Floats:
 
 
 def clopper_pearson(counts: npt.NDArray[np.int64], n: int, alpha: float) -> tuple[Floats, Floats]:
-    """Intervals for proportions that miss from either side with chance at most α/2, whatever the truth.
+    """Intervals for proportions that miss on either side with probability at most α/2, whatever the true value.
 
     >>> low, high = clopper_pearson(np.array([0, 5, 10]), 10, 0.05)
     >>> low.round(4).tolist(), high.round(4).tolist()

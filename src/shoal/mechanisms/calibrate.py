@@ -1,6 +1,6 @@
 """Pure calibration: (budget, sensitivity) → scale and threshold, and scale → error bars. No data, no randomness.
 
-Whatever privacy depends on is an exact rational or an outward-rounded bound for the discrete noise really drawn.
+Everything privacy depends on is an exact rational or an outward-rounded bound for the discrete noise actually drawn.
 
     >>> laplace_scale(Shift(1), Fraction(1, 10))
     Fraction(10, 1)
@@ -117,15 +117,15 @@ def _round_down(value: Fraction) -> Fraction:
 
 
 FINE_SCALE_BITS = 40
-"""Noise up to 2⁴⁰ steps wide has thresholds of single steps."""
+"""Noise up to 2⁴⁰ steps wide has thresholds in single steps."""
 
 
 @lru_cache(maxsize=4096)
 def smallest_tail_point(noise: AdditiveNoise, chance: Fraction) -> int:
     """The smallest integer k with P[X ≥ k] ≤ chance, for one entry of the noise and 0 < chance < 1.
 
-    Where the noise is wider than 2⁴⁰ steps, the smallest multiple of a unit that is about 2⁻⁴⁰ of its scale: rounded up, by less
-    than anybody can see, and found near the first guess, which knows a dozen digits.
+    If the noise is wider than 2⁴⁰ steps: the smallest multiple of a unit of about 2⁻⁴⁰ of its scale. The rounding up is too small
+    to notice, and the point is found near the first guess, which is good to a dozen digits.
     """
     bound, unit = decimal_below(chance), _unit_of_points(noise)
 
@@ -136,7 +136,7 @@ def smallest_tail_point(noise: AdditiveNoise, chance: Fraction) -> int:
 
 
 def first_point(holds: Callable[[int], bool], guess: int) -> int:
-    """The first integer from which on something holds, near a guess: it takes twice the logarithm of how far off that is."""
+    """The first integer from which a condition holds, near a guess: takes twice the logarithm of the guess's error in steps."""
     high, step = guess, 1
     while not holds(high):
         high, step = high + step, 2 * step
@@ -155,7 +155,7 @@ def _unit_of_points(noise: AdditiveNoise) -> int:
 
 
 def _approximate_tail_point(noise: AdditiveNoise, chance: Fraction) -> int:
-    """About where the tail falls to this chance; a place to start from."""
+    """Approximately where the tail falls to this chance; a starting point."""
     if noise.shift.l1 == 0:
         return 0
     log_chance = float(decimal_below(chance).ln(ARITHMETIC))
@@ -177,7 +177,7 @@ def _sharp_normal_point(log_chance: float) -> float:
 
 
 def _log_normal_tail(point: float) -> float:
-    """About ln P[N ≥ z], z > 0."""
+    """Approximately ln P[N ≥ z], z > 0."""
     if point < 37:
         return math.log(math.erfc(point / math.sqrt(2)) / 2)
     shrink = -1 / point**2
@@ -186,7 +186,7 @@ def _log_normal_tail(point: float) -> float:
 
 
 def normal_point(log_chance: float) -> float:
-    """About the z with P[N ≥ z] = e^log_chance."""
+    """Approximately the z with P[N ≥ z] = e^log_chance."""
     if log_chance > -30:
         return -NormalDist().inv_cdf(min(math.exp(log_chance), 1 - 1e-16))
     point = math.sqrt(-2 * log_chance)
@@ -205,7 +205,7 @@ def noise_quantile(noise: AdditiveNoise, level: float) -> int:
 def noise_standard_deviation(noise: AdditiveNoise) -> float:
     """The standard deviation of one entry of the discrete noise, in steps.
 
-    Laplace: 1/(√2·sinh(1/2b)). Gaussian: σ, and less on a coarse grid, where it is summed.
+    Laplace: 1/(√2·sinh(1/2b)). Gaussian: σ, or less on a coarse grid, where it is summed.
     """
     if noise.shift.l1 == 0:
         return 0.0
@@ -223,7 +223,7 @@ def noise_standard_deviation(noise: AdditiveNoise) -> float:
 def smallest_pair_point(noise: AdditiveNoise, chance: Fraction) -> int:
     """The smallest integer k with P[X + Y ≥ k] ≤ chance, for two entries of the noise and 0 < chance < 1.
 
-    In units of about 2⁻⁴⁰ of the noise where that is wider, as `smallest_tail_point`.
+    For wider noise, in units of about 2⁻⁴⁰ of it, as in `smallest_tail_point`.
     """
     bound, unit = decimal_below(chance), _unit_of_points(noise)
 
@@ -249,9 +249,9 @@ def mixed_width(noise: AdditiveNoise, first: float, second: float, level: float)
 
 
 def mixed_quantile(scale: float, first: float, second: float, level: float) -> float:
-    """The q with P[|first·X + second·Y| ≤ q] = level for continuous Laplace noise; the discrete one strays by a step more at most.
+    """The q with P[|first·X + second·Y| ≤ q] = level for continuous Laplace noise; discrete noise is at most one step wider.
 
-    With a ≥ c the two scales, P[|…| > q] = (a²·e^{−q/a} − c²·e^{−q/c})/(a² − c²), and (1 + q/2a)·e^{−q/a} where they are equal.
+    With scales a ≥ c, P[|…| > q] = (a²·e^{−q/a} − c²·e^{−q/c})/(a² − c²), and (1 + q/2a)·e^{−q/a} if they are equal.
     """
     large, small = sorted((abs(first) * scale, abs(second) * scale), reverse=True)
 
@@ -273,7 +273,7 @@ def mixed_quantile(scale: float, first: float, second: float, level: float) -> f
 
 
 def threshold_for(noise: AdditiveNoise, max_groups_per_owner: int, delta: Fraction) -> int:
-    """The smallest τ with 1 − (1 − P[1 + X ≥ τ])^κ ≤ δ for the discrete noise X really drawn.
+    """The smallest τ with 1 − (1 − P[1 + X ≥ τ])^κ ≤ δ for the discrete noise X actually drawn.
 
     A group of n owners is kept when n + X ≥ τ: the same ≥ on both sides.
     """
@@ -288,16 +288,16 @@ def threshold_holds(selection: ThresholdSelection) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JointScales:
-    """Scales of jointly charged Gaussian releases, of which one is compared with a threshold, and the δ of noise and threshold."""
+    """Scales of jointly charged Gaussian releases, one of which is compared with a threshold, and the δ of noise and threshold."""
 
     sigmas: tuple[Fraction, ...]
     delta_noise: Fraction
     delta_threshold: Fraction
     one_delta: bool
-    """Whether the two are one and the same δ, and not parts of it."""
+    """Whether the two share one δ instead of splitting it."""
 
     def events(self, parts: tuple[GaussianNoise, ...], epsilon: Fraction, selection: Selected) -> tuple[Event, ...]:
-        """What is charged for parts of these scales, and for the selection that reads one of them."""
+        """The charge for parts with these scales, and for the selection that reads one of them."""
         if self.one_delta:
             return (SelectedGaussian(parts, epsilon, self.delta_noise, selection),)
         return JointGaussian(parts, epsilon, self.delta_noise), selection
@@ -312,9 +312,9 @@ def joint_scales(
     *,
     by_groups: bool = True,
 ) -> JointScales:
-    """All of δ for the noise and all of it for the threshold, where both can be proven to share it; else its best split.
+    """All of δ for both the noise and the threshold, if they can be proven to share it; else the best split.
 
-    `by_groups`: whether an owner moves nothing but numbers of its groups. Floats choose the split; scales are certified for it.
+    `by_groups`: whether an owner moves only numbers of its own groups. Floats choose the split; scales are certified for it.
     """
     if by_groups:
         sigmas = grouped_gaussian_sigmas(shifts, weights, epsilon, delta, max_groups_per_owner)
@@ -345,7 +345,7 @@ def _threshold_for(of_noise: Fraction, of_threshold: Fraction, max_groups_per_ow
 
 
 def approximate_gaussian_threshold(max_groups_per_owner: int, epsilon: Fraction, delta: Fraction) -> float:
-    """About the threshold of a Gaussian owner count that has (ε, δ) to itself; nothing is proven by it."""
+    """Approximate threshold of a Gaussian owner count that has (ε, δ) to itself; it proves nothing."""
     return 1 + _threshold_for(delta, delta, max_groups_per_owner, epsilon)
 
 
@@ -371,9 +371,9 @@ _TAILS_OF_SUMS = {
 
 @lru_cache(maxsize=256)
 def sum_tail_point(scale: float, terms: int, chance: float) -> float:
-    """The point that the sum of up to five independent Laplace noises of one scale passes with this chance, below one half.
+    """The point that the sum of up to five independent Laplace noises of one scale exceeds with this chance, below one half.
 
-    Gaussian noise of the same variance passes it less often, for chances below a hundredth.
+    Gaussian noise of the same variance exceeds it less often, for chances below a hundredth.
 
     >>> round(sum_tail_point(2.0, 1, 0.005), 2), round(sum_tail_point(2.0, 4, 0.005), 2)
     (9.21, 15.94)

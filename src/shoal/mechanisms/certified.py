@@ -66,7 +66,7 @@ def decimal_below(value: Fraction) -> Decimal:
 
 
 def exp_of_minus(exponent: Fraction) -> Enclosure:
-    """The bounds of e^{−exponent}, for 0 ≤ exponent ≤ 10^17; beyond it only that it is positive and tiny."""
+    """The bounds of e^{−exponent}, for 0 ≤ exponent ≤ 10^17; beyond that, the bounds say only that it is positive and tiny."""
     if exponent > 10**17:
         return Enclosure(Decimal(0), ARITHMETIC.exp(Decimal(-(10**17))))
     return around(ARITHMETIC.exp(decimal_near(-exponent)))
@@ -75,7 +75,7 @@ def exp_of_minus(exponent: Fraction) -> Enclosure:
 def normal_tail(point: Decimal) -> Enclosure:
     """The bounds of P[N ≥ point] for a standard normal N.
 
-    Up to 6: 1/2 − φ(z)·Σ z^{2k+1}/(1·3⋯(2k+1)), positive terms, the rest after the last bounded by a geometric
+    Up to 6: 1/2 − φ(z)·Σ z^{2k+1}/(1·3⋯(2k+1)), positive terms, the remainder bounded by a geometric
     series. Beyond: φ(z) times Laplace's continued fraction 1/(z + 1/(z + 2/(z + …))), whose successive truncations
     lie on either side of its value.
     """

@@ -1,7 +1,7 @@
 """The only source of random bits.
 
 Production draws come from the operating system, block by block, and no state is kept between calls: two processes
-after a fork, two threads, two calls never share a bit. A seeded source exists for tests; whatever is made from it is
+after a fork, two threads, two calls never share a bit. A seeded source exists for tests; anything drawn from it is
 marked unsafe through `Entropy.safe`.
 
     >>> SYSTEM.safe, seeded_entropy(7).safe
@@ -28,7 +28,7 @@ Words = npt.NDArray[np.uint64]
 
 
 class Entropy(ABC):
-    """Independent uniform bits, and the few exact things that are made of them directly."""
+    """Independent uniform bits, and the few exact draws made from them directly."""
 
     safe: bool
     """False when the bits can be predicted; a result made from them must say so."""
@@ -47,7 +47,7 @@ class Entropy(ABC):
         return int.from_bytes(self.bytes(size), "little") >> (8 * size - count)
 
     def below(self, bound: int) -> int:
-        """A uniform integer in [0, bound), exactly: what falls outside is thrown away and drawn again."""
+        """A uniform integer in [0, bound), exactly: draws outside are discarded and repeated."""
         if bound < 1:
             raise InternalError("there is no number below this bound")
         width = (bound - 1).bit_length()
@@ -56,21 +56,21 @@ class Entropy(ABC):
         return candidate
 
     def permutation(self, count: int) -> npt.NDArray[np.int64]:
-        """A uniform order of `count` things: they are sorted by independent 128-bit keys.
+        """A uniform order of `count` items: they are sorted by independent 128-bit keys.
 
-        Two keys are equal with a chance below count²·2⁻¹²⁹; only then does the order show which thing came first.
+        Two keys are equal with a chance below count²·2⁻¹²⁹; only then does the order reveal which item came first.
         """
         keys = self.uint64(2 * count)
         return np.lexsort((keys[:count], keys[count:])).astype(np.int64, copy=False)
 
 
 class SystemEntropy(Entropy):
-    """Bits of the operating system; nothing is buffered, so nothing is shared after a fork."""
+    """Bits from the operating system; nothing is buffered, so nothing is shared after a fork."""
 
     safe = True
 
     def bytes(self, count: int) -> builtins.bytes:
-        """Fresh bytes of the operating system."""
+        """Fresh bytes from the operating system."""
         return os.urandom(count)
 
 
@@ -96,5 +96,5 @@ def system_entropy() -> Entropy:
 
 
 def seeded_entropy(seed: int) -> Entropy:
-    """Reproducible bits for a test; `safe` is False, and a result drawn from them says that it is unsafe."""
+    """Reproducible bits for a test; `safe` is False, and any result drawn from them is marked unsafe."""
     return SeededEntropy(seed)

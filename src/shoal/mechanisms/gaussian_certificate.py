@@ -1,6 +1,6 @@
-"""When is a vector of discrete Gaussian noise (ε, δ)-private? Certificates, and the smallest noise that has one.
+"""Certificates that a vector of discrete Gaussian noise is (ε, δ)-private, and the smallest noise that has one.
 
-`joint_gaussian_certificate` is the judge, used alike when a plan is made and when it is verified. A certificate is
+`joint_gaussian_certificate` decides, both when a plan is made and when it is verified. A certificate is
 rigorous: all reals are enclosed, all roundings go outward. There are five (proofs in docs/theory/noise.md), tried in
 this order:
 
@@ -15,7 +15,7 @@ coordinate, continuous noise of variance r² = σ² − τ² that is rounded at 
 
 *zcdp*: ρ = Σ Δᵢ²/2σᵢ²; e^{(α−1)(αρ−ε)}·(1 − 1/α)^α/(α − 1) ≤ δ for some α > 1.
 
-*mixed*: parts on coarse grids are summed as in *lattice*, the others stand for continuous noise (`certificates.mixed`).
+*mixed*: parts on coarse grids are summed as in *lattice*, the others are treated as continuous noise (`certificates.mixed`).
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ Certificate = Literal["discrete", "continuous", "lattice", "zcdp", "mixed"]
 Terms = tuple[Fraction, Fraction, Decimal]
 """μ², ε′ and the factor of δ′ of the rounding theorem."""
 ROUNDING_VARIANCES = tuple(Fraction(n, 8) for n in (3, 4, 5, 6, 8, 10, 12, 16))
-"""τ² to choose from: a larger one rounds more faithfully and leaves less of the variance."""
+"""Candidates for τ²: a larger one rounds more faithfully and leaves less of the variance."""
 SHRINKS_FROM, MOST_SHRUNK = 64, 4
-"""Noise of this many steps may shrink later to a quarter, with bounds that are found: certificates allow for it."""
+"""Noise of this many steps may later shrink to a quarter when bounds are found; certificates allow for it."""
 NORM_PRECISION = 2e-12
 LAST_STEP, SMALLEST_GAP, MOST_STEPS = 1e-8, 1e-14, 200
 SMALLEST_FLOAT = 5e-324
@@ -86,12 +86,12 @@ def joint_gaussian_holds(parts: Sequence[GaussianNoise], epsilon: Fraction, delt
 
 
 def grouped_gaussian_holds(parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction, groups: int) -> bool:
-    """Whether these releases, moved group by group in at most `groups` of them, share their δ with the threshold on one of them.
+    """Whether these releases, moved in at most `groups` groups, share their δ with the threshold on one of the releases.
 
-    In one group the owner is either moved or new. In several, some are moved and some new, and what is left of the noise's δ
-    where a part x of the groups is new must be at most (1 − x)·δ. It is where the continuous bound is convex in the squared norm v,
-    as it is 0 at 0: its second derivative is not negative where v² + 4v ≤ 4ε² (docs/theory/group-selection.md). On a coarse grid
-    it is summed for every number of groups, of which the finer parts move so many parts of their squared norm.
+    In one group the owner is either moved or new. In several, some are moved and some new, and if a share x of the groups is
+    new, the noise's remaining δ must be at most (1 − x)·δ. This holds if the continuous bound is convex in the squared norm v,
+    since it is 0 at 0: its second derivative is non-negative if v² + 4v ≤ 4ε² (docs/theory/group-selection.md). On a coarse
+    grid it is summed for every number of groups; the finer parts then move the corresponding share of their squared norm.
     """
     shifted = tuple(replace(part, grid=Fraction(1)) for part in parts if part.shift.l1)
     if groups == 1 or not shifted:
@@ -101,7 +101,7 @@ def grouped_gaussian_holds(parts: Sequence[GaussianNoise], epsilon: Fraction, de
 
 @lru_cache(maxsize=1024)
 def _grouped_certificate(shifted: tuple[GaussianNoise, ...], epsilon: Fraction, delta: Fraction, groups: int) -> bool:
-    """The same for what can move; who verifies a plan asks again what its maker asked."""
+    """The same for the parts that can move; verifying a plan repeats the check made when planning."""
     terms = _continuous_terms(shifted, epsilon)
     if terms is not None and _is_convex(terms) and _within(terms, delta):
         return True
@@ -115,7 +115,7 @@ def _grouped_certificate(shifted: tuple[GaussianNoise, ...], epsilon: Fraction, 
 
 
 def _is_convex(terms: Terms) -> bool:
-    """Whether the bound of the continuous certificate bends upwards all the way to the squared norm that it is used for."""
+    """Whether the continuous certificate's bound is convex all the way up to the squared norm it is used for."""
     norm_squared, left, _ = terms
     return norm_squared**2 + 4 * norm_squared <= 4 * left**2
 
@@ -137,7 +137,7 @@ def _holds_discrete(part: GaussianNoise, epsilon: Fraction, delta: Fraction) -> 
 
 
 def _is_lattice(parts: Sequence[GaussianNoise], groups: int | None = None) -> bool:
-    """One part that moves the same way in several coordinates of a coarse grid (one for each group, where groups are told)."""
+    """One part that moves the same way in several coordinates of a coarse grid (one per group, if groups are given)."""
     shift = parts[0].shift
     plain = len(parts) == 1 and shift.touched == shift.coordinates and shift.length is None
     return plain and is_coarse(shift.coordinates, parts[0].sigma) and groups in {None, shift.coordinates}
@@ -151,7 +151,7 @@ def _holds_lattice(part: GaussianNoise, epsilon: Fraction, delta: Fraction) -> b
 def coarse_and_finer(
     parts: Sequence[GaussianNoise], delta: float | Fraction
 ) -> tuple[tuple[GaussianNoise, ...], tuple[GaussianNoise, ...]]:
-    """Parts that move the same way in every coordinate of a coarse grid, as many as can be summed together, and all others."""
+    """Parts that move the same way in every coordinate of a coarse grid, as many as can be summed together; and all others."""
     if delta < LEAST_SUMMED:
         return (), tuple(parts)
     plain = [part for part in parts if part.shift.touched == part.shift.coordinates and part.shift.length is None]
@@ -169,14 +169,14 @@ def coarse_and_finer(
 
 
 def as_coarse(part: GaussianNoise, moved: int | None = None) -> Coarse:
-    """A part as it is summed, where this many coordinates move (all of them, unless stated)."""
+    """A part as it is summed, with this many coordinates moving (all of them unless stated)."""
     return Coarse(part.shift.per_coordinate, part.shift.coordinates if moved is None else moved, part.sigma)
 
 
 def _summed_delta(
     parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction, moved: tuple[int, int]
 ) -> Decimal | None:
-    """The δ of parts on coarse grids, where so many of an owner's groups move; None where it cannot be summed."""
+    """The δ of parts on coarse grids when this many of an owner's groups move; None if it cannot be summed."""
     if _is_lattice(parts, moved[1]):
         return lattice_delta(parts[0].shift.per_coordinate, moved[0], parts[0].sigma, epsilon)
     return _mixed_delta(parts, epsilon, delta, moved)
@@ -185,7 +185,7 @@ def _summed_delta(
 def _mixed_delta(
     parts: Sequence[GaussianNoise], epsilon: Fraction, delta: Fraction, moved: tuple[int, int] | None = None
 ) -> Decimal | None:
-    """The δ with coarse parts summed and the others rounded, or None; `moved`: where so many of an owner's groups move."""
+    """The δ with coarse parts summed and the others rounded, or None; `moved`: how many of an owner's groups move."""
     coarse, finer = coarse_and_finer(parts, delta)
     if not coarse or len(parts) == 1:
         return None
@@ -215,7 +215,7 @@ def _within(terms: Terms, delta: Fraction) -> bool:
 
 
 def _continuous_terms(parts: Sequence[GaussianNoise], epsilon: Fraction) -> Terms | None:
-    """μ², ε′ and the factor of δ′ in the rounding theorem, or None where it has nothing to say."""
+    """μ², ε′ and the factor of δ′ in the rounding theorem, or None if it does not apply."""
     variance = _best_rounding_variance(parts, epsilon)
     if variance is None:
         return None
@@ -234,7 +234,7 @@ def _continuous_terms(parts: Sequence[GaussianNoise], epsilon: Fraction) -> Term
 def rounding_error(sigma: Fraction, variance: Fraction) -> Decimal:
     """The w of the rounding lemma, rounded up: j² ≥ 1 + 3(j − 1) gives Σ_{j≥1} x^{j²} ≤ x/(1 − x³).
 
-    w falls as σ grows; where the noise may be shrunk later, it is the w of the least that can be left.
+    w falls as σ grows; if the noise may shrink later, it is the w of the smallest noise that can remain.
     """
     least = sigma / MOST_SHRUNK if sigma >= SHRINKS_FROM else sigma
     kept = variance * (least**2 - variance) / least**2
@@ -252,7 +252,7 @@ def approximate_rounding_error(sigma: float, variance: float) -> float:
 
 
 def _best_rounding_variance(parts: Sequence[GaussianNoise], epsilon: Fraction) -> Fraction | None:
-    """The τ² that costs least, in floats: it decides which proof is tried, never whether it holds."""
+    """The cheapest τ², in floats: it decides which proof is tried, never whether it holds."""
     smallest = min(part.sigma for part in parts) ** 2
     facts = [(float(part.rho), float(part.sigma), part.shift.touched) for part in parts]
     total = sum(rho for rho, _, _ in facts)
@@ -281,7 +281,7 @@ def zcdp_holds(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
 
 @lru_cache(maxsize=1024)
 def largest_zcdp(epsilon: float, delta: float) -> float:
-    """About the largest ρ that implies (ε, δ)-privacy: the best order solves log δ = (α−1)(αρ−ε) + … for ρ."""
+    """Approximately the largest ρ that implies (ε, δ)-privacy: the best order solves log δ = (α−1)(αρ−ε) + … for ρ."""
 
     def allowed(log_excess: float) -> float:
         excess = math.exp(log_excess)
@@ -296,7 +296,7 @@ def _best_order(rho: float, epsilon: float) -> Fraction:
 
 
 def _minimise(function: Callable[[float], float]) -> float:
-    """Where a function of ln(α − 1) with one valley is smallest, by trisection."""
+    """The minimum of a unimodal function of ln(α − 1), by trisection."""
     low, high = -40.0, 60.0
     for _ in range(70):
         third = (high - low) / 3
@@ -333,7 +333,7 @@ def largest_norm(epsilon: Fraction, delta: Fraction) -> Decimal:
 
 @lru_cache(maxsize=4096)
 def approximate_norm(epsilon: float, delta: float) -> float:
-    """The norm of `largest_norm` in floats: a place to start from, nothing is proven by it.
+    """The norm of `largest_norm` in floats: a starting point that proves nothing.
 
     Newton's steps in ln μ, for d ln δ/d ln μ = μ·φ(ε/μ − μ/2)/δ, kept between bounds that close in; the start is where
     P[N ≥ ε/μ − μ/2] ≤ e^{−(ε/μ − μ/2)²/2} = δ, which is not above the answer.

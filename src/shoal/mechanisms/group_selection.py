@@ -1,7 +1,7 @@
-"""Which groups may appear: the table of rules, and what any selection can be asked, whichever rule made it.
+"""Which groups may appear: the table of rules, and the operations on a selection, whichever rule made it.
 
 A new rule is one file in `selection/` and one row of `RULES`: OPTIONS, the planner, `explain` and the accountants look it up.
-n is a group's number of owners after bounding, less `min_owners` − 1; a group without such owners is never kept.
+n is a group's number of owners after bounding, minus (`min_owners` − 1); a group with n < 1 is never kept.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 RULES: dict[str, Rule] = {
     rule.name: rule for rule in (OptimalRule(), LaplaceThreshold(), GaussianThreshold(), WeightedRule())
 }
-"""In the order in which the planner tries them."""
+"""In the order the planner tries them."""
 ON_RELEASED_WHOLES: tuple[Rule, ...] = WholeRule(), GaussianWholeRule()
-"""No rules to be named: they read what an aggregate releases."""
+"""Rules that a query cannot name: they read what an aggregate releases."""
 
 
 def rule_of(selection: Selection) -> Rule:
@@ -44,9 +44,9 @@ def select(
     entropy: Entropy = SYSTEM,
     weights: npt.NDArray[np.int64] | None = None,
 ) -> SelectionDraw:
-    """Decides for each group, given its owners after bounding, whether it appears; each decision has its own draw.
+    """Decides for each group, given its owners after bounding, whether it appears; each decision uses a separate draw.
 
-    `weights` are the sums of the owners' weights, for a rule that goes by them.
+    `weights` are the sums of the owners' weights, for a rule that uses them.
     """
     return rule_of(selection).draw(selection, owners, entropy, weights)
 
@@ -59,15 +59,15 @@ def keep_probability(selection: Selection, owners: int, weight: float | None = N
 
 
 def half_point(selection: Selection) -> int:
-    """The smallest number of owners at which a group is at least as likely kept as not."""
+    """The smallest number of owners at which a group is at least as likely to be kept as not."""
     return rule_of(selection).half_point(selection) + selection.min_owners - 1
 
 
 def typical_owners(selection: Selection) -> float:
-    """About the same, where the owners of a group are in 1 to κ groups, each as likely: a public prior."""
+    """Roughly the same if a group's owners are in 1 to κ groups, all equally likely: a public prior."""
     return rule_of(selection).typical_owners(selection)
 
 
 def threshold(selection: Selection) -> int | None:
-    """The noisy number of owners from which on a group appears, where the rule has one."""
+    """The noisy number of owners from which a group appears, if the rule has one."""
     return rule_of(selection).threshold(selection)

@@ -1,6 +1,6 @@
 """The smallest noise for several Gaussian releases that are charged together.
 
-What is returned always passes `gaussian.joint_gaussian_certificate`; floats below choose where to look, never what is
+Results always pass `gaussian_certificate.joint_gaussian_certificate`; floats below choose where to look, never what is
 true.
 """
 
@@ -40,9 +40,9 @@ SCANNED = 160
 MOST_STEPS, JUST_ABOVE = 100, 1 + 1e-15
 NEGLIGIBLE = 40
 ROUNDED = float(ROUNDING_VARIANCES[3])
-"""τ² = ¾, at which the rounding lemma takes next to nothing of ε and δ."""
+"""τ² = ¾, at which the rounding lemma costs almost nothing in ε and δ."""
 WORTH_SUMMING, SECANTS, JUST_ENOUGH, SMALLEST = 0.01, 5, 1 + 1e-4, 1e-300
-"""Sums beside finer parts are for noise that falls by a percent at least."""
+"""Summing next to finer parts is only worthwhile if the noise falls by at least one percent."""
 
 
 def gaussian_sigma(norm_squared: int | Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
@@ -71,7 +71,7 @@ def joint_gaussian_sigmas(
 def grouped_gaussian_sigmas(
     shifts: Sequence[Shift], weights: Sequence[Fraction | float], epsilon: Fraction, delta: Fraction, groups: int
 ) -> tuple[Fraction, ...] | None:
-    """The same where a threshold on one of the releases shares their δ; None where no proof of that is found."""
+    """The same when a threshold on one of the releases shares their δ; None if no proof of that is found."""
     return _sigmas(tuple(shifts), _checked(shifts, weights), epsilon, delta, groups)
 
 
@@ -109,7 +109,7 @@ def _sigmas(
 
 
 def _smallest_certified(guesses: Sequence[float], holds: Callable[[float], bool]) -> float | None:
-    """The smallest guess, raised in growing steps until it holds; one that fails up to the next guess gives way to it."""
+    """The smallest guess, raised in growing steps until it holds; if it fails all the way to the next guess, that one is used."""
     ordered = sorted(guesses)
     for guess, following in zip(ordered, [*ordered[1:], math.inf], strict=True):
         factor, raise_by = guess, FIRST_RAISE
@@ -147,14 +147,14 @@ def _guesses(shifts: Sequence[Shift], units: Sequence[float], epsilon: Fraction,
 
 
 def _mixed_factor(moved: Sequence[tuple[Shift, float]], enough: float, epsilon: float, delta: float) -> float | None:
-    """About the smallest factor at which coarse parts are summed and the others are rounded, where that is worth its time."""
+    """Approximately the smallest factor with coarse parts summed and the others rounded, if that is worth its time."""
     units = {GaussianNoise(shift, Fraction(enough * unit)): unit for shift, unit in moved}
     coarse, finer = coarse_and_finer([GaussianNoise(shift, Fraction(enough * unit)) for shift, unit in moved], delta)
     if not coarse:
         return None
 
     def excess(factor: float) -> float:
-        """ln(δ at this factor / δ), about linear in the factor."""
+        """ln(δ at this factor / δ), roughly linear in the factor."""
         rounded = [(part.shift.l2_squared, (factor * units[part]) ** 2 - ROUNDED) for part in finer]
         if any(variance <= 0 for _, variance in rounded):
             return math.inf
@@ -174,7 +174,7 @@ def _mixed_factor(moved: Sequence[tuple[Shift, float]], enough: float, epsilon: 
         if not math.isfinite(slope) or slope >= 0:
             break
         before, above, guess = guess, here, (guess - here / slope) * JUST_ENOUGH
-        if guess <= 0:  # where δ is far below what is asked, a line says little
+        if guess <= 0:  # a line says little when δ is far below the target
             break
     return found
 
@@ -188,7 +188,7 @@ def _zcdp_factor(moved: Sequence[tuple[Shift, float]], epsilon: Fraction, delta:
 def _continuous_factor(
     moved: Sequence[tuple[Shift, float]], tau: Fraction, norm: float, epsilon: Fraction, delta: Fraction
 ) -> float | None:
-    """The factor with Σ l2²/((factor·unit)² − τ²) = μ², μ lowered by what the rounding lemma takes from ε and δ."""
+    """The factor with Σ l2²/((factor·unit)² − τ²) = μ², μ lowered by what the rounding lemma costs in ε and δ."""
     variance = float(tau)
     squared = sum(shift.l2_squared / unit**2 for shift, unit in moved) / norm**2
     widest = math.sqrt(squared + variance / min(unit for _, unit in moved) ** 2)
@@ -221,7 +221,7 @@ def _spending(spans: Sequence[tuple[float, float]], variance: float, most: float
 
 
 def _discrete_sigma(shift: int, analytic: float, enough: float, epsilon: float, delta: float) -> float:
-    """The smallest σ found whose exact δ is small enough; on a coarse grid δ is not monotone, so it is scanned."""
+    """The smallest σ found whose exact δ is small enough; on a coarse grid δ is not monotone, so σ is scanned."""
     grid = np.geomspace(min(analytic, enough) / 2, enough, SCANNED)
     found = next((i for i, sigma in enumerate(grid) if _discrete_delta(shift, sigma, epsilon) <= delta), None)
     if not found:

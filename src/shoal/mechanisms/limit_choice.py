@@ -1,16 +1,16 @@
-"""Limits on what one owner adds, read off noisy histograms with one bin per owner. Everything here is post-processing.
+"""Limits on one owner's contribution, read off noisy histograms with one bin per owner. Everything here is post-processing.
 
-**Reading.** With b the noise's scale and B bins, a bin stands out from t = b·ln(10·B) (5% chance of any false one); one far beyond
-the last that does needs more, as its error would be larger, and up to five neighbours may stand out together. Up to the highest bin
-that does, counts are believed, negative ones as 0; above it what exceeds 2b, at most 0.3 of the one before. A second, pessimistic
-reading lets the tail fall more slowly; intervals use it.
+**Reading.** With noise scale b and B bins, a bin stands out from t = b·ln(10·B) (5% chance of any false one); one far beyond the
+last that stands out needs more, because its error would be larger, and up to five neighbours may stand out together. Up to the
+highest such bin, counts are believed, negative ones as 0; above it only the excess over 2b is, and at most 0.3 of the bin before.
+A second, pessimistic reading lets the tail fall more slowly; intervals use it.
 
 **Tails.** Where each octave has half as many owners as the one before (a tail like 1/x), each holds as many rows, and what lies
 beyond the last bin that stands out may be as much as what is seen. How slowly the last bins that stand out fall says how much
 weight the pessimistic reading has; it goes on beyond the last edge, octave by octave, down to half an owner.
 
-**Choice.** How large groups are nobody knows, so the limits with the least largest regret over sizes m are taken. For groups of
-m owners with r̄ rows each, R the share that limits keep, σ the noise of step two per unit of U, p the chance to be shown:
+**Choice.** Group sizes are unknown, so the limits with the smallest maximum regret over sizes m are taken. For groups of
+m owners with r̄ rows each, R the share that limits keep, σ the noise of step two per unit of U, p the chance of being shown:
 L² = p·[(m·r̄·(1 − R))² + (U·σ)²] + (1 − p)·(m·r̄)².
 """
 
@@ -30,63 +30,63 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FALL = 0.3
-"""How fast counts fall, at least, beyond the last bin that stands out."""
+"""The slowest rate at which counts fall beyond the last bin that stands out."""
 HALF_AN_OWNER = 0.5
-"""Fewer than this are nobody: otherwise every octave up to the last would add as much as the one before."""
+"""Fewer owners than this count as none: otherwise every octave up to the last would add as much as the one before."""
 NEIGHBOURS = (2, 3, 4, 5)
 """How many neighbouring bins may stand out together."""
 NEAR = 2
 """Bins this close behind the last one that stands out need no more than any bin."""
 UNSEEN = 2.0
-"""Scales of noise: beyond the last bin that stands out, only what is above them is believed of groups per owner. There a limit that
-is one too large costs as much as half of ε; rows and sums that are left out cost more than a limit that is too large."""
+"""In noise scales: for groups per owner, only counts above this are believed beyond the last bin that stands out. There a limit
+that is one too large costs as much as half of ε; for rows and sums, cutting too much costs more than a limit that is too large."""
 HIDDEN = 2.0
-"""Scales of noise more than one that may hide in a bin, where counts do not fall off."""
+"""How many noise scales beyond the first may hide in a bin, if counts do not fall off."""
 OCTAVES_BEYOND = 8
 """Beyond the last edge, in the pessimistic reading: each has as many times fewer owners as bins before it."""
 OCTAVE = 0.5
 """How fast a tail like 1/x falls from one octave to the next."""
 SURELY = 1000
-"""A bin that noise fills once in a thousand histograms is there for certain."""
+"""A bin that noise fills only once in a thousand histograms counts as certainly filled."""
 SIZES = 10
 ROW_WEIGHT = 0.1
-"""What of a quantile's rank, or of a variance, is taken to be wrong where all rows beyond the limit are heavy owners'."""
+"""The assumed error of a quantile's rank, or of a variance, if all rows beyond the limit belong to heavy owners."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Owners per bin: believed, and pessimistic; `middles` is what a bin stands for. Without a bin that stands out: not found."""
+    """Owners per bin: believed and pessimistic; `middles` are the bins' representative values. If no bin stands out: not found."""
 
     middles: NDArray[np.float64]
     owners: NDArray[np.float64]
     pessimistic: NDArray[np.float64]
     found: bool
     with_tail: NDArray[np.float64] | None = None
-    """Believed, and beyond the last bin that stands out whatever is not negative: a choice takes no notice of it, intervals do."""
+    """Believed counts, plus any non-negative ones beyond the last bin that stands out: ignored by choices, used by intervals."""
     heaviness: float = 0.0
-    """How far counts fail to fall off where they can be seen: 0 where they do, 1 where nothing says that they ever will."""
+    """How far visible counts fail to fall off: 0 if they do, 1 if nothing suggests they ever will."""
     certain: float = 0.0
-    """What the highest bin stands for that is filled for certain."""
+    """The representative value of the highest bin that is certainly filled."""
     sides: tuple[Reading, Reading] | None = None
-    """Owners whose sums are positive, and negative, where these were counted apart."""
+    """Owners with positive and with negative sums, if these were counted separately."""
 
     @property
     def total(self) -> float:
-        """About how many owners there are."""
+        """Approximately how many owners there are."""
         return float(self.owners.sum())
 
     @property
     def mass(self) -> float:
-        """What all owners have together."""
+        """The total over all owners."""
         return float(self.owners @ self.middles)
 
     @property
     def mean(self) -> float:
-        """What an owner has on average."""
+        """The average per owner."""
         return float(self.owners @ self.middles) / max(self.total, 1e-9)
 
     def kept(self, limit: float, *, pessimistic: bool = False, with_tail: bool = False) -> float:
-        """Which share of everything lies within a limit."""
+        """The share of the total that lies within a limit."""
         owners = self.pessimistic if pessimistic else self.owners
         if with_tail and self.with_tail is not None:
             owners = self.with_tail
@@ -95,7 +95,7 @@ class Reading:
 
 
 def middles_of(edges: Sequence[float], *, whole: bool) -> NDArray[np.float64]:
-    """What bins (previous, edge] stand for: the middle of their whole numbers, or three quarters of the edge."""
+    """Representative values of bins (previous, edge]: the middle of their whole numbers, or three quarters of the edge."""
     upper = np.array([*edges, 1.5 * edges[-1]])
     lower = np.concatenate([[0.0], np.array(edges, dtype=np.float64)])
     if not whole:
@@ -112,9 +112,9 @@ def read_histogram(
     unseen: float = UNSEEN,
     beyond: int = 0,
 ) -> Reading:
-    """The two readings of noisy counts; `slow` is how fast the tail falls in the pessimistic one, `unseen` what of it is noise.
+    """The two readings of noisy counts; `slow` is how fast the pessimistic tail falls, `unseen` how much of it may be noise.
 
-    `beyond`: this many octaves may be filled beyond the last edge.
+    `beyond`: how many octaves may be filled beyond the last edge.
     """
     noisy = np.array(counts, dtype=np.float64)
     middles = np.concatenate([middles, middles[-1] * 2.0 ** np.arange(1, beyond + 1)])
@@ -140,14 +140,14 @@ def read_histogram(
 
 
 def heaviness_of(noisy: NDArray[np.float64], top: int, slow: float) -> float:
-    """How slowly the last bins that stand out fall, beside a tail like 1/x (`slow`); a tail begins two bins after the largest."""
+    """How slowly the last bins that stand out fall, relative to a 1/x tail (`slow`); a tail begins two bins after the largest."""
     largest = int(np.argmax(noisy))
     bins = min(2, top - largest)
     if bins < 2:
         return 0.0
     seen = np.maximum(noisy, 0.0)
     fall = float(seen[top - bins + 1 : top + 1].sum()) / max(float(seen[top - bins : top].sum()), 1e-9)
-    # A few owners that noise has made up fall slowly among themselves, and not from the largest bin on.
+    # A few owners invented by noise fall off slowly among themselves, but not from the largest bin on.
     overall: float = (float(seen[top]) / max(float(seen[largest]), 1e-9)) ** (1 / (top - largest))
     slowly = min(max((min(fall, 1.6 * overall) / slow - 0.6) / 0.5, 0.0), 1.0)
     return slowly * min((top - largest - 1) / 2, 1.0)
@@ -156,7 +156,7 @@ def heaviness_of(noisy: NDArray[np.float64], top: int, slow: float) -> float:
 def _feared(
     counts: NDArray[np.float64], top: int, scale: float, slow: float, heaviness: float, beyond: int
 ) -> NDArray[np.float64]:
-    """Owners per bin, in the worst of the ways that the counts do not exclude and that falls off at all."""
+    """Owners per bin, in the worst case that the counts do not exclude and that falls off at all."""
     feared = np.concatenate([counts, np.zeros(beyond)])
     last = len(counts) - 1
     if top == last and beyond:
@@ -175,8 +175,8 @@ def _feared(
 def _standing_out(noisy: NDArray[np.float64], scale: float, middles: NDArray[np.float64]) -> NDArray[np.int64]:
     """Bins that noise alone is unlikely to have filled, by themselves or together with neighbours.
 
-    Noise that fills a bin far out makes a limit that is far too large: where the last bin that stands out stands for a and the next
-    for c, the chance that is accepted falls by (a/c)², so that false bins add about the same to the error, wherever they are.
+    Noise that fills a bin far out makes the limit far too large: if the last bin that stands out represents a and the next one c,
+    the accepted chance falls by (a/c)², so false bins add about the same to the error wherever they are.
     """
     if scale <= 0:
         return np.flatnonzero(noisy > 0).astype(np.int64)
@@ -195,13 +195,13 @@ def _standing_out(noisy: NDArray[np.float64], scale: float, middles: NDArray[np.
 
 
 def _surest(noisy: NDArray[np.float64]) -> int:
-    """The largest of the three neighbouring bins that hold most: few owners are spread over some bins, noise fills one."""
+    """The largest of the three neighbouring bins that hold most: a few owners spread over several bins, noise fills one."""
     first = int(np.argmax(np.convolve(noisy, np.ones(3), mode="same"))) - 1
     return max(first, 0) + int(np.argmax(noisy[max(first, 0) : first + 3]))
 
 
 def _together(noisy: NDArray[np.float64], position: int, scale: float, further: float) -> set[int]:
-    """The shortest run of bins, from one that is not empty on, that stands out though none of its bins does; nothing where none."""
+    """The shortest run of bins, starting at a non-empty one, that stands out although none of its bins does; empty if none."""
     chance = math.exp(-further) / (20 * len(NEIGHBOURS) * len(noisy))
     for width in NEIGHBOURS if noisy[position] > 0 else ():
         run = noisy[position : position + width]
@@ -214,7 +214,7 @@ def _together(noisy: NDArray[np.float64], position: int, scale: float, further: 
 
 @dataclass(frozen=True, slots=True)
 class GroupOption:
-    """Step two for one κ: how likely a group of this many owners is shown, and how many it needs for an even chance."""
+    """Step two for one κ: how likely a group of this many owners is to be shown, and how many it needs for an even chance."""
 
     groups: int
     keep: Callable[[float], float]
@@ -223,10 +223,10 @@ class GroupOption:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One aggregate to be limited: candidates, how owners lie, and the noise of step two per unit of the limit, for each κ.
+    """One aggregate to limit: candidates, the distribution of owners, and the noise of step two per unit of the limit, for each κ.
 
-    `additive` aggregates lose what lies beyond the limit; ratios, quantiles and variances lose accuracy alone.
-    `domain` is the number of different values there can be, where x of COUNT(DISTINCT x) has a public one.
+    `additive` aggregates lose what lies beyond the limit; ratios, quantiles and variances lose only accuracy.
+    `domain` is the number of possible distinct values, if x in COUNT(DISTINCT x) has a public domain.
     """
 
     candidates: tuple[float, ...]
@@ -236,7 +236,7 @@ class Target:
     distinct: bool = False
     domain: int | None = None
     groups: float = 1.0
-    """Over how many groups an owner's part is spread, where the limit is one on all of them together."""
+    """How many groups an owner's contribution is spread over, if the limit applies to all of them together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +248,9 @@ class Choice:
 
 
 def choose(options: Sequence[GroupOption], groups: Reading | None, targets: Sequence[Target], owners: float) -> Choice:
-    """The least largest regret over sizes of groups, the same κ for all targets; `owners` is about how many there are."""
+    """The smallest maximum regret over group sizes, with the same κ for all targets; `owners` is roughly how many there are."""
     kept = np.array([1.0 if groups is None else groups.kept(option.groups) for option in options])
-    # Where one limit holds for few listed groups together, groups are large.
+    # If one limit covers a few listed groups together, groups are large.
     smallest = owners / 4 if any(target.groups > 1 for target in targets) else options[0].even_chance
     sizes = _sizes(smallest, owners)
     shown = np.array([[option.keep(size * k) for size in sizes] for option, k in zip(options, kept, strict=True)])
@@ -263,7 +263,7 @@ def choose(options: Sequence[GroupOption], groups: Reading | None, targets: Sequ
 
 
 def _sizes(even_chance: float, owners: float) -> NDArray[np.float64]:
-    """Sizes of groups, from those that just appear to all owners; one size where there is one group."""
+    """Group sizes, from those that just appear up to all owners; one size if there is one group."""
     if even_chance <= 0:
         return np.array([max(owners, 1.0)])
     return np.geomspace(even_chance, max(owners, even_chance), SIZES)
@@ -307,7 +307,7 @@ def _ratio_losses(
     sizes: NDArray[np.float64],
     shown: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Noise relative to the rows that are kept, and a part of those that are not; nothing shown is wrong altogether."""
+    """Noise relative to the rows kept, plus part of those cut; if nothing is shown, the error is total."""
     rows = np.ones(len(limits)) if reading is None else np.array([reading.mean * w for w in within])
     counted = sizes[None, None, :] * kept[:, None, None] * rows[None, :, None]
     squared = np.minimum(noise[:, :, None] / counted, 1.0) ** 2 + (ROW_WEIGHT * (1 - within))[None, :, None] ** 2

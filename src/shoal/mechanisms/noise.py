@@ -38,7 +38,7 @@ def add_noise(
     exact: Sequence[int] | npt.NDArray[np.int64] | Integers,
     entropy: Entropy = SYSTEM,
 ) -> Integers:
-    """Each exact number plus a draw of its own, as Python integers.
+    """Each exact number plus an independent draw, as Python integers.
 
     Precondition: neighbours (as the shift names them) differ in the whole vector by at most `noise.shift`. Postcondition:
     the release of the result loses what the event says: the noise is the event's noise exactly, the sum is exact, and its
@@ -57,7 +57,7 @@ def _python_integers(numbers: Sequence[int] | npt.NDArray[np.int64] | Integers) 
 
 
 def saturate_int64(numbers: Sequence[int] | npt.NDArray[np.int64] | Integers) -> npt.NDArray[np.int64]:
-    """Integers cut to the range of int64, after the noise: post-processing.
+    """Integers clamped to the range of int64, after the noise: post-processing.
 
     >>> saturate_int64([2**70, -5]).tolist()
     [9223372036854775807, -5]

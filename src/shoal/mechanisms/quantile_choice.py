@@ -1,17 +1,17 @@
 """Quantiles by the exponential mechanism over the leaves of [L, U], sampled exactly.
 
-Leaf ℓ of a group has B rows below it and A rows up to and in it; T is the rank that is looked for (`RankTarget`). Its
+Leaf ℓ of a group has B rows below it and A rows up to and including it; T is the target rank (`RankTarget`). Its
 distance is d = max(0, T − A, B − T), and it is chosen with probability ∝ exp(−d/(reach·scale)). Leaves between two occupied
 ones have the same distance: a *piece* is such a run, or one occupied leaf, and is chosen with its width as a factor;
-inside a piece leaves are alike. Where a target leans by λ, d = max(0, (1 − λ)·(T − A), (1 + λ)·(B − T)).
+leaves inside a piece are equally likely. If a target leans by λ, d = max(0, (1 − λ)·(T − A), (1 + λ)·(B − T)).
 
 **Exactness.** Distances are integers (in units of 1/2bv, b and v the denominators of the fraction and of λ). Weights are
 computed in floats first. The exponent x = d·rate has a relative error of 2⁻⁵¹, which matters up to x ≤ 745 (beyond it the
 weight is 0, less than 10⁻³²³ too little), numpy's exp errs by a few units of the last place, a group's sum of N ≤ 2¹⁸ terms
 by N·2⁻⁵³ of it: shares are within 10⁻¹⁰ of their real values, and a running sum over G groups (each adds 1) errs by at most
 N·G·2⁻⁵³ more. A uniform number with 64 digits that is further from every cut than `UNSURE` = 10⁻⁹ and eight times that is
-decided; one that is not is decided by outward-rounded integers, with more digits of the same number where needed. So what is
-drawn has exactly the real-valued probabilities.
+decided; any other is decided by outward-rounded integers, with more digits of the same number if needed. So draws have
+exactly the real-valued probabilities.
 
 **How far from the rank.** With chance 1 − β the chosen leaf has d ≤ reach·scale·ln(leaves/β): the best leaf weighs 1, all
 leaves further off than that weigh β together.
@@ -47,17 +47,17 @@ UNSURE = 1e-9
 FLOAT_STEP = 2.0**-52
 EXACT_IN_FLOATS = 2**53
 GROUPS_AT_ONCE, LEAVES_AT_ONCE = 256, 2**19
-"""As many at a time as fit in memory."""
+"""Batch sizes that fit in memory."""
 LARGEST_DENOMINATOR = 10**6
 """Fractions are rounded to such denominators when planning, so that distances stay within 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Runs of leaves that are alike, of several groups, one after the other.
+    """Runs of equivalent leaves, for several groups one after the other.
 
-    For each: its first leaf, how many leaves, and the rows of its group below and up to it. `starts` is the first piece of
-    each group, `rows` the rows of each group.
+    For each: its first leaf, its number of leaves, and the rows of its group below it and up to its end. `starts` is the first
+    piece of each group, `rows` the rows of each group.
     """
 
     first: Counts
@@ -77,9 +77,9 @@ class Pieces:
         leaves: int | Counts,
         lowest: int | Counts = 0,
     ) -> Pieces:
-        """Gaps and occupied leaves in turn; counts are sorted by group and leaf, each pair of them once.
+        """Alternating gaps and occupied leaves; counts are sorted by group and leaf, each pair once.
 
-        The leaves of each group go from `lowest` to before `leaves`.
+        The leaves of each group run from `lowest` up to but excluding `leaves`.
         """
         ends = np.searchsorted(group, np.arange(groups), "right")
         before = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
@@ -128,7 +128,7 @@ def units_per_row(target: RankTarget) -> int:
 
 
 def distances(pieces: Pieces, target: RankTarget) -> Counts:
-    """How much further than the nearest piece of its group each piece is from the rank, in units of 1/2bv."""
+    """How much further from the rank each piece is than the nearest piece of its group, in units of 1/2bv."""
     unit, lean = 2 * target.fraction.denominator, target.lean
     if (int(pieces.rows.max(initial=0)) + target.margin) * 2 * units_per_row(target) >= 2**62:
         raise InternalError("too many rows for the distances of a quantile")
@@ -156,9 +156,9 @@ def chosen_leaves(pieces: Pieces, target: RankTarget, scale: Fraction, entropy: 
 
 
 def _by_floats(pieces: Pieces, far: Counts, rate: float, words: Words) -> tuple[Counts, npt.NDArray[np.bool_]]:
-    """The piece in each group of the number that starts with these 64 digits, and where floats are sure of it.
+    """The piece in each group for the number that starts with these 64 digits, and where floats are certain of it.
 
-    Weights are divided by their sum, so that group g has the cuts between g and g + 1 of one running sum.
+    Weights are divided by their sum, so group g has the cuts between g and g + 1 of one running sum.
     """
     weights = pieces.width * np.exp(-far * rate)
     share = weights / np.repeat(np.add.reduceat(weights, pieces.starts), pieces.sizes)
@@ -196,7 +196,7 @@ def _enclosed(widths: Sequence[int], far: Sequence[int], rate: Fraction, precisi
 
 
 def _decided(weights: Sequence[tuple[int, int]], digits: int, bits: int) -> int | None:
-    """How many cut points are at or below U, u ≤ U·2^bits < u + 1; None when some may be or may not.
+    """How many cut points are at or below U, u ≤ U·2^bits < u + 1; None if that is uncertain for some.
 
     The cut after the first pieces is S/(S + R), S their weight and R that of the rest. It is at most U for certain when
     u·(S⁺ + R⁻) ≥ S⁺·2^bits, and above U for certain when (u + 1)·(S⁻ + R⁺) ≤ S⁻·2^bits.
@@ -217,7 +217,7 @@ def _whole_range(groups: int, leaves: int) -> tuple[Counts, Counts]:
 
 
 def _nested(part: Part, targets: Sequence[RankTarget], scale: Fraction, entropy: Entropy) -> Counts:
-    """A leaf of each group for every target, which rise: (groups, targets)."""
+    """A leaf of each group for every target, in rising order: (groups, targets)."""
     groups = len(part.lowest)
     drawn = np.zeros((groups, len(targets)), dtype=np.int64)
     waiting = [(part, slice(0, len(targets)), Fraction(0), Fraction(1))]
@@ -236,7 +236,7 @@ def _nested(part: Part, targets: Sequence[RankTarget], scale: Fraction, entropy:
 
 
 class ChosenQuantiles:
-    """Quantiles of each group, drawn once and remembered; in each group sorted, so that they are monotone.
+    """Quantiles of each group, drawn once and remembered; sorted within each group, so that they are monotone.
 
     Args:
         groups: the number of groups, public or already selected; an empty group has quantiles too.
@@ -299,7 +299,7 @@ class ChosenQuantiles:
         return found
 
     def bands(self, fractions: Sequence[Fraction], levels: Sequence[float]) -> RankBands | None:
-        """Where these quantiles lie, from the counts around them; None where nothing was counted."""
+        """Where these quantiles lie, from the counts around them; None if nothing was counted."""
         if self._counts is None:
             return None
         ends = np.zeros((2, len(self._positions), len(fractions), len(levels)))
@@ -313,12 +313,12 @@ class ChosenQuantiles:
 
 
 def planned_fraction(probability: float | Fraction) -> Fraction:
-    """The fraction that is looked for: the nearest with a small denominator."""
+    """The target fraction: the nearest with a small denominator."""
     return Fraction(probability).limit_denominator(LARGEST_DENOMINATOR)
 
 
 def rank_error(choice: QuantileChoice, target: RankTarget, level: float, leaves: int) -> float:
-    """How many rows the chosen leaf may be away from the rank that was looked for, with at least this confidence.
+    """How many rows the chosen leaf may be away from the target rank, with at least this confidence.
 
     >>> from shoal.accounting.events import QuantileChoice, RankTarget, Shift
     >>> median = RankTarget(Fraction(1, 2))
@@ -327,22 +327,22 @@ def rank_error(choice: QuantileChoice, target: RankTarget, level: float, leaves:
     """
     if not choice.nested:
         return float(_most_rows(target) * choice.scale) * math.log(leaves / (1 - level))
-    # Every draw on the way to it is within its own bound; a part inherits at most what its cuts are off.
+    # Every draw on the way to it is within its own bound; a part inherits at most the error of its cuts.
     ways = ways_to(sorted(choice.targets, key=lambda each: each.fraction))
     each = math.log(SUB_LEAVES * leaves * choice.draws / (1 - level)) * float(choice.scale)
     return each * float(sum(_most_rows(cut) for cut in ways[target]))
 
 
 def _most_rows(target: RankTarget) -> Fraction:
-    """How many rows are one unit of the exponent, in scales, on the side where they are most."""
+    """How many rows make one unit of the exponent, in scales, on the side where it takes the most."""
     return target.reach / (1 - abs(target.lean))
 
 
 def rank_spread(choice: QuantileChoice, leaves: int) -> float:
-    """About how many rows what is shown is off: the drawn rank, or the ends of its interval where rows around it are counted.
+    """Approximate error of the answer in rows: of the drawn rank, or of its interval's ends if the rows around it are counted.
 
-    Where rows lie in many leaves, a drawn rank has Laplace noise; a place on the ladder around it has half of its bins on either
-    side. It grows with the rows of an owner as the scales do.
+    If rows lie in many leaves, a drawn rank has Laplace noise; a position on the ladder around it has half of its bins on either
+    side. It grows with an owner's rows as the scales do.
     """
     drawn = math.sqrt(2) * float(choice.scale) * max(spread_in_scales(target) for target in choice.targets)
     if choice.counts is None:
@@ -352,9 +352,9 @@ def rank_spread(choice: QuantileChoice, leaves: int) -> float:
 
 
 def spread_in_scales(target: RankTarget) -> float:
-    """The standard error of a drawn rank where rows lie in many leaves, in √2 scales.
+    """The standard error of a drawn rank if rows lie in many leaves, in √2 scales.
 
-    Exponential to both sides with the rates 1 − λ and 1 + λ: E[x²] = 2·(1/(1 − λ)² − 1/(1 − λ²) + 1/(1 + λ)²).
+    Exponential on both sides with rates 1 − λ and 1 + λ: E[x²] = 2·(1/(1 − λ)² − 1/(1 − λ²) + 1/(1 + λ)²).
 
     >>> from shoal.accounting.events import RankTarget
     >>> spread_in_scales(RankTarget(Fraction(1, 2))), round(spread_in_scales(RankTarget(Fraction(1), 9, Fraction(1, 2))), 2)
@@ -365,5 +365,5 @@ def spread_in_scales(target: RankTarget) -> float:
 
 
 def outer_margin(scale: Fraction, leaves: int, lean: Fraction = Fraction(0)) -> int:
-    """The margin for the least and the greatest value: so far from the end that all empty leaves weigh as one that fits."""
+    """The margin for the minimum and maximum: far enough from the end that all empty leaves weigh as much as one that fits."""
     return max(1, round(float(scale / (1 + abs(lean))) * math.log(leaves)))

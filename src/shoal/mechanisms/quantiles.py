@@ -6,9 +6,9 @@ Shift(per_coordinate=c, coordinates=κ·h, entries=κ·h·c), L1 κ·c·h, L2 c�
 
 **Descent.** A visited node's b children are counted exactly, empty ones too, and each gets its noise, remembered for
 the life of the forest: any number of quantiles costs one budget. The noisy children are then replaced by the closest
-non-negative numbers with the right sum: their own noisy sum at the top, below it the number found for the node itself
-(its noise is that of one count, the children's sum has the noise of b). This pulls positive noise of empty children
-to 0 instead of counting it. A node whose children have nothing is cut evenly. What is found for a node does not
+non-negative numbers with the right sum: at the top their own noisy sum, below it the number found for the node itself
+(which has the noise of one count, whereas the children's sum has the noise of b). This pulls positive noise of empty children
+to 0 instead of counting it. A node whose children are all empty is cut evenly. The number found for a node does not
 depend on p, so quantiles are monotone in p.
 """
 
@@ -45,18 +45,18 @@ Reals = npt.NDArray[np.float64]
 BRANCHING = 16
 HEIGHT = 4
 WALKS_AT_ONCE = 1 << 16
-"""Ends of intervals that are looked for together: each holds some numbers for all children of a node."""
+"""How many interval ends are searched together: each holds some numbers for all children of a node."""
 LEVEL_OF_THE_ENDS = 0.993
-"""How unlikely a noisy count is that is taken for rows beyond either end of the data: five scales of Laplace noise."""
+"""How unlikely a noisy count must be to be taken for rows beyond either end of the data: five scales of Laplace noise."""
 
 NO_FALSE_BIN = tuple(1 - Fraction(1, 10**digits) for digits in range(9, 2, -1))
-"""The chances of no false bin that are tried one after the other: strict first, at no cost."""
+"""The chances of no false bin, tried in turn: strict first, at no cost."""
 NEIGHBOURS = (2, 3, 4, 5)
-"""How many neighbouring bins may stand out together where none does alone."""
+"""How many neighbouring bins may stand out together when none does alone."""
 LEVEL_OF_NEIGHBOURS = 0.96
-"""The level whose quantile noise exceeds, to one side, once in fifty times."""
+"""The level whose quantile the noise exceeds, on one side, once in fifty times."""
 SHARE_OF_NEIGHBOURS = 0.01
-"""Of all values: wider bounds are more noise for every group, and fewer values than that are not worth it."""
+"""As a share of all values: wider bounds mean more noise for every group, and fewer values than this are not worth it."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class _Visited:
     nodes: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     children: Reals = field(default_factory=lambda: np.zeros((0, 0)))
     noisy: Reals = field(default_factory=lambda: np.zeros((0, 0)))
-    """The same before they were made to fit."""
+    """The same before adjustment to the right sum."""
 
 
 class NoisyForest:
@@ -119,13 +119,13 @@ class NoisyForest:
             node = node * self._branching + child
         leaves = self._branching**self._height
         positions: Reals = ((node % leaves + rest) / leaves).reshape(self._groups, len(probabilities))
-        # Shares that were moved away from the ends may have passed others.
+        # Shares moved away from the ends may have passed others.
         falling = np.argsort(np.asarray(probabilities, dtype=np.float64), kind="stable")
         positions[:, falling] = np.sort(positions, axis=1)
         return positions
 
     def _away_from_the_ends(self, asked: Reals, root: Counts) -> Reals:
-        """The shares 0 and 1, moved inwards by as many rows as noise alone makes up, at most to the middle.
+        """The shares 0 and 1, moved inwards by as many rows as noise alone can produce, at most to the middle.
 
         Looking for the very first row finds the first noisy count above 0, wherever the rows are.
         """
@@ -137,7 +137,7 @@ class NoisyForest:
         return np.where(ends, np.where(asked == 0, inside, 1 - inside), asked)
 
     def _children_of(self, level: int, node: Counts, rows: Reals) -> Reals:
-        """What was found for the children of each node, drawing noise for nodes that are visited for the first time."""
+        """What was found for the children of each node; noise is drawn for nodes visited for the first time."""
         seen = self._visited[level]
         wanted, first, which = np.unique(node, return_index=True, return_inverse=True)
         new = ~np.isin(wanted, seen.nodes)
@@ -152,7 +152,7 @@ class NoisyForest:
         return seen.children[np.searchsorted(seen.nodes, wanted)][which]
 
     def bands(self, fractions: Sequence[Fraction], levels: Sequence[float]) -> RankBands:
-        """Where these quantiles lie, by the same noisy counts; nodes that no quantile visited are drawn now."""
+        """Where these quantiles lie, from the same noisy counts; noise for nodes that no quantile visited is drawn now."""
         places = self.quantiles([float(p) for p in fractions])
         ends = np.zeros((2, self._groups, len(fractions), len(levels)))
         at_once = max(1, WALKS_AT_ONCE // max(1, self._groups))
@@ -244,7 +244,7 @@ def _descend(children: Reals, rest: Reals) -> tuple[Counts, Reals]:
 
 
 OTHER_SIDE = 4.0
-"""Standard deviations of the noise of bins together: noise alone adds the other side of zero once in a thousand times."""
+"""In standard deviations of several bins' noise: noise alone adds the other side of zero once in a thousand times."""
 
 
 def bounds_from_histograms(
@@ -254,12 +254,12 @@ def bounds_from_histograms(
     *,
     zero: int | None = None,
 ) -> Counts:
-    """The first and the last filled bin of each row of (histograms, bins); −1 and −1 where nothing stands out.
+    """The first and the last filled bin of each row of (histograms, bins); −1 and −1 if nothing stands out.
 
-    A bin is filled when its noisy count exceeds the exact-tail threshold K for the chance of no false bin; chances are
-    relaxed one after the other, for the rows that have no filled bin yet. Where no bin is filled, neighbouring bins together may
-    be. Then bins next to filled ones are taken that hold a hundredth of the values, and more than noise seldom makes; and where
-    all filled bins are on one side of the bin of `zero`, those on the other side, as far out, if they stand out together.
+    A bin is filled if its noisy count exceeds the exact-tail threshold K for the chance of no false bin; chances are
+    relaxed in turn for rows that have no filled bin yet. If no single bin is filled, neighbouring bins together may be. Then bins
+    next to filled ones are added if they hold a hundredth of the values and more than noise rarely produces; and if all filled bins
+    are on one side of the bin of `zero`, so are those on the other side, equally far out, if they stand out together.
     Post-processing.
     """
     counts: npt.NDArray[Any] = np.asarray(noisy_counts)
@@ -286,7 +286,7 @@ def bounds_from_histograms(
 
 
 def _with_mirrored(counts: Reals, first: int, last: int, zero: int, noise: AdditiveNoise) -> tuple[int, int]:
-    """Values around zero fill bins on both sides of it, and noise may hide each of one side though not all of them."""
+    """Values around zero fill bins on both sides of it; noise may hide each bin on one side, but not all of them together."""
     if first <= zero <= last:
         return first, last
     other = max(0, 2 * zero - last), min(len(counts) - 1, 2 * zero - first)
@@ -298,7 +298,7 @@ def _with_mirrored(counts: Reals, first: int, last: int, zero: int, noise: Addit
 
 
 def _filled_together(counts: Reals, noise: AdditiveNoise, false: float) -> tuple[int, int]:
-    """The neighbouring bins that stand out most, together; −1 and −1 where none do."""
+    """The neighbouring bins that together stand out most; −1 and −1 if none do."""
     scale = noise_standard_deviation(noise) / math.sqrt(2)
     before = np.concatenate([[0.0], np.cumsum(counts)])
     best, found = 1.0, (-1, -1)
@@ -315,7 +315,7 @@ def _filled_together(counts: Reals, noise: AdditiveNoise, false: float) -> tuple
 
 
 def _with_neighbours(counts: npt.NDArray[Any], first: int, last: int, least: float) -> tuple[int, int]:
-    """The ends, moved outwards over bins that hold more than that."""
+    """The ends, moved outwards over bins that hold more than the given count."""
     while first > 0 and counts[first - 1] > least:
         first -= 1
     while last < len(counts) - 1 and counts[last + 1] > least:

@@ -1,10 +1,10 @@
 """Accuracy or more groups: which of several ways to spend (ε, δ) is expected to leave the smaller error, over a public prior.
 
-A group's size m is not known before it is paid for. The prior: m is as likely between 1 and 2 as between 2 and 4, and so on up to
-1/(100·δ) owners, since δ stays below one over a hundred times their number. A group that is not shown is missed by all of its
-value: a relative error of 1. One that is shown errs by e/m, e being the median error in owners' contributions, and by 1 at most.
-A group is shown from h owners on, about. What counts is the mean logarithm of the relative error, so that halving it is worth the
-same everywhere. With few owners per group it is the selection that decides, with large groups the error:
+A group's size m is unknown until it is paid for. The prior: m is as likely to be between 1 and 2 as between 2 and 4, and so on up
+to 1/(100·δ) owners, since δ stays below one over a hundred times their number. A group that is not shown loses its whole value: a
+relative error of 1. One that is shown errs by e/m, where e is the median error in owners' contributions, and by at most 1. A group
+is shown from about h owners on. The criterion is the mean logarithm of the relative error, so halving it is worth the same
+everywhere. With few owners per group the selection decides, with large groups the error:
 
     (1/ln N)·∫ ln min(1, e/m) d(ln m)  over ln max(h, e) ≤ ln m ≤ ln N  =  [x·ln e − x²/2] between these ends, over ln N.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 LARGEST, SMALLEST = 10**9, 10**3
-"""Between these the prior ends, whatever δ says."""
+"""The prior's upper end lies between these, whatever δ says."""
 
 
 def largest_group(delta: Fraction) -> float:
@@ -34,7 +34,7 @@ def largest_group(delta: Fraction) -> float:
 
 
 def expected_groups(owners: float, largest: float) -> float:
-    """The share of groups that are shown, of those that the prior holds, where one is shown from this many owners on.
+    """The share of the prior's groups that are shown, if a group is shown from this many owners on.
 
     >>> round(expected_groups(100.0, 1e4), 6)
     0.5
@@ -43,7 +43,7 @@ def expected_groups(owners: float, largest: float) -> float:
 
 
 def expected_log_error(errors: Sequence[float], owners: float, largest: float) -> float:
-    """The mean logarithm of the relative error over all numbers and group sizes; 0 where nothing is ever told.
+    """The mean logarithm of the relative error over all numbers and group sizes; 0 if nothing is ever shown.
 
     >>> expected_log_error([10.0], 20.0, 1e4) < expected_log_error([20.0], 20.0, 1e4) < 0
     True

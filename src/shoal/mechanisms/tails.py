@@ -1,4 +1,4 @@
-"""Exact tails of the discrete noise that is really drawn, as bounds that contain the truth.
+"""Exact tails of the discrete noise actually drawn, as bounds that contain the true value.
 
 **Discrete Laplace**, r = e^{−1/b}: P[X ≥ k] = r^k/(1 + r) for k ≥ 1.
 
@@ -6,7 +6,7 @@ Two of them added, k ≥ 0: P[X + Y ≥ k] = r^k/(1 + r)²·(k·(1 − r) + r + 
 ((1 − r)/(1 + r))²·r^k·(k + (1 + r²)/(1 − r²)).
 
 **Two discrete Gaussians added**: P[X + Y = k]·Z² = e^{−k²/4σ²}·Σ_x e^{−(x − k/2)²/σ²}, and the sum is σ√π·(1 ± η) with
-η = 2Σ_{j≥1} e^{−π²σ²j²}, by Poisson summation: the tail of one discrete Gaussian of scale σ√2, up to a factor that is known.
+η = 2Σ_{j≥1} e^{−π²σ²j²}, by Poisson summation: the tail of one discrete Gaussian of scale σ√2, up to a known factor.
 
 **Discrete Gaussian**: P[X ≥ k] = T(k)/Z with T(k) = Σ_{j≥k} e^{−j²/2σ²} and Z = Σ_j e^{−j²/2σ²}. For σ ≥ 1 Poisson
 summation gives Z = σ√(2π)·(1 + 2Σ_{j≥1} e^{−2π²σ²j²}). T(k) is summed term by term for σ ≤ 16 and far in the tail;

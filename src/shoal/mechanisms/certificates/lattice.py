@@ -1,11 +1,11 @@
 """The exact δ of discrete Gaussian noise on a count in several groups, where the grid is coarse.
 
-All d coordinates move by s steps and have the same σ, so that the likelihood ratio depends on the sum S of the noises alone: the
+All d coordinates move by s steps and have the same σ, so the likelihood ratio depends only on the sum S of the noises: the
 loss is (2·s·S + d·s²)/2σ², it grows with S, and δ = Σ_t P[S = t]·max(0, 1 − e^{ε − loss(t)}). A smaller move, or one of fewer
 coordinates, is never worse: discrete Gaussian noise is log-concave (docs/theory/noise.md).
 
-P[S = t] is a d-fold convolution. It is computed in integers of 2⁻¹⁶⁰ that are rounded up, by multiplying polynomials that are
-written into one large integer each; what is cut off far out is added as a chance that everything is told.
+P[S = t] is a d-fold convolution. It is computed in integer multiples of 2⁻¹⁶⁰, rounded up, by multiplying polynomials that are
+each packed into one large integer; the truncated far tail is added as a chance that everything is revealed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shoal.mechanisms.tails import gaussian_tail, gaussian_total
 
 BITS = 160
 REACH = 16
-"""What is further out than 16σ + 2 has a chance below 10⁻⁵⁶."""
+"""Values further out than 16σ + 2 have a chance below 10⁻⁵⁶."""
 MOST_COORDINATES, WIDEST, LONGEST = 32, 6, 20
 """Beyond these (d, σ, and their product) the grid is fine enough for the certificate of continuous noise, or sums take too long."""
 SCANNED = 120
@@ -31,7 +31,7 @@ Masses = tuple[int, ...]
 
 
 def is_coarse(coordinates: int, sigma: Fraction | float) -> bool:
-    """Whether the sum is short enough to be taken term by term, and worth it."""
+    """Whether the sum is short enough to take term by term, and worth it."""
     return 1 < coordinates <= MOST_COORDINATES and sigma <= WIDEST and coordinates * sigma <= LONGEST
 
 
@@ -55,7 +55,7 @@ def lattice_delta(shift: int, coordinates: int, sigma: Fraction, epsilon: Fracti
 
 @lru_cache(maxsize=64)
 def law_of_sum(sigma: Fraction, coordinates: int) -> tuple[Masses, Decimal]:
-    """P[S = t] in 2⁻¹⁶⁰, rounded up, for the sum S of so many noises, and the chance that any of them is further out."""
+    """P[S = t] in 2⁻¹⁶⁰, rounded up, for the sum S of this many noises, and the chance that any of them is further out."""
     reach = math.ceil(REACH * sigma) + 2
     beyond = gaussian_tail(sigma, reach + 1).upper
     with arithmetic():
@@ -97,7 +97,7 @@ def _product(first: Masses, second: Masses) -> Masses:
 
 
 def approximate_lattice_sigma(shift: int, coordinates: int, enough: float, epsilon: float, delta: float) -> float:
-    """About the smallest σ that is found to be enough, in floats, going down from one that is: it proves nothing."""
+    """Approximately the smallest sufficient σ, in floats, searching down from one that suffices: it proves nothing."""
     found = enough
     for sigma in np.linspace(enough, enough * 0.75, SCANNED):
         if _approximate_delta(shift, coordinates, float(sigma), epsilon) > delta:

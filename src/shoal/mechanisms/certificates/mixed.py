@@ -1,13 +1,13 @@
-"""The δ of discrete Gaussian noise on coarse grids beside finer Gaussian noise, where all of it is moved at once.
+"""The δ of discrete Gaussian noise on coarse grids together with finer Gaussian noise, when all of it moves at once.
 
-A coarse part moves by s steps in each of d coordinates; what it loses, (2·s·S + d·s²)/2σ², depends on the sum S of its noises
-alone. The finer parts stand for continuous noise of norm μ. Given the sums t of the coarse parts the finer noise may lose what
-they leave of ε, so that
+A coarse part moves by s steps in each of d coordinates; its loss, (2·s·S + d·s²)/2σ², depends only on the sum S of its noises.
+The finer parts are treated as continuous noise of norm μ. Given the sums t of the coarse parts, the finer noise may lose what
+they leave of ε, so
 
     δ = Σ_t P[t]·δ_μ(ε − loss(t)),   δ_μ(x) = Φ(μ/2 − x/μ) − e^x·Φ(−μ/2 − x/μ),   δ₀(x) = max(0, 1 − e^x).
 
-P[S = t] comes from `lattice`, rounded up. Terms are enclosed where they matter. Of the others, δ_μ is at most 1 where the chance is
-tiny, and where the loss is small at most what it is at the largest such loss (docs/theory/noise.md).
+P[S = t] comes from `lattice`, rounded up. Terms that matter are enclosed. For the others, δ_μ is bounded by 1 if the chance is
+tiny, and by its value at the largest small loss if the loss is small (docs/theory/noise.md).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from shoal.mechanisms.certificates.normal import gaussian_delta
 from shoal.mechanisms.certified import arithmetic, around, exp_of_minus
 
 NEGLIGIBLE = 1e-5
-"""The part of δ that may be lost, for each reason, by not looking at single terms."""
+"""The part of δ that may be lost, for each reason, by not examining single terms."""
 WIDEST, MOST_COORDINATES, MOST_TERMS = 3, 12, 250
-"""Beyond these (σ, d, and about how many terms are enclosed) continuous noise has nearly all there is, or sums take too long:
-with several groups there is one sum for each number of them, and every alternative of a search has its own.
+"""Beyond these (σ, d, and roughly how many terms are enclosed) continuous noise is nearly optimal, or sums take too long:
+with several groups there is one sum per number of groups, and every alternative in a search has its own.
 """
 LEAST_SUMMED = 0.5**BITS / NEGLIGIBLE
-"""Below this δ a chance that is rounded up to one part in 2¹⁶⁰ is more than what is negligible: every sum would be looked at,
-and could prove nothing."""
+"""Below this δ, a chance rounded up to one part in 2¹⁶⁰ is no longer negligible: every sum would be examined
+and none could prove anything."""
 LARGEST_EXPONENT, SMALLEST = 700.0, 1e-300
 ROOT_OF_TWO = math.sqrt(2)
 
@@ -44,12 +44,12 @@ class Coarse(NamedTuple):
 
     @property
     def terms(self) -> float:
-        """About how many sums of its noises matter."""
+        """Roughly how many sums of its noises matter."""
         return 6 * float(self.sigma) * math.sqrt(self.coordinates) + 3
 
     @property
     def is_coarse(self) -> bool:
-        """Whether the grid is wide beside the noise, and the law of the sum soon found."""
+        """Whether the grid is wide relative to the noise, and the distribution of the sum quick to compute."""
         return self.sigma <= WIDEST and self.coordinates <= MOST_COORDINATES
 
 
@@ -64,7 +64,7 @@ class Term(NamedTuple):
 def mixed_delta(coarse: tuple[Coarse, ...], norm_squared: Fraction, epsilon: Fraction, delta: Fraction) -> Decimal:
     """An upper bound on the δ of coarse parts and of continuous noise of this squared norm.
 
-    `delta` says what is negligible; the bound holds for any.
+    `delta` decides what is negligible; the bound holds for any value.
     """
     enough = NEGLIGIBLE * float(delta)
     with arithmetic():
@@ -86,7 +86,7 @@ def mixed_delta(coarse: tuple[Coarse, ...], norm_squared: Fraction, epsilon: Fra
 
 
 def _near(masses: tuple[int, ...], enough: float) -> tuple[list[tuple[int, int]], int]:
-    """Sums with their masses, from the middle outwards until what is further out is negligible, and that."""
+    """Sums with their masses, from the middle outwards until the remainder is negligible, and that remainder."""
     middle, most = (len(masses) - 1) // 2, int(enough * (1 << BITS)) if enough > 0.5**BITS else 0
     cut, reach = 0, middle
     while reach and cut + masses[middle - reach] + masses[middle + reach] <= most:
@@ -101,14 +101,14 @@ def _after(term: Term, part: Coarse, position: int, mass: int) -> Term:
 
 
 class Bounded(NamedTuple):
-    """Terms that are not looked at one by one: of tiny chance, and of small loss."""
+    """Terms that are not examined individually: those of tiny chance, and those of small loss."""
 
     rare: list[Term]
     small: list[Term]
 
 
 def _singled_out(terms: list[Term], norm: float, enough: float) -> tuple[list[Term], Bounded]:
-    """Which terms are enclosed, and which are bounded at once: floats choose, and any choice is right."""
+    """Which terms to enclose, and which to bound all at once: floats choose, and any choice is valid."""
     ordered = sorted(terms, key=lambda term: term.mass)
     rare, total = 0, 0.0
     while rare < len(ordered) and total + ordered[rare].mass * 0.5**BITS <= enough:
@@ -141,7 +141,7 @@ def approximate_delta(norm: float, epsilon: float) -> float:
 
 
 def approximate_mixed_delta(coarse: tuple[Coarse, ...], norm_squared: float, epsilon: float, delta: float) -> float:
-    """The δ of `mixed_delta` in floats: it proves nothing. A sum of discrete Gaussians is about one of scale σ√d."""
+    """The δ of `mixed_delta` in floats: it proves nothing. A sum of discrete Gaussians is approximately one of scale σ√d."""
     terms, cut = [(1.0, epsilon)], max(NEGLIGIBLE * delta, SMALLEST)
     for part in coarse:
         double, width = 2 * float(part.sigma) ** 2, float(part.sigma) * math.sqrt(part.coordinates)

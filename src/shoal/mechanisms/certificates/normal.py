@@ -1,4 +1,4 @@
-"""The δ of continuous Gaussian noise, as a bound that is certain."""
+"""The δ of continuous Gaussian noise, as a certain bound."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def gaussian_delta(norm_squared: Fraction, epsilon: Fraction) -> Decimal:
     """An upper bound on Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ), the δ of continuous Gaussian noise at μ² = norm_squared.
 
-    ε may be negative: that is what is left where other noise has lost more than all of it.
+    ε may be negative: that is what remains when other noise has lost more than all of it.
     """
     with arithmetic():
         growth = exp_of_minus(-epsilon).lower if epsilon < 0 else around(1 / exp_of_minus(epsilon).upper).lower

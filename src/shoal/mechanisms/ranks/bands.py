@@ -1,8 +1,8 @@
-"""Where a quantile lies, with a confidence level: noisy counts of the rows between positions around the leaf that was chosen.
+"""Where a quantile lies, at a confidence level: noisy counts of the rows between positions around the chosen leaf.
 
-**Rungs.** From the edges of the chosen leaf the positions are 1, 2, 4, … leaves away, to both sides, up to the bounds; between two
-chosen leaves up to half way. The rows between neighbouring rungs are counted, each row once, with discrete Laplace noise.
-Rungs follow from leaves that are released already.
+**Rungs.** The positions are 1, 2, 4, … leaves away from the edges of the chosen leaf, on both sides, up to the bounds; between
+two chosen leaves, up to half way. The rows between neighbouring rungs are counted, each row once, with discrete Laplace noise.
+Rungs follow from leaves that are already released.
 
 **Test.** Of n rows, B lie below a position t. With G = B − p·n and p = k/d, the p-quantile lies at or above t only if
 G ≤ 1 − p − 1/d, and below t only if G ≥ 1/d − p: so for PERCENTILE_CONT, which interpolates, and for PERCENTILE_DISC. Noisy G is
@@ -44,12 +44,12 @@ Reals = npt.NDArray[np.float64]
 HALVINGS = 50
 NEARLY = 1e-12
 DISCRETE = 0.5
-"""In rows: what the saddlepoint of discrete noise may be off by."""
+"""In rows: the possible error of the saddlepoint for discrete noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankBands:
-    """Intervals of quantiles, released numbers alone: positions in [0, 1], of shape (groups, fractions, levels)."""
+    """Intervals of quantiles, from released numbers alone: positions in [0, 1], of shape (groups, fractions, levels)."""
 
     fractions: tuple[Fraction, ...]
     levels: tuple[float, ...]
@@ -60,7 +60,7 @@ class RankBands:
     def around(
         cls, fractions: Sequence[Fraction], levels: Sequence[float], positions: Reals, low: Reals, high: Reals
     ) -> RankBands:
-        """Intervals that hold the positions that are shown, of shape (groups, fractions), whatever the noise says."""
+        """Intervals that contain the positions shown, of shape (groups, fractions), whatever the noise."""
         shown = positions[:, :, None]
         return cls(tuple(fractions), tuple(levels), np.minimum(low, shown), np.maximum(high, shown))
 
@@ -71,13 +71,13 @@ class RankBands:
         return RankBands(tuple(fractions), self.levels, self.low[:, positions], self.high[:, positions])
 
     def at(self, level: float) -> tuple[Reals, Reals] | None:
-        """Both ends, (groups, fractions), at the next level that is known; None above the highest."""
+        """Both ends, (groups, fractions), at the next available level; None above the highest."""
         known = next((number for number, each in enumerate(self.levels) if each >= level - NEARLY), None)
         return None if known is None else (self.low[:, :, known], self.high[:, :, known])
 
 
 def rungs_around(chosen: Counts, leaves: int) -> Counts:
-    """Sorted positions for each row of chosen leaves, from 0 to `leaves`; those that are not needed lie at an end.
+    """Sorted positions for each row of chosen leaves, from 0 to `leaves`; unneeded ones lie at an end.
 
     >>> rungs_around(np.array([[4]]), 16)
     array([[ 0,  0,  1,  3,  4,  5,  6,  8, 12, 16]])
@@ -109,7 +109,7 @@ def bands_of(
 ) -> tuple[Counts, Counts]:
     """Low and high ends in leaves, of shape (groups, fractions, levels); rungs start at 0 and end at the number of leaves."""
     apart = np.diff(rungs, axis=1) > 0
-    # What lies before rung i is the bins before it; the outermost rungs are the bounds, which need no test.
+    # The rows before rung i are the bins before it; the outermost rungs are the bounds, which need no test.
     below = np.cumsum(noisy, axis=1)[:, :-1]
     total = noisy.sum(axis=1, keepdims=True)
     bins_below: Counts = np.cumsum(apart, axis=1, dtype=np.int64)[:, :-1]
@@ -122,7 +122,7 @@ def bands_of(
         for number, level in enumerate(levels):
             far = noise_points(noise, pairs, float(fraction), (1 - level) / 2)[which]
             ends_below, starts_above = passed(off, far, float(fraction), 1 / fraction.denominator)
-            # Nothing lies below the first rung, and nothing at or above the last one, whatever the noise says.
+            # Nothing lies below the first rung, and nothing at or above the last one, whatever the noise.
             ends_below = (ends_below & (inner > 0)) | (inner == rungs[:, -1:])
             starts_above = (starts_above & (inner < rungs[:, -1:])) | (inner == 0)
             high[:, position, number] = np.min(np.where(suffix(ends_below), inner, rungs[:, -1:]), axis=1)
@@ -131,7 +131,7 @@ def bands_of(
 
 
 def rows_to_pass(noise: AdditiveNoise, fraction: Fraction, level: float, leaves: int, chosen: int = 1) -> float:
-    """About how many rows to either side an interval needs, with evenly spread chosen leaves: known before data is read.
+    """Approximately how many rows an interval needs on either side, if chosen leaves are evenly spread: known before data is read.
 
     >>> from fractions import Fraction
     >>> from shoal.accounting.events import LaplaceNoise, Shift
@@ -148,7 +148,7 @@ def rows_to_pass(noise: AdditiveNoise, fraction: Fraction, level: float, leaves:
 def passed(
     off: Reals, far: Reals, share: float | Reals, step: float | Reals
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Whether the quantile surely lies below a position, and whether it surely lies at or above it, by noisy B − p·n.
+    """Whether the quantile surely lies below a position, and whether it surely lies at or above it, judged by noisy B − p·n.
 
     `share` is p = k/d and `step` 1/d.
     """
@@ -167,14 +167,14 @@ def prefix(passing: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
 
 
 def _different(below: Counts, above: Counts) -> tuple[Counts, Counts]:
-    """The different pairs of these numbers, and which of them is at every position."""
+    """The distinct pairs of these numbers, and which pair is at each position."""
     most = int(above.max(initial=0)) + 1
     codes, which = np.unique(below * most + above, return_inverse=True)
     return np.stack([codes // most, codes % most]), which.reshape(below.shape)
 
 
 def noise_points(noise: AdditiveNoise, pairs: Counts, fraction: float | Reals, chance: float) -> Reals:
-    """For each pair (k, l) the point that (1 − p)·(a sum of k noises) − p·(a sum of l noises) passes with this chance.
+    """For each pair (k, l) the point that (1 − p)·(a sum of k noises) − p·(a sum of l noises) exceeds with this chance.
 
     p is one number, or one for each pair.
     """
@@ -210,7 +210,7 @@ def _saddlepoints(scale: float, pairs: Reals, fraction: float | Reals, chance: f
 
 
 def _signed_root(scale: float, pairs: Reals, fraction: float | Reals, at: Reals) -> tuple[Reals, Reals]:
-    """The point whose saddlepoint is λ, and r*, which is about normal."""
+    """The point whose saddlepoint is λ, and r*, which is approximately normal."""
     logs, points, curves = np.zeros_like(at), np.zeros_like(at), np.zeros_like(at)
     for count, weight in zip(pairs, (1 - fraction, fraction), strict=True):
         left, right = 1 / scale - at * weight, 1 / scale + at * weight
@@ -226,9 +226,9 @@ def _signed_root(scale: float, pairs: Reals, fraction: float | Reals, at: Reals)
 def walk_points(
     noise: AdditiveNoise, fractions: Sequence[Fraction], chance: float, branching: int, height: int
 ) -> list[Reals]:
-    """For every level of a tree the points of all edges that a walk may test there: (fractions, bins below the edge).
+    """For every level of a tree, the points for all edges that a walk may test there: (fractions, bins below the edge).
 
-    On a way down every level adds as many bins, wherever the way leads. So few points serve all groups, and are found at once.
+    On the way down every level adds the same number of bins on any path. So a few points serve all groups, and are found at once.
     """
     shares = np.array([float(fraction) for fraction in fractions])
     tables: list[Reals] = []
@@ -245,9 +245,9 @@ def walk_points(
 class TreeWalk:
     """The ends of some quantiles of every group, level by level down a tree of noisy counts, at one chance for each end.
 
-    On every level the edges between the children of one node are tested as above; the nodes beside the way down are the bins. The
-    end goes on in the child that the test leaves. It errs only where the edge at or below the quantile (or above it) passes on one
-    of the levels: each has its part of the chance, and that edge is fixed by the data, whatever path the noise takes.
+    On every level the edges between the children of one node are tested as above; the nodes next to the path are the bins. The
+    end continues in the child that the test leaves. It errs only if the edge at or below the quantile (or above it) passes on one
+    of the levels: each level has its share of the chance, and that edge is fixed by the data, whatever path the noise takes.
 
     A node for each fraction of each group, group by group; `points` are `walk_points` of the fractions.
     """

@@ -1,9 +1,9 @@
 """Several quantiles by recursion: the middle one of all rows first, then those on either side of it among the rows on that side.
 
-**Parts.** Leaf ℓ with w rows is looked at as eight sub-leaves that hold its rows evenly: the first j of them hold ⌊j·w/8⌋. The
-middle quantile of a part is chosen among sub-leaves as any quantile is (`quantile_choice`). Where sub-leaf j of leaf ℓ is chosen,
+**Parts.** Leaf ℓ with w rows is treated as eight sub-leaves that share its rows evenly: the first j of them hold ⌊j·w/8⌋. The
+middle quantile of a part is chosen among sub-leaves like any quantile (`quantile_choice`). If sub-leaf j of leaf ℓ is chosen,
 all rows of leaves below ℓ and ⌊(2j + 1)·w/16⌋ rows of ℓ are the left part, all other rows the right one; both keep the leaf ℓ.
-The next quantiles are looked for there, at the share of the part's rows that lies below them: (p − a)/(c − a) between the
+The next quantiles are searched there, at the share of the part's rows that lies below them: (p − a)/(c − a) between the
 fractions a and c of the cuts.
 
 **Privacy.** An owner adds c_ℓ ≥ 0 rows to leaf ℓ, c in all. ⌊θ(w + c_ℓ)⌋ − ⌊θw⌋ lies between 0 and c_ℓ for any θ ≤ 1. So given the
@@ -13,7 +13,7 @@ in a part that c′ rows are added to loses at most 2c′/scale, and the draws o
 together. L levels, one after the other, lose 2·L·c/scale, L = ⌈log2(m + 1)⌉ for m quantiles. In zCDP a draw has
 c′²/(2·scale²), and Σc′² ≤ c².
 
-A left quantile is never above its cut and a right one never below: the list rises.
+A left quantile is never above its cut and a right one never below it, so the list rises.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Part:
     beyond: Counts
 
     def in_sub_leaves(self) -> tuple[Counts, Counts, Counts]:
-        """The same rows by sub-leaf: those that hold any."""
+        """The same rows by sub-leaf, for sub-leaves that hold any."""
         steps = np.arange(SUB_LEAVES + 1)
         held = np.diff(self.rows[:, None] * steps // SUB_LEAVES, axis=1)
         some = held > 0
@@ -72,7 +72,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Which target is looked for in a part, as a share of the part's rows, and which targets are left on either side."""
+    """Which target to search for in a part, as a share of the part's rows, and which targets remain on either side."""
 
     middle: int
     target: RankTarget
@@ -89,13 +89,13 @@ def turn_for(targets: Sequence[RankTarget], among: slice, low: Fraction, high: F
 
 
 def sides(turn: Turn, fraction: Fraction, low: Fraction, high: Fraction) -> Iterator[tuple[slice, Fraction, Fraction]]:
-    """The targets of either side, left first, and the fractions that their part lies between."""
+    """The targets on either side, left first, and the fractions their part lies between."""
     yield turn.left, low, fraction
     yield turn.right, fraction, high
 
 
 def ways_to(targets: Sequence[RankTarget]) -> dict[RankTarget, tuple[RankTarget, ...]]:
-    """What is drawn on the way to each target, itself included, as shares of the parts."""
+    """The draws on the way to each target, including the target itself, as shares of the parts."""
     found: dict[RankTarget, tuple[RankTarget, ...]] = {}
 
     def down(among: slice, low: Fraction, high: Fraction, before: tuple[RankTarget, ...]) -> None:

@@ -1,7 +1,7 @@
 """Quantiles of whole numbers between whole bounds: only positions that hold a whole number may be chosen.
 
-The type of the column and the bounds are public, so that leaves which no value can fall into need no chance: the proof of a
-choice holds for any fixed set of leaves. Of 65,536 leaves a column of ages uses 121. A quantile is then a whole number, its
+The type of the column and the bounds are public, so leaves that no value can fall into need no probability: the proof of a
+choice holds for any fixed set of leaves. A column of ages uses 121 of 65,536 leaves. A quantile is then a whole number, its
 interval goes from whole number to whole number, and no empty leaf between two of them competes with either.
 """
 
@@ -27,7 +27,7 @@ Counts = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 LEAVES_EACH = 4
-"""At least this many leaves to a whole number, so that each has leaves of its own."""
+"""At least this many leaves per whole number, so that no two share a leaf."""
 NEARLY = 1e-6
 
 
@@ -42,7 +42,7 @@ def number_of(leaf: Counts, leaves: int, width: int) -> Counts:
 
 @dataclass(frozen=True, slots=True)
 class WholeQuantiles:
-    """Quantiles that were chosen among the whole numbers from 0 to `width`, as positions in [0, 1]."""
+    """Quantiles chosen among the whole numbers from 0 to `width`, as positions in [0, 1]."""
 
     chosen: ChosenQuantiles
     width: int

@@ -95,7 +95,7 @@ class CutPoints(ABC):
         return below.astype(np.int64, copy=False)
 
     def _refine(self, digits: int, entropy: Entropy) -> int:
-        """The piece of the U that starts with these digits, after as many more as it takes."""
+        """The piece for the U that starts with these digits, drawing as many more as it takes."""
         bits = self.word_bits
         while True:
             bits += self.word_bits

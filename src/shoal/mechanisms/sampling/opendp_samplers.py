@@ -1,8 +1,8 @@
-"""OpenDP's samplers, the vetted source of small batches: noise is drawn on a vector of zeros, and added elsewhere.
+"""OpenDP's samplers, the vetted source for small batches: noise is drawn on a vector of zeros and added elsewhere.
 
-OpenDP takes its scale as a binary float and reads it as an exact rational, and saturates its 64-bit draws in silence.
-So only scales that are exactly a float, and so small that a draw beyond 2⁶² has a chance below e^{−4000}, are
-accepted here.
+OpenDP takes its scale as a binary float, reads it as an exact rational, and silently saturates its 64-bit draws.
+So this module accepts only scales that are exactly a float and so small that a draw beyond 2⁶² has a chance below
+e^{−4000}.
 """
 
 from __future__ import annotations

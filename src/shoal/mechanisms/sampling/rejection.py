@@ -44,7 +44,7 @@ Flags = npt.NDArray[np.bool_]
 def keep_as_gaussian(
     proposals: Draws, sigma: Fraction, proposal_scale: Fraction, entropy: Entropy, tolerance: float = TOLERANCE
 ) -> Flags:
-    """For each proposal y, true with a chance of exactly e^{−γ(y)}; more tolerance, more coins in exact arithmetic."""
+    """For each proposal y, true with probability exactly e^{−γ(y)}; a larger tolerance sends more coins to exact arithmetic."""
     words = entropy.uint64(len(proposals))
     if FILTERED_SIGMAS[0] <= sigma <= FILTERED_SIGMAS[1]:
         keep, open_ = _filter(np.abs(proposals).astype(np.float64), sigma, proposal_scale, words, tolerance)

@@ -1,4 +1,4 @@
-"""Exact discrete noise: the one door to every random number that protects anybody.
+"""Exact discrete noise: the single entry point to every random number that protects anyone.
 
 It has two sources. Batches of at most `VETTED_BATCH` draws come from OpenDP's vetted samplers; larger
 batches, scales that a 64-bit draw or a binary float cannot hold, and seeded tests come from the vectorised sampler in
@@ -74,7 +74,7 @@ def geometric(scale: Fraction, size: int, entropy: Entropy = SYSTEM) -> Steps:
 def bernoulli(
     probabilities: Sequence[Fraction], which: npt.NDArray[np.int64] | None = None, entropy: Entropy = SYSTEM
 ) -> npt.NDArray[np.bool_]:
-    """Independent coins: coin i is true with exactly the chance `probabilities[which[i]]` (default: one coin each).
+    """Independent coins: coin i is true with probability exactly `probabilities[which[i]]` (default: one coin each).
 
     A uniform real U, digits drawn when needed, is compared with p: the first 64 digits of both decide unless they are
     equal, and then the exact fraction decides with further digits. P[U < p] = p for every rational p in [0, 1].
@@ -105,7 +105,7 @@ def _tied_coin(probability: Fraction, entropy: Entropy) -> bool:
 
 
 def coins(probability: Fraction, size: int, entropy: Entropy = SYSTEM) -> npt.NDArray[np.bool_]:
-    """Many independent coins of one chance, exactly: 16 digits decide all but one in 65,536, `bernoulli` the rest."""
+    """Many independent coins of one exact probability: 16 digits decide all but one in 65,536, `bernoulli` the rest."""
     if not 0 <= probability < 1:
         raise InternalError("the chance of a coin is at least 0 and below 1")
     floor = (probability.numerator << SHORT_BITS) // probability.denominator

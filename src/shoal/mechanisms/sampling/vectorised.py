@@ -38,7 +38,7 @@ Draws = npt.NDArray[np.int64] | npt.NDArray[np.object_]
 
 @dataclass(frozen=True, slots=True)
 class GeometricTables:
-    """Everything that is drawn for one geometric number: digits with the binary weight of their place, and the top."""
+    """Everything drawn for one geometric number: digits with the binary weight of their place, and the top."""
 
     digits: tuple[tuple[CutPoints, int], ...]
     top: CutPoints

@@ -1,1 +1,1 @@
-"""One file for each rule that decides which groups may appear; `mechanisms.group_selection` has the table of them."""
+"""One file per rule that decides which groups may appear; `mechanisms.group_selection` has the table of rules."""

@@ -1,8 +1,8 @@
 """The keep probabilities of the optimal rule, as exact rationals.
 
-n is a group's number of owners after bounding, less `min_owners` − 1. At ε₁ = ε/κ and δ₁ = 1 − (1−δ)^{1/κ}: π(0) = 0,
+n is a group's number of owners after bounding, minus (`min_owners` − 1). At ε₁ = ε/κ and δ₁ = 1 − (1−δ)^{1/κ}: π(0) = 0,
 π(n) = min(e^{ε₁}π(n−1) + δ₁, 1 − e^{−ε₁}(1 − π(n−1) − δ₁), 1). One owner moves the n of at most κ groups by one each.
-What must hold for the numbers really sampled, for all n ≥ 1:
+The numbers actually sampled must satisfy, for all n ≥ 1:
 
     (1) π(n) ≤ e^{ε₁}π(n−1) + δ₁                (2) 1 − π(n−1) ≤ e^{ε₁}(1 − π(n)) + δ₁
     (3) π(n−1) ≤ e^{ε₁}π(n) + δ₁                (4) 1 − π(n) ≤ e^{ε₁}(1 − π(n−1)) + δ₁
@@ -32,7 +32,7 @@ LONGEST_TABLE = 1 << 14
 GUARD_BITS = 128
 SLACK = Fraction(1, 2**60)
 MANY_STEPS_BELOW = Fraction(1, 16)
-"""ε₁ at which a table has some hundreds of values, which take longer than a few of the closed form."""
+"""The ε₁ at which a table has a few hundred values, which take longer than a few evaluations of the closed form."""
 
 
 class KeepTable(Protocol):
@@ -74,7 +74,7 @@ class RecursedTable:
 
 @dataclass(frozen=True, slots=True)
 class ClosedFormTable:
-    """π(n) where the recursion would be long (ε₁ < 1): the closed form at δ′ = (1 − 2⁻⁶⁰)δ₁, to within h = 2⁻⁶⁴δ₁.
+    """π(n) when the recursion would be long (ε₁ < 1): the closed form at δ′ = (1 − 2⁻⁶⁰)δ₁, to within h = 2⁻⁶⁴δ₁.
 
     Proof. The closed form π′ satisfies (1) to (4) at (ε₁, δ′). Then π(n) ≤ π′(n) + h ≤ e^{ε₁}π′(n−1) + δ′ + h ≤
     e^{ε₁}π(n−1) + δ′ + (1 + e^{ε₁})h, and (1 + e^{ε₁})h ≤ 4h = 2⁻⁶²δ₁ ≤ δ₁ − δ′: (1). The others likewise. π(0) = 0,
@@ -111,7 +111,7 @@ class ClosedFormTable:
 
 @lru_cache(maxsize=32)
 def keep_probabilities(selection: OptimalSelection) -> KeepTable:
-    """The table of the probabilities really sampled, as a function of n = owners − (min_owners − 1)."""
+    """The table of the probabilities actually sampled, as a function of n = owners − (min_owners − 1)."""
     epsilon, delta, bits = _facts(selection)
     if epsilon == 0:
         return ClosedFormUniform(math.floor(delta * 2**bits), bits)
@@ -119,10 +119,10 @@ def keep_probabilities(selection: OptimalSelection) -> KeepTable:
 
 
 def closed_form_of(selection: OptimalSelection) -> ClosedFormTable | None:
-    """The closed form where the recursion takes many steps, whether or not they are too many for a table.
+    """The closed form when the recursion takes many steps, whether or not they are too many for a table.
 
-    It is not what is sampled there, but within 2⁻⁵⁰ of it: the recursion loses at most two units of 2^−bits a step, which later
-    steps multiply by no more than 2/δ₁, and the closed form has 2⁻⁶⁰ of δ₁ less.
+    It is not what is sampled there, but within 2⁻⁵⁰ of it: the recursion loses at most two units of 2^−bits per step, which later
+    steps multiply by no more than 2/δ₁, and the closed form uses 2⁻⁶⁰ of δ₁ less.
     """
     epsilon, delta, bits = _facts(selection)
     return _closed_form(epsilon, delta, bits) if 0 < epsilon < MANY_STEPS_BELOW else None
@@ -152,7 +152,7 @@ class ClosedFormUniform:
 
 
 def _recurse(epsilon: Fraction, delta: Fraction, bits: int) -> RecursedTable | None:
-    """The recursion, or nothing when it would be too long; a huge ε is cut, which is only more careful."""
+    """The recursion, or None if it would be too long; a huge ε is capped, which is conservative."""
     whole, step = 1 << bits, math.floor(delta * 2**bits)
     capped = min(epsilon, Fraction(bits))
     growth = (1 << (5 * bits)) // enclose_exp(capped, 4 * bits)[1]  # ≤ e^ε·2^bits

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from shoal.mechanisms.entropy import Entropy
 
 CLEAR_BITS = 40
-"""A chance this far from one half is on the same side of it by the closed form and by the recursion."""
+"""A chance this far from one half is on the same side of it in the closed form and in the recursion."""
 
 
 @lru_cache(maxsize=4096)
 def _half_point(selection: OptimalSelection) -> int:
-    """Remembered for longer than its table: planners ask for it again and again, of hundreds of selections."""
+    """Cached for longer than its table: planners request it repeatedly, for hundreds of selections."""
     closed = keep_tables.closed_form_of(selection)
     if closed is not None:
         found, clear = _first_half(closed), 1 << (closed.bits - CLEAR_BITS)
@@ -56,7 +56,7 @@ class OptimalRule:
     joins_gaussian = False
 
     def made(self, selection: Selection) -> bool:
-        """It has an event of its own."""
+        """It has its own event."""
         return isinstance(selection, OptimalSelection)
 
     def apart(self, max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction) -> SelectionApart:
@@ -71,7 +71,7 @@ class OptimalRule:
         entropy: Entropy,
         weights: npt.NDArray[np.int64] | None = None,  # noqa: ARG002 - one signature for all rules
     ) -> SelectionDraw:
-        """One Bernoulli draw a group, with exact chances."""
+        """One Bernoulli draw per group, with exact chances."""
         table = keep_tables.keep_probabilities(selection)
         counted = np.clip(owners - (selection.min_owners - 1), 0, min(table.sure_from, MOST_OWNERS))
         distinct, which = np.unique(counted, return_inverse=True)
@@ -88,7 +88,7 @@ class OptimalRule:
         return _half_point(selection)
 
     def typical_owners(self, selection: OptimalSelection) -> float:
-        """The same, in whatever other groups they are."""
+        """The same, whatever other groups they are in."""
         return float(self.half_point(selection) + selection.min_owners - 1)
 
     def threshold(self, selection: OptimalSelection) -> None:  # noqa: ARG002 - one signature for all rules

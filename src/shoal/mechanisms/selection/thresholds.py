@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def count_shift(max_groups: int) -> Shift:
-    """One owner is one more or less in each of its groups."""
+    """One owner adds or removes one in each of the owner's groups."""
     return Shift(1, max_groups)
 
 
@@ -36,12 +36,12 @@ def on_released_count(noise: AdditiveNoise, max_groups: int, min_owners: int, de
 
 
 class _ThresholdRule:
-    """What both have in common: everything but the calibration."""
+    """Everything both have in common, which is all but the calibration."""
 
     noise: type[AdditiveNoise]
 
     def made(self, selection: Selection) -> bool:
-        """By the kind of noise."""
+        """Depends on the kind of noise."""
         return isinstance(selection, ThresholdSelection) and isinstance(selection.noise, self.noise)
 
     def draw(
@@ -68,15 +68,15 @@ class _ThresholdRule:
         return max(selection.threshold, 1)
 
     def typical_owners(self, selection: ThresholdSelection) -> float:
-        """The same, in whatever other groups they are."""
+        """The same, whatever other groups they are in."""
         return float(self.half_point(selection) + selection.min_owners - 1)
 
     def threshold(self, selection: ThresholdSelection) -> int | None:
-        """In owners, the minimum included."""
+        """In owners, including the minimum."""
         return selection.threshold + selection.min_owners - 1
 
     def loss(self, selection: ThresholdSelection) -> SelectionLoss:
-        """δ alone, where the noise covers one owner and the threshold is high enough."""
+        """Only δ, if the noise covers one owner and the threshold is high enough."""
         shift = selection.noise.shift
         if shift.per_coordinate < 1 or shift.coordinates < selection.max_groups_per_owner:
             raise InternalError("the noise of a threshold does not cover one owner in all of its groups")
@@ -123,12 +123,12 @@ class GaussianThreshold(_ThresholdRule):
     def joined(
         self, noise: GaussianNoise, max_groups: int, min_owners: int, delta: Fraction, *, released: bool = False
     ) -> ThresholdSelection:
-        """The rule on noise that is charged elsewhere."""
+        """The rule on noise charged elsewhere."""
         threshold = calibrate.threshold_for(noise, max_groups, delta)
         return ThresholdSelection(noise, threshold, delta, max_groups, min_owners, released=released)
 
     def apart(self, max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction) -> SelectionApart:
-        """One δ for noise and threshold, where that is proven; else it is split so that the threshold is lowest."""
+        """One δ for noise and threshold, if that is proven; else it is split so that the threshold is lowest."""
         shift = count_shift(max_groups)
         scales = calibrate.joint_scales([shift], [Fraction(1)], max_groups, epsilon, delta)
         noise = GaussianNoise(shift, scales.sigmas[0])

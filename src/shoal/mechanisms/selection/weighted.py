@@ -1,13 +1,13 @@
 """WEIGHTED: a group appears when the noisy sum of its owners' weights reaches a threshold; owners in few groups weigh more.
 
-An owner that is kept in d groups adds w(d) = ⌊W/√d⌋ steps to each of them. However large d is, all sums together move by at most
-√(d·w(d)²) ≤ W, so that Gaussian noise for a move of length W hides an owner: noise that does not grow with κ. The threshold is the
+An owner kept in d groups adds w(d) = ⌊W/√d⌋ steps to each of them. However large d is, all sums together move by at most
+√(d·w(d)²) ≤ W, so Gaussian noise for a move of length W hides an owner, and it does not grow with κ. The threshold is the
 smallest τ with 1 − (1 − P[w(d) + X ≥ τ])^d ≤ δ for every d: the chance that any of the d groups that exist through one owner alone
-appears. A degree depends on the owner's own rows alone, hence no owner moves another one's weight. Proof:
+appears. A degree depends only on the owner's own rows, so no owner moves another's weight. Proof:
 docs/theory/group-selection.md.
 
-Where all owners of a group are in κ groups it needs as many of them as a Gaussian threshold on their number does; where they are
-in fewer, fewer. `half_point` and `keep_probability` speak of the former; `typical_owners` of a public prior over the latter.
+If all owners of a group are in κ groups, it needs as many of them as a Gaussian threshold on their number does; if they are in
+fewer groups, it needs fewer. `half_point` and `keep_probability` describe the former; `typical_owners` a prior over the latter.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 WHOLE = 2**20
 """W: the weight of an owner in one group, in steps."""
 EACH_UP_TO, FINENESS = 16, 12
-"""Degrees have weights of their own up to here; beyond it, those of the next d·(1 + 1/12) share one."""
+"""Degrees have separate weights up to here; beyond, those up to the next d·(1 + 1/12) share one."""
 
 Weights = tuple[tuple[int, int], ...]
 
 
 @lru_cache(maxsize=256)
 def weights_for(max_groups: int) -> Weights:
-    """(degree, weight) of degrees up to κ; a degree between two has the weight of the larger, which is only more careful.
+    """(degree, weight) for degrees up to κ; a degree between two has the weight of the larger, which is conservative.
 
     >>> weights_for(3)
     ((1, 1048576), (2, 741455), (3, 605395))
@@ -62,7 +62,7 @@ def weights_shift(max_groups: int) -> Shift:
 
 @lru_cache(maxsize=1024)
 def weighted_threshold(noise: GaussianNoise, weights: Weights, delta: Fraction) -> int:
-    """The smallest τ that holds for every degree: floats choose which degree to begin with, certified tails decide."""
+    """The smallest τ that holds for every degree: floats choose which degree to start with, certified tails decide."""
     chances = [(weight, calibrate.delta_per_group(delta, degree)) for degree, weight in weights]
     first = max(
         chances, key=lambda pair: pair[0] + float(noise.sigma) * calibrate.normal_point(math.log(float(pair[1])))
@@ -77,16 +77,16 @@ def weighted_threshold(noise: GaussianNoise, weights: Weights, delta: Fraction) 
 
 @lru_cache(maxsize=1024)
 def weighted_threshold_holds(noise: GaussianNoise, weights: Weights, threshold: int, delta: Fraction) -> bool:
-    """Whether any of one owner's own groups appears with a chance of at most δ, in however many groups the owner is."""
+    """Whether any of one owner's own groups appears with a chance of at most δ, however many groups the owner is in."""
     chances = [(weight, calibrate.delta_per_group(delta, degree)) for degree, weight in weights]
     return _first_failing(noise, threshold, chances, 0) == len(chances)
 
 
 def _first_failing(noise: GaussianNoise, threshold: int, chances: Sequence[tuple[int, Fraction]], start: int) -> int:
-    """The first degree from `start` on whose groups appear too often, or how many there are.
+    """The first degree from `start` on whose groups appear too often, or the number of degrees.
 
-    The chance of passing a point falls with the point: where the largest weight of several keeps the smallest chance of them, all
-    of them keep theirs.
+    The chance of exceeding a point falls with the point: if the largest of several weights meets the smallest of their limits, all
+    of them meet theirs.
     """
     stop = len(chances)
     while start < stop:
@@ -105,7 +105,7 @@ def _holds(noise: GaussianNoise, least: int, chance: Fraction) -> bool:
 
 
 def typical_weight(weights: Weights) -> float:
-    """The mean weight where the owners of a group are in 1 to κ groups, each as likely: a public prior, no data."""
+    """The mean weight if a group's owners are in 1 to κ groups, all equally likely: a public prior, no data."""
     before, total = 0, 0.0
     for degree, weight in weights:
         total += (degree - before) * weight
@@ -116,7 +116,7 @@ def typical_weight(weights: Weights) -> float:
 def approximate_weighted_owners(
     max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction, *, typical: bool = True
 ) -> float:
-    """About the `typical_owners` (or owners in κ groups each) of weights that have (ε, δ) to themselves; it proves nothing."""
+    """Approximate `typical_owners` (or owners in κ groups each) of weights that have (ε, δ) to themselves; it proves nothing."""
     sigma = 1 / calibrate.approximate_norm(float(epsilon), float(delta))
     weights, left = weights_for(max_groups), float(delta)
     bar = max(weight / WHOLE + sigma * calibrate.normal_point(math.log(left / degree)) for degree, weight in weights)
@@ -134,7 +134,7 @@ class WeightedRule:
     joins_gaussian = True
 
     def made(self, selection: Selection) -> bool:
-        """It has an event of its own."""
+        """It has its own event."""
         return isinstance(selection, WeightedSelection)
 
     def shift(self, max_groups: int) -> Shift:
@@ -150,7 +150,7 @@ class WeightedRule:
         *,
         released: bool = False,
     ) -> WeightedSelection:
-        """The rule on noise that is charged elsewhere."""
+        """The rule on noise charged elsewhere."""
         if released:
             raise InternalError("sums of weights are not shown")
         weights = weights_for(max_groups)
@@ -181,7 +181,7 @@ class WeightedRule:
         return SelectionDraw(kept, None)
 
     def keep_probability(self, selection: WeightedSelection, counted: int, weight: float | None = None) -> float:
-        """P[S + X ≥ τ] for a sum of weights, or where all owners are in κ groups; in floats."""
+        """P[S + X ≥ τ] for a sum of weights, or for owners who are all in κ groups; in floats."""
         owners = counted + selection.min_owners - 1
         reached = owners * selection.weights[-1][1] if weight is None else weight
         point = (_bar(selection) - 0.5 - reached) / float(selection.noise.sigma)
@@ -200,7 +200,7 @@ class WeightedRule:
         return
 
     def loss(self, selection: WeightedSelection) -> SelectionLoss:
-        """δ alone, where the noise covers one owner of any degree and the threshold is high enough."""
+        """Only δ, if the noise covers one owner of any degree and the threshold is high enough."""
         shift = selection.noise.shift
         longest = max(degree * weight**2 for degree, weight in selection.weights)
         if shift.l2_squared < longest or shift.per_coordinate < selection.weights[0][1]:
@@ -217,5 +217,5 @@ class WeightedRule:
 
 
 def _bar(selection: WeightedSelection) -> int:
-    """The noisy sum from which on a group appears; with a minimum of k owners, k − 1 of the heaviest are taken off."""
+    """The noisy sum from which a group appears; with a minimum of k owners, k − 1 of the heaviest are subtracted."""
     return selection.threshold + (selection.min_owners - 1) * selection.weights[0][1]

@@ -1,8 +1,8 @@
-"""A threshold on two numbers that make a whole: how far each owner's value is from the lower bound, and how far from the upper.
+"""A threshold on two numbers that make a whole: each owner's distance from the lower bound, and from the upper.
 
-The two make K, the width of the bounds, for every owner of a group, whatever the value is; so they add up to n·K for n owners.
+For every owner of a group the two add up to K, the width of the bounds, whatever the value; for n owners they add up to n·K.
 Both are released with noise for a move of K in each of κ groups, which is charged once. Their sum is a count of owners
-that costs nothing more, and it decides which groups appear. The threshold is the smallest τ with
+at no extra cost, and it decides which groups appear. The threshold is the smallest τ with
 1 − (1 − P[K + X₁ + X₂ ≥ τ])^κ ≤ δ, by exact tails. Proof: docs/theory/group-selection.md.
 """
 
@@ -39,14 +39,14 @@ def _is_small(noise: npt.NDArray[Any]) -> bool:
 
 @lru_cache(maxsize=1024)
 def on_released_whole(noise: AdditiveNoise, max_groups: int, min_owners: int, delta: Fraction) -> WholeSelection:
-    """The lowest threshold that δ allows, on noise that is charged and released elsewhere."""
+    """The lowest threshold that δ allows, on noise charged and released elsewhere."""
     chance = calibrate.delta_per_group(delta, max_groups)
     threshold = noise.shift.per_coordinate + calibrate.smallest_pair_point(noise, chance)
     return WholeSelection(noise, threshold, delta, max_groups, min_owners)
 
 
 class WholeRule:
-    """A threshold on the number of owners that two released parts of a whole tell; it cannot be had apart from them."""
+    """A threshold on the number of owners given by two released parts of a whole; it does not exist without them."""
 
     name = "LAPLACE_THRESHOLD"
     words = "a group appears when its number of owners, read off two Laplace-noised numbers that make a whole, reaches a threshold"
@@ -55,7 +55,7 @@ class WholeRule:
     noise: type[AdditiveNoise] = LaplaceNoise
 
     def made(self, selection: Selection) -> bool:
-        """It has an event of its own, for noise of either kind."""
+        """It has its own event, for noise of either kind."""
         return isinstance(selection, WholeSelection) and isinstance(selection.noise, self.noise)
 
     def apart(self, max_groups: int, min_owners: int, epsilon: Fraction, delta: Fraction) -> SelectionApart:  # noqa: ARG002
@@ -69,7 +69,7 @@ class WholeRule:
         entropy: Entropy,
         weights: npt.NDArray[np.int64] | None = None,  # noqa: ARG002 - one signature for all rules
     ) -> SelectionDraw:
-        """Both noises of every group that has enough owners; they are added to what is released of the groups that are kept."""
+        """Both noises for every group with enough owners; for kept groups they are added to what is released."""
         kept = np.zeros(len(owners), dtype=bool)
         eligible = np.flatnonzero(owners >= selection.min_owners)
         drawn = [draw_noise(selection.noise, len(eligible), entropy) for _ in range(2)]
@@ -77,7 +77,7 @@ class WholeRule:
         small = int(counted.max(initial=0)) * selection.whole < SMALL and all(map(_is_small, drawn))
         above, below = (np.zeros(len(owners), dtype=np.int64 if small else object) for _ in range(2))
         above[eligible], below[eligible] = drawn
-        # What is counted from the upper bound is released with its sign, below 0: its noise counts the other way.
+        # The part counted from the upper bound is released with its sign, below 0, so its noise counts the other way.
         counted = counted.astype(above.dtype) * selection.whole
         sums = counted + above[eligible] - below[eligible]
         kept[eligible] = np.asarray(sums >= selection.threshold, dtype=bool)
@@ -92,15 +92,15 @@ class WholeRule:
         return max(1, -(-selection.threshold // selection.whole))
 
     def typical_owners(self, selection: WholeSelection) -> float:
-        """The same, in whatever other groups they are; a part of one owner more or less matters where steps are fine."""
+        """The same, whatever other groups they are in; a fraction of an owner matters if steps are fine."""
         return max(1.0, selection.threshold / selection.whole) + selection.min_owners - 1
 
     def threshold(self, selection: WholeSelection) -> int | None:
-        """In owners, the minimum included."""
+        """In owners, including the minimum."""
         return self.half_point(selection) + selection.min_owners - 1
 
     def loss(self, selection: WholeSelection) -> SelectionLoss:
-        """δ alone, where the noise covers both parts of one owner in all groups and the threshold is high enough."""
+        """Only δ, if the noise covers both parts of one owner in all groups and the threshold is high enough."""
         shift, groups = selection.noise.shift, selection.max_groups_per_owner
         if shift.coordinates < groups or shift.touched < 2 * groups:
             raise InternalError("the noise of a whole does not cover both its parts in all groups of an owner")
