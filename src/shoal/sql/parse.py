@@ -1,8 +1,8 @@
-"""SQL text → tree: the only door through which a query's text enters; the text itself goes no further.
+"""SQL text → tree: the only entry point for a query's text; the text itself goes no further.
 
-The tree is made of sqlglot nodes and built by a grammar of our own (`query_grammar`, `expression_grammar`,
-`call_grammar`): what the grammar does not write down cannot be in the tree, so nothing is read and then dropped.
-Verdicts come in a fixed order: size, kind of statement, number of statements, letters and words, grammar.
+The tree consists of sqlglot nodes built by our own grammar (`grammar.queries`, `grammar.expressions`,
+`grammar.calls`): anything the grammar does not define cannot be in the tree, so nothing is read and then dropped.
+Errors come in a fixed order: size, kind of statement, number of statements, letters and words, grammar.
 
     >>> parse("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(*) FROM visits;").explain
     False
@@ -53,7 +53,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A query: Select, Union, Intersect or Except; `explain` where EXPLAIN PRIVACY stood before it."""
+    """A query: Select, Union, Intersect or Except; `explain` if EXPLAIN PRIVACY preceded it."""
 
     tree: exp.Expression
     explain: bool
@@ -61,7 +61,7 @@ class Statement:
 
 
 def parse(sql: str) -> Statement:
-    """The one query in a text, or a ShoalError that says why there is none."""
+    """The one query in a text; raises a ShoalError that says why there is none."""
     if not isinstance(sql, str):
         raise ShoalError("E_USAGE", "A query must be a string.", hint="Pass the SQL text.")
     try:
@@ -75,7 +75,7 @@ def parse(sql: str) -> Statement:
 
 
 def has_privacy_clause(statement: Statement) -> bool:
-    """Whether any SELECT of a statement is private by a clause of its own."""
+    """Whether any SELECT of a statement has its own privacy clause."""
     return any(privacy_clause(select) is not None for select in statement.tree.find_all(exp.Select))
 
 
@@ -99,7 +99,7 @@ def _parse(sql: str) -> Statement:
 
 
 def _check_statement(sql: str) -> None:
-    """Only queries: the first word tells, before the rest is even split into tokens."""
+    """Accept only queries: the first word decides, before the rest is even tokenised."""
     word, start = first_word(sql) or ("SELECT", 0)
     if word not in QUERY_WORDS and word != "EXPLAIN":
         message = f"{word[:40]} is not a query; only SELECT and WITH are accepted."

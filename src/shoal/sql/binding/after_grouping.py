@@ -1,4 +1,4 @@
-"""Expressions after grouping: they may speak of group keys and aggregates, and of nothing else of a row."""
+"""Expressions after grouping: they may use group keys and aggregates, and nothing else from a row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Whether an aggregate (not a window) is in an expression, outside subqueries."""
+    """Whether an expression contains an aggregate (not a window), outside subqueries."""
     stack = [node]
     while stack:
         current = stack.pop()
@@ -28,7 +28,7 @@ def has_aggregate(node: exp.Expr) -> bool:
             continue
         call = function_call(current)
         if call is not None and call.over is not None:
-            # The function of a window is not an aggregate; what it is applied to may contain one.
+            # A window's function is not an aggregate; its arguments may contain one.
             stack.extend([*call.arguments, *(p for p in call.over.iter_expressions() if p is not call.over.this)])
             continue
         if call is not None and is_aggregate(call):
@@ -61,7 +61,7 @@ def select_items(expressions: list[exp.Expr]) -> list[tuple[str | None, exp.Expr
 
 
 def output_name(alias: str | None, node: exp.Expr, index: int) -> str:
-    """What a column is called when the query gives no name: its own name, the function's, or its position."""
+    """The name of a column when the query gives none: its own name, the function's, or its position."""
     if alias is not None:
         return alias
     if isinstance(node, exp.Column):
@@ -154,7 +154,7 @@ class GroupedBinder(ExpressionBinder):
         self.inputs_first = False
 
     def name(self, alias: str, value: Expression) -> None:
-        """What comes earlier in the SELECT list can be referred to by its name; the first of a name is meant."""
+        """Later items can refer to earlier ones in the SELECT list by name; the first of that name wins."""
         self.aliases.setdefault(fold(alias), value)
 
     def bind(self, node: exp.Expr) -> Expression:
@@ -174,7 +174,7 @@ class GroupedBinder(ExpressionBinder):
         return self._bind(node)
 
     def _is_input(self, node: exp.Column) -> bool:
-        """Whether FROM has a column of this name, which is meant in the SELECT list; elsewhere aliases are."""
+        """Whether FROM has a column of this name. In the SELECT list the name means that column; elsewhere it means the alias."""
         if not self.inputs_first:
             return False
         try:
@@ -195,7 +195,7 @@ class GroupedBinder(ExpressionBinder):
             return None
 
     def fields_in_sight(self) -> list[Field]:
-        """A window over groups sees their keys, which no two groups share."""
+        """A window over groups sees their keys, which are unique per group."""
         return list(self._keys.values())
 
     def call(self, call: FunctionCall) -> Expression:
@@ -205,7 +205,7 @@ class GroupedBinder(ExpressionBinder):
         return super().call(call)
 
     def window(self, call: FunctionCall) -> Expression:
-        """A window over groups; an aggregate that would look at rows through one is told so."""
+        """A window over groups; an aggregate that would read rows through one is refused with that reason."""
         try:
             return super().window(call)
         except ShoalError as error:

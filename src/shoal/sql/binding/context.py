@@ -1,4 +1,4 @@
-"""What a statement is bound in: names in scope, the symbols they stand for, and what all its parts share."""
+"""The context for binding a statement: names in scope, the symbols they map to, and what all its parts share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Symbols:
-    """Fresh symbols for one statement, where each column came from in the catalog, and what is publicly known of it."""
+    """Fresh symbols for one statement, where each column came from in the catalog, and what is publicly known about it."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -38,7 +38,7 @@ class Symbols:
         self.known_bounds = KnownBounds()
 
     def field(self, name: str, type_: Type, value: Expression | None = None) -> Field:
-        """A new field; a bare copy of a column keeps its origin in the catalog, any value what is known of its bounds."""
+        """A new field; a bare copy of a column keeps its origin in the catalog, and any value keeps its known bounds."""
         symbol = f"c{next(self._numbers)}"
         if isinstance(value, Column) and value.symbol in self.origins:
             self.origins[symbol] = self.origins[value.symbol]
@@ -57,17 +57,17 @@ class Relation:
 
 @dataclass(slots=True)
 class Scope:
-    """The relations of one FROM; `merged` are the columns of USING and NATURAL, which have no single side."""
+    """The relations of one FROM; `merged` are the columns of USING and NATURAL, which belong to neither side alone."""
 
     relations: list[Relation] = field(default_factory=list)
     merged: dict[str, Expression] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
     parent: Scope | None = None
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC).replace(tzinfo=None))
-    """What NOW() is: one moment for all that is bound here."""
+    """The value of NOW(): one moment for everything bound here."""
 
     def add(self, relation: Relation) -> None:
-        """Brings a relation into sight; two of one name would make every reference ambiguous."""
+        """Brings a relation into scope; two of the same name would make every reference ambiguous."""
         if relation.alias and any(fold(r.alias) == fold(relation.alias) for r in self.relations):
             raise ShoalError(
                 "E_UNKNOWN_TABLE",
@@ -158,7 +158,7 @@ MAX_RELATIONS = 300
 
 @dataclass(slots=True)
 class Context:
-    """What binding one statement needs: the catalog, types frozen at open, symbols, and the private SELECTs met so far."""
+    """What binding one statement needs: the catalog, types frozen at open, symbols, and the private SELECTs seen so far."""
 
     catalog: Catalog
     schemas: Mapping[str, tuple[tuple[str, Type], ...]]
@@ -166,18 +166,18 @@ class Context:
     selects: list[PrivateSelect] = field(default_factory=list)
     late: list[ShoalError] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    """What the next private SELECT has to say about the rows under it."""
+    """Notes that the next private SELECT must report about the rows under it."""
     epsilon: Fraction | None = None
     facts: PublicFacts = field(default_factory=PublicFacts)
     relations: int = 0
     is_plain: bool = False
     """Whether no SELECT of the statement has a privacy clause."""
     without_defaults: int = 0
-    """Above 0 while what is bound gets no clause by default."""
+    """Above 0 while binding something that gets no default clause."""
     shares: int = 1
-    """By how many groupings of one SELECT its ε and δ are shared."""
+    """How many groupings of one SELECT share its ε and δ."""
     looks_outside: bool = False
-    """Whether subqueries see the columns of outer queries, to find out why a name is unknown; the answer is an error."""
+    """Whether subqueries see the columns of outer queries, to find out why a name is unknown; this always ends in an error."""
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC).replace(tzinfo=None))
 
     @contextmanager
@@ -191,7 +191,7 @@ class Context:
 
     @property
     def references(self) -> References:
-        """References of the catalog between the columns met so far."""
+        """The catalog's references between the columns seen so far."""
         return References.declared(self.catalog, self.symbols.origins)
 
     @contextmanager
@@ -205,7 +205,7 @@ class Context:
 
     @property
     def sharing(self) -> tuple[str, ...]:
-        """What to say of a SELECT that is one of several groupings."""
+        """What to say about a SELECT that is one of several groupings."""
         if self.shares == 1:
             return ()
         return (
@@ -225,7 +225,7 @@ class Context:
         )
 
     def count_relations(self, number: int, position: tuple[int, int] | None) -> None:
-        """Counts what a text stands for: doubling a WITH table thirty times must end here, not in memory."""
+        """Counts the statement fully expanded: doubling a WITH table thirty times must stop here, not by running out of memory."""
         self.relations += number
         if self.relations > MAX_RELATIONS:
             raise ShoalError(
@@ -238,7 +238,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class CommonTable:
-    """A WITH table: bound once, renamed at each use, so that a private SELECT in it is drawn once; `relations` in it."""
+    """A WITH table: bound once, renamed at each use, so a private SELECT in it is drawn once; `relations` counts those in it."""
 
     node: Node
     relations: int

@@ -58,7 +58,7 @@ _BINARY: dict[type[exp.Expr], str] = {
 }
 
 LAST_VERDICTS = frozenset({"E_UID_EXPOSED", "E_RAW_OUTPUT"})
-"""Where several codes fit a query, these are told last."""
+"""If several codes apply to a query, these are reported last."""
 
 _RANKS = {"rank", "dense_rank", "percent_rank", "cume_dist"}
 
@@ -76,7 +76,7 @@ _TYPES: dict[str, Type] = {
 
 
 def data_type(node: exp.DataType) -> Type:
-    """Our type for a type name of the query."""
+    """Our type for a type name in the query."""
     kind = node.this.value if hasattr(node.this, "value") else str(node.this)
     if kind in {"DECIMAL", "BIGDECIMAL", "NUMERIC"}:
         sizes = [int(p.this.name) for p in node.expressions]
@@ -100,7 +100,7 @@ def data_type(node: exp.DataType) -> Type:
 
 
 class ExpressionBinder:
-    """Binds expressions in a scope. Subclasses decide what a function call or a column means in their place."""
+    """Binds expressions in a scope. Subclasses decide what a function call or a column means in their context."""
 
     def __init__(self, scope: Scope, subquery: Callable[[exp.Expr, Scope], Node] | None = None) -> None:
         self.scope = scope
@@ -120,7 +120,7 @@ class ExpressionBinder:
                 hint="Compare it with something: x <> 0, name = 'a'.",
                 position=position_of(node),
             )
-        # What has no type but NULL's is NULL, however it is written; the engine would give it some type of its own.
+        # An expression with only NULL's type is NULL, however it is written; the engine would choose some other type for it.
         return bound if bound.type.kind is Kind.BOOLEAN else Literal(None, NULL, position_of(node))
 
     def _bind(self, node: exp.Expr) -> Expression:
@@ -128,7 +128,7 @@ class ExpressionBinder:
         name = _BINARY.get(type(node))
         if name is not None:
             operands = [self.bind(node.this), self.bind(node.expression)]
-            # SQL Server joins texts with +.
+            # SQL Server concatenates strings with +.
             joined = name == "add" and all(operand.type.kind is Kind.TEXT for operand in operands)
             return functions.resolve("concat" if joined else name, operands, position)
         match node:
@@ -233,7 +233,7 @@ class ExpressionBinder:
         return functions.resolve(call.name, self._arguments(call), call.position)
 
     def _arguments(self, call: FunctionCall) -> list[Expression]:
-        """Unknown names come before unknown functions, and those before what may not be shown."""
+        """Reports unknown names before unknown functions, and those before anything that may not be shown."""
         try:
             unit = _unit_in_words(call)
             arguments = call.arguments if unit is None else call.arguments[:-1]
@@ -278,12 +278,12 @@ class ExpressionBinder:
         return WindowCall(name, arguments, partition, order, frame, type_, call.position)
 
     def without_ties(self, order: tuple[Order, ...]) -> tuple[Order, ...]:
-        """An order in which all columns in scope decide at the end, so that physical order never does."""
+        """An order with all columns in scope as the final tie-break, so that physical order never matters."""
         usable = [f for f in self.fields_in_sight() if f.type.kind is not Kind.UNSUPPORTED]
         return (*order, *(Order(Column(f.symbol, f.type)) for f in usable)) if order else order
 
     def fields_in_sight(self) -> list[Field]:
-        """The columns of the rows that a window looks at."""
+        """The columns of the rows a window reads."""
         return [f for relation in self.scope.relations for f in relation.fields]
 
     def ordered(self, node: exp.Expr) -> Order:
@@ -340,7 +340,7 @@ class ExpressionBinder:
         return found[0] if len(found) == 1 else functions.resolve("or", found, position)
 
     def _public(self, query: exp.Expr, position: Position) -> Node:
-        """A relation inside an expression: public ones only, and nothing of the outer query in them."""
+        """A relation inside an expression: it must be public and uncorrelated."""
         if self._subquery is None:
             raise ShoalError("E_EXPR_SUBQUERY", "A subquery is not allowed here.", position=position)
         inner = query.this if isinstance(query, exp.Subquery) else query
@@ -385,7 +385,7 @@ class ExpressionBinder:
 
 
 def in_relation(value: Expression, relation: Node, position: Position) -> InRelation:
-    """Value IN (SELECT …), both sides brought to one type by casts that cannot fail: an engine's own cast may."""
+    """Value IN (SELECT …), both sides converted to one type by casts that cannot fail; an engine's own cast may."""
     if len(relation.fields) != 1:
         raise ShoalError("E_PARSE", "IN (SELECT …) takes one column.", position=position)
     (field,) = relation.fields
@@ -447,7 +447,7 @@ def refuse_extras(call: FunctionCall) -> None:
 
 
 def _treats_ties_alike(function: str, frame: Frame | None) -> bool:
-    """Whether rows that tie get one answer, whichever is stored first: ranks, and aggregates unless their frame counts ROWS."""
+    """Whether tied rows get the same answer in any stored order: ranks do, and aggregates unless their frame counts ROWS."""
     if function in functions.WINDOW_FUNCTIONS:
         return function in _RANKS
     return frame is None or frame.unit != "ROWS"
@@ -476,7 +476,7 @@ def _frame(spec: exp.WindowSpec | None) -> Frame | None:
 
 
 def _literal(node: exp.Expr, position: Position) -> Literal:
-    """Numbers keep their exact decimal value; what is not whole is a double in arithmetic."""
+    """Numbers keep their exact decimal value; in arithmetic, non-integers are doubles."""
     if isinstance(node, exp.Null):
         return Literal(None, NULL, position)
     if isinstance(node, exp.Boolean):

@@ -1,7 +1,7 @@
 """The options of a private SELECT: one row of `OPTIONS` each; every value checked once, nothing dropped and nothing guessed.
 
 A new option is one row here and one field of `plan.releases.Options`. The table in docs/reference/sql/options.md is
-`option_table()`; what no row can say alone (two options that exclude each other) is in `_check_together`.
+`option_table()`; checks across rows (two options that exclude each other) are in `_check_together`.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ STRATEGIES = ("AUTO", *RULES, "PUBLIC_GROUPS")
 NOISES = ("LAPLACE", "GAUSSIAN", "AUTO")
 INFERRED = ("GLOBAL", "PER_GROUP")
 MEASURED_IN_PLAIN_SQL = Fraction(1, 20)
-"""The share of ε that measures what a catalog's limits cut, where neither query nor catalog says."""
+"""The share of ε spent on measuring what a catalog's limits cut, if neither query nor catalog sets it."""
 AUTO = 0
-"""Groups per owner that are to be found."""
+"""Groups per owner, to be found privately."""
 BOTH = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION")
 
 Read = Callable[[Constant, str], Any]
-"""What an option's constant means; the name it was written by goes into the error."""
+"""Reads an option's constant; the name as written goes into the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: how it is written, which field it fills, how it is read, and what holds where it is left out."""
+    """One option: how it is written, which field it fills, how it is read, and its default."""
 
     name: str
     field: str | None
-    """The field of `plan.releases.Options`; None for what the binder reads itself."""
+    """The field of `plan.releases.Options`; None if the binder reads it itself."""
     read: Read
     meaning: str
     left_out: str
     default: Callable[[Defaults], Any] = lambda _: None
     clauses: tuple[str, ...] = BOTH
     about_groups: bool = False
-    """Says something about groups, and nothing where there is no GROUP BY."""
+    """Concerns groups, and means nothing without GROUP BY."""
     other_name: str | None = None
     """A second spelling in the same clauses."""
 
@@ -232,7 +232,7 @@ OPTIONS = (
     ),
 )
 ABOUT_GROUPS = frozenset(name for option in OPTIONS if option.about_groups for name in option.names)
-"""Options that say something about groups, and nothing where there is no GROUP BY."""
+"""Options that concern groups, and mean nothing without GROUP BY."""
 
 
 def options_of(clause: str) -> tuple[Option, ...]:
@@ -257,7 +257,7 @@ def option_table() -> str:
 def read_options(
     clause: PrivacyClause, defaults: Defaults, epsilon: Fraction | None = None
 ) -> tuple[Options, Constant | None]:
-    """The checked options, and what the analyst wrote as privacy_unit_column; `epsilon` replaces the one that is written."""
+    """The checked options, and what the analyst wrote as privacy_unit_column; `epsilon` replaces the one in the query."""
     given = _by_name(clause)
     _check_exclusive(given)
     values: dict[str, Any] = {"clause": clause.kind}
@@ -288,13 +288,13 @@ def default_options(defaults: Defaults, epsilon: Fraction | None = None) -> Opti
 
 
 def _with_open_limits(options: Options) -> Options:
-    """Limits are found where query and catalog leave out groups per owner, or say AUTO; a number means what it always meant."""
+    """Limits are found if query and catalog omit groups per owner, or say AUTO; a number keeps its usual meaning."""
     named = bool(options.max_groups_per_owner) or options.max_rows_per_owner is not None
     return replace(options, max_groups_per_owner=options.max_groups_per_owner or None, find_limits=not named)
 
 
 def _value(option: Option, given: dict[str, Constant], defaults: Defaults) -> Any:
-    """What was written under one of the option's names, read; else its default."""
+    """The value given under one of the option's names; else its default."""
     constant = _written(option.names, given)
     return option.default(defaults) if constant is None else option.read(constant, option.name)
 
@@ -386,7 +386,7 @@ def _check_together(options: Options, given: dict[str, Constant]) -> None:
             "group_selection_epsilon has no meaning with PUBLIC_GROUPS.", given.get("group_selection_epsilon")
         )
     if options.inferred_bounds == "PER_GROUP" and options.max_rows_per_owner is not None:
-        # Which R rows are kept depends on what is read of them: bounds and sums would not be of the same rows.
+        # Which R rows are kept depends on the columns read: bounds and sums would not cover the same rows.
         raise _invalid(
             "inferred_bounds = PER_GROUP needs max_groups_contributed, not max_rows_contributed.",
             given.get("inferred_bounds"),

@@ -48,7 +48,7 @@ class BoundAggregate:
     report: str | None
     rows_left_open: bool = False
     gives: Type | None = None
-    """The type of what is shown, where the aggregate is over numbers that stand for something else."""
+    """The type of the answer, if the aggregate is over numbers that represent something else."""
 
 
 class AggregateBinder:
@@ -77,7 +77,7 @@ class AggregateBinder:
         self.notes: list[str] = []
 
     def bind(self, call: FunctionCall) -> BoundAggregate:
-        """One aggregate; whatever it does not take is refused, never dropped."""
+        """One aggregate; anything it does not accept is refused, never dropped."""
         spelling = self._spelling(call)
         if call.order_by is not None:
             raise _unsupported(
@@ -132,7 +132,7 @@ class AggregateBinder:
     # ---- arguments -----------------------------------------------------------------------------------------------
 
     def _split(self, call: FunctionCall, spelling: Spelling) -> tuple[exp.Expr | None, list[Constant]]:
-        """The aggregated expression, and the constants behind it."""
+        """The aggregated expression, and the constants after it."""
         arguments = list(call.arguments)
         if call.within_group is not None:
             if spelling.extra is None or len(arguments) != 1 or len(call.within_group.expressions) != 1:
@@ -155,7 +155,7 @@ class AggregateBinder:
     def _bounds(
         self, call: FunctionCall, spelling: Spelling, named: dict[str, Constant], extras: list[Constant]
     ) -> Bounds | None:
-        """CLAMPED BETWEEN, a named argument, or positional bounds of the older clause: at most one of them."""
+        """CLAMPED BETWEEN, a named argument, or the older clause's positional bounds: at most one of them."""
         own = 0 if spelling.extra is None else 1
         positional = extras[own:]
         del extras[own:]
@@ -178,7 +178,7 @@ class AggregateBinder:
         return _pair(call, given[0])
 
     def _check_bounds_of_distinct(self, call: FunctionCall, value: exp.Expr, bounds: Bounds) -> None:
-        """ANON_COUNT(DISTINCT owner, hi): each owner counts once, which bounds around 1 leave as it is."""
+        """ANON_COUNT(DISTINCT owner, hi): each owner counts once, which bounds around 1 do not change."""
         if not self._is_owner(self._rows.bind(value)):
             raise ShoalError(
                 "E_BOUNDS_INVALID",
@@ -195,7 +195,7 @@ class AggregateBinder:
             )
 
     def _argument(self, call: FunctionCall, node: exp.Expr) -> Expression:
-        """The aggregated expression; FILTER turns what it leaves out into NULL."""
+        """The aggregated expression; FILTER turns excluded values into NULL."""
         value = self._rows.bind(node)
         return self._filtered(call, value)
 
@@ -224,7 +224,7 @@ class AggregateBinder:
         return spelling.make(Written(value, extra, rows, self._row_limit))
 
     def _value(self, call: FunctionCall, spelling: Spelling, node: exp.Expr | None) -> Expression | None:
-        """What is aggregated, of a type that the aggregate takes."""
+        """The aggregated value, of a type the aggregate accepts."""
         argument = spelling.argument
         if argument in {Argument.ROWS, Argument.CONDITION}:
             return self._counted(call, argument, node)
@@ -243,7 +243,7 @@ class AggregateBinder:
         return self._whole(value) if argument is Argument.SUMMAND else value
 
     def _whole(self, value: Expression) -> Expression:
-        """A decimal without places as a 64-bit integer, so that sums of whole numbers are whole; what is beyond is at the end."""
+        """A decimal with scale 0 as a 64-bit integer, so that sums of whole numbers are whole; larger values are saturated."""
         if value.type.kind is not Kind.DECIMAL or value.type.scale:
             return value
         ends = ((Literal(LARGEST, INTEGER), "greater"), (Literal(-LARGEST - 1, INTEGER), "less"))
@@ -254,7 +254,7 @@ class AggregateBinder:
         return whole
 
     def _counted(self, call: FunctionCall, argument: Argument, node: exp.Expr | None) -> Expression | None:
-        """What a count leaves out the NULLs of; None where it counts every row."""
+        """The expression whose NULLs a count skips; None if it counts every row."""
         if node is None:
             value = None if call.filter is None else self._filtered(call, Literal(1, INTEGER))
         else:
@@ -284,7 +284,7 @@ class AggregateBinder:
             )
 
     def _bounds_or_catalog(self, aggregate: Aggregate, bounds: Bounds | None) -> tuple[Bounds | None, str]:
-        """Bounds the analyst gave, else public knowledge of the catalog (free), else found by a share of the budget."""
+        """Bounds from the analyst, else public ones from the catalog (free), else found with a share of the budget."""
         if aggregate.feed is not None:
             return None, "inferred"
         if not any(measure.needs_bounds for measure in aggregate.measures):
@@ -314,7 +314,7 @@ def _numbered(value: Expression) -> Expression:
 
 
 def as_time(number: Expression, gives: Type) -> Expression:
-    """The date or timestamp that a released number of days or seconds stands for."""
+    """The date or timestamp that a released number of days or seconds represents."""
     rounded = functions.resolve_cast(functions.resolve("round", [number]), INTEGER, number.position)
     if gives.kind is Kind.DATE:
         return functions.resolve("add_days", [Literal(dt.date(1970, 1, 1), gives), rounded], number.position)
@@ -322,7 +322,7 @@ def as_time(number: Expression, gives: Type) -> Expression:
 
 
 def _from_above(fraction: Constant) -> Constant:
-    """The fraction counted from the largest value, as ORDER BY x DESC asks."""
+    """The fraction counted from the largest value, for ORDER BY x DESC."""
     return replace(fraction, value=1 - fraction.value) if fraction.is_number else fraction  # type: ignore[operator]
 
 
@@ -339,7 +339,7 @@ _ASKS_OF_EACH = frozenset({"BOOL_OR", "BOOL_AND", "LOGICAL_OR", "LOGICAL_AND", "
 
 
 def _instead_of(call: FunctionCall) -> str | None:
-    """What to write instead of an aggregate that has no private form, about the same columns."""
+    """What to write instead of an aggregate that has no private form, with the same columns."""
     columns = [argument.sql() for argument in call.arguments if isinstance(argument, exp.Column)]
     if call.name in _INSTEAD and len(columns) == 2:
         return f"Write {_INSTEAD[call.name].format(*columns)}"

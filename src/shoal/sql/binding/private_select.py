@@ -1,4 +1,4 @@
-"""A SELECT with the privacy clause: keys, private aggregates and options; what surrounds them works on released rows."""
+"""A SELECT with the privacy clause: keys, private aggregates and options; everything around them works on released rows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _Found = TypeVar("_Found")
 
 
 class PrivateBinder:
-    """Binds one private SELECT; its FROM and WHERE are bound already."""
+    """Binds one private SELECT; its FROM and WHERE are already bound."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class PrivateBinder:
         says_so = self._counted is not None and self._counted.one_row_per_owner
         self._one_row = says_so or (options.find_limits and has_one_row(self._context, kept, node))
         if self._one_row and options.max_rows_per_owner is None:
-            # One row is in one group: more groups for an owner would be noise for nothing.
+            # One row is in one group: allowing more groups per owner would only add noise.
             self._options = options = replace(options, max_groups_per_owner=1)
         self._scans = [n for n in _scans(node) if n.owner is not None]
         self._rows = ExpressionBinder(scope, binder.subquery(tables))
@@ -92,19 +92,19 @@ class PrivateBinder:
         return table.facts(origin[1]) if table is not None and origin else ColumnFacts()
 
     def _is_owner(self, value: Expression) -> bool:
-        """Whether a value is a copy of some table's owner column (lineage, not name), or what USING makes of two of them."""
+        """Whether a value is a copy of some table's owner column (by lineage, not name), or two of them merged by USING."""
         if isinstance(value, Call):
             return value.function == "coalesce" and all(map(self._is_owner, value.arguments))
         return holds_owner(self._context, value)
 
     def _most_rows(self) -> int | None:
-        """The catalog's bound on rows, usable when the rows of one private table are counted and nothing multiplies them."""
+        """The catalog's bound on rows, usable if the rows of one private table are counted and nothing multiplies them."""
         if self._one_row:
             return 1
         return self._counted.max_rows_per_owner_and_group if self._counted is not None else None
 
     def _counted_table(self) -> Table | None:
-        """The private table of which every row is counted once at most."""
+        """The private table whose rows are each counted at most once."""
         scan = KeptRows(self._context.facts, self._context.references).counted(self._node)
         return self._context.catalog.table(scan.table) if scan is not None else None
 
@@ -117,7 +117,7 @@ class PrivateBinder:
         grouped = GroupedBinder(self._rows, keys, self._aggregate, self._raw)
         outputs, condition, qualified, order = self._over_groups(grouped)
         fields = tuple(keys.values()) + tuple(c.field for c in self._calls.values())
-        # Private subqueries in the SELECT list or in HAVING were met first: they have the lower numbers, and run first.
+        # Private subqueries in the SELECT list or in HAVING were bound first: they have the lower numbers, and run first.
         number = len(self._context.selects)
         self._context.selects.append(self._select(keys))
         released: Node = nodes.StoredRows(number, fields, position=position_of(self._tree))
@@ -200,7 +200,7 @@ class PrivateBinder:
         return output_name(alias, value, index), self._told_late(bound) or _NOTHING
 
     def _told_late(self, bound: Callable[[], _Found]) -> _Found | None:
-        """What may not be shown is remembered, and told when the rest of the query and its ownership are in order."""
+        """Anything that may not be shown is remembered, and reported once the rest of the query and its ownership are in order."""
         try:
             return bound()
         except ShoalError as error:
@@ -262,7 +262,7 @@ class PrivateBinder:
         return said
 
     def _trusted_views(self, node: Node) -> tuple[str, ...]:
-        """What to say of views that the engine may fail on, where the custodian vouches for them."""
+        """What to say about views that may fail in the engine, if the custodian vouches for them."""
         tables = (self._context.catalog.table(part.table) for part in all_nodes(node) if isinstance(part, nodes.Scan))
         names = dict.fromkeys(table.name for table in tables if table is not None and table.trusted_view)
         return tuple(
@@ -270,7 +270,7 @@ class PrivateBinder:
         )
 
     def _idle_options(self, keys: dict[Expression, Field]) -> tuple[str, ...]:
-        """What to say of options that are about groups, where there is one group that always appears."""
+        """What to say about group options when there is a single group that always appears."""
         clause = privacy_clause(self._tree)
         idle = [name for name, _, _ in clause.options if name in ABOUT_GROUPS] if clause is not None else []
         if keys or not idle:
@@ -281,7 +281,7 @@ class PrivateBinder:
     # ---- public groups -------------------------------------------------------------------------------------------
 
     def _public_groups(self, keys: tuple[tuple[Field, Expression], ...]) -> tuple[Node, Node | None, str]:
-        """The list of groups that is public knowledge, if the strategy wants one: an outer-joined public side, or domains."""
+        """The public list of groups, if the strategy uses one: an outer-joined public side, or domains."""
         strategy = self._options.strategy
         if not keys or strategy not in {"PUBLIC_GROUPS", "AUTO"}:
             return self._node, None, ""
@@ -299,14 +299,14 @@ class PrivateBinder:
         raise self._no_public_groups(keys)
 
     def _listed_in_query(self, keys: tuple[tuple[Field, Expression], ...]) -> Node | None:
-        """In plain SQL: few groups, each of which the text of the query or the catalog names."""
+        """In plain SQL: a few groups, each named by the query text or the catalog."""
         values = [self._facts(value).values or listed_in_query(value) for _, value in keys]
         if not all(values) or prod(len(each or ()) for each in values) > SHORT_LIST:
             return None
         return listed_in_catalog(self._binder, self._node, keys, values)
 
     def _listed_in_tables(self, keys: tuple[tuple[Field, Expression], ...]) -> tuple[Node, Node | None, str]:
-        """In plain SQL a short public list is the list of groups; who writes the clause says it by the strategy."""
+        """In plain SQL a short public list is the list of groups; with the clause, the strategy option decides."""
         found = listed_in_tables(self._binder, self._node, keys) if self._context.is_plain else None
         if found is None:
             return self._node, None, ""
@@ -336,7 +336,7 @@ class PrivateBinder:
 
 
 def _refuse_counting_over(node: exp.Expr) -> None:
-    """COUNT(*) OVER (…) beside private aggregates reads as if it counted rows, and would count released groups."""
+    """COUNT(*) OVER (…) next to private aggregates looks as if it counted rows, but would count released groups."""
     for part in node.walk(prune=lambda n: isinstance(n, exp.Select)):
         call = function_call(part)
         if call is not None and call.over is not None and call.star:
@@ -361,7 +361,7 @@ class OwnerAwareKeys(KeyResolver):
         self._is_owner = is_owner
 
     def ambiguous(self, node: exp.Column, found: Expression) -> Expression:
-        """The owner column wins, so that the exposure is what is reported."""
+        """The owner column wins, so that the exposure is reported."""
         return found if self._is_owner(found) else super().ambiguous(node, found)
 
 

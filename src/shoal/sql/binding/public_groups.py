@@ -1,6 +1,6 @@
-"""Groups that are public knowledge: the rows of a public relation that joins keep, or the values that the catalog lists.
+"""Groups that are public knowledge: the rows of a public relation that joins preserve, or the values the catalog lists.
 
-A condition of WHERE shortens the list exactly when it reads nothing but columns of that list: then it says the same of
+A WHERE condition shortens the list exactly when it reads only columns of that list: it then gives the same result for
 every group, whoever is in the private tables. A condition that reads anything else filters rows and leaves the list alone.
 """
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 MAX_PUBLIC_GROUPS = 1_000_000
 SHORT_LIST, LONGEST_LIST = 100, 1_000
-"""Up to this many groups of public tables appear in plain SQL, wherever the rows are: a person reads them all. With more owners
-than groups, by the catalog's population, longer lists do too."""
+"""Up to this many groups of public tables appear in plain SQL, wherever the rows are: a person can read them all. Longer lists
+do too, if the catalog's population has more owners than there are groups."""
 
 
 def outer_joined(binder: Binder, node: Node, keys: Keys) -> tuple[Node, Node] | None:
-    """(rows with the outer join made inner, the groups) when the keys are columns of a public side that joins keep."""
+    """(rows with the outer join made inner, the groups) if the keys are columns of a public side that joins preserve."""
     kept = _kept(node)
     if kept is None or not all(isinstance(value, Column) for _, value in keys):
         return None
@@ -52,9 +52,9 @@ def has_public_keys(node: Node, keys: Keys) -> bool:
 
 
 def listed_in_tables(binder: Binder, node: Node, keys: Keys) -> tuple[Node, tuple[str, ...]] | None:
-    """All combinations of the keys in the public tables they come from, and these tables; None where there are too many.
+    """All combinations of the keys in the public tables they come from, and these tables; None if there are too many.
 
-    Every row has to find its group there, so only tables count whose rows no outer join makes up.
+    Every row must find its group there, so only tables whose rows are not filled in by an outer join count.
     """
     offered = {f.symbol: scan for scan in _matched(node) for f in scan.fields}
     symbols = [value.symbol if isinstance(value, Column) else "" for _, value in keys]
@@ -77,7 +77,7 @@ def listed_in_tables(binder: Binder, node: Node, keys: Keys) -> tuple[Node, tupl
 
 
 def _matched(node: Node) -> list[nodes.Scan]:
-    """Public tables of which every counted row has a row."""
+    """Public tables that contribute a row to every counted row."""
     match node:
         case nodes.Scan():
             return [] if is_owned(node) else [node]
@@ -93,7 +93,7 @@ def _matched(node: Node) -> list[nodes.Scan]:
 
 
 def listed_in_catalog(binder: Binder, node: Node, keys: Keys, lists: Sequence[Sequence[object] | None]) -> Node | None:
-    """All combinations of the values that the catalog lists for every key; None where there is no list, or too many."""
+    """All combinations of the values that the catalog lists for every key; None if there is no list, or too many."""
     known = [values for values in lists if values is not None]
     size = reduce(lambda product, values: product * max(1, len(values)), known, 1)
     if len(known) < len(lists) or size > MAX_PUBLIC_GROUPS:
@@ -109,7 +109,7 @@ def listed_in_catalog(binder: Binder, node: Node, keys: Keys, lists: Sequence[Se
 
 
 def listed_in_query(value: Expression) -> tuple[object, ...] | None:
-    """Every value that a key can have, where its own text says so: the constants of a CASE with ELSE, or IS NULL."""
+    """Every value a key can have, if the expression itself shows it: the constants of a CASE with ELSE, or IS NULL."""
     if isinstance(value, Call) and value.function in {"is_null", "is_not_null"}:
         return (True, False)
     if not isinstance(value, Case):
@@ -121,10 +121,10 @@ def listed_in_query(value: Expression) -> tuple[object, ...] | None:
 
 
 def _kept(node: Node) -> tuple[Node, Node] | None:
-    """The tree with the first outer join that keeps a public side made inner, and that side.
+    """The tree with the first outer join that preserves a public side made inner, and that side.
 
-    The rows that the outer join adds have no owner. Filters, semi joins and further joins that keep rows make none of
-    them owned: private tables are joined on the owner, which is missing there.
+    The rows that the outer join adds have no owner. Filters, semi joins and further row-preserving joins give them no
+    owner either: private tables are joined on the owner, which is missing there.
     """
     match node:
         case nodes.Filter(input=below):
@@ -146,7 +146,7 @@ def _with_kind(join: nodes.Join, left: Node, right: Node, kind: str) -> nodes.Jo
 
 
 def _conditions(node: Node) -> list[Expression]:
-    """What holds for every row of a tree by WHERE."""
+    """The conditions that WHERE guarantees for every row of a tree."""
     match node:
         case nodes.Filter():
             return [*_conjuncts(node.predicate), *_conditions(node.input)]
@@ -162,6 +162,6 @@ def _conjuncts(condition: Expression) -> list[Expression]:
 
 
 def _reads_only(condition: Expression, public: Node) -> bool:
-    """Whether a condition reads columns of a public relation, and no other rows than public ones."""
+    """Whether a condition reads columns of a public relation, and only public rows."""
     inside = columns_read(condition) <= {f.symbol for f in public.fields}
     return inside and not is_owned(nodes.Filter(public, condition))

@@ -1,4 +1,4 @@
-"""Hints in the reader's own names: the examples speak of uid and visits, the query of other columns and tables."""
+"""Hints in the reader's own names: the examples use uid and visits, the query uses other columns and tables."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A private table of the query: what it is called there, and its owner column as a query writes it."""
+    """A private table of the query: its name there, and its owner column as a query writes it."""
 
     table: Table
     alias: str
@@ -49,7 +49,7 @@ class Named:
 
     @property
     def owner_type(self) -> Kind | None:
-        """What kind of values owners are."""
+        """The kind of the owner values."""
         return next((t.kind for n, t in self.columns if fold(n) == fold(str(self.table.owner))), None)
 
     def column(self, *kinds: Kind) -> str | None:
@@ -59,7 +59,7 @@ class Named:
 
 
 def in_real_names(error: ShoalError, tree: exp.Expr, catalog: Catalog, schemas: Schemas) -> ShoalError:
-    """The same error, its hint about the tables that the query names; unchanged where there is nothing better to say."""
+    """The same error with its hint about the tables the query names; unchanged if there is nothing better to say."""
     private = _private(tree, catalog, schemas)
     advise = _ADVICE.get(error.code)
     if advise is not None and private and error.hint:
@@ -69,7 +69,7 @@ def in_real_names(error: ShoalError, tree: exp.Expr, catalog: Catalog, schemas: 
 
 def _private(tree: exp.Expr, catalog: Catalog, schemas: Schemas) -> list[Named]:
     found = []
-    # Breadth first: tables of the outer query come before those of subqueries, wherever these are.
+    # Breadth first: tables of the outer query come before those of subqueries, wherever they appear.
     for part in tree.find_all(exp.Table):
         table = catalog.table(part.name)
         if table is not None and not table.public:
@@ -109,7 +109,7 @@ def _not_on_owner(_: str, private: list[Named]) -> str | None:
 
 
 def _of_two_kinds(private: list[Named]) -> tuple[Named | None, Named | None]:
-    """Two tables of different owners; the second is of the kind that fewer tables have, and rather a list of people."""
+    """Two tables with different owners; the second has the rarer kind of owner, and is preferably a list of people."""
     kinds = [each.table.owner_kind for each in private]
     if len(set(kinds)) < 2:
         return None, None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class RowsBinder:
-    """Binds one such SELECT; its FROM and WHERE are bound already."""
+    """Binds one such SELECT; its FROM and WHERE are already bound."""
 
     def __init__(
         self, binder: Binder, tree: exp.Select, node: Node, scope: Scope, tables: dict[str, CommonTable]
@@ -76,14 +76,14 @@ class RowsBinder:
         return with_tail(self._binder, self._tree, node, items, self._scope, self._tables)
 
     def _split_texts(self) -> None:
-        """UNNEST in the SELECT list makes several rows of one, before anything is computed from them."""
+        """UNNEST in the SELECT list turns one row into several, before anything is computed from them."""
         for _, value in self._items:
             if is_unnested(value):
                 self._node, part = split(value, self._node, self._rows, self._binder.context.symbols)
                 self._parts[id(value)] = Column(part.symbol, part.type)
 
     def _expanded(self) -> list[tuple[str, Expression]]:
-        """The SELECT list with stars written out."""
+        """The SELECT list with stars expanded."""
         found: list[tuple[str, Expression]] = []
         named: list[tuple[str, Expression]] = []
         for index, (alias, value) in enumerate(self._items):
@@ -103,7 +103,7 @@ class RowsBinder:
         return found
 
     def _carried(self, value: exp.Expr) -> Expression | None:
-        """A list that was released, by its name alone: it is carried along. Beside private rows it has no use."""
+        """A released list, referenced by name alone: it is passed through. Next to private rows it has no use."""
         if not isinstance(value, exp.Column):
             return None
         carried = self._scope.released_list(value.table or None, value.name)
@@ -122,7 +122,7 @@ class RowsBinder:
         return found
 
     def _qualified(self, items: list[tuple[str, Expression]]) -> Node:
-        """Rows are filtered by windows over all of them, then the SELECT list is made."""
+        """Rows are filtered by windows over all of them, then the SELECT list is computed."""
         clause = self._tree.args["qualify"]
         condition = AliasBinder(self._rows, items).condition(clause.this)
         filtered, outputs, _ = qualifying(self._binder.context.symbols, self._node, condition, items, [])
@@ -180,7 +180,7 @@ class RowsBinder:
         return [ordered(grouped, item, outputs) for item in clause.expressions]
 
     def _shown(self, order: Order, outputs: list[tuple[str, Expression]], fields: tuple[Field, ...]) -> Order:
-        """Behind DISTINCT nothing is in scope but what it shows."""
+        """After DISTINCT only its output columns are in scope."""
         for field, (_, value) in zip(fields, outputs, strict=True):
             if value == order.value:
                 return replace(order, value=Column(field.symbol, field.type))
@@ -212,7 +212,7 @@ class RowsBinder:
 def qualifying(
     symbols: Symbols, node: Node, condition: Expression, items: list[tuple[str, Expression]], order: list[Order]
 ) -> tuple[Node, list[tuple[str, Expression]], list[Order]]:
-    """QUALIFY: all windows are computed beside the columns, and rows are filtered by them; what follows reads them there."""
+    """QUALIFY: all windows are computed alongside the columns, and rows are filtered by them; later expressions read them there."""
     parts = (part for value in (condition, *(v for _, v in items), *(o.value for o in order)) for part in walk(value))
     windows = dict.fromkeys(part for part in parts if isinstance(part, WindowCall))
     fields = {window: symbols.field("", window.type) for window in windows}
@@ -229,7 +229,7 @@ def qualifying(
 
 
 class AliasBinder(ExpressionBinder):
-    """QUALIFY, and what follows in a SELECT list: columns of FROM first, then names that the SELECT list gives."""
+    """QUALIFY, and the SELECT list after it: columns of FROM first, then names from the SELECT list."""
 
     def __init__(self, rows: ExpressionBinder, items: list[tuple[str, Expression]]) -> None:
         super().__init__(rows.scope, rows._subquery)  # noqa: SLF001 - the same binder, with names added

@@ -1,8 +1,8 @@
-"""UNNEST(STRING_SPLIT(x, '|')) over a text of a public table: one row for each part of the text.
+"""UNNEST(STRING_SPLIT(x, '|')) over a string of a public table: one row for each part of the string.
 
-It is written as a join of the public table with the numbers 1 to `MOST_PARTS`, so that nothing new has to be known to be total
-and bounded: row n has part n. Private rows are not cut up like this: how many rows come of one would be for the data to
-say. In a join of the two, the public side is cut up before it is joined.
+It is written as a join of the public table with the numbers 1 to `MOST_PARTS`, so no new operation needs to be shown total
+and bounded: row n has part n. Private rows are not split like this: the data would decide how many rows one becomes.
+In a join of the two, the public side is split before it is joined.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def is_unnested(value: exp.Expr) -> bool:
 
 
 def is_split(value: exp.Expr) -> bool:
-    """Whether it is the UNNEST of the parts of a text."""
+    """Whether it is the UNNEST of the parts of a string."""
     call = function_call(value) if is_unnested(value) else None
     inner = function_call(call.arguments[0]) if call is not None and len(call.arguments) == 1 else None
     return inner is not None and inner.name.upper() in _SPLITS and len(inner.arguments) == 2
 
 
 def split(value: exp.Expr, node: Node, rows: ExpressionBinder, symbols: Symbols, name: str = "") -> tuple[Node, Field]:
-    """The rows, each as often as the text has parts, and the field that holds the part of each."""
+    """The rows, each repeated once per part of the string, and the field that holds the part."""
     position = position_of(value)
     call = function_call(value)
     inner = function_call(call.arguments[0]) if call is not None and is_split(value) else None
@@ -70,7 +70,7 @@ def _unsupported(message: str, hint: str | None, position: tuple[int, int] | Non
 
 
 def _replaced(node: Node, symbols: frozenset[str], cut_up: Callable[[Node], Node]) -> Node | None:
-    """The tree with the public relation that has these columns cut up; None where there is none that every row has."""
+    """The tree with the public relation that has these columns split; None if there is none that every row has."""
     if not is_owned(node):
         return cut_up(node) if symbols <= {f.symbol for f in node.fields} else None
     match node:

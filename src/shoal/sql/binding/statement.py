@@ -1,7 +1,7 @@
-"""Parsed query + catalog → relational nodes. Names become symbols here; nothing after this looks a name up.
+"""Parsed query + catalog → relational nodes. Names become symbols here; no later stage looks a name up.
 
-A SELECT with the privacy clause becomes a `PrivateSelect`; what is around it is a public relation over its stored rows.
-Ownership is not judged here (`rewrite/check_ownership` does), only which SELECT is private.
+A SELECT with the privacy clause becomes a `PrivateSelect`; everything around it is a public relation over its stored rows.
+This module decides only which SELECT is private; `rewrite/check_ownership` checks ownership.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class BoundStatement:
 
 
 def bind_in(context: Context, statement: Statement, given: Given = lambda _: {}) -> BoundStatement:
-    """The same in a given context, which keeps errors that ownership must precede; `given` names relations as WITH does."""
+    """The same in a given context, which holds back errors that ownership must precede; `given` names relations as WITH does."""
     context.is_plain = all(privacy_clause(select) is None for select in statement.tree.find_all(exp.Select))
     binder = Binder(context)
     root = binder.query(statement.tree, given(binder), None, top=True)
@@ -125,7 +125,7 @@ class Binder:
         return self.project(node, [(n, Column(f.symbol, f.type)) for n, f in zip(names, visible, strict=True)])
 
     def project(self, node: Node, items: list[tuple[str, Expression]]) -> nodes.Project:
-        """Named columns over a relation; an interval is not a column of its own."""
+        """Named columns over a relation; an interval cannot be a column."""
         for name, value in items:
             if value.type.kind is Kind.INTERVAL:
                 raise ShoalError(
@@ -185,7 +185,7 @@ class Binder:
         return with_tail(self, tree, node, [], scope, tables)
 
     def _refuse_misplaced_owners(self, left: Node, right: Node, position: tuple[int, int] | None) -> None:
-        """Owners in different places are the reason, where types differ because of it."""
+        """If types differ because the owners are in different positions, that is the reason to report."""
         pairs = zip(left.fields, right.fields, strict=True)
         together = any(all(self._is_owner(f) for f in pair) for pair in pairs)
         if (is_owned(left) or is_owned(right)) and not together:
@@ -265,7 +265,7 @@ class Binder:
         *,
         top: bool,
     ) -> Node:
-        """ROLLUP, CUBE and GROUPING SETS: all groupings one after the other, then ORDER BY and LIMIT over them all."""
+        """ROLLUP, CUBE and GROUPING SETS: all groupings in turn, then ORDER BY and LIMIT over them all."""
         if tree.args.get("qualify") is not None or tree.args.get("distinct") is not None:
             raise ShoalError(
                 "E_UNSUPPORTED",
@@ -295,9 +295,9 @@ class Binder:
         return lambda tree, outer: self.uncorrelated(tree, tables, outer)
 
     def uncorrelated(self, tree: exp.Expr, tables: dict[str, CommonTable], outer: Scope) -> Node:
-        """A subquery that sees nothing of the outer query; one that would have to is refused for that.
+        """A subquery that sees nothing of the outer query; a correlated one is refused as such.
 
-        In plain SQL one that gives a single number over private rows is a release of its own.
+        In plain SQL, one that returns a single number over private rows is a separate release.
         """
         with self.context.no_defaults(unless=self.context.is_plain and is_one_row(tree)):
             if self.context.looks_outside:
@@ -317,7 +317,7 @@ class Binder:
     def _correlated(
         self, tree: exp.Expr, tables: dict[str, CommonTable], outer: Scope, unknown: ShoalError
     ) -> ShoalError:
-        """What to say of a subquery with an unknown name, which the outer query may know."""
+        """What to say about a subquery with an unknown name that the outer query may know."""
         self.context.looks_outside = True
         try:
             with self.context.no_defaults():
@@ -351,18 +351,18 @@ def is_one_row(tree: exp.Expr) -> bool:
     return plain and all(has_aggregate(value) for _, value in select_items(tree.expressions))
 
 
-# ---- plain SQL: where the default clause is meant ------------------------------------------------------------------
+# ---- plain SQL: where the default clause applies -------------------------------------------------------------------
 
 
 def aggregates_several_owners(tree: exp.Select, node: Node, scope: Scope) -> bool:
-    """Whether a SELECT over private rows aggregates them across owners, and shows nothing that bears the owner's name."""
+    """Whether a SELECT over private rows aggregates them across owners, and shows nothing with the owner column's name."""
     if not is_grouped(tree):
         return False
     items = select_items(tree.expressions)
     shown = {fold(output_name(alias, value, index)) for index, (alias, value) in enumerate(items)}
     clause = tree.args.get("group")
     keys = clause.expressions if clause is not None else []
-    # A binder without subqueries: looking at a key must not draw, and charge, a private SELECT inside it.
+    # A binder without subqueries: inspecting a key must not draw, and charge, a private SELECT inside it.
     resolver, owners = KeyResolver(items, ExpressionBinder(scope)), lineage(node)
     return not shown & owner_names(node) and not any(_is_owner(resolver, key, owners) for key in keys)
 
@@ -375,7 +375,7 @@ def _is_owner(resolver: KeyResolver, key: exp.Expr, owners: frozenset[str]) -> b
 
 
 def tables_read(tree: exp.Expr) -> frozenset[str]:
-    """Names that a query reads, those that its WITH tables read included unless nothing reads these."""
+    """Names that a query reads, including those its WITH tables read, unless a WITH table is itself unused."""
     names = frozenset(name for key, part in tree.args.items() if key != "with_" for name in _names(part))
     for table in reversed(tree.args["with_"].expressions):
         if fold(table.alias) in names:

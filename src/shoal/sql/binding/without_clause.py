@@ -1,4 +1,4 @@
-"""A plain SELECT over private rows where no defaults are set: it is refused, after everything else that is wrong with it."""
+"""A plain SELECT over private rows when no defaults are set: refused, but only after all its other errors."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def no_clause(position: tuple[int, int] | None) -> ShoalError:
 
 
 class RowsWithoutClause(RowsBinder):
-    """Binds what the clause would make private, for the sake of what else may be wrong (a name, a function)."""
+    """Binds what the clause would make private, to find any other errors first (a name, a function)."""
 
     def _aggregate(self, call: FunctionCall) -> Expression:
-        """Aggregates that only the clause has (MEDIAN) are numbers here: not they are wrong, the clause is missing."""
+        """Aggregates that only the clause has (MEDIAN) are numbers here: they are fine, the clause is what is missing."""
         if call.name not in NAMES or (functions.is_owner_aggregate(call.name) and not _has_private_parts(call)):
             return super()._aggregate(call)
         for argument in call.arguments[:1]:

@@ -1,7 +1,7 @@
-"""What stands for more than is written: GROUP BY ALL as its keys; ROLLUP, CUBE and GROUPING SETS as one SELECT for each grouping.
+"""Expands shorthand: GROUP BY ALL into its keys; ROLLUP, CUBE and GROUPING SETS into one SELECT for each grouping.
 
-Each grouping of a private SELECT is a release of its own, with limits of its own, and all of them share the ε and δ of the
-SELECT. A key that a grouping leaves out is NULL in its rows.
+Each grouping of a private SELECT is a separate release with separate limits, and all of them share the SELECT's ε and δ.
+A key that a grouping leaves out is NULL in its rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Grouping = tuple[exp.Expr, ...]
 
 
 def written_out(tree: exp.Select) -> exp.Select:
-    """The SELECT with the keys that GROUP BY ALL stands for, and with the UNNEST of a key in FROM."""
+    """The SELECT with GROUP BY ALL expanded into its keys, and with the UNNEST of a key moved to FROM."""
     return _unnested_in_from(_with_keys(tree))
 
 
@@ -52,7 +52,7 @@ def _unnested_in_from(tree: exp.Select) -> exp.Select:
 
 
 def _with_keys(tree: exp.Select) -> exp.Select:
-    """GROUP BY ALL: what is shown and holds no aggregate."""
+    """GROUP BY ALL: every output that contains no aggregate."""
     clause = tree.args.get("group")
     if clause is None or not clause.args.get("all"):
         return tree
@@ -82,7 +82,7 @@ def _is_key(value: exp.Expr) -> bool:
 
 
 def groupings_of(tree: exp.Select) -> list[exp.Select] | None:
-    """One SELECT for each grouping, without ORDER BY and LIMIT; None where there is nothing to write out."""
+    """One SELECT for each grouping, without ORDER BY and LIMIT; None if there is nothing to expand."""
     clause = tree.args.get("group")
     if clause is None or not any(isinstance(item, (*_SETS, exp.Tuple)) for item in clause.expressions):
         return None
@@ -101,7 +101,7 @@ def groupings_of(tree: exp.Select) -> list[exp.Select] | None:
 
 
 def _grouped(item: exp.Expr) -> list[Grouping]:
-    """The groupings that one item of GROUP BY stands for."""
+    """The groupings that one item of GROUP BY expands to."""
     parts = [_keys(part) for part in item.expressions] if isinstance(item, (exp.Rollup, exp.Cube)) else []
     match item:
         case exp.Rollup():
@@ -126,7 +126,7 @@ def _flat(parts: Sequence[Grouping]) -> Grouping:
 
 
 def _one_grouping(tree: exp.Select, kept: list[exp.Expr], every: list[exp.Expr]) -> exp.Select:
-    """The SELECT grouped by some of the keys; the others are NULL wherever they stand outside an aggregate."""
+    """The SELECT grouped by some of the keys; the others are NULL wherever they occur outside an aggregate."""
     left_out = [key for key in every if key not in kept]
     found = tree.copy()
     for part in (*_TAIL, "with_", "group"):
@@ -153,7 +153,7 @@ def _one_grouping(tree: exp.Select, kept: list[exp.Expr], every: list[exp.Expr])
 
 
 def _names(keys: list[exp.Expr], place: int, alias: str | None) -> bool:
-    """Whether a key is the item itself, by its place or by its name."""
+    """Whether a key is the item itself, by position or by name."""
     for key in keys:
         if isinstance(key, exp.Literal) and key.name == str(place):
             return True
@@ -163,7 +163,7 @@ def _names(keys: list[exp.Expr], place: int, alias: str | None) -> bool:
 
 
 def _own_name(value: exp.Expr) -> str | None:
-    """The name that a column keeps where it is NULL."""
+    """The name a column keeps when it is NULL."""
     return value.name if isinstance(value, exp.Column) else None
 
 
@@ -172,7 +172,7 @@ def _aliased(value: exp.Expr, name: str | None) -> exp.Expr:
 
 
 def _without(value: exp.Expr, left_out: list[exp.Expr], kept: list[exp.Expr]) -> exp.Expr:
-    """The expression with NULL for keys that are left out, and 1 or 0 for GROUPING(key)."""
+    """The expression with NULL for omitted keys, and 1 or 0 for GROUPING(key)."""
 
     def change(node: exp.Expr) -> exp.Expr | None:
         call = function_call(node)

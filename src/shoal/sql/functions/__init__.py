@@ -1,7 +1,7 @@
 """The allow-list of functions, each one total: a row's value is never an error, whatever the row holds.
 
 `resolve` picks the overload and types the call; `safe_form` writes a typed call for the engine so that it cannot fail
-and cannot be redefined. What is not listed here (random numbers, settings, files, user-defined functions…) does not
+and cannot be redefined. Anything not listed here (random numbers, settings, files, user-defined functions…) does not
 exist.
 """
 
@@ -106,7 +106,7 @@ _BY_NAME = {name: function for function in FUNCTIONS.values() for name in (funct
 
 
 def resolve(name: str, arguments: Sequence[Expression], position: Position = None) -> Expression:
-    """A call of a function, by any of its names in any case, typed and with its arguments brought to type.
+    """A call of a function, by any of its names in any case, typed and with its arguments converted.
 
     >>> from shoal.plan.expressions import Literal
     >>> from shoal.plan.types import INTEGER
@@ -119,7 +119,7 @@ def resolve(name: str, arguments: Sequence[Expression], position: Position = Non
 
 
 def check_known(name: str, position: Position) -> None:
-    """Refuse what is not on the list."""
+    """Refuse anything not on the list."""
     if not is_known(name):
         raise _not_allowed(name, position)
 
@@ -137,7 +137,7 @@ def _not_allowed(name: str, position: Position) -> ShoalError:
 
 
 def _near(name: str) -> list[str]:
-    """Names that a misspelt one may stand for: the closest ones, else those that it begins."""
+    """Likely intended names for a misspelt one: the closest, else those it is a prefix of."""
     offered = [n for n in _BY_NAME if n not in OPERATORS] + list(OWNER_AGGREGATES)
     begun = [n for n in offered if n.startswith(f"{name}_")][:3]
     return get_close_matches(name, offered, n=3, cutoff=0.7) or begun

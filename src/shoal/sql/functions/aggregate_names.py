@@ -1,4 +1,4 @@
-"""Every name that is an aggregate in some SQL: not an unknown function, whatever we think of it."""
+"""Every name that is an aggregate in some SQL dialect: never reported as an unknown function, supported or not."""
 
 from __future__ import annotations
 

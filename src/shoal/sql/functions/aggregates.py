@@ -59,7 +59,7 @@ def grid_steps(value: exp.Expr) -> exp.Expr:
 
 
 def _steps(value: exp.Expr, type_: Type) -> exp.Expr:
-    """What is summed: integers themselves, reals as grid steps."""
+    """The summand: integers as they are, reals as grid steps."""
     if type_.kind is Kind.DOUBLE:
         return grid_steps(value)
     if type_.kind is Kind.DECIMAL:
@@ -99,7 +99,7 @@ def _count(arguments: list[exp.Expr], _: Sequence[Type], placed: Placed, distinc
 
 
 def _condition(value: exp.Expr, type_: Type) -> exp.Expr:
-    """What has no type but NULL's gets one here: the engine would take it for an integer."""
+    """An expression with only NULL's type gets one here; the engine would assume an integer."""
     return forms.cast(exp.Null(), "BOOLEAN") if type_.kind is Kind.NULL else value
 
 
@@ -193,7 +193,7 @@ _SPREADS = (
     ("stddev_samp", "The standard deviation estimated from the rows as a sample; also STDDEV."),
 )
 NO_WINDOWS = frozenset(name for name, _ in _SPREADS)
-"""Aggregates that list all values: as windows they would do so for every row, which is the square of an owner's rows."""
+"""Aggregates that list all values: as windows they would do so for every row, which is quadratic in an owner's rows."""
 OWNER_AGGREGATES = {aggregate.name: aggregate for aggregate in _PLAIN} | {
     name: OwnerAggregate(name, f"{name.upper()}(x)", meaning, _numeric(lambda _: DOUBLE), _spread(name))
     for name, meaning in _SPREADS
@@ -215,7 +215,7 @@ _ALIASES = {
 
 
 def owner_aggregate(name: str, types: Sequence[Type], position: Position) -> tuple[str, Type]:
-    """The aggregate's own name and what it gives over one owner's rows.
+    """The aggregate's own name and its result type over one owner's rows.
 
     `first`, `last`, `any_value`, `list`, `string_agg`, `arg_max`, `mode` and the like depend on the order of rows:
     refused.

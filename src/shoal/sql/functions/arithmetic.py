@@ -1,8 +1,8 @@
-"""Numbers: every function is total. What has no answer (overflow, division by zero, outside the domain) is NULL.
+"""Numbers: every function is total. Undefined results (overflow, division by zero, outside the domain) are NULL.
 
 Integers are 64 bits wide; sums and products are formed in 128 bits and are NULL when they do not fit. Doubles follow
 IEEE 754, except that NaN is NULL and −0.0 is 0.0; infinities are values, and clamp to a bound later. Decimals become
-doubles where they are computed with.
+doubles in arithmetic.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _whole_quotient(a: exp.Expr, b: exp.Expr) -> exp.Expr:
 
 
 def _whole_remainder(a: exp.Expr, b: exp.Expr) -> exp.Expr:
-    """The remainder by -1 is that by 1."""
+    """The remainder by -1 equals the remainder by 1."""
     if _is_plain_divisor(b):
         return builtin("%", cast(a, "BIGINT"), b)
     return builtin(

@@ -1,7 +1,7 @@
 """Canonical integers: one 62-bit number for each owner and each group key, the same in the engine and in memory.
 
 Sampling hashes these, never positions or dictionary codes. Equal values have equal integers; different values may
-share one (integers that agree in their low 62 bits do), so whoever orders by a hash needs the value itself as the
+share one (integers that agree in their low 62 bits do), so ordering by a hash needs the value itself as the
 tie-break.
 
 | type | integer |
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 BITS = 62
 MASK = (1 << BITS) - 1
 NULL_INTEGER = 0x1B873593_CC9E2D51 & MASK
-"""What NULL is hashed as."""
+"""The canonical integer of NULL."""
 
 _FOREVER = (1 << 63) - 1
 

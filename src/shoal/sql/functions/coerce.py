@@ -1,7 +1,7 @@
-"""Types meet types: which values turn into others by themselves, and the errors when they do not.
+"""Implicit conversions between types, and the errors when there is none.
 
 Numbers widen integer → decimal → double, a date widens to a timestamp, NULL fits everything, and a text *constant*
-beside a date, a time, a timestamp, a number or a truth is read as one. Nothing else changes its type without a CAST.
+next to a date, a time, a timestamp, a number or a boolean is read as one. Nothing else changes type without a CAST.
 Constants are converted here, exactly.
 """
 
@@ -30,12 +30,12 @@ _TRUTHS |= {"false": False, "no": False, "n": False, "f": False, "0": False}
 
 
 def unsupported(message: str, position: Position, hint: str | None = None) -> ShoalError:
-    """The error for arguments that a function does not take."""
+    """The error for arguments a function does not accept."""
     return ShoalError("E_UNSUPPORTED", message, hint=hint, position=position)
 
 
 def coerced(expression: Expression, target: Type) -> Expression | None:
-    """The expression as a value of the target type, or None where that takes a CAST."""
+    """The expression as a value of the target type, or None if that requires a CAST."""
     source = expression.type
     if source.kind is target.kind and source.kind is not Kind.DECIMAL:
         return expression
@@ -85,7 +85,7 @@ def _widened(value: Any, kind: Kind) -> Any:
 
 
 def nearest_double(value: float | Fraction) -> float:
-    """The nearest float; what is too large is infinite."""
+    """The nearest float; numbers too large become infinite."""
     try:
         return float(value)
     except OverflowError:
@@ -107,7 +107,7 @@ def parsed_temporal(value: str, kind: Kind) -> date | datetime | time | None:
 
 
 def _six_digits(value: str) -> str:
-    """Python 3.11 and later read any number of digits; older readers and eyes like six."""
+    """Python 3.11 and later read any number of digits; older versions and people expect six."""
     head, dot, digits = value.partition(".")
     return f"{head}.{digits.ljust(6, '0')}" if dot else head
 
@@ -123,7 +123,7 @@ def as_temporal(argument: Expression) -> Expression | None:
 
 
 def unified(arguments: Sequence[Expression], what: str, position: Position) -> list[Expression]:
-    """All arguments brought to their one common type; `what` names the doing in the error."""
+    """All arguments converted to their common type; `what` names the operation in the error."""
     arguments = _lengths_read(_texts_read(arguments))
     target = common_type([a.type for a in arguments]) or _beside_text_constants(arguments)
     if any(a.type.kind is Kind.INTERVAL for a in arguments):
@@ -136,7 +136,7 @@ def unified(arguments: Sequence[Expression], what: str, position: Position) -> l
 
 
 def _lengths_read(arguments: list[Expression]) -> list[Expression]:
-    """Intervals of fixed length beside the difference of two timestamps are read as seconds, which it is in."""
+    """Fixed-length intervals next to the difference of two timestamps are read as seconds, the unit of that difference."""
     if not any(isinstance(a, Call) and a.function == "seconds_between" for a in arguments):
         return arguments
     return [_seconds(a) or a if isinstance(a, Literal) and a.type.kind is Kind.INTERVAL else a for a in arguments]
@@ -150,7 +150,7 @@ def _seconds(literal: Literal) -> Literal | None:
 
 
 def _texts_read(arguments: Sequence[Expression]) -> list[Expression]:
-    """Text constants beside numbers or truths are read as such: age > '30', churn = 'Yes'."""
+    """Text constants next to numbers or booleans are read as such: age > '30', churn = 'Yes'."""
     beside = _beside_text_constants(arguments)
     kind = beside.kind if beside is not None else None
     if kind not in {Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE}:
@@ -193,5 +193,5 @@ def text_constant(argument: Expression) -> str | None:
 
 
 def named(type_: Type) -> str:
-    """The type as an error names it."""
+    """The type's name in error messages."""
     return f"unsupported type {type_.storage}" if type_.kind is Kind.UNSUPPORTED else str(type_)

@@ -1,4 +1,4 @@
-"""What depends on the moment: folded to constants when a query is planned, the same for the whole query."""
+"""Functions of the current time: folded to constants when a query is planned, the same for the whole query."""
 
 from __future__ import annotations
 

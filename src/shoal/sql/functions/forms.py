@@ -2,7 +2,7 @@
 
 In DuckDB a macro named `+`, `||`, `LIKE` or `sum` shadows the built-in, for operators too. So everything that the
 engine looks up by name is written `system.main."+"(a, b)`. Comparisons, AND, OR, NOT, IS NULL, CASE, CAST, COALESCE,
-BETWEEN and IN are syntax: nothing can get in their way.
+BETWEEN and IN are syntax: nothing can shadow them.
 
 A guard needs its value twice (`CASE WHEN x >= 0 THEN sqrt(x) END`). Writing a value twice doubles the text at every
 level of nesting, so a value that is more than a column is bound once: `system.main.invoke(LAMBDA v : …, value)`.
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     Body = Callable[..., exp.Expr]
 
 LONGEST_TEXT = 1 << 16
-"""Bytes; a text that a function makes longer than this is NULL. Engines work on some thousand rows at a time, outside of what
-they count as memory, so that longer ones could exhaust it."""
+"""In bytes; a function result longer than this is NULL. Engines process a few thousand rows at a time, outside the memory they
+account for, so longer strings could exhaust it."""
 
 LARGEST_INTEGER = (1 << 63) - 1
 
@@ -48,7 +48,7 @@ def _qualified(name: str) -> str:
 
 
 def let(value: exp.Expr, body: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    """The body, with the value in it as often as it likes and evaluated once.
+    """The body, which may use the value any number of times; the value is evaluated once.
 
     >>> let(exp.column("a"), lambda v: builtin("+", v, v.copy())).sql("duckdb", normalize_functions=False)
     'system.main."+"(a, a)'
@@ -76,7 +76,7 @@ def let_many(values: list[exp.Expr], body: Callable[..., exp.Expr]) -> exp.Expr:
 
 
 def _name(level: int, index: int) -> str:
-    """v, w, x, … for the values of one binding; a binding inside the body of another has names of its own."""
+    """v, w, x, … for the values of one binding; a binding inside the body of another uses different names."""
     return f"{chr(ord('v') + index)}{level or ''}"
 
 
@@ -88,9 +88,9 @@ def is_atom(value: exp.Expr) -> bool:
 
 
 def operand(value: exp.Expr) -> exp.Expr:
-    """The value, in parentheses where an operator beside it could tear it apart.
+    """The value, in parentheses if an adjacent operator could split it.
 
-    To sqlglot AND and OR are functions too, and are written between their operands all the same.
+    To sqlglot AND and OR are functions too, yet they are written between their operands.
     """
     closed = isinstance(value, _CLOSED) and not isinstance(value, exp.Binary)
     return value if closed else exp.Paren(this=value)
@@ -128,7 +128,7 @@ _COMMON_TYPES = {
     "UHUGEINT": exp.DType.UINT128,
     "VARCHAR": exp.DType.TEXT,
 }
-"""What sqlglot reads in these names; its dialect is not loaded for them, which would take as long as planning a query."""
+"""How sqlglot parses these names; precomputed because loading its dialect would take as long as planning a query."""
 
 
 @cache
@@ -140,7 +140,7 @@ def _parsed_type(engine_type: str) -> exp.DataType:
 
 
 def data_type(engine_type: str) -> exp.DataType:
-    """An engine type by name; reading the name anew for every cast would take most of the time of compiling."""
+    """An engine type by name; parsing the name again for every cast would take most of the compile time."""
     known = _parsed_type(engine_type)
     return known.copy() if known.expressions else exp.DataType(this=known.this, nested=False)
 
@@ -174,7 +174,7 @@ def connected(kind: type[exp.Expr], conditions: tuple[exp.Expr, ...]) -> exp.Exp
 
 
 def between(value: exp.Expr, low: exp.Expr, high: exp.Expr) -> exp.Expr:
-    """Low ≤ value ≤ high; in two comparisons where the value holds a relation, which the engine cannot copy into them."""
+    """Low ≤ value ≤ high; as two comparisons if the value contains a relation, which the engine cannot copy into them."""
     if value.find(exp.Query) is not None:
         first = exp.GTE(this=operand(value), expression=operand(low))
         second = exp.LTE(this=operand(value.copy()), expression=operand(high))
@@ -218,7 +218,7 @@ def whole(value: exp.Expr) -> exp.Expr:
 
 
 def wide_sum(value: exp.Expr) -> exp.Expr:
-    """The term of a sum; a sum as a term stays wide, for no sum that fits a query leaves 128 bits."""
+    """The term of a sum; a nested sum stays wide, because no sum that fits in a query exceeds 128 bits."""
     summed = isinstance(value, exp.TryCast) and value.this.meta.get(_SUM)
     return value.this if summed else huge(value)
 
@@ -259,7 +259,7 @@ def in_calendar(value: exp.Expr, engine_type: str) -> exp.Expr:
 
 
 def in_day(value: exp.Expr) -> exp.Expr:
-    """The time, NULL where it is none: before midnight or after the last microsecond."""
+    """The time, NULL if invalid: before midnight or after the last microsecond."""
     first, last = (cast(text(moment), "TIME") for moment in ("00:00:00", "23:59:59.999999"))
     return let(value, lambda v: when(between(v, first, last), v.copy()))
 

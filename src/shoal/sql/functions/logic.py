@@ -105,7 +105,7 @@ def _truth_test(name: str, sign: str, expected: bool, *, negated: bool = False) 
 
 
 def _bind_coalesce(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
-    """Values that were all stored alike stay so: owners of a full join are the owners of either side."""
+    """Values that share a stored type keep it: owners of a full join are the owners of either side."""
     checked_count(function, arguments, 1, MANY, position)
     values = unified(arguments, function.name.upper(), position)
     stored = values[0].type if all(v.type == values[0].type for v in values) else _result(values)
@@ -138,7 +138,7 @@ def _bind_if(function: Function, arguments: tuple[Expression, ...], position: Po
 
 
 def case(branches: Sequence[tuple[Expression, Expression]], otherwise: Expression | None, position: Position) -> Case:
-    """CASE WHEN … with its values brought to one type; without ELSE it ends in NULL."""
+    """CASE WHEN … with its values converted to one type; without ELSE it ends in NULL."""
     conditions = _booleans([condition for condition, _ in branches], "WHEN", position)
     last = otherwise if otherwise is not None else Literal(None, branches[0][1].type, position)
     values = unified([*(value for _, value in branches), last], "CASE", position)

@@ -1,4 +1,4 @@
-"""What a function of the allow-list is: how it binds to typed arguments, and the total form it takes in the engine."""
+"""A function on the allow-list: how it binds to typed arguments, and its total form in the engine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Overload:
     form: Form
 
     def match(self, arguments: Sequence[Expression]) -> tuple[Expression, ...] | None:
-        """The arguments as this overload takes them, or None."""
+        """The arguments converted for this overload, or None."""
         if len(arguments) != len(self.takes):
             return None
         converted = [_as_taken(a, parameter) for a, parameter in zip(arguments, self.takes, strict=True)]
@@ -44,7 +44,7 @@ class Overload:
         )
 
     def takes_exactly(self, call: Call) -> bool:
-        """Whether a bound call is one of this overload: nothing left to convert."""
+        """Whether a bound call uses this overload: nothing is left to convert."""
         wanted = [(taken if isinstance(taken, Type) else taken.type).plain() for taken in self.takes]
         return self.gives == call.type and wanted == [argument.type.plain() for argument in call.arguments]
 
@@ -74,7 +74,7 @@ class Function:
 
 
 def overloaded(name: str, usage: str, meaning: str, *overloads: Overload, aliases: tuple[str, ...] = ()) -> Function:
-    """A function whose first matching overload is taken: list narrow types before wide ones."""
+    """A function that uses its first matching overload: list narrow types before wide ones."""
 
     def bind(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
         for number, overload in enumerate(overloads):
@@ -125,7 +125,7 @@ def special(
     aliases: tuple[str, ...] = (),
     operator: bool = False,
 ) -> Function:
-    """A function with a binding of its own and a form that looks only at its compiled arguments."""
+    """A function with a custom binding and a form that depends only on its compiled arguments."""
     return Function(name, usage, meaning, bind, lambda _, arguments: form(*arguments), aliases, operator)
 
 
@@ -135,7 +135,7 @@ def never_asked(*_: exp.Expr) -> exp.Expr:
 
 
 def truth(function: Function, arguments: Sequence[Expression], position: Position) -> Call:
-    """A call that gives a boolean."""
+    """A call that returns a boolean."""
     return Call(function.name, tuple(arguments), BOOLEAN, position)
 
 

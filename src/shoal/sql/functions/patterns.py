@@ -11,7 +11,7 @@ import re
 LONGEST_PATTERN = 1000
 LONGEST_REGEX = 200
 LARGEST_REGEX = 1000
-"""The length times all counts of repetition: matching a text takes time in proportion to this."""
+"""The length times all repetition counts: matching a string takes time proportional to this."""
 
 _COUNT = re.compile(r"\{(\d{1,4})(?:(,)(\d{1,4})?)?\}")
 _CLASS = re.compile(r"\[\^?\]?(?:[^\[\]\\]|\[:(?:alnum|alpha|digit|lower|punct|space|upper|word|xdigit):\])*\]")
@@ -46,7 +46,7 @@ def regex_complaint(pattern: str) -> str | None:
 
 
 def regex_size(pattern: str) -> int:
-    """The length of a checked regular expression times its counts of repetition: as many states a match may be in.
+    """The length of a checked regular expression times its repetition counts: the number of states a match may be in.
 
     >>> regex_size("a[ab]{40}c")
     400

@@ -1,4 +1,4 @@
-"""Moving dates and timestamps: sums and differences with days and with intervals; what leaves the calendar is NULL."""
+"""Moving dates and timestamps: sums and differences with days and intervals; results outside the calendar are NULL."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _FIRST_BUCKET = 946_857_600 * SECOND
 
 
 def _bucket_start(value: exp.Expr, step: exp.Expr) -> exp.Expr:
-    """Microseconds since the first bucket, rounded down to whole steps; a remainder of the engine may be negative."""
+    """Microseconds since the first bucket, rounded down to whole steps; the engine's remainder may be negative."""
     exact = huge(builtin("epoch_us", calendar_timestamp(value)))
     since = builtin("-", exact, number(_FIRST_BUCKET))
     width = builtin("greatest", huge(step), huge(number(1)))

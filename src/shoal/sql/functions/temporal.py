@@ -1,8 +1,8 @@
 """Dates, times and timestamps in the calendar of the years 1 to 9999.
 
-What falls outside is NULL, as the engine's infinities are. Weeks begin on Monday (ISO), and DAYOFWEEK counts from Sunday
-= 0, ISODOW from Monday = 1; where the query is written in BigQuery's words, `weeks` says what they mean. Timestamps have
-no zone: what is stored with one is UTC.
+Anything outside is NULL, as are the engine's infinities. Weeks begin on Monday (ISO), and DAYOFWEEK counts from Sunday
+= 0, ISODOW from Monday = 1; for BigQuery's keywords, `weeks` defines their meaning. Timestamps have no zone: those stored
+with one are converted to UTC.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _DATE_UNITS = ("year", "quarter", "month", "week", "day")
 def _unit_and_times(
     function: Function, arguments: tuple[Expression, ...], position: Position
 ) -> tuple[str, list[Expression], bool]:
-    """The unit, the times, and whether the unit stood first (DuckDB) or last (BigQuery)."""
+    """The unit, the times, and whether the unit came first (DuckDB) or last (BigQuery)."""
     first = unit_named(text_constant(arguments[0]) or "")
     times = arguments[1:] if first else arguments[:-1]
     last = text_constant(arguments[-1]) or ""
@@ -156,7 +156,7 @@ def _bind_part(function: Function, arguments: tuple[Expression, ...], position: 
 
 
 def _bind_extract(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
-    """EXTRACT in BigQuery's words; what only DuckDB knows means what it means there."""
+    """EXTRACT with BigQuery's keywords; parts that only DuckDB has mean what they mean there."""
     checked_count(function, arguments, 2, 2, position)
     part, value = arguments
     name = weeks.part_in_words(text_constant(part) or "")
@@ -171,7 +171,7 @@ def _is_apart(value: Expression) -> bool:
 
 
 def _with_seconds(function: Function) -> Function:
-    """EPOCH also takes what lies between two times, which is in seconds already."""
+    """EPOCH also accepts the difference of two times, which is already in seconds."""
 
     def bind(known: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
         return (
@@ -208,7 +208,7 @@ def _part_form(call: Call, arguments: list[exp.Expr]) -> exp.Expr:
 
 
 def _whole_part(part: exp.Expr, time: exp.Expr) -> exp.Expr:
-    """The engine takes a part of a constant for a double."""
+    """The engine treats a part of a constant as a double."""
     return try_cast(builtin("date_part", part, time), "BIGINT")
 
 

@@ -58,7 +58,7 @@ def _near(position: exp.Expr) -> exp.Expr:
 
 
 def _to_text(function: Function, arguments: Sequence[Expression], position: Position) -> list[Expression]:
-    """Everything that can be written is written: concatenation casts its arguments."""
+    """Concatenation casts every argument that has a text form."""
     if any(a.type.kind not in _WRITABLE for a in arguments):
         raise wrong_arguments(function, arguments, position)
     return [coerced(a, TEXT) or Cast(a, TEXT, a.position) for a in arguments]
@@ -70,7 +70,7 @@ def _bind_concat(function: Function, arguments: tuple[Expression, ...], position
 
 
 def _joined(*parts: exp.Expr) -> exp.Expr:
-    """NULL where any part is NULL, or the whole is too long."""
+    """NULL if any part is NULL or the result is too long."""
 
     def whole(*values: exp.Expr) -> exp.Expr:
         return when(_fits([builtin("strlen", v) for v in values]), _folded("||", [v.copy() for v in values]))
@@ -150,7 +150,7 @@ def _part(value: exp.Expr, separator: exp.Expr, number_: exp.Expr) -> exp.Expr:
 
 
 def _simple(name: str, meaning: str, *, aliases: tuple[str, ...] = (), engine: str = "") -> Function:
-    """A function of one text that gives a text."""
+    """A function of one string that returns a string."""
     form = Overload((TEXT,), TEXT, lambda value: builtin(engine or name, value))
     return overloaded(name, f"{name.upper()}(text)", meaning, form, aliases=aliases)
 
@@ -198,7 +198,7 @@ _REGEX = Constant(TEXT, patterns.regex_complaint)
 
 
 def _extracted(value: exp.Expr, pattern: exp.Expr, group: exp.Expr | None = None) -> exp.Expr:
-    """NULL where nothing matches (the engine gives an empty text there)."""
+    """NULL if nothing matches (the engine returns an empty string)."""
     wanted = group or number(0)
 
     def found(v: exp.Expr) -> exp.Expr:
@@ -208,7 +208,7 @@ def _extracted(value: exp.Expr, pattern: exp.Expr, group: exp.Expr | None = None
 
 
 def _bind_regexp_extract(function: Function, arguments: tuple[Expression, ...], position: Position) -> Expression:
-    """The only group of a pattern is what BigQuery extracts with it."""
+    """If a pattern has one group, BigQuery extracts that group."""
     call = _REGEXP_EXTRACT.bind(function, arguments, position)
     if isinstance(call, Call) and len(call.arguments) == 2 and patterns.groups_in(constant(call.arguments[1])) == 1:
         return _REGEXP_EXTRACT.bind(function, (*arguments, Literal(1, INTEGER, position)), position)

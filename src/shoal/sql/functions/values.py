@@ -1,7 +1,7 @@
 """Values at the border of the engine: stored columns, constants, casts and group keys.
 
 Inside a plan there is one type for each kind of value, and equal values are the same bits: integers are BIGINT, reals
-are DOUBLE without NaN and −0.0, texts compare by bytes, timestamps are UTC without a zone.
+are DOUBLE without NaN and −0.0, strings compare by bytes, timestamps are UTC without a zone.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _decimal_named(name: str) -> Type | None:
 
 
 def scan_form(column: exp.Expr, type_: Type) -> exp.Expr:
-    """A stored column as a value of the plan; what is stored as the plan's own type comes as it is.
+    """A stored column as a value of the plan; a column already stored as the plan's own type is unchanged.
 
     >>> scan_form(exp.column("age"), type_of("UTINYINT")).sql("duckdb", normalize_functions=False)
     'TRY_CAST(age AS BIGINT)'
@@ -128,20 +128,20 @@ def scan_form(column: exp.Expr, type_: Type) -> exp.Expr:
     if type_.kind is Kind.DOUBLE:
         return canonical_double(stored)
     if type_.kind in {Kind.DATE, Kind.TIMESTAMP}:
-        # an engine may fail on a stored instant that no calendar has, as soon as it is to be written or computed with
+        # an engine may fail on a stored instant outside the calendar as soon as it is formatted or computed with
         return forms.in_calendar(stored, engine_type(type_))
     if type_.kind is Kind.TIME:
         return forms.in_day(stored)
-    # a declared collation does not show in the column's type, and would make different texts equal
+    # a declared collation does not show in the column's type, and would make different strings equal
     binary = exp.to_identifier("binary", quoted=True)
     return exp.Collate(this=stored, expression=binary) if type_.kind is Kind.TEXT else stored
 
 
 def bounded_scan_form(column: exp.Expr, type_: Type, longest: int | None = None) -> exp.Expr:
-    """The same where private rows are read: a text that is too long is missing, at the latest where no function makes longer ones.
+    """The same for private rows: a string that is too long is read as NULL, at the latest at the limit for function results.
 
-    Whoever has a row decides how long its texts are. Engines work on thousands of rows at a time, and joins repeat them, so that
-    long ones would end a query for want of memory, or of room in one message, where their owner is there and nowhere else.
+    The owner of a row decides how long its strings are. Engines process thousands of rows at a time, and joins repeat them, so
+    long strings could run a query out of memory, or exceed one message, only when their owner is present.
 
     >>> bounded_scan_form(exp.column("name"), type_of("VARCHAR")).sql("duckdb", normalize_functions=False)
     'CASE WHEN system.main.strlen(name COLLATE "binary") <= 65536 THEN name COLLATE "binary" END'
@@ -153,7 +153,7 @@ def bounded_scan_form(column: exp.Expr, type_: Type, longest: int | None = None)
 
 
 def may_be_long(type_: Type) -> bool:
-    """Whether a stored value is a text of any length."""
+    """Whether a stored value is a string of unbounded length."""
     name = type_.storage.upper()
     return type_.kind is Kind.TEXT and name != "UUID" and not name.startswith("ENUM(")
 
@@ -164,7 +164,7 @@ def _is_own(type_: Type) -> bool:
 
 
 def _whole(column: exp.Expr) -> exp.Expr:
-    """Whole numbers that were stored as reals; NULL for 7.4, which must not become the same number as 7."""
+    """Whole numbers stored as reals; NULL for 7.4, which must not become the same number as 7."""
     rounded = exp.EQ(this=column, expression=builtin("trunc", column.copy()))
     exact = compare(exp.LTE, builtin("abs", column.copy()), number(2.0**53))
     return when(exp.And(this=rounded, expression=exact), try_cast(column.copy(), "BIGINT"))
@@ -250,7 +250,7 @@ def cast_form(value: exp.Expr, source: Type, target: Type) -> exp.Expr:
 
 
 def _written_in_text(value: exp.Expr, target: Type) -> exp.Expr:
-    """What a text says, as far as it is a value of the plan: the engine reads 'nan', 'infinity' and '24:00:00' too."""
+    """The value a string represents, if the plan has it: the engine also accepts 'nan', 'infinity' and '24:00:00'."""
     if target.kind is Kind.DOUBLE:
         return canonical_double(value)
     if target.kind in {Kind.DATE, Kind.TIMESTAMP}:

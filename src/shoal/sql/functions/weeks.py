@@ -1,7 +1,7 @@
-"""Weeks that begin on any day: what BigQuery's words WEEK and WEEK(MONDAY) say, beside ISO weeks, which begin on Monday.
+"""Weeks that begin on any day: BigQuery's WEEK and WEEK(MONDAY), in addition to ISO weeks, which begin on Monday.
 
 A week that begins on another day is an ISO week of dates moved by k days: it begins at iso(d + k) - k, where iso(d) is the
-Monday of d. Its number in the year counts from its first such day; what comes before that day is in week 0.
+Monday of d. Its number in the year counts from the first such day; days before that are in week 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNITS_LAST = frozenset(
 
 
 def unit_in_words(function: str, word: str) -> str | None:
-    """What a bare unit at the end of a call means there: BigQuery's weeks begin on Sunday.
+    """The meaning of a bare unit at the end of a call: BigQuery's weeks begin on Sunday.
 
     >>> unit_in_words("DATE_TRUNC", "WEEK"), unit_in_words("DATE_DIFF", "ISOWEEK"), unit_in_words("LENGTH", "WEEK")
     ('week(sunday)', 'week(monday)', None)
@@ -40,7 +40,7 @@ def unit_in_words(function: str, word: str) -> str | None:
 
 
 def part_in_words(word: str) -> str:
-    """What a part means in EXTRACT: BigQuery's days of the week begin with Sunday = 1, its weeks on Sunday."""
+    """The meaning of a part in EXTRACT: BigQuery's days of the week begin with Sunday = 1, its weeks on Sunday."""
     return {"dayofweek": FROM_ONE, "week": "week(sunday)"}.get(word.lower(), word.lower())
 
 
@@ -50,7 +50,7 @@ def beginning(week: str, day: exp.Expr) -> exp.Expr:
 
 
 def beginnings_between(week: str, start: exp.Expr, end: exp.Expr) -> exp.Expr:
-    """How many weeks begin after one date and up to another."""
+    """How many weeks begin after one date and no later than another."""
     days = builtin("-", _monday(week, end), _monday(week, start))
     return builtin("//", days, number(7))
 
@@ -69,7 +69,7 @@ def number_in_year(week: str, day: exp.Expr) -> exp.Expr:
 
 
 def _shift(week: str) -> int:
-    """How many days later a date's ISO week is the one that is meant."""
+    """How many days to move a date so that its ISO week is the intended one."""
     return (DAYS.index("monday") - WEEKS[week]) % 7
 
 

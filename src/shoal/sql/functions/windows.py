@@ -1,4 +1,4 @@
-"""Window functions over one owner's rows: the binder sees to PARTITION BY the owner and to a total order."""
+"""Window functions over one owner's rows: the binder ensures PARTITION BY the owner and a total order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shoal.sql.functions.aggregates import Placed
 
 FARTHEST = 1_000_000
-"""The most rows LAG and LEAD look away, and the most parts of NTILE."""
+"""The largest offset of LAG and LEAD, and the most parts of NTILE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def needs_order(name: str) -> bool:
 def window_result(
     name: str, arguments: Sequence[Expression], position: Position
 ) -> tuple[str, tuple[Expression, ...], Type]:
-    """The function's own name, its arguments brought to type, and what it gives."""
+    """The function's own name, its converted arguments, and its result type."""
     function = WINDOW_FUNCTIONS.get(name.lower())
     if function is None:
         return _aggregate_result(name, arguments, position)
@@ -116,6 +116,6 @@ def window_form(name: str, arguments: list[exp.Expr], types: Sequence[Type], ove
     if name not in WINDOW_FUNCTIONS:
         return aggregates.owner_aggregate_form(name, arguments, types, over=over)
     if name in {"lag", "lead"} and types[0].kind is Kind.INTEGER:
-        # The engine takes the default for the type of the value, which for a small constant is a narrow one.
+        # The engine casts the default to the value's type, which is narrow if the value is a small constant.
         arguments = [forms.cast(a, "BIGINT") if i != 1 else a for i, a in enumerate(arguments)]
     return over(forms.builtin(name, *arguments))

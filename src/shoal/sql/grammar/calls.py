@@ -29,7 +29,7 @@ class CallGrammar(Cursor):
         raise NotImplementedError
 
     def at_query(self) -> bool:
-        """Whether a query begins here; FROM and statements that are not queries begin one too, to be refused as such."""
+        """Whether a query begins here; FROM and non-query statements count too, so that they can be refused as such."""
         raise NotImplementedError
 
     def call(self, name: str, start: Token) -> exp.Expr:
@@ -53,7 +53,7 @@ class CallGrammar(Cursor):
         return self._suffixes(self.mark(node, start), start)
 
     def made(self, node: exp.Expr, start: Token) -> exp.Expr:
-        """A tree that was made of what was read, every new part of it marked."""
+        """A tree built from what was read, with every new part marked."""
         for part in node.walk():
             if "line" not in part.meta:
                 self.mark(part, start)
@@ -82,7 +82,7 @@ class CallGrammar(Cursor):
         return positional + named
 
     def _one_value(self, arguments: list[exp.Expr], start: Token) -> list[exp.Expr]:
-        """COUNT(DISTINCT a, b): several values, each small enough to be written twice, are one."""
+        """COUNT(DISTINCT a, b): several values, each small enough to be written twice, become one."""
         for argument in arguments[:1]:
             values = argument.expressions if isinstance(argument, exp.Distinct) else []
             if values and all(sum(1 for _ in value.walk()) <= MOST_NODES * len(values) for value in values):
@@ -179,7 +179,7 @@ class CallGrammar(Cursor):
         return node
 
     def _nulls(self, node: exp.Expr, start: Token) -> exp.Expr:
-        """IGNORE NULLS or RESPECT NULLS, inside the parentheses or behind them."""
+        """IGNORE NULLS or RESPECT NULLS, inside the parentheses or after them."""
         if isinstance(node, (exp.IgnoreNulls, exp.RespectNulls)):
             return node
         if self.accept("IGNORE", "NULLS"):
@@ -202,7 +202,7 @@ class CallGrammar(Cursor):
         return share_of_total(node, specification) or exp.Window(this=node, **specification)
 
     def window_specification(self) -> dict[str, object]:
-        """What is between the parentheses of OVER (…)."""
+        """The contents of OVER (…)."""
         if self.token.kind is Kind.NAME or (
             self.token.kind is Kind.WORD and not self.at_any({"PARTITION", "ORDER", "ROWS", "RANGE", "GROUPS"})
         ):
@@ -242,7 +242,7 @@ class CallGrammar(Cursor):
         return self.mark(exp.Order(expressions=self.order_items()), start)
 
     def order_items(self) -> list[exp.Expr]:
-        """What follows ORDER BY, the words included."""
+        """The items of ORDER BY; reads the keywords too."""
         self.expect("ORDER", "BY")
         if self.at("ALL"):
             self.fail("E_UNSUPPORTED", "ORDER BY ALL is not supported.", "Name the columns.")

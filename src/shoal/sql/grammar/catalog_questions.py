@@ -1,4 +1,4 @@
-"""SHOW TABLES and DESCRIBE name: questions that the catalog answers, without data and without a price.
+"""SHOW TABLES and DESCRIBE name: questions the catalog answers, without reading data and free of charge.
 
 >>> asked_of_catalog("show tables;")
 ('SHOW', None)
@@ -16,7 +16,7 @@ _SHOWN = frozenset({"TABLES"})
 
 
 def asked_of_catalog(sql: object) -> Question | None:
-    """What a text asks of the catalog; None for everything else, which is read as a query."""
+    """The catalog question in a statement; None for anything else, which is parsed as a query."""
     if not isinstance(sql, str):
         return None
     check_size(sql)

@@ -52,17 +52,17 @@ class Constant:
 
     @property
     def is_integer(self) -> bool:
-        """Whether it was written without point and exponent."""
+        """Whether it was written without a point or exponent."""
         return self.kind is ConstantKind.INTEGER
 
     @property
     def is_string(self) -> bool:
-        """Whether it stood in single quotes."""
+        """Whether it was in single quotes."""
         return self.kind is ConstantKind.STRING
 
 
 def position_of(node: exp.Expr) -> Position | None:
-    """Line and column where a node begins, both from 1; that of its first part where it has none of its own."""
+    """Line and column where a node begins, both from 1; those of its first part if the node has none."""
     for part in node.walk(bfs=False):
         if "line" in part.meta:
             return part.meta["line"], part.meta["col"]
@@ -70,7 +70,7 @@ def position_of(node: exp.Expr) -> Position | None:
 
 
 def constant(node: exp.Expr) -> Constant:
-    """The constant that a node is; of kind OTHER where it is none.
+    """The constant that a node represents; of kind OTHER if it is not a constant.
 
     >>> from shoal.sql.parse import parse
     >>> constant(parse("SELECT -0.5").tree.expressions[0]).value
@@ -107,7 +107,7 @@ def _number(text: str, position: Position | None) -> Constant:
         return Constant(ConstantKind.INTEGER, int(text), text, position)
     try:
         return Constant(ConstantKind.NUMBER, as_fraction(text), text, position)
-    except ValueError:  # an exponent beyond any double: no number that anything here could use
+    except ValueError:  # an exponent beyond any double: nothing here could use such a number
         return Constant(ConstantKind.OTHER, None, text, position)
 
 

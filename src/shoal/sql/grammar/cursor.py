@@ -1,4 +1,4 @@
-"""A position in the tokens, and the words for moving it: what the two grammars share."""
+"""A position in the tokens, and the methods for moving it: shared by the two grammars."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Cursor:
         self.depth = 0
 
     def ahead(self, count: int) -> Token:
-        """The token that many tokens further on."""
+        """The token this many positions ahead."""
         return self.tokens[min(self.index + count, len(self.tokens) - 1)]
 
     def at(self, key: str, *more: str) -> bool:
@@ -49,7 +49,7 @@ class Cursor:
         return token
 
     def move(self, count: int) -> None:
-        """Go forward by tokens that have been looked at."""
+        """Skip tokens that have already been examined."""
         self.index += count
         self.token = self.tokens[self.index]
 
@@ -86,19 +86,19 @@ class Cursor:
             too_deep(self.source.sql, self.token.start)
 
     def chained(self, node: Marked, links: int, start: Token) -> Marked:
-        """The node that has this many operators of one chain below it, marked; a chain too long for any tree ends here."""
+        """The node, marked, with this many operators of one chain below it; a chain too long for any tree is refused here."""
         if links > MAX_TREE_DEPTH:
             too_tall(self.source.sql, start.start)
         return self.mark(node, start)
 
     def mark(self, node: Marked, start: Token) -> Marked:
-        """The node, knowing the text it was read from: line and column from 1, start and end as offsets."""
+        """The node with its source position: line and column from 1, start and end as offsets."""
         line, column = self.source.position(start.start)
         node.meta.update(line=line, col=column, start=start.start, end=self.tokens[max(0, self.index - 1)].end)
         return node
 
     def identifier(self, what: str, *, reserved: bool = False) -> exp.Identifier:
-        """A name, bare or quoted; `reserved` where even a keyword can be nothing else."""
+        """A name, bare or quoted; `reserved` if even a keyword can only be a name here."""
         token = self.token
         if token.kind is Kind.WORD and not reserved and token.key in RESERVED:
             self.fail(
@@ -115,7 +115,7 @@ class Cursor:
         return kind is Kind.NAME or (kind is Kind.WORD and key not in RESERVED and key not in OUTSIDE_THE_LANGUAGE)
 
     def unexpected(self, expected: str) -> NoReturn:
-        """Refuse the next token: with the reason where it is known, else by naming what could come there."""
+        """Refuse the next token: with the reason if it is known, else by naming what could come there."""
         token = self.token
         if token.key in OUTSIDE_THE_LANGUAGE:
             self.fail(*OUTSIDE_THE_LANGUAGE[token.key])

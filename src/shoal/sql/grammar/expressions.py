@@ -1,4 +1,4 @@
-"""The grammar of expressions: tokens → sqlglot nodes, by recursive descent; what is not written here does not exist.
+"""The grammar of expressions: tokens → sqlglot nodes, by recursive descent; anything not defined here does not exist.
 
 From loosest to tightest:  OR · AND · NOT · IS · comparison, BETWEEN, IN, LIKE · || · + - · * / // % · sign · :: [ ] AT
 TIME ZONE. Comparisons do not chain. Parentheses leave no node behind: the tree is the grouping. Every function call
@@ -172,7 +172,7 @@ class ExpressionGrammar(CallGrammar):
         return exp.In(this=left, expressions=values.expressions if isinstance(values, exp.Tuple) else [values])
 
     def _rows(self) -> exp.Expr:
-        """((1, 'a'), (2, 'b')): rows of values, one alone too, so that ((1, 'a')) is a list of one row."""
+        """((1, 'a'), (2, 'b')): rows of values; a single row works too, so ((1, 'a')) is a list of one row."""
         start = self.token
         if self.ahead(1).key in QUERY_WORDS:
             return self.parenthesised()
@@ -207,7 +207,7 @@ class ExpressionGrammar(CallGrammar):
         return node
 
     def _is_alias_div(self) -> bool:
-        """Whether DIV is a name here: nothing that could be divided by follows it."""
+        """Whether DIV is a name here: no divisor follows it."""
         after = self.ahead(1)
         follows = after.kind in {Kind.NUMBER, Kind.NAME, Kind.WORD} and after.key not in RESERVED
         return self.token.key == "DIV" and not follows and after.key != "("
@@ -376,7 +376,7 @@ class ExpressionGrammar(CallGrammar):
         return self.mark(_CASTS[start.key](this=value, to=to), start)
 
     def _convert(self) -> exp.Expr:
-        """CONVERT(type, x) as SQL Server has it, CONVERT(x, type) as MySQL does: a cast."""
+        """CONVERT(type, x) in SQL Server, CONVERT(x, type) in MySQL: a cast."""
         start = self.advance()
         self.expect("(")
         kind = exp.TryCast if start.key == "TRY_CONVERT" else exp.Cast
@@ -459,7 +459,7 @@ class ExpressionGrammar(CallGrammar):
         return self.mark(exp.DataTypeParam(this=exp.Literal(this=token.text, is_string=False)), token)
 
     def parenthesised(self) -> exp.Expr:
-        """(expression), (a, b) or (SELECT …); only tuples and subqueries leave a node of their own."""
+        """(expression), (a, b) or (SELECT …); only tuples and subqueries produce a node."""
         start = self.token
         self.expect("(")
         if self.at_query():

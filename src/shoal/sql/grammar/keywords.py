@@ -1,4 +1,4 @@
-"""The words with a fixed meaning: keywords, and what lies outside the language, with its verdict and its advice."""
+"""The words with a fixed meaning: keywords, and those outside the language, with their error and advice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BEFORE_A_QUOTE = _words("""
 """Words that may come right before a quote; any other would be a string prefix (E'…', N'…', X'…')."""
 
 QUERY_WORDS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "FROM"})
-"""Words a query may begin with (FROM only to be told what to write instead)."""
+"""Words a query may begin with (FROM only so that the error can say what to write instead)."""
 
 QUERY_GOES_ON = frozenset({"UNION", "INTERSECT", "EXCEPT", "ORDER", "LIMIT", "OFFSET", "FETCH"})
 """Words by which a query in parentheses becomes part of a larger one."""
@@ -31,7 +31,7 @@ OTHER_STATEMENTS = _words("""
     ALTER ANALYZE ATTACH CALL COPY CREATE DELETE DESCRIBE DROP EXECUTE EXPLAIN EXPORT GRANT IMPORT INSERT LOAD MERGE
     PRAGMA REPLACE SET SHOW SUMMARIZE TRUNCATE UPDATE USE VACUUM
 """)
-"""Words that begin another statement, also where a subquery was expected."""
+"""Words that begin another statement, even where a subquery was expected."""
 
 NAMES_WITHOUT_PARENTHESES = _words("""
     CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER LOCALTIME LOCALTIMESTAMP SESSION_USER
@@ -77,7 +77,7 @@ OUTSIDE_THE_LANGUAGE: dict[str, tuple[str, str, str]] = {
     "{": ("E_UNSUPPORTED", "Structs are not supported.", "Name the columns one by one."),
     "|>": ("E_PARSE", "The pipe form is not supported.", "Write SELECT … FROM … WHERE … GROUP BY …."),
 }
-"""What many dialects know and this one refuses: code, message, hint."""
+"""Syntax that many dialects have and this one refuses: code, message, hint."""
 
 OPERATORS_OUTSIDE_THE_LANGUAGE = frozenset(OUTSIDE_THE_LANGUAGE) - {"->", "FOR", "INTO", "RETURNING", "{", "~"}
-"""Those that may follow a value, where the first words of a clause (and a lambda's arrow) may too."""
+"""Those that may follow a value, as may the first words of a clause (and a lambda's arrow)."""

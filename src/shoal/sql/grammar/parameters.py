@@ -1,7 +1,7 @@
-"""Values for the placeholders of a query: each becomes a constant in its text, before anything reads it.
+"""Values for a query's placeholders: each becomes a constant in the query text, before anything parses it.
 
-A value is written as the constant that an analyst would write, so a query with parameters is the query with constants: the
-same plan, the same price, the same text in the ledger. A text cannot end its quotes.
+A value is written as the constant an analyst would write, so a query with parameters is the query with constants: the
+same plan, the same price, the same text in the ledger. A string cannot break out of its quotes.
 
     >>> with_parameters("SELECT COUNT(*) FROM visits WHERE site = ? AND spend > ?", ["O'Hare", 5])
     "SELECT COUNT(*) FROM visits WHERE site = 'O''Hare' AND spend > 5"
@@ -34,7 +34,7 @@ MAX_DEPTH = 2
 
 
 def with_parameters(sql: str, params: Sequence[Any] | Mapping[str, Any]) -> str:
-    """The query with constants where placeholders stood: ? and $1 by position, $name and :name by name."""
+    """The query with its placeholders replaced by constants: ? and $1 by position, $name and :name by name."""
     if isinstance(params, (str, bytes)) or not isinstance(params, (Mapping, Sequence)):
         raise _wrong("params is a list of values, or a dict of names and values.")
     check_size(sql)

@@ -1,9 +1,9 @@
 """The grammar of queries: WITH, SELECT, the privacy clause, FROM and its joins, set operations, ORDER BY and LIMIT.
 
 A query becomes a Select, Union, Intersect or Except, never anything else: parentheses around it vanish, VALUES and
-TABLE become a SELECT of everything. What is in FROM is a Table (its `this` an Anonymous for a table function), a
-Subquery, Values, a Lateral, or, for joins in parentheses, a Paren around a From with `joins` of its own. Windows
-named in WINDOW are put where they are used.
+TABLE become a SELECT of everything. An item of FROM is a Table (its `this` an Anonymous for a table function), a
+Subquery, Values, a Lateral, or, for joins in parentheses, a Paren around a From with its own `joins`. Windows
+named in WINDOW are inlined where they are used.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class QueryGrammar(RelationGrammar):
     """Everything that has rows."""
 
     def statement(self) -> exp.Query:
-        """One query and nothing behind it."""
+        """One query and nothing after it."""
         tree = self.query()
         while self.accept(";"):
             pass
@@ -61,7 +61,7 @@ class QueryGrammar(RelationGrammar):
             self.fail("E_PARSE", f"'{before.text}' is read as a name, and nothing can follow it.", hint, at=before)
 
     def at_query(self) -> bool:
-        """Whether a query begins here, or a statement that will be refused as one."""
+        """Whether a query begins here, or a statement that will be refused as a non-query."""
         if self.token.kind is not Kind.WORD:
             return False
         following = self.ahead(1)
@@ -78,7 +78,7 @@ class QueryGrammar(RelationGrammar):
         with_ = self._with() if self.at("WITH") and left is None else None
         body = self._set_operation(1, left)
         tail = self._tail(body)
-        # What TOP 5 says is the LIMIT of the whole query: ORDER BY comes before it.
+        # TOP 5 is the LIMIT of the whole query: ORDER BY comes before it.
         own = ("order", "offset") if "limit" not in tail and body.meta.get("top") else ("order", "limit", "offset")
         taken = (*(own if tail else ()), *(("with_",) if with_ else ()))
         if any(body.args.get(key) for key in taken):  # (SELECT … LIMIT 5) LIMIT 3: each clause keeps its own query
@@ -104,7 +104,7 @@ class QueryGrammar(RelationGrammar):
         return found
 
     def _order_all(self, body: exp.Query) -> exp.Order:
-        """ORDER BY ALL: by every column that is shown, from left to right."""
+        """ORDER BY ALL: by every output column, from left to right."""
         start = self.token
         self.move(3)
         while isinstance(body, exp.SetOperation):
@@ -201,7 +201,7 @@ class QueryGrammar(RelationGrammar):
         return None
 
     def _from_first(self) -> exp.Select:
-        """FROM t [SELECT …] [WHERE …] …; without SELECT everything is meant."""
+        """FROM t [SELECT …] [WHERE …] …; without SELECT it means everything."""
         if any(token.key == "|>" for token in self.tokens):
             self.fail("E_PARSE", "The pipe form is not supported.", "Write SELECT … FROM … WHERE … GROUP BY ….")
         start = self.advance()
@@ -377,7 +377,7 @@ class QueryGrammar(RelationGrammar):
         return self.expression()
 
     def _windows(self) -> dict[str, exp.Window]:
-        """WINDOW w AS (…), …: name in small letters → definition."""
+        """WINDOW w AS (…), …: lower-case name → definition."""
         found: dict[str, exp.Window] = {}
         if not self.accept("WINDOW"):
             return found
@@ -393,7 +393,7 @@ class QueryGrammar(RelationGrammar):
                 return found
 
     def _resolve_windows(self, select: exp.Select, windows: dict[str, exp.Window]) -> None:
-        """Put each named window where its name is; those of inner queries are gone already."""
+        """Replace each window name by its definition; those of inner queries are already replaced."""
         copied = 0
         for window in list(select.find_all(exp.Window)):
             name = window.args.get("alias")

@@ -35,7 +35,7 @@ class RelationGrammar(ExpressionGrammar):
     """Everything that can appear in FROM."""
 
     def from_clause(self) -> tuple[exp.From, list[exp.Join]]:
-        """What follows FROM."""
+        """The contents of FROM."""
         start = self.token
         first = self._relation()
         return self.mark(exp.From(this=first), start), self._joins()
@@ -89,7 +89,7 @@ class RelationGrammar(ExpressionGrammar):
         return join
 
     def _relation(self) -> exp.Expr:
-        """Something in FROM, with its alias."""
+        """One item of FROM, with its alias."""
         start = self.token
         if self.accept("LATERAL"):
             inner = self._lateral()

@@ -28,7 +28,7 @@ class CallsAsWritten:
         self._sql = sql
 
     def at(self, position: tuple[int, int] | None) -> str | None:
-        """The call that begins at a line and column, on one line; None where there is none.
+        """The call that begins at a line and column, on one line; None if there is none.
 
         >>> CallsAsWritten("SELECT Sum( spend ) FILTER (WHERE paid) AS s").at((1, 8))
         'Sum( spend ) FILTER (WHERE paid)'
@@ -60,7 +60,7 @@ class CallsAsWritten:
         return self._source.tokens[index].key if index < len(self._source.tokens) else ""
 
     def _end_of_parentheses(self, index: int) -> int | None:
-        """The token that closes the first parenthesis from a token on."""
+        """The token that closes the first parenthesis at or after a token."""
         depth = 0
         for number in range(index, len(self._source.tokens)):
             key = self._key(number)

@@ -61,7 +61,7 @@ def privacy_clause(select: exp.Expr) -> PrivacyClause | None:
 
 
 def function_call(node: exp.Expr) -> FunctionCall | None:
-    """The call that a node is, with everything attached to it; None for what is not a call.
+    """The call that a node represents, with everything attached to it; None if it is not a call.
 
     >>> from shoal.sql.parse import parse
     >>> tree = parse("SELECT Sum(DISTINCT x, epsilon => 0.5) FILTER (WHERE y) FROM t").tree
@@ -99,7 +99,7 @@ def function_call(node: exp.Expr) -> FunctionCall | None:
 
 
 def named_arguments(function: exp.Expr) -> tuple[NamedArgument, ...]:
-    """The `name => value` arguments of an `exp.Anonymous`, in order; names in small letters, constants as such."""
+    """The `name => value` arguments of an `exp.Anonymous`, in order; names in lower case, constants as such."""
     return tuple(
         (argument.this.name.lower(), _constant_or_expression(argument.expression), position_of(argument))
         for argument in function.expressions

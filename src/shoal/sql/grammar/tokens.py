@@ -1,8 +1,8 @@
-"""Text → tokens, strictly: one regular expression is the whole lexical grammar, and what it does not match is refused.
+"""Text → tokens, strictly: one regular expression is the whole lexical grammar, and anything it does not match is refused.
 
-SQL dialects disagree on strings, escapes and comments, and every disagreement lets a text mean two things. So
-whatever two engines read differently (backslashes in strings, nested comments, dollar quotes, string prefixes) is not
-read at all. Words are ASCII and compared in ASCII: no Unicode folding can turn another word into a keyword.
+SQL dialects disagree on strings, escapes and comments, and every disagreement makes some query ambiguous. So
+anything two engines read differently (backslashes in strings, nested comments, dollar quotes, string prefixes) is
+refused. Words are ASCII and compared in ASCII: no Unicode folding can turn another word into a keyword.
 
     >>> [token.key or token.text for token in tokenize("SELECT a1, 'it''s' -- why").tokens]
     ['SELECT', 'A1', ',', "it's", '']
@@ -39,7 +39,7 @@ class Kind(Enum):
 
 
 class Token(NamedTuple):
-    """A piece of the text; `key` is what keywords and symbols are compared by, and empty for everything quoted."""
+    """A piece of the text; `key` is used to compare keywords and symbols, and is empty for anything quoted."""
 
     kind: Kind
     text: str
@@ -101,7 +101,7 @@ _REFUSED_SYMBOLS = {
 
 
 def tokenize(sql: str) -> Source:
-    """The tokens of a text that has passed `check_size`; E_PARSE or E_LIMITS where there are none."""
+    """The tokens of a text that has passed `check_size`; raises E_PARSE or E_LIMITS if it cannot be tokenised."""
     _check_characters(sql)
     tokens: list[Token] = []
     position, depth = 0, 0
@@ -129,7 +129,7 @@ def tokenize(sql: str) -> Source:
 
 
 def check_size(sql: str) -> None:
-    """Refuse what is too long, in bytes, before anything else looks at it."""
+    """Refuse a query that is too long, in bytes, before anything else reads it."""
     if len(sql) > MAX_BYTES or len(sql.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise ShoalError(
             "E_LIMITS",
@@ -139,19 +139,19 @@ def check_size(sql: str) -> None:
 
 
 def first_word(sql: str) -> tuple[str, int] | None:
-    """The first word after spaces and comments, in capitals, and where it is; None where no word comes first."""
+    """The first word after spaces and comments, in capitals, and its position; None if no word comes first."""
     start = _SKIPPED.match(sql)
     found = _FIRST_WORD.match(sql, start.end() if start else 0)
     return (found.group().upper(), found.start()) if found else None
 
 
 def refuse(sql: str, offset: int, code: str, message: str, hint: str | None = None) -> NoReturn:
-    """Raise the error, with the position it is about."""
+    """Raise the error, with its position."""
     raise ShoalError(code, message, hint=hint, position=place_of(line_starts(sql), offset))
 
 
 def too_deep(sql: str, offset: int) -> NoReturn:
-    """Raise the error of a query that nests too deeply."""
+    """Raise the error for a query that nests too deeply."""
     message = f"The query nests more than {MAX_NESTING} levels deep."
     refuse(
         sql,
@@ -163,7 +163,7 @@ def too_deep(sql: str, offset: int) -> NoReturn:
 
 
 def too_tall(sql: str, offset: int) -> NoReturn:
-    """Raise the error of a query whose tree has too many levels, most likely by a long chain of operators."""
+    """Raise the error for a query whose tree has too many levels, most likely from a long chain of operators."""
     message = f"The query is a tree of more than {MAX_TREE_DEPTH} levels."
     refuse(sql, offset, "E_LIMITS", message, "Split long chains of operators, or name the inner parts with WITH.")
 

@@ -27,7 +27,7 @@ class PolicyOptions:
 
 
 def read_policy_options(clause: PrivacyClause, defaults: Defaults, epsilon: Fraction | None = None) -> PolicyOptions:
-    """Every option known, given once and in range; `epsilon` replaces the one that is written."""
+    """Every option known, given once and in range; `epsilon` replaces the one in the query."""
     given: dict[str, Constant] = {}
     for name, constant, position in clause.options:
         if name not in KNOWN:

@@ -1,7 +1,7 @@
 """SELECT WITH POLICY → `PolicySelect`: bound as a query over the policy's domain, which is public.
 
-The table is taken out of the catalog and its domain is put in its place: the same name, public, with the attributes as columns.
-So every name, type and function is checked as in any other query, and nothing that is bound can reach the private rows.
+The table is replaced in the catalog by its domain: the same name, public, with the attributes as columns. So every name,
+type and function is checked as in any other query, and nothing bound here can reach the private rows.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _policy_of(tree: exp.Select, catalog: Catalog, name: str) -> tuple[Table, Ta
 
 
 def _check_columns(table: Table, chosen: TablePolicy, schemas: Mapping[str, tuple[tuple[str, Type], ...]]) -> None:
-    """Every attribute is a column of the table, of a type that its values have."""
+    """Every attribute is a column of the table, with a type that matches its values."""
     types = {fold(name): type_ for name, type_ in schemas.get(fold(table.name), ())}
     for attribute in chosen.rule.domain.attributes:
         found = types.get(fold(attribute.name))

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class ConditionBinder(ExpressionBinder):
-    """WHERE and ON: owners of different types are refused as such."""
+    """WHERE and ON: comparing owners of different types is refused with its own error."""
 
     def __init__(self, scope: Scope, binder: Binder, tables: dict[str, CommonTable]) -> None:
         super().__init__(scope, binder.subquery(tables))
         self._context = binder.context
 
     def bind(self, node: exp.Expr) -> Expression:
-        """An expression; a comparison of two columns is looked at first."""
+        """An expression; a comparison of two columns is checked first."""
         if isinstance(node, exp.EQ) and isinstance(node.this, exp.Column) and isinstance(node.expression, exp.Column):
             position = position_of(node)
             refuse_different_owners(self._context, super().bind(node.this), super().bind(node.expression), position)
@@ -51,14 +51,14 @@ def refuse_different_owners(
 
 
 def holds_owner(context: Context, value: Expression) -> bool:
-    """Whether a value is the owner column of a table, as it is stored."""
+    """Whether a value is the owner column of a table, as stored."""
     origin = context.symbols.origins.get(value.symbol) if isinstance(value, Column) else None
     table = context.catalog.table(origin[0]) if origin is not None else None
     return table is not None and table.owner is not None and origin is not None and fold(table.owner) == origin[1]
 
 
 def has_one_row(context: Context, kept: KeptRows, node: Node) -> bool:
-    """Whether an owner has one row at most among those that are counted, whatever the data say."""
+    """Whether an owner has at most one row among those counted, whatever the data."""
 
     def has_one(name: str) -> bool:
         table = context.catalog.table(name)

@@ -36,7 +36,7 @@ class FromBinder:
         self._tables = tables
 
     def bound(self, tree: exp.Select) -> Node:
-        """What is in FROM; without one, a single row of nothing."""
+        """The contents of FROM; without FROM, a single empty row."""
         clause = tree.args.get("from_")
         if clause is None:
             return nodes.Values(((1,),), (Field("", self._binder.context.symbols.field("", INTEGER).symbol, INTEGER),))
@@ -193,7 +193,7 @@ class FromBinder:
         return nodes.Join(left, right, how, condition, position=position)
 
     def _parts_of_text(self, left: Node, join: exp.Join) -> Node | None:
-        """FROM films, UNNEST(SPLIT(genres, '|')) AS genre, with or without LATERAL: the parts of a public text."""
+        """FROM films, UNNEST(SPLIT(genres, '|')) AS genre, with or without LATERAL: the parts of a public string."""
         relation = join.this.this if isinstance(join.this, exp.Lateral) else join.this
         call = relation.this if isinstance(relation, exp.Table) else None
         condition = join.args.get("on")

@@ -39,7 +39,7 @@ class OutputBinder(ExpressionBinder):
         return Order(found, bool(item.args.get("desc")), nulls_first is not None and bool(nulls_first))
 
     def column(self, node: exp.Column, position: tuple[int, int] | None) -> Expression:
-        """A column of FROM, else what an output of that name stands for."""
+        """A column of FROM, else the output column of that name."""
         try:
             return super().column(node, position)
         except ShoalError:
@@ -77,9 +77,9 @@ def with_tail(
     tables: dict[str, CommonTable],
     bound_order: list[Order] | None = None,
 ) -> Node:
-    """ORDER BY, LIMIT and OFFSET; sort keys that are not shown are carried and dropped again."""
+    """ORDER BY, LIMIT and OFFSET; sort keys that are not shown are carried along, then dropped."""
     if not items:
-        # DISTINCT and set operations leave nothing in scope but what they show.
+        # DISTINCT and set operations leave only their output columns in scope.
         items = [(f.name, Column(f.symbol, f.type)) for f in node.fields]
         scope = Scope([Relation("", node.fields)], parent=scope.parent)
         projected: Node = node

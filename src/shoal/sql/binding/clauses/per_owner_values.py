@@ -1,8 +1,8 @@
-"""Scalar subqueries that look at the outer query by the owner, as joins with one value for each owner.
+"""Scalar subqueries correlated with the outer query by owner, rewritten as joins with one value per owner.
 
 `(SELECT COUNT(*) FROM orders o WHERE o.customer = c.customer)` is the number of orders of c's owner: an exact value of one owner,
-like a column. It is written out as a LEFT JOIN with `(SELECT customer, COUNT(*) FROM orders GROUP BY customer)`, and what holds for
-joins on the owner holds for it. What is not of this form is left as it is.
+like a column. It is rewritten as a LEFT JOIN with `(SELECT customer, COUNT(*) FROM orders GROUP BY customer)`, so the rules for
+joins on the owner apply to it. Anything not of this form is left unchanged.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from shoal.catalog import Catalog
 
 _COUNTS = frozenset({"COUNT", "COUNTIF", "COUNT_IF"})
-"""What is 0 where there is no row; all others are NULL."""
+"""Aggregates that are 0 over no rows; all others are NULL."""
 _NOT_PLAIN = ("group", "having", "distinct", "limit", "offset", "order", "joins", "with_", "qualify", "laterals")
 
 
 def values_as_joins(tree: exp.Select, catalog: Catalog) -> exp.Select:
-    """The SELECT in which every such subquery of its list and of WHERE is a column of a joined table."""
+    """The SELECT with every such subquery in its list and in WHERE replaced by a column of a joined table."""
     parts = [*tree.expressions, *([tree.args["where"]] if tree.args.get("where") else [])]
     if not any(part.find(exp.Subquery) for part in parts) or any(value.is_star for value in tree.expressions):
         return tree
@@ -38,7 +38,7 @@ def values_as_joins(tree: exp.Select, catalog: Catalog) -> exp.Select:
 
 
 def _owner_columns(tree: exp.Select, catalog: Catalog) -> dict[str, str]:
-    """The owner column of every private table of FROM, by alias, folded."""
+    """The owner column of every private table in FROM, by folded alias."""
     from_ = tree.args.get("from_")
     sources = [from_.this] if from_ is not None else []
     sources += [join.this for join in tree.args.get("joins") or ()]
@@ -83,7 +83,7 @@ def _is_one_value(inner: exp.Select) -> bool:
 
 
 def _link(part: exp.Expr, mine: str, owner: str, outer: dict[str, str]) -> tuple[exp.Column, exp.Column] | None:
-    """The inner and the outer owner column, where a condition says that they are equal."""
+    """The inner and the outer owner column, if a condition equates them."""
     while isinstance(part, exp.Paren):
         part = part.this
     if not isinstance(part, exp.EQ):

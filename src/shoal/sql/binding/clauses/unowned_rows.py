@@ -1,8 +1,8 @@
-"""Rows that belong to nobody: an outer join that keeps the rows of a public table makes some, and plain SQL leaves them out.
+"""Rows without an owner: an outer join that preserves a public table's rows creates some, and plain SQL leaves them out.
 
 `movies LEFT JOIN ratings` also shows films that nobody rated. In plain SQL the join becomes an inner one, and the answer says so:
-groups that a short public list names appear all the same, with noise around 0. Where WHERE asks for the missing side
-(`ratings.film IS NULL`), leaving those rows out would answer another question, so the join stays as it is and is refused.
+groups on a short public list still appear, with noise around 0. If WHERE selects the missing side (`ratings.film IS NULL`),
+leaving those rows out would answer a different question, so the join is unchanged and is refused.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _HOLDS_FOR_NULL = frozenset(
     {"is_null", "coalesce", "ifnull", "if", "is_not_true", "is_not_false", "is_distinct_from", "is_not_distinct_from"}
 )
 _KEEPS_PRIVATE = {("full", True): "left", ("full", False): "right", ("left", False): "inner", ("right", True): "inner"}
-"""(kind, whether the private side is the left one) → the join without rows that belong to nobody."""
+"""(kind, whether the private side is on the left) → the join without unowned rows."""
 
 
 def owned_rows_only(node: Node) -> tuple[Node, tuple[str, ...]]:
-    """The rows that have an owner, and the public tables of which rows were left out."""
+    """The rows that have an owner, and the public tables whose rows were left out."""
     found: list[str] = []
     return _owned(node, (), found), tuple(dict.fromkeys(found))
 
@@ -57,7 +57,7 @@ def _join(node: nodes.Join, conditions: tuple[Expression, ...], found: list[str]
 
 
 def _looks_for_nothing(condition: Expression, private: Node) -> bool:
-    """Whether a condition may hold where the private side is missing."""
+    """Whether a condition may hold when the private side is missing."""
     reads = bool(columns_read(condition) & {f.symbol for f in private.fields})
     return reads and any(
         isinstance(part, Case) or (isinstance(part, Call) and part.function in _HOLDS_FOR_NULL)

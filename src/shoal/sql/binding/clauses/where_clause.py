@@ -1,4 +1,4 @@
-"""WHERE, with its EXISTS and IN: what looks at private rows, or outside, becomes a semi or anti join."""
+"""WHERE, with its EXISTS and IN: subqueries that read private rows, or are correlated, become semi or anti joins."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class WhereBinder:
         return filtered(node, plain)
 
     def _semi_join(self, conjunct: exp.Expr, node: Node) -> Node:
-        """[NOT] EXISTS (…) and [NOT] IN (…) as semi and anti joins, when they look outside or at private rows."""
+        """[NOT] EXISTS (…) and [NOT] IN (…) as semi and anti joins, if they are correlated or read private rows."""
         negated = isinstance(conjunct, exp.Not)
         test = conjunct.this if negated else conjunct
         query, value = (test.this, None) if isinstance(test, exp.Exists) else (test.args["query"], test.this)
@@ -68,7 +68,7 @@ class WhereBinder:
             if negated and not (
                 holds_owner(self._binder.context, left) and holds_owner(self._binder.context, outputs[0])
             ):
-                # NOT IN is unknown, not true, where a value is missing; an owner never is.
+                # NOT IN is unknown, not true, if a value is missing; an owner never is.
                 unknown = functions.resolve("is_null", [equal], position)
                 equal = functions.resolve("or", [equal, unknown], position)
             conditions.append(equal)
@@ -98,7 +98,7 @@ class WhereBinder:
         return nodes.Filter(node, functions.resolve("not", [test], position) if negated else test, position=position)
 
     def _correlated(self, query: exp.Expr) -> tuple[Node, list[Expression], list[Expression]]:
-        """A subquery split into its own relation, the conditions that look outside, and its output columns."""
+        """A subquery split into its own relation, the correlated conditions, and its output columns."""
         clauses = ("group", "having", "distinct", "limit", "offset", "qualify", "with_", "hint")
         plain = isinstance(query, exp.Select) and not any(query.args.get(k) for k in clauses)
         if not plain or any(has_aggregate(item) for item in query.expressions):

@@ -1,1 +1,1 @@
-"""What other databases write, in the words of this one."""
+"""Translates other databases' spellings into ours."""

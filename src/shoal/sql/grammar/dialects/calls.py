@@ -1,8 +1,8 @@
-"""Calls that other databases spell otherwise: one row of `SPELLINGS` each, from the arguments to what we call it.
+"""Calls that other databases spell differently: one row of `SPELLINGS` each, from the arguments to our spelling.
 
-A row gives a tree of functions that are on the list, or None where it does not fit; the call then stays as it is, and is
-refused with its own name. Nothing is judged here. An argument that is used twice must be small, or nested calls would
-grow without end.
+A row returns a tree of allow-listed functions, or None if it does not apply; the call is then left unchanged, and refused
+under its own name. Nothing is refused here. An argument used twice must be small, or nested calls would grow without
+bound.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TIMES = frozenset("HIMSpfT")
 
 
 def respelt(call: exp.Anonymous) -> exp.Expr:
-    """The call in our own words, or itself.
+    """The call in our own spelling, or unchanged.
 
     >>> respelt(exp.Anonymous(this="NVL2", expressions=[exp.column("a"), exp.column("b"), exp.column("c")])).sql()
     'CASE WHEN NOT a IS NULL THEN b ELSE c END'
@@ -35,7 +35,7 @@ def respelt(call: exp.Anonymous) -> exp.Expr:
 
 
 def element(value: exp.Expr, index: exp.Expr) -> exp.Expr | None:
-    """SPLIT(text, ',')[1] is a part of the text; APPROX_QUANTILES(x, 100)[OFFSET(50)] is one quantile."""
+    """SPLIT(text, ',')[1] is a part of the string; APPROX_QUANTILES(x, 100)[OFFSET(50)] is one quantile."""
     if not isinstance(value, exp.Anonymous) or len(value.expressions) != 2:
         return None
     number, from_zero = _index(index)
@@ -66,7 +66,7 @@ def matches(text: exp.Expr, pattern: exp.Expr, *, any_case: bool) -> exp.Expr:
 
 
 def _plain_pattern(pattern: exp.Expr) -> exp.Expr:
-    """A constant pattern without backslashes, where it can be written so."""
+    """A constant pattern without backslashes, if it can be written that way."""
     text = _text(pattern)
     found = without_backslashes(text) if text and "\\" in text else None
     if not found:
@@ -77,7 +77,7 @@ def _plain_pattern(pattern: exp.Expr) -> exp.Expr:
 
 
 def as_one_value(values: list[exp.Expr]) -> exp.Expr:
-    """Several values as one text that no other values have: COUNT(DISTINCT a, b), where a row without one of them is left out.
+    """Several values as one unique string: COUNT(DISTINCT a, b), where a row with a missing value is skipped.
 
     In parentheses, COUNT(DISTINCT (a, b)), rows with NULLs count too.
     """
@@ -135,7 +135,7 @@ def _whole(node: exp.Expr) -> int | None:
 
 
 def _word(node: exp.Expr) -> str:
-    """A bare word, or a text: DATEADD(day, …), TIME_SLICE(x, 1, 'HOUR')."""
+    """A bare word, or a string: DATEADD(day, …), TIME_SLICE(x, 1, 'HOUR')."""
     bare = isinstance(node, exp.Column) and not node.table and not node.this.args.get("quoted")
     return node.name.upper() if bare else (_text(node) or "").upper()
 
@@ -145,7 +145,7 @@ def _is_small(node: exp.Expr) -> bool:
 
 
 def _index(node: exp.Expr) -> tuple[int | None, int]:
-    """A constant index, and 1 where it counts from 0."""
+    """A constant index, and 1 if it counts from 0."""
     if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
         word = node.name.upper()
         known = word in {"OFFSET", "SAFE_OFFSET", "ORDINAL", "SAFE_ORDINAL"}
@@ -154,7 +154,7 @@ def _index(node: exp.Expr) -> tuple[int | None, int]:
 
 
 def _part(text: exp.Expr, separator: exp.Expr, number: int) -> exp.Expr | None:
-    """Part `number` of a text, NULL where it has fewer."""
+    """Part `number` of a string, NULL if it has fewer parts."""
     between = _text(separator)
     if not between or number < 1 or not _is_small(text):
         return None
@@ -170,7 +170,7 @@ def _part(text: exp.Expr, separator: exp.Expr, number: int) -> exp.Expr | None:
 
 
 def _named(name: str, *order: int) -> Rewrite:
-    """Another name, its arguments in another order."""
+    """Another name, with its arguments in a different order."""
 
     def rewrite(arguments: list[exp.Expr]) -> exp.Expr | None:
         if not order:
@@ -208,7 +208,7 @@ def _chosen(arguments: list[exp.Expr]) -> exp.Expr | None:
 
 
 def _concat_ws(arguments: list[exp.Expr]) -> exp.Expr | None:
-    """Texts that are there, with a constant between them."""
+    """The strings that are not NULL, joined with a constant."""
     between = _text(arguments[0]) if len(arguments) > 1 else None
     if between is None:
         return None
@@ -230,7 +230,7 @@ def _quotient_or_zero(a: exp.Expr, b: exp.Expr) -> exp.Expr | None:
 
 
 def _width_bucket(value: exp.Expr, low: exp.Expr, high: exp.Expr, count: exp.Expr) -> exp.Expr | None:
-    """Which of this many equal stretches: 0 below them, one more above."""
+    """Which of this many equal intervals: 0 below them, one more above."""
     if not all(map(_is_small, (value, low, high, count))):
         return None
     beyond = exp.Add(this=count, expression=_number(1))
@@ -245,7 +245,7 @@ def _width_bucket(value: exp.Expr, low: exp.Expr, high: exp.Expr, count: exp.Exp
 
 
 def _substring_index(text: exp.Expr, separator: exp.Expr, count: exp.Expr) -> exp.Expr | None:
-    """MySQL's: what is before the first separator."""
+    """MySQL's: the part before the first separator."""
     return _call("SPLIT_PART", text, separator, _number(1)) if _whole(count) == 1 else None
 
 
@@ -257,7 +257,7 @@ def _written(value: exp.Expr, written: exp.Expr, *readings: Callable[[str], str 
 
 
 def _read(text: exp.Expr, written: exp.Expr, read: Callable[[str], str | None]) -> exp.Expr | None:
-    """A text as a time: a date, where the format has no time of day."""
+    """A string as a time: a date, if the format has no time of day."""
     code = read(_text(written) or "")
     if not code:
         return None
@@ -305,7 +305,7 @@ def _date_diff(arguments: list[exp.Expr]) -> exp.Expr | None:
 
 
 def _time_bucket(arguments: list[exp.Expr]) -> exp.Expr | None:
-    """TIME_BUCKET('15 minutes', x): a text as an interval."""
+    """TIME_BUCKET('15 minutes', x): a string as an interval."""
     number, _, unit = (_text(arguments[0]) or "").strip().partition(" ") if arguments else ("", "", "")
     word = unit.strip().upper()
     if len(arguments) != 2 or not number.isdigit() or word.removesuffix("S") not in _UNITS:
@@ -320,7 +320,7 @@ def _time_slice(value: exp.Expr, amount: exp.Expr, unit: exp.Expr) -> exp.Expr |
 
 _UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
 SPELLINGS: dict[str, Rewrite] = {
-    # values that are missing, and choices
+    # missing values and choices
     "ISNULL": _is_null_or,
     "NVL2": _fixed(3, lambda a, b, c: _case((exp.Not(this=_is_null(a)), b), default=c)),
     "ZEROIFNULL": _fixed(1, lambda x: _call("COALESCE", x, _number(0))),
@@ -331,7 +331,7 @@ SPELLINGS: dict[str, Rewrite] = {
     # numbers
     "DIV0": _fixed(2, _quotient_or_zero),
     "WIDTH_BUCKET": _fixed(4, _width_bucket),
-    # texts
+    # strings
     "CHARINDEX": _named("STRPOS", 1, 0),
     "LOCATE": _named("STRPOS", 1, 0),
     "CONCAT_WS": _concat_ws,

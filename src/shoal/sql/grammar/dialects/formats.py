@@ -51,7 +51,7 @@ _SAME_IN_MYSQL = frozenset("YymdHISpjabfw%T")
 
 
 def of_to_char(written: str) -> str | None:
-    """A format of TO_CHAR, TO_DATE and TO_TIMESTAMP; None where a part of it has no %-code.
+    """A format of TO_CHAR, TO_DATE and TO_TIMESTAMP; None if a part of it has no %-code.
 
     >>> of_to_char("YYYY-MM"), of_to_char("FMDay"), of_to_char("Q")
     ('%Y-%m', '%A', None)
@@ -60,7 +60,7 @@ def of_to_char(written: str) -> str | None:
 
 
 def of_letters(written: str) -> str | None:
-    """A format of letters that count, as in SQL Server and Spark.
+    """A format in which the number of letters matters, as in SQL Server and Spark.
 
     >>> of_letters("yyyy-MM"), of_letters("dddd"), of_letters("C")
     ('%Y-%m', '%A', None)
@@ -86,7 +86,7 @@ def _mysql_code(part: str) -> str | None:
 
 
 def _in_codes(written: str, codes: dict[str, str], *, fold: bool) -> str | None:
-    """Every run of letters in codes, longest first; what is not a letter stays."""
+    """Every run of letters as codes, longest first; other characters are unchanged."""
     longest = sorted(codes, key=len, reverse=True)
     pattern = re.compile("|".join(map(re.escape, longest)), re.IGNORECASE if fold else 0)
     left = pattern.sub("", written)

@@ -1,7 +1,7 @@
 r"""Regular expressions with backslashes, as everybody writes them, in the form without: \d is [0-9], \( is [(].
 
-Strings with backslashes mean two things in two databases, so the language reads none in patterns. What is written here
-means one thing in all of them; anything else stays as it is, and is refused.
+Strings with backslashes mean different things in different databases, so the language accepts none in patterns. The forms
+handled here mean the same in all of them; anything else is left unchanged, and is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _LITERAL = frozenset(".()+*?|${}/-,:'\"# ")
 
 
 def without_backslashes(pattern: str) -> str | None:
-    r"""The same pattern; None where it has a backslash that is not known.
+    r"""The same pattern; None if it has an unknown backslash escape.
 
     >>> without_backslashes(r"\((\d{4})\)$"), without_backslashes(r"[\w.]+@"), without_backslashes(r"a\b")
     ('[(]([0-9]{4})[)]$', '[0-9A-Za-z_.]+@', None)
