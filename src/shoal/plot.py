@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.errors import ShoalError, missing_extra
 from shoal.frozen import dataclass
 from shoal.release.answer_notes import WITHOUT_INTERVAL
+from shoal.sql.binding.context import SEVERAL_GROUPINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,7 @@ MOST_GROUPS = 30
 MOST_SERIES = 8
 FEW_LABELS = 12
 """Up to this many, two keys are groups of bars even where the first one is a number."""
+ALL = "(all)"
 KINDS = ("bar", "point", "line")
 COLORS = ("#4c86a8", "#d9822b", "#6a9a58", "#a5567f", "#8a6fb0", "#b5a642", "#5b5b5b", "#3aa6a0")
 
@@ -67,18 +69,38 @@ def plot_result(
             "E_USAGE", f"There is no private number {column!r} here.", hint=f"There are: {', '.join(numbers)}."
         )
     drawn = [column] if column else numbers
+    keys = _keys(result, numbers)
+    in_parts, words = _without_totals(result, rows, keys)
     if not rows:
         _write(axes, "No group is in this answer.\nWhat may help is among its notes.")
     elif not numbers:
         raise ShoalError("E_USAGE", "There is no private number with an interval in this answer to draw.")
     else:
-        shape = _shape(rows, _keys(result, numbers), drawn, result.ranks(drawn[0]))
+        shape = _shape(in_parts, keys, drawn, result.ranks(drawn[0]))
         quantiles = all(result.ranks(name) for name in (drawn if not shape.axis else drawn[:1]))
         _draw(axes, shape, kind or ("point" if quantiles else _fitting_kind(shape)))
-    axes.set_title(title or _title(result, drawn, rows), fontsize=10)
+        more = [f"also in the answer: {', '.join(drawn[1:])}"] if keys and len(drawn) > 1 else []
+        for line in (*words, *more):
+            axes.set_xlabel(f"{axes.get_xlabel()}\n{line}")
+    axes.set_title(title or _title(result, drawn[:1] if keys else drawn, rows), fontsize=10)
     if file is not None:
         figure.savefig(file)
     return figure
+
+
+def _without_totals(
+    result: Result, rows: list[dict[str, Any]], keys: list[str]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Of several groupings (ROLLUP, CUBE …) the finest one: a total beside its parts would look like one of them.
+
+    A key that a grouping leaves out is NULL. Where each grouping leaves one out, all are drawn, and NULL stands for all.
+    """
+    if not any(SEVERAL_GROUPINGS in note for note in result.notes):
+        return rows, []
+    finest = [row for row in rows if all(row[key] is not None for key in keys)]
+    if finest:
+        return finest, ["totals, and groups in which a key is missing, are in the answer alone"]
+    return [{name: ALL if name in keys and value is None else value for name, value in row.items()} for row in rows], []
 
 
 def _title(result: Result, drawn: list[str], rows: Sequence[dict[str, Any]]) -> str:
@@ -168,6 +190,8 @@ def _label(row: dict[str, Any], keys: list[str]) -> Any:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))  # a key such as FLOOR(age / 10) * 10
     return "(none)" if value is None else str(value)
 
 
@@ -229,7 +253,8 @@ def _draw(axes: Any, shape: Shape, kind: str) -> None:
     # 1,000,000 as in the table, not 1.0 under a small 1e6 in a corner.
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.0f}" if abs(y) >= 1000 else f"{y:.6g}")
     if len(shape.series) > 1:
-        axes.legend(fontsize=8, title=shape.apart)
+        outside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)} if kind != "bar" else {}
+        axes.legend(fontsize=8, title=shape.apart, **outside)
     if shape.left_out:
         which = f"first {shape.most}" if shape.most == MOST_SERIES else f"{shape.most} largest"
         axes.set_xlabel(f"{shape.axis} (the {which} groups; {shape.left_out} more are in the answer)")

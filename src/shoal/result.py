@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -312,8 +313,9 @@ def _with_bar(text: str, value: Any, low: Any, high: Any) -> str:
 
 
 def _error_bar(value: Any, low: Any, high: Any) -> str:
-    if value is None or low is None or high is None or not isinstance(value, (int, float)):
+    if value is None or low is None or high is None or not isinstance(value, (int, float, Decimal)):
         return ""
+    value = float(value) if isinstance(value, Decimal) else value
     below, above = value - low, high - value
     if abs(below - above) <= 1e-9 * max(1.0, abs(above)):
         return f" ± {shown(above)}"
@@ -328,7 +330,7 @@ def shown(value: Any, longest: int | None = LONGEST_SHOWN) -> str:
         return str(value).lower()
     if isinstance(value, float):
         return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}" if abs(value) < 1e15 else f"{value:.4g}"
-    if isinstance(value, int):
+    if isinstance(value, (int, Decimal)):
         return f"{value:,}"
     text = str(value)
     clean = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:longest])

@@ -46,6 +46,7 @@ def frozen_schemas(engine: Engine, catalog: Catalog) -> tuple[dict[str, Schema],
                 f"The catalog names the table {table.name!r}, but the source does not have it.",
                 hint=f"Tables of the source: {', '.join(sorted(found)[:20])}.",
             )
+        _check_told_apart(table, [name for name, _ in columns])
         schemas[key] = tuple((name, _type(table, name, stored)) for name, stored in columns)
         _check_facts(table, schemas[key])
         if not table.carries_owner:
@@ -67,15 +68,15 @@ def frozen_schemas(engine: Engine, catalog: Catalog) -> tuple[dict[str, Schema],
 
 
 def _counted(engine: Engine, public: dict[str, Schema]) -> PublicFacts:
-    """Sizes of public tables, and repeats of their columns unless there are too many rows to count while a session opens."""
+    """Sizes of public tables; of their columns too unless there are too many rows to read while a session opens."""
     rows = engine.row_counts(list(public))
-    repeats = {
-        (table, column): most
-        for table, schema in public.items()
-        if rows[table] <= COUNTED_ROWS
-        for column, most in engine.repeats(table, schema).items()
-    }
-    return PublicFacts(rows, repeats)
+    repeats: dict[tuple[str, str], int] = {}
+    texts: dict[tuple[str, str], int] = {}
+    for table, schema in public.items():
+        if rows[table] <= COUNTED_ROWS:
+            repeats |= {(table, column): most for column, most in engine.repeats(table, schema).items()}
+            texts |= {(table, column): most for column, most in engine.longest_texts(table, schema).items()}
+    return PublicFacts(rows, repeats, texts)
 
 
 def _type(table: Table, column: str, stored: str) -> Type:
@@ -210,13 +211,33 @@ def _check_facts(table: Table, schema: Schema) -> None:
             )
 
 
+def _check_told_apart(table: Table, columns: list[str]) -> None:
+    """A column that the catalog names is one column: of two owners by one name, either could be the one that is meant."""
+    through = None if table.through is None else table.through.column
+    named = {fold(name) for name in (table.owner, through, *table.columns) if name is not None}
+    for name in sorted(named):
+        if sum(fold(column) == name for column in columns) > 1:
+            raise ShoalError(
+                "E_CATALOG",
+                f"The table {table.name!r} has several columns with the name {name!r} (names are case-insensitive).",
+                hint="Give each another name, in a view with AS.",
+            )
+
+
 def _check_owner(table: Table, schema: Schema) -> None:
     if table.owner is None:
         return
     names = {fold(name): type_ for name, type_ in schema}
     owner = names.get(fold(table.owner))
     if owner is None:
-        raise ShoalError("E_CATALOG", f"The table {table.name!r} has no column {table.owner!r} to be its owner.")
+        raise ShoalError(
+            "E_CATALOG",
+            f"The table {table.name!r} has no column {table.owner!r} to be its owner.",
+            hint="Its columns: "
+            + ", ".join([name for name, _ in schema][:20])
+            + ("…" if len(schema) > 20 else "")
+            + ".",
+        )
     if owner.kind not in {Kind.INTEGER, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN, Kind.DECIMAL}:
         raise ShoalError(
             "E_CATALOG",

@@ -42,6 +42,9 @@ LAYERS = {
     INVARIANT: "a property that every release has",
 }
 
+LAPLACE = "epsilon=1, delta=0.01, max_groups_contributed=2, noise=LAPLACE"
+THRESHOLD = f"{LAPLACE}, group_selection_strategy=LAPLACE_THRESHOLD"
+
 
 @dataclass(frozen=True)
 class Bug:

@@ -12,6 +12,7 @@ from planted import (
     PLAN_CHECK,
     REPLAY,
     TESTER,
+    THRESHOLD,
     TOTAL,
     UNIT,
     is_caught_sampling,
@@ -20,7 +21,6 @@ from planted import (
     private,
     stops_the_plan,
 )
-from planted_noise import THRESHOLD
 
 from shoal.accounting.events import (
     GaussianNoise,

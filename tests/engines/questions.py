@@ -6,14 +6,25 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from test_memory_path import AGGREGATES, by_keys, nasty_table
 
+from shoal.errors import ShoalError
 from shoal.mechanisms.entropy import SeededEntropy
 from shoal.release.bounds_per_group import release_by_group
 from shoal.release.execute import fresh_sampling_key, measure
 from shoal.session import connect
 
-__all__ = ["FEWER_QUESTIONS", "QUESTIONS", "Question", "by_keys", "measured_with", "nasty_tables", "session_for"]
+__all__ = [
+    "FEWER_QUESTIONS",
+    "QUESTIONS",
+    "Question",
+    "by_keys",
+    "measured_with",
+    "nasty_tables",
+    "session_for",
+    "suspends_after_one_failure",
+]
 
 
 @dataclass(frozen=True)
@@ -227,3 +238,17 @@ FEWER_QUESTIONS = [
     *(question for question in QUESTIONS if question.name not in _APART),
 ]
 """The same, with aggregates asked together."""
+
+
+def suspends_after_one_failure(session, table):
+    """A view that divides by zero on one row fails once, in our words, and suspends: no second guess finds that row."""
+    count = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.01) COUNT(DISTINCT uid) AS n FROM {table} WHERE income > "
+    errors = []
+    for guess in (2000, 1000, 1250):
+        with pytest.raises(ShoalError) as caught:
+            session.query(f"{count}{guess}")
+        errors.append(caught.value)
+    assert [error.code for error in errors] == ["E_EXECUTION", "E_SUSPENDED", "E_SUSPENDED"]
+    assert "divi" not in str(errors[0]).lower()
+    assert errors[0].__context__ is None
+    assert session.spent[0] == pytest.approx(0.01)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from generated import compared
+from questions import suspends_after_one_failure
 
 import shoal
 
@@ -41,14 +42,5 @@ def test_a_failure_in_a_task_is_told_once_and_then_the_user_is_suspended(spark):
     spark.range(50).selectExpr("id AS uid", "id * 100 AS income").createOrReplaceTempView("people")
     view = "SELECT uid, income, 1 / (income - 1200) AS y FROM people"
     catalog = {"tables": {"earners": {"owner": "uid", "view": view, "trusted_view": True}}}
-    count = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.01) COUNT(DISTINCT uid) AS n FROM earners WHERE income > {}"
     with shoal.connect(spark, catalog, budget=(3, 1e-6), buckets=2) as session:
-        told = []
-        for guess in (2000, 1000, 1250):
-            with pytest.raises(shoal.ShoalError) as caught:
-                session.query(count.format(guess))
-            told.append(caught.value)
-        assert [error.code for error in told] == ["E_EXECUTION", "E_SUSPENDED", "E_SUSPENDED"]
-        assert "divi" not in str(told[0]).lower()
-        assert told[0].__context__ is None
-        assert session.spent[0] == pytest.approx(0.01)
+        suspends_after_one_failure(session, "earners")

@@ -14,9 +14,9 @@ import pytest
 
 from shoal.engines.deadline import Deadline
 from shoal.engines.duckdb.engine import DuckDBEngine
-from shoal.engines.duckdb.owners_in_turn import can_take_turns
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.packed import Packed
+from shoal.engines.owners_in_turn import can_take_turns
 from shoal.mechanisms.entropy import SeededEntropy
 from shoal.plan.totals import LeafCounts, SamplingKey
 from shoal.release.bounds_per_group import release_by_group
@@ -344,6 +344,7 @@ def test_owners_whose_groups_share_leading_bits_of_picks_are_looked_at_again(pic
 def test_parts_of_any_size_are_the_same(part_rows, monkeypatch):
     monkeypatch.setattr("shoal.engines.memory.layout.PART_ROWS", part_rows)
     monkeypatch.setattr("shoal.engines.memory.packed.BLOCK_ROWS", 7 * part_rows)
+    monkeypatch.setattr("shoal.engines.memory.packed.STEP_ROWS", 3 * part_rows)
     assert compare("site, COUNT(*), AVG(spend), COUNT(DISTINCT number) FROM t GROUP BY site")
 
 

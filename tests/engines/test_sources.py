@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from decimal import Decimal
 
 import duckdb
 import numpy as np
@@ -420,3 +421,77 @@ def test_the_catalog_must_fit_the_source():
         error = refused(frames, {"tables": tables})
         assert error.code == "E_CATALOG"
         assert word in error.message
+
+
+# ---- names and types that could be mistaken ------------------------------------------------------------------------
+
+
+def twins() -> pa.Table:
+    return pa.Table.from_arrays([pa.array([0] * 60), pa.array(range(60))], names=["UID", "uid"])
+
+
+@pytest.mark.parametrize("kind", ["Arrow", "pandas", "polars", "parquet"])
+def test_two_columns_by_the_owners_name_are_refused(tmp_path, kind):
+    """The engine would call the second uid_1, and the first, whatever it holds, would be the owner."""
+    pa.parquet.write_table(twins(), tmp_path / "visits.parquet")
+    frames = {"Arrow": twins(), "pandas": twins().to_pandas(), "polars": pl.from_arrow(twins())}
+    source = {"visits": frames[kind]} if kind in frames else tmp_path / "visits.parquet"
+    with pytest.raises(shoal.ShoalError, match="Two columns of the table 'visits' have the same name") as refused:
+        shoal.connect(source, catalog={"tables": {"visits": {"owner": "uid"}}})
+    assert refused.value.code == "E_SOURCE"
+
+
+def test_a_view_with_two_columns_by_the_owners_name_is_refused(connection):
+    connection.execute("CREATE TABLE people AS SELECT i AS uid FROM range(9) t(i)")
+    view = "SELECT v.*, p.uid FROM visits v JOIN people p ON true"
+    with pytest.raises(shoal.ShoalError, match="several columns with the name 'uid'") as refused:
+        shoal.connect(connection, catalog={"tables": {"seen": {"view": view, "owner": "uid"}}})
+    assert refused.value.code == "E_CATALOG"
+
+
+def test_a_number_at_the_end_of_a_name_is_no_twin(tmp_path):
+    table = visits().append_column("spend_1", pa.array([1] * 600))
+    pa.parquet.write_table(table, tmp_path / "visits.parquet")
+    with shoal.connect(tmp_path, catalog={"tables": {"visits": {"owner": "uid"}}}) as session:
+        assert count(session, where="WHERE spend_1 = 1") == 600
+
+
+@pytest.mark.parametrize(
+    "type_", [pa.float16(), pa.decimal256(9, 2), pa.decimal256(60, 2), pa.decimal128(38, 2)], ids=str
+)
+def test_numbers_of_every_arrow_type_are_numbers(type_):
+    two = 2.0 if pa.types.is_floating(type_) else Decimal(2)
+    table = visits().append_column("price", pa.array([two] * 600, type_))
+    with shoal.connect({"visits": table}, catalog={"tables": {"visits": {"owner": "uid"}}}) as session:
+        total = "SUM(price, contribution_bounds_per_group => (0, 99)) AS s"
+        answered = session.query(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1000000) {total} FROM visits")
+        assert answered.to_dicts()[0]["s"] == pytest.approx(1200, abs=0.1)
+
+
+def test_times_in_nanoseconds_are_cut_to_microseconds():
+    table = visits().append_column("at", pa.array([1_999] * 600, pa.time64("ns")))
+    with shoal.connect({"visits": table}, catalog={"tables": {"visits": {"owner": "uid"}}}) as session:
+        assert count(session, where="WHERE at = TIME '00:00:00.000001'") == 600
+
+
+@pytest.mark.parametrize("values", [[1, "a"], [object()] * 2, [1j, 2]], ids=["mixed", "objects", "complex"])
+def test_the_column_of_a_frame_that_has_no_type_is_named(values):
+    frame = pd.DataFrame({"uid": [1, 2], "odd": pd.Series(values, dtype=object)})
+    with pytest.raises(
+        shoal.ShoalError, match="The data frame of the table 'visits' cannot be read: 'odd' has"
+    ) as refused:
+        shoal.connect({"visits": frame}, catalog={"tables": {"visits": {"owner": "uid"}}})
+    assert refused.value.code == "E_SOURCE"
+
+
+def test_a_frame_without_columns_and_an_owner_that_is_none_of_them_are_told(tmp_path):
+    with pytest.raises(shoal.ShoalError, match="has no columns"):
+        shoal.connect({"visits": pd.DataFrame()}, catalog={"tables": {"visits": {"owner": "uid"}}})
+    with pytest.raises(shoal.ShoalError, match="Its columns: site, spend, day"):
+        shoal.connect({"visits": visits().drop_columns("uid")}, catalog={"tables": {"visits": {"owner": "uid"}}})
+
+
+def test_a_catalog_is_not_made_of_a_dict_by_its_class():
+    with pytest.raises(shoal.ShoalError, match="from_dict") as refused:
+        shoal.Catalog(CATALOG)
+    assert refused.value.code == "E_CATALOG"

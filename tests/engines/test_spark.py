@@ -16,6 +16,9 @@ from questions import FEWER_QUESTIONS, by_keys, measured_with, nasty_tables, ses
 
 import shoal
 from shoal.engines.deadline import Deadline
+from shoal.engines.reading import Need
+from shoal.plan import nodes
+from shoal.plan.traverse import all_nodes
 from shoal.release.execute import fresh_sampling_key, measure
 
 sys.path.append(str(Path(__file__).parent.parent / "hostile"))
@@ -208,6 +211,52 @@ def test_an_owner_more_changes_nobody_elses_part(spark, visits):
     assert len(parts[0]) > len(parts[1])
 
 
+def test_an_owner_with_more_rows_than_a_query_has_time_for_takes_no_part(spark, tmp_path):
+    """Whoever is left out of a share is left out by every engine alike; a text that no query reads stays where it is."""
+    catalog = {"tables": {"people": {"owner": "uid"}, "moments": {"public": True}}}
+    sql = PRIVATE + "COUNT(DISTINCT uid) FROM people, moments WHERE NOT REGEXP_MATCHES(note || id, 'a[ab]{40}c')"
+    pq.write_table(pa.table({"id": pa.array(range(500))}), tmp_path / "moments.parquet")
+    spark.read.parquet(str(tmp_path / "moments.parquet")).createOrReplaceTempView("moments")
+
+    def owners(rows, note):
+        notes = [*["ab"] * rows, *["ab"] * 39, note]
+        people = pa.table({"uid": [7] * rows + list(range(100, 140)), "note": notes})
+        pq.write_table(people, tmp_path / "people.parquet")
+        spark.read.parquet(str(tmp_path / "people.parquet")).createOrReplaceTempView("people")
+        with shoal.connect(spark, catalog, buckets=3) as session:
+            plan = session.plan(sql).selects[0]
+            share = next(n.owner_share for n in all_nodes(plan.select.input) if isinstance(n, nodes.Scan))
+            with session._engine.snapshot(Deadline(600)) as taken:
+                handed = taken._scanned(Need("people", ("note", "uid"), "uid")).toArrow()
+                return share.rows, handed.nbytes, int(measure(plan, taken, fresh_sampling_key()).measurement.owners[0])
+
+    share, _, found = owners(1, "ab")
+    assert found == 41
+    assert [owners(rows, "ab")[2] for rows in (share, share + 1)] == [41, 40]
+    _, handed, found = owners(1, "x" * 1_000_000)
+    assert (handed < 100_000, found) == (True, 40)
+
+
+def test_an_owner_with_more_than_their_share_takes_no_part_whatever_spark_could_leave_out(spark, tmp_path):
+    """The share is of all rows: tasks that counted rows that Spark had narrowed down would let others take part."""
+    uid = [7] * 3_000 + list(range(100, 140))
+    rows = pa.table({"uid": uid, "note": ["ab"] * len(uid), "day": [number % 1_000 for number in range(len(uid))]})
+    tables = {"crowd": rows, "moments": pa.table({"id": list(range(2_000))})}
+    for name, table in tables.items():
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+        spark.read.parquet(str(tmp_path / f"{name}.parquet")).createOrReplaceTempView(name)
+    sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) COUNT(DISTINCT uid) FROM crowd, moments "
+    catalog = {"tables": {"crowd": {"owner": "uid"}, "moments": {"public": True}}}
+    with shoal.connect(tables, catalog) as here, shoal.connect(spark, catalog, buckets=2) as there:
+        for where, owners in (("", 40), ("AND day = 3", 1)):
+            plan = there.plan(sql + f"WHERE NOT REGEXP_MATCHES(note || id, 'a[ab]{{40}}c') {where}").selects[0]
+            key = fresh_sampling_key()
+            with there._engine.snapshot(Deadline(600)) as taken:
+                found = measure(plan, taken, key).measurement
+            assert int(found.owners.sum()) == owners
+            assert by_keys(found) == by_keys(measure(plan, here._engine, key).measurement)
+
+
 def test_a_deadline_cancels_the_jobs_of_the_query_alone(spark, visits):
     view = "SELECT uid, reflect('java.lang.Thread', 'sleep', 60000L) IS NULL AS slow FROM visits"
     catalog = {
@@ -220,21 +269,27 @@ def test_a_deadline_cancels_the_jobs_of_the_query_alone(spark, visits):
     assert spark.sparkContext.getLocalProperty("spark.jobGroup.id") is None
 
 
+def told_by(client, master, folder):
+    """The last lines of a program that asks, in a new process."""
+    script, visits = folder / "client.py", folder / "visits.parquet"
+    pq.write_table(VISITS, visits)
+    script.write_text(client, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script), master, str(visits)],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    return done.stdout.splitlines()[-3:]
+
+
 def test_a_real_cluster_with_two_workers_gives_the_same_integers(tmp_path, spark_programs):
     """A master and two worker processes; the client is a process of its own, as one Java machine holds one context."""
-    script = tmp_path / "client.py"
-    pq.write_table(VISITS, tmp_path / "visits.parquet")
-    script.write_text(CLIENT, encoding="utf-8")
     with spark_programs() as master:
-        done = subprocess.run(
-            [sys.executable, str(script), master, str(tmp_path / "visits.parquet")],
-            capture_output=True,
-            text=True,
-            timeout=500,
-            check=False,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        )
-    assert done.stdout.splitlines()[-3:] == TOLD, done.stdout + done.stderr[-3000:]
+        assert told_by(CLIENT, master, tmp_path) == TOLD
 
 
 def test_spark_connect_gives_the_same_integers(tmp_path):
@@ -242,18 +297,7 @@ def test_spark_connect_gives_the_same_integers(tmp_path):
     pytest.importorskip("pyspark", reason="pyspark is not installed (./run test --all installs it)")
     if shutil.which("java") is None:
         pytest.skip("no Java was found (on Debian and Ubuntu: apt install openjdk-17-jre-headless)")
-    script = tmp_path / "client.py"
-    pq.write_table(VISITS, tmp_path / "visits.parquet")
-    script.write_text(CLIENT.replace(".master(sys.argv[1])", ".remote(sys.argv[1])"), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, str(script), "local[2]", str(tmp_path / "visits.parquet")],
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-    )
-    assert done.stdout.splitlines()[-3:] == TOLD, done.stdout + done.stderr[-3000:]
+    assert told_by(CLIENT.replace(".master(sys.argv[1])", ".remote(sys.argv[1])"), "local[2]", tmp_path) == TOLD
 
 
 CLIENT = f"""

@@ -158,4 +158,5 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_c
 --> charge: epsilon 1/4 for Laplace(scale 12, shift 1 × 3, grid 1)
 --> charge: epsilon 1/4 for Laplace(scale 6442450944, shift 536870912 × 3, grid 1/2^29)
 --> charge: epsilon 1/4 for choice of 1/2 (scale 30, rows around at scale 60, shift 1 × 3, grid 1)
+--> note: Groups are the values that the catalog lists for region; rows with another value, or with NULL, are in none of them.
 --> note: Quantiles are chosen among leaves, which is more accurate here than a noisy tree; Laplace noise for the rest.

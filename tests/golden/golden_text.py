@@ -22,7 +22,7 @@ from shoal.accounting.events import (
     WholeSelection,
 )
 from shoal.catalog import Catalog
-from shoal.engines.duckdb.engine import render
+from shoal.engines.duckdb.rendering import render
 from shoal.engines.statements.relations import name
 from shoal.engines.statements.sum_owners import Summing
 from shoal.errors import ShoalError

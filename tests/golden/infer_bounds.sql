@@ -90,3 +90,4 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_c
 --> aggregates read units 0, 1
 --> histogram 0: OwnerSum(argument=c5, is_integer=False, origin=middle), 181 bins in steps of 1/1073741824 for each group
 --> histogram 1: Leaves(argument=c5, rows=1, branching=16, height=4), 181 bins in steps of 1/1073741824 for each group
+--> note: Groups are the values that the catalog lists for region; rows with another value, or with NULL, are in none of them.

@@ -9,6 +9,7 @@ from golden_text import CATALOG, COLUMNS, PASSES, SIZES, outcome, read_cases
 
 from shoal.accounting.ledger import Ledger
 from shoal.errors import QUERY_CODES, ShoalError
+from shoal.plan.types import Kind
 from shoal.rewrite import pipeline
 from shoal.session import Session
 
@@ -55,6 +56,9 @@ class ClosedEngine:
 
     def repeats(self, _table, _columns):
         return {}
+
+    def longest_texts(self, _table, columns):
+        return {name: 20 for name, type_ in columns if type_.kind is Kind.TEXT}
 
     def totals(self, *_):
         raise AssertionError("data was read")

@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuzz_grammar import DAY, FLAG, NUMBER, TEXT, Grammar
+from fuzz_forms import DAY, FLAG, NUMBER, TEXT
+from fuzz_grammar import Grammar
 from hunt import NEVER, Hunt, asked, require_one_plan, seen, sessions_of
 from second_generator import SecondGenerator
 

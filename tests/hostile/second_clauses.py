@@ -68,6 +68,8 @@ double VARIANCE({{num}}, {ROW_BOUNDS}, max_contributions_per_group => 3)
 double STDDEV({{num}}, {ROW_BOUNDS})
 double STDDEV_POP({{num}}, {ROW_BOUNDS})
 double STDDEV_SAMP({{num}})
+double CORR({{num}}, {{num}})
+double REGR_SLOPE({{num}}, {{num}}) FILTER (WHERE {{bool}})
 double MEDIAN({{num}}, {ROW_BOUNDS})
 double PERCENTILE_CONT({{num}}, 0.9)
 double PERCENTILE_DISC({{num}}, 0.01, {ROW_BOUNDS}, max_contributions_per_group => 2)
@@ -239,7 +241,7 @@ policy = 'near'
 BAD_AGGREGATES = lines("""
 int COUNT(DISTINCT {any}, contribution_bounding_strategy => GREEDY)
 double SUM(DISTINCT {num})
-double CORR({num}, {num})
+double CORR(DISTINCT {num}, {num})
 """)
 BAD_RANKED = lines("""
 any FIRST_VALUE({any} IGNORE NULLS)

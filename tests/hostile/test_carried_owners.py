@@ -132,17 +132,22 @@ def test_tables_are_joined_along_references_and_not_otherwise():
             session.plan(f"{CLAUSE} {COUNT} FROM orders o JOIN lines l ON o.order_id = l.order_id OR l.units = 1")
 
 
-def test_an_average_over_orders_says_where_the_owner_is():
-    tables = {name: SHOP["tables"][name] for name in ("orders", "lines")}
-    source = {"orders": pa.Table.from_pylist(ORDERS), "lines": pa.Table.from_pylist(LINES)}
-    with shoal.connect(source, catalog={"tables": tables, "defaults": {"epsilon": 1, "delta": 1e-6}}) as session:
-        with pytest.raises(shoal.ShoalError) as refused:
-            session.plan("SELECT AVG(n) FROM (SELECT order_id, SUM(units) AS n FROM lines GROUP BY order_id)")
-        assert "Join orders, and add customer_id to GROUP BY" in (refused.value.hint or "")
-        session.plan(
-            "SELECT AVG(n) FROM (SELECT customer_id, order_id, SUM(units) AS n FROM lines JOIN orders USING (order_id) "
-            "GROUP BY customer_id, order_id)"
-        )
+def test_groups_of_orders_are_those_of_their_owners_even_where_the_catalog_is_wrong():
+    # One owner fewer takes that owner's groups away, and nothing else. A payment's reference says nothing about its owner.
+    sql = f"{CLAUSE} {COUNT} FROM (SELECT order_id, SUM(units) AS n FROM lines GROUP BY order_id) AS t"
+    joined = (
+        f"{CLAUSE} {COUNT} FROM (SELECT l.order_id, COUNT(*) AS n FROM lines l JOIN payments p ON l.order_id = p.order_id "
+        "GROUP BY l.order_id) AS t"
+    )
+    for asked in (sql, joined):
+        with shop() as session, shop(without=1) as fewer:
+            assert exact(session, asked) == (5, 15)
+            assert exact(fewer, asked) == (4, 12)
+    shared = [{"order_id": 10, "customer_id": c} for c in (1, 2)]
+    with shop(payments=[*PAYMENTS, shared[1]]) as session:
+        per_order = f"{CLAUSE} {COUNT} FROM (SELECT order_id, COUNT(*) AS n FROM payments GROUP BY order_id) AS t"
+        with pytest.raises(shoal.ShoalError):
+            exact(session, per_order)
 
 
 def test_a_join_along_a_reference_that_forgets_the_owners_is_found(monkeypatch):

@@ -10,6 +10,8 @@ import pytest
 
 import shoal
 from shoal import aggregates as agg
+from shoal.engines.python_rows import batches
+from shoal.engines.python_rows import tables as tables_of_functions
 
 pytestmark = pytest.mark.slow
 
@@ -87,3 +89,36 @@ def test_a_process_that_dies_hangs_or_has_no_memory_is_one_generic_failure_that_
         assert error.value.code == "E_EXECUTION"
         assert error.value.__context__ is None
         assert session.spent[0] == 1
+
+
+LONG, SMALL = "x" * 50_000, 64 << 20
+
+
+def rows_of_one(*, with_victim: bool) -> dict:
+    """Two hundred owners with one text each, and one whose texts are more than a small worker can hold."""
+    owners = [*range(200), *([SECRET] * 1500 if with_victim else [])]
+    return {"t": {"uid": owners, "word": [LONG if owner == SECRET else "x" for owner in owners]}}
+
+
+def length(record):
+    return {"n": len(record.word)}
+
+
+def number(records):
+    return [{"n": len(records)}]
+
+
+@pytest.mark.parametrize("function", [length, number])
+def test_an_owner_whose_records_no_worker_can_hold_changes_no_face(monkeypatch, function):
+    """The release ended, after its charge, if that owner was there."""
+    monkeypatch.setattr(tables_of_functions.PythonTables, "_memory", lambda _: SMALL)
+    monkeypatch.setattr(batches, "ROOM_OF_OWNER", SMALL // 2)
+    monkeypatch.setattr(batches, "ROOM_OF_PART", SMALL // 16)
+    faces = []
+    for there in (True, False):
+        with shoal.connect(rows_of_one(with_victim=there), CATALOG) as session:
+            rows = session.collection("t")
+            made = (rows.map if function is length else rows.per_owner)(function, {"n": "integer"})
+            answer = made.release(s=agg.sum("n", bounds=(0, 9)), epsilon=1)
+            faces.append((answer.to_arrow().schema, session.spent))
+    assert faces[0] == faces[1]

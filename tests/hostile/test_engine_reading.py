@@ -223,3 +223,19 @@ def test_a_connection_on_which_statements_mean_something_else_is_not_taken(setti
     connection.execute(f"SET GLOBAL {setting}")
     with pytest.raises(shoal.ShoalError, match="E_SOURCE"):
         shoal.connect(connection, catalog={"tables": {"visits": {"owner": "uid"}}})
+
+
+def test_parts_that_were_read_without_qualified_operators_are_read_again_with_them(sessions, monkeypatch):
+    """Somebody else's connection runs other texts than ours: what was read of ours says nothing about them."""
+    sql = PRIVATE + "site, SUM(spend, contribution_bounds_per_group => (0, 50)) FROM visits GROUP BY site"
+    sessions[0].query(sql)
+    connection = duckdb.connect()
+    visits = nasty_data.built(*nasty_data.ordinary())["visits"]  # noqa: F841 - the engine finds it by its name
+    connection.execute("CREATE TABLE copied AS SELECT * FROM visits")
+    read = []
+    original = Reader.check_all
+    monkeypatch.setattr(Reader, "check_all", lambda self, texts: (read.extend(texts), original(self, texts))[1])
+    handed_in = shoal.connect(connection, catalog={"tables": {"copied": {"owner": "uid"}}})
+    handed_in.query(sql.replace("visits", "copied"))
+    assert len(read) > 1
+    assert all('system.main."+"' in text for text in read[:-1])

@@ -63,7 +63,7 @@ REFUSED = {
         f"{CLAUSE} COUNT(*) FROM people, regions a, regions b, regions c, regions d, regions e"
     ),
     "released groups three times": (
-        f"WITH g AS ({CLAUSE} site, COUNT(*) AS n FROM visits GROUP BY site) "
+        f"WITH g AS ({CLAUSE} region, COUNT(*) AS n FROM visits GROUP BY region) "
         f"{CLAUSE} COUNT(*) FROM people, g a, g b, g c WHERE a.n + b.n + c.n < people.age"
     ),
     "long texts for every pair": (

@@ -36,6 +36,11 @@ def nested(levels, inner, form):
     return inner
 
 
+def named(first, levels=40):
+    """Names for each other's values: 2^levels of them in a few lines."""
+    return ", ".join([f"{first} AS a0", *(f"a{i - 1} + a{i - 1} AS a{i}" for i in range(1, levels))])
+
+
 TOO_LARGE = {
     "10,000 parentheses": PRIVATE + f"COUNT(*) FROM customers WHERE {'(' * 10_000}1=1{')' * 10_000}",
     "10,000 NOTs": PRIVATE + f"COUNT(*) FROM customers WHERE {'NOT ' * 10_000}TRUE",
@@ -69,6 +74,11 @@ TOO_LARGE = {
     "subqueries bound twice at every level": nested(
         40, "SELECT COUNT(*) FROM regions", "SELECT COUNT(*) + (1 + (@)) FROM regions"
     ),
+    "names in a subquery": PRIVATE + f"SUM(a39) FROM (SELECT uid, {named('age')} FROM customers)",
+    "names of keys": PRIVATE + f"{named('age')}, COUNT(*) FROM customers GROUP BY ALL",
+    "names in WHERE": PRIVATE + f"{named('age')}, COUNT(*) FROM customers WHERE a39 > 1 GROUP BY a0",
+    "names of aggregates": PRIVATE + f"{named('COUNT(*)')} FROM customers ORDER BY a39",
+    "names of public values": f"SELECT {named('LENGTH(region)')} FROM regions QUALIFY ROW_NUMBER() OVER (ORDER BY a39) = 1",
     "400 joins": "SELECT COUNT(*) FROM regions r0 "
     + " ".join(f"JOIN regions r{i} USING (region)" for i in range(1, 400)),
 }
@@ -93,6 +103,11 @@ STILL_FINE = {
     + ", ".join(f"a{i} AS (SELECT uid, age FROM a{i - 1} WHERE age > {i})" for i in range(1, 30))
     + f" {PRIVATE} COUNT(*) FROM a29",
     "40 parts of a union": PRIVATE + f"COUNT(*) FROM ({' UNION ALL '.join(['SELECT uid FROM customers'] * 40)})",
+    "two unions joined": PRIVATE
+    + "COUNT(*) FROM ({0}) a JOIN ({0}) b USING (uid)".format(" UNION ALL ".join(["SELECT uid FROM customers"] * 8)),
+    "40 joins by key": PRIVATE
+    + "COUNT(*) FROM customers c "
+    + " ".join(f"JOIN regions r{i} ON r{i}.region = c.region" for i in range(40)),
     "40 calls in each other": PRIVATE + f"COUNT(*) FROM customers WHERE {'abs(' * 40}age{')' * 40} > 1",
     "30 subqueries in each other": PRIVATE
     + "COUNT(*) FROM "

@@ -7,6 +7,7 @@ from dataclasses import replace
 import hunt
 import pytest
 import whole_hunt
+from hunt_shapes import Shapes
 
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.engine import DuckDBEngine
@@ -106,24 +107,68 @@ def test_a_planted_oracle_is_found_and_the_hunt_goes_on(monkeypatch, tmp_path):
     monkeypatch.setattr(InRelation, "__post_init__", lambda _: None)
     monkeypatch.setattr("shoal.sql.functions.unified", lambda arguments, *_: list(arguments))
     monkeypatch.setattr(whole_hunt, "WRITERS", {"second": lambda seed: PLANTED.format(seed) if seed else COUNTING})
+    monkeypatch.setattr(whole_hunt, "TURNS", {"second": 1})
+    monkeypatch.setattr(whole_hunt, "PREPARED", 1)
     found = hunted(tmp_path, ["second"], 3)
     assert set(found.finds) == {"second 1", "second 2"}
     assert all("a cast from" in find for find in found.finds.values())
-    assert found.asked["second, computed"] == 1
+    assert found.asked["second, computed and asked"] == 1
+
+
+def test_what_puts_nothing_new_together_is_planned_and_no_more():
+    ground = whole_hunt.Ground("second")
+    larger = COUNTING + " WHERE small > {}"
+    faces = on_its_own_stack(
+        lambda: [ground.looked_at(3, sql) for sql in (COUNTING, larger.format(1), larger.format(2))], shared=True
+    )
+    assert faces == [("computed", ""), ("planned", ""), ("planned", "")]
+
+
+def test_one_query_in_some_is_computed_where_it_puts_something_new_together(monkeypatch):
+    monkeypatch.setattr(whole_hunt, "NEW", 1)
+    ground = whole_hunt.Ground("second")
+    larger = COUNTING + " WHERE small > {}"
+    faces = on_its_own_stack(
+        lambda: [ground.looked_at(3, sql) for sql in (COUNTING, larger.format(1), larger.format(2))], shared=True
+    )
+    assert faces == [("computed", ""), ("computed", ""), ("planned", "")]
+
+
+def test_a_plan_that_takes_too_long_is_found(monkeypatch):
+    monkeypatch.setattr(whole_hunt, "LONGEST_PLANNING", 0.0)
+    became, wrong = looked_at(3, COUNTING)
+    assert became == "planned"
+    assert wrong.startswith("planning took")
+
+
+def test_pairs_of_constructs_are_kept_from_one_run_to_the_next(tmp_path):
+    session = whole_hunt.opened("second", whole_hunt.with_limits(whole_hunt.second_data.CATALOG))[0]
+    plan, other = (session.plan(COUNTING + condition) for condition in ("", " WHERE small > 1 OR flag"))
+    shapes = Shapes(tmp_path / "shapes")
+    shapes.add(shapes.new_of(plan))
+    shapes.save()
+    again = Shapes(tmp_path / "shapes")
+    assert len(again) == len(shapes) > 0
+    assert again.new_of(plan) == set()
+    assert {"or(boolean, boolean)", "or > greater", "or > boolean", "greater(integer, integer)"} <= again.new_of(other)
 
 
 PLANTED = COUNTING + " WHERE CASE WHEN uid = {} THEN 100 ELSE 0 END IN (SELECT CAST(0.5 AS DECIMAL(38, 37)))"
 
 
 @pytest.mark.slow
-def test_runs_add_up_and_a_text_counts_once(tmp_path):
+def test_runs_add_up_and_a_text_counts_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(whole_hunt, "TURNS", dict.fromkeys(whole_hunt.GENERATORS, 1))
+    monkeypatch.setattr(whole_hunt, "POLICIES", 1)
     first = hunted(tmp_path, whole_hunt.GENERATORS, 3)
     again = hunted(tmp_path, whole_hunt.GENERATORS, 6)
     assert first.finds == again.finds == {}
     assert (written_in(first.asked), written_in(again.asked)) == (6, 12)
     (tmp_path / "progress.json").unlink()
     repeated = hunted(tmp_path, whole_hunt.GENERATORS, 6)
-    assert written_in(repeated.asked) == sum(repeated.asked[f"{g}, written before"] for g in whole_hunt.GENERATORS)
+    assert written_in(repeated.asked) == sum(
+        repeated.asked[f"{g}, left out or written before"] for g in whole_hunt.GENERATORS
+    )
 
 
 @pytest.mark.parametrize("generator", whole_hunt.GENERATORS)
@@ -134,5 +179,5 @@ def test_a_query_is_replayable_from_its_seed_and_hardly_any_is_written_twice(gen
 
 
 def test_every_construct_that_is_counted_is_written():
-    texts = [whole_hunt.written(generator, seed) for generator in whole_hunt.GENERATORS for seed in range(1_000)]
+    texts = [whole_hunt.written(generator, seed) for generator in whole_hunt.GENERATORS for seed in range(1_300)]
     assert {name for sql in texts for name in whole_hunt.constructs_of(sql)} == set(whole_hunt.CONSTRUCTS)

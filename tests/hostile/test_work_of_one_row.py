@@ -69,6 +69,8 @@ SLOW = {
     "a regular expression": "COUNT(*) FROM people, moments WHERE uid = 7 AND REGEXP_MATCHES(name || id, 'a[ab]{{40}}c')",
     "many functions": "COUNT(*) FROM people, moments WHERE uid = 7 AND "
     + " AND ".join(f"CONTAINS(UPPER(name), CAST(id + {n} AS TEXT))" for n in range(30)),
+    "many casts": "COUNT(*) FROM (SELECT uid, CAST(id AS TEXT) AS x FROM people, moments) WHERE uid = 7 AND "
+    + " AND ".join(f"SAFE_CAST(x AS DECIMAL(38, {n % 38})) < {n}" for n in range(300)),
     "many windows": "COUNT(*) FROM (SELECT uid, "
     + ", ".join(f"COUNT(*) OVER (PARTITION BY uid ORDER BY id % {n + 2}) AS c{n}" for n in range(40))
     + " FROM people, moments) WHERE uid = 7 AND c0 > 3",

@@ -1,10 +1,15 @@
 """A hunt with whole queries, each asked by itself: `python tests/hostile/whole_hunt.py both 0 1000000 progress.json`.
 
-What does not depend on the query is opened once. A query is parsed, planned, verified and prepared once for both neighbours,
-which know the same of planning (that is checked), and on each of them one time in `APART`. Where it is accepted, the exact
-half is computed on both: every number that gets noise, group by group, held against what its mechanism declared. One query in
-`WITH_ALONE` is computed for the owner alone as well, so that the part of the others may not move at all; one in `LARGE` is
-computed on tables of 150,000 rows by several threads; one in `ASKED` is asked of both from its text to its answer.
+What does not depend on the query is opened once. Every query is parsed, bound, planned and verified. That says nothing about
+values, so some go on: one in `PREPARED` is prepared, so that the engine reads its statements; of one in `COMPUTED` the exact
+half is computed on both neighbours, every number that gets noise held against what its mechanism declared, group by group. So
+is one in `NEW` that puts two constructs together which none that was computed so put together before (`hunt_shapes`): work goes
+where something is new.
+
+Planning is done once for both neighbours, which know the same of it (that is checked), and on each of them one time in `APART`. Of
+the queries that are computed, one in `WITH_ALONE` is computed for the owner alone as well, so that the part of the others may not
+move at all, and one in `LARGE` on tables of 150,000 rows by several threads. One in `ASKED` is asked of both from its text to its
+answer.
 
 Only texts that were not written before count. A file of their digests stands beside the progress, so that runs add up.
 """
@@ -24,8 +29,10 @@ from typing import TYPE_CHECKING, Any
 
 import referring_data
 import second_data
-from fuzz_grammar import DAY, FLAG, NUMBER, PRIVATE_AGGREGATES, TEXT, Grammar
+from fuzz_forms import DAY, FLAG, NUMBER, PRIVATE_AGGREGATES, TEXT
+from fuzz_grammar import Grammar
 from hunt import Hunt, asked, judged, require_one_plan, seen, with_limits
+from hunt_shapes import Shapes
 from second_generator import SecondGenerator
 
 import shoal
@@ -45,15 +52,26 @@ if TYPE_CHECKING:
 
     from shoal.plan.releases import StatementPlan
 
-APART, WITH_ALONE, ASKED, LARGE = 50, 10, 100, 400
+PREPARED, COMPUTED = 50, 250
+NEW = 40
+"""At most one planned query in this many is computed because it puts something new together; others wait for the next like them."""
+APART, WITH_ALONE, ASKED, LARGE = 200, 10, 200, 400
 FIRST_LARGE = 9
 """The second generator spoils every fourth query, from the third one on: large tables get others."""
-FINDING = 40
+FINDING = 403
 """One query in this many finds its limits, for which dozens of plans are made."""
-EVERY = 50
+ANY_NOISE = 11
+"""One query in this many leaves the mechanisms to the planner; the others name those whose scales are soon found."""
+POLICIES = 8
+"""One query under a policy in this many is kept: their mechanisms are searched for."""
+EVERY = 500
 LONGEST_SECONDS = 60.0
 """Of processor time, for one query on all databases."""
-GENERATORS = ("first", "second")
+LONGEST_PLANNING = 10.0
+"""Of processor time, for planning alone."""
+TURNS = {"first": 1, "second": 5}
+"""The second generator writes one text where the first writes five, by a seed of its own: its texts are longer."""
+GENERATORS = tuple(TURNS)
 
 
 # ---- texts ---------------------------------------------------------------------------------------------------------
@@ -63,11 +81,11 @@ def of_the_first(seed: int) -> str:
     """Small queries more often than large ones: more of them in the same time, and more are accepted."""
     made = Grammar(seed)
     way = made.dice.random()
-    if way < 0.5:
+    if way < 0.8:
         return small_one_of(made)
-    if way < 0.75:
+    if way < 0.9:
         return made.private(made.relation(made.dice.choice((1, 2))))
-    return made.statement() if way < 0.96 else made.query()
+    return made.statement() if way < 0.98 else made.query()
 
 
 def small_one_of(made: Grammar) -> str:
@@ -93,16 +111,24 @@ def of_the_second(seed: int) -> str:
 
 WRITERS = {"first": of_the_first, "second": of_the_second}
 SEARCHES = re.compile(r"(max_groups_contributed|kappa) ?= ?'?AUTO'?")
+PLAIN_OPTIONS = re.compile(r"OPTIONS\((?![^()]*(noise|strategy|policy))")
+
+SOON_FOUND = (
+    *["noise = LAPLACE, group_selection_strategy = OPTIMAL"] * 2,
+    "noise = LAPLACE, group_selection_strategy = LAPLACE_THRESHOLD",
+)
 
 
 def written(generator: str, seed: int) -> str:
-    """The text of a seed; most of those that would find their limits name them instead."""
+    """The text of a seed; most of those that would find their limits name them instead, and most name their mechanisms."""
     sql = WRITERS[generator](seed)
-    return (
-        sql
-        if seed % FINDING == 1
-        else SEARCHES.sub(f"max_groups_contributed = {random.Random(seed).randint(1, 5)}", sql)
-    )
+    if seed % FINDING != 0:
+        sql = SEARCHES.sub(f"max_groups_contributed = {random.Random(seed).randint(1, 5)}", sql)
+    return sql if seed % ANY_NOISE == 0 else PLAIN_OPTIONS.sub(f"OPTIONS({SOON_FOUND[seed % len(SOON_FOUND)]}, ", sql)
+
+
+def is_left_out(seed: int, sql: str) -> bool:
+    return seed % POLICIES != 0 and "WITH POLICY" in sql
 
 
 CONSTRUCTS = {
@@ -255,9 +281,11 @@ class Databases:
 class Ground:
     """All databases of one generator."""
 
-    def __init__(self, generator: str) -> None:
+    def __init__(self, generator: str, shapes: Shapes | None = None) -> None:
         catalog = second_data.CATALOG if generator == "second" else referring_data.PLAIN_CATALOG
         self.generator = generator
+        self.shapes = shapes if shapes is not None else Shapes()
+        self._since_new = NEW
         self._catalog = with_limits(catalog)
         self._small = Databases(opened(generator, self._catalog))
 
@@ -265,51 +293,88 @@ class Ground:
     def _large(self) -> Databases:
         return Databases(opened_large(self._catalog))
 
+    def _may_be_new(self, plan: StatementPlan) -> bool:
+        """Whether a plan puts something new together, and it is time for one of these."""
+        self._since_new += 1
+        new = self.shapes.new_of(plan) if self._since_new >= NEW else set()
+        if new:
+            self.shapes.add(new)
+            self._since_new -= NEW
+        return bool(new)
+
     def looked_at(self, seed: int, sql: str) -> tuple[str, str]:
-        """What became of a query, and what is wrong with that. What hangs is interrupted, and is a find."""
+        """What became of a query, and what is wrong with that."""
+        began = time.process_time()
+        faces, plan = [], None
+        for session in self._small.sessions if seed % APART == 0 else self._small.sessions[:1]:
+            face, plan = planned(session, sql)
+            faces.append(face)
+        if found := judged(faces):
+            return "refused: E_INTERNAL or told apart", found
+        if time.process_time() - began > LONGEST_PLANNING * len(faces):
+            return "planned", f"planning took {time.process_time() - began:.1f} seconds"
+        if faces[0] not in {"planned", "other"}:
+            return f"refused: {faces[0].split(':')[0]}", ""
+        return self._looked_at_data(seed, sql, plan)
+
+    def _looked_at_data(self, seed: int, sql: str, plan: StatementPlan | None) -> tuple[str, str]:
+        """A query that is accepted. What hangs is interrupted, and is a find."""
+        is_new = plan is not None and self._may_be_new(plan)
         is_large = self.generator == "second" and seed % LARGE == FIRST_LARGE
+        if not is_new and not is_large and seed % PREPARED != 0:
+            return ("planned" if plan is not None else "planned, nothing private"), ""
         ground, deadline = self._large if is_large else self._small, Deadline(LONGEST_SECONDS)
         with deadline.stops(ground.interrupt):
-            became, wrong = looked_at(ground, seed, sql)
+            became, wrong = computed(ground, seed, sql, plan, whole=is_new or is_large or seed % COMPUTED == 0)
         became = f"{became} on large tables" if is_large else became
         return became, "too slow" if deadline.passed else wrong
 
 
-def looked_at(ground: Databases, seed: int, sql: str) -> tuple[str, str]:
-    """What became of a query, and what is wrong with that."""
-    faces, plan = [], None
-    for session in ground.sessions if seed % APART == 0 else ground.sessions[:1]:
-        face, plan = planned(session, sql)
-        faces.append(face)
-    if found := judged(faces):
-        return "refused: E_INTERNAL or told apart", found
-    if faces[0] not in {"planned", "other"}:
-        return f"refused: {faces[0].split(':')[0]}", ""
-    answered = "answered"
+def computed(ground: Databases, seed: int, sql: str, plan: StatementPlan | None, *, whole: bool) -> tuple[str, str]:
+    """What became of a query that was planned, and what is wrong with that."""
+    if plan is not None:
+        faces = [prepared(session, plan) for session in (ground.sessions if seed % APART == 0 else ground.sessions[:1])]
+        if found := judged(faces):
+            return "refused: E_INTERNAL or told apart", found
+        if faces[0] != "prepared":
+            return f"refused: {faces[0].split(':')[0]}", ""
     if seed % ASKED == 0 or plan is None:
         answers = [seen(asked, session, sql) for session in ground.sessions[:2]]
         if found := judged(answers):
             return "asked", found
-        answered = re.split(r"[\[: ]", answers[0])[0]
-    if plan is None:
-        return f"asked: {answered}", ""
-    return "computed", ground.exact_half(plan, seed, alone=seed % WITH_ALONE == 0)
+        if plan is None:
+            answered = re.split(r"[\[: ]", answers[0])[0]
+            return f"asked: {answered}", ""
+    if plan is None or not whole:
+        return "prepared", ""
+    became = "computed and asked" if seed % ASKED == 0 else "computed"
+    return became, ground.exact_half(plan, seed, alone=seed % WITH_ALONE == 0)
 
 
 def planned(session: shoal.Session, sql: str) -> tuple[str, StatementPlan | None]:
-    """`planned` with the plan that was prepared, `other` for what has no exact half, or the refusal."""
+    """`planned` with the verified plan, `other` for what has no exact half, or the refusal."""
     try:
         if session._under_policy(sql) is not None:
             return "other", None
         plan, explain = session._planned(sql)
         if explain or not plan.selects:
             return "other", None
-        prepare(plan, session._engine)
     except ShoalError as error:
         return str(error), None
     except Exception as error:  # noqa: BLE001 - an exception of another kind is a find
         return f"RAW {type(error).__name__}: {error}", None
     return "planned", plan
+
+
+def prepared(session: shoal.Session, plan: StatementPlan) -> str:
+    """`prepared` where the engine reads every statement as it was meant, or the refusal."""
+    try:
+        prepare(plan, session._engine)
+    except ShoalError as error:
+        return str(error)
+    except Exception as error:  # noqa: BLE001 - an exception of another kind is a find
+        return f"RAW {type(error).__name__}: {error}"
+    return "prepared"
 
 
 class Texts:
@@ -351,29 +416,34 @@ def one(hunt: Hunt, ground: Ground, seed: int, sql: str) -> bool:
 
 
 def hunted(hunt: Hunt, generators: Iterable[str], stop: int) -> None:
-    grounds = [Ground(generator) for generator in generators]
     texts = Texts(hunt.path.with_suffix(".texts"))
+    shapes = {generator: Shapes(hunt.path.with_suffix(f".{generator}.shapes")) for generator in generators}
+    grounds = {generator: Ground(generator, known) for generator, known in shapes.items()}
     began = time.process_time()
     for seed in range(hunt.next_seed, stop):
-        for place, ground in enumerate(grounds):
-            sql = written(ground.generator, seed)
-            if not texts.is_new(sql):
-                hunt.asked[f"{ground.generator}, written before"] += 1
-            elif one(hunt, ground, seed, sql):  # an engine that failed may answer nothing any more
-                grounds[place] = Ground(ground.generator)
+        for generator, ground in list(grounds.items()):
+            own, beside = divmod(seed, TURNS[generator])
+            if beside:
+                continue
+            sql = written(generator, own)
+            if is_left_out(own, sql) or not texts.is_new(sql):
+                hunt.asked[f"{generator}, left out or written before"] += 1
+            elif one(hunt, ground, own, sql):  # an engine that failed may answer nothing any more
+                grounds[generator] = Ground(generator, shapes[generator])
         hunt.next_seed = seed + 1
         if seed % EVERY == 0:
             now = time.process_time()
             hunt.seconds, began = hunt.seconds + now - began, now
-            texts.save()
-            hunt.save()
-    texts.save()
-    hunt.save()
+            for kept in (texts, hunt, *shapes.values()):
+                kept.save()
+    hunt.seconds += time.process_time() - began
+    for kept in (texts, hunt, *shapes.values()):
+        kept.save()
 
 
 if __name__ == "__main__":
     which, first, last, where = sys.argv[1:]
     gc.freeze()
-    gc.set_threshold(100_000, 50, 50)
+    gc.set_threshold(200_000, 50, 50)
     chosen = GENERATORS if which == "both" else (which,)
     on_its_own_stack(lambda: hunted(Hunt.resumed(Path(where), int(first)), chosen, int(last)), shared=True)

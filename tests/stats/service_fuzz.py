@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+import httpx
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -252,6 +253,12 @@ def _unhurried(said: dict[str, object]) -> bytes:
     return json.dumps(said | ({"wait": 0} if "wait" in said else {})).encode()
 
 
+async def description_of(app: object) -> dict[str, object]:
+    """What the service says of itself."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        return (await client.get("/openapi.json")).raise_for_status().json()
+
+
 async def status_of(app: object, scope: dict[str, object], data: bytes) -> int:
     """The status of the reply; 599 where there is none."""
     found = [599]
@@ -373,7 +380,7 @@ def run(folder: Path, times: int, seed: int = 15, minutes: float = 1e6) -> dict[
     service.start()
     tokens = {name: service.create_token(OPERATOR, name)["token"] for name in ("ann", "carla", "otto")}
     app = application(service)
-    schema = app.inner.openapi_schema
+    schema = asyncio.run(description_of(app))
     until, thoughts, third = time.monotonic() + 60 * minutes, times // 100, times // 3
     kinds = {
         "random": asyncio.run(throw(app, lambda chance: request(chance, tokens), third, seed, until)),

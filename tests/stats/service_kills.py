@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from forked import in_child
 from planted_kills import PLAN, dies, kill_at
 
 from shoal.accounting.ledger import Ledger
@@ -107,20 +108,6 @@ POINTS = (
     "approval",
 )
 POINTS += ("cancel",)
-
-
-def in_child(work: object) -> int:
-    """A process that does the work."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            sys.stderr.flush()
-            os._exit(status)
-    return child
 
 
 def ending_of(child: int, seconds: float = 60.0) -> int:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from forked import in_child
 
 from shoal.accounting.accountants import Loss
 from shoal.accounting.ledger import Ledger
@@ -37,19 +38,6 @@ pytestmark = [
 
 BUDGET = Budget(Fraction(3), Fraction(1, 10**6))
 THOUSANDTH = Loss(BUDGET.epsilon / 1000, BUDGET.delta / 1000)
-
-
-def start_forked(work):
-    """A child that does the work and exits 0, or 1 when it raises."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    return child
 
 
 def ending_of(child):
@@ -85,7 +73,7 @@ def test_processes_that_make_one_ledger_at_the_same_time_share_it(tmp_path):
     for number in range(5):
         path = tmp_path / f"ledger{number}.db"
         start, go = os.pipe()
-        children = [start_forked(lambda path=path, start=start: spend(path, start)) for _ in range(8)]
+        children = [in_child(lambda path=path, start=start: spend(path, start)) for _ in range(8)]
         os.write(go, b"x" * 8)
         assert [ending_of(child) for child in children] == [0] * 8
         assert Ledger.open(path).spent[0] == 8 * THOUSANDTH.epsilon
@@ -208,10 +196,10 @@ def test_killed_at_any_statement_no_answer_goes_out_without_a_durable_charge(
             kill_at_statement(number, after=after)
             one_release(path, answered)
 
-        ended = ending_of(start_forked(killed_release))
+        ended = ending_of(in_child(killed_release))
         first_charges = len(Ledger.open(path).entries()) - earlier  # opens without repair
         stored = Ledger.open(path).stored_answer("q")
-        assert ending_of(start_forked(lambda answered=answered, path=path: one_release(path, answered))) == 0
+        assert ending_of(in_child(lambda answered=answered, path=path: one_release(path, answered))) == 0
         os.close(answered)
         released = os.read(answers, 1000)
         os.close(answers)
@@ -239,7 +227,7 @@ def test_killed_while_it_is_made_a_ledger_is_there_whole_or_not_at_all(tmp_path,
             kill_at_statement(number, after=after)
             Ledger.create(path, BUDGET)
 
-        ended = ending_of(start_forked(killed_creation))
+        ended = ending_of(in_child(killed_creation))
         ledger = Ledger.open(path) if path.exists() else Ledger.create(path, BUDGET)
         assert ledger.spent == (0, 0)
     assert ended == 0
@@ -269,7 +257,7 @@ def test_killed_at_250_random_instants_everything_said_is_in_the_ledger(tmp_path
     instants, hot_journals = random.Random(7), 0
     for _ in range(250):
         said, say = os.pipe()
-        child = start_forked(lambda say=say: release_forever(path, say))
+        child = in_child(lambda say=say: release_forever(path, say))
         os.close(say)
         first = os.read(said, struct.calcsize("ci"))  # at work: from here on any instant will do
         time.sleep(instants.random() * 0.02)
@@ -301,7 +289,7 @@ def test_a_fork_in_the_middle_of_another_threads_spends_harms_nothing(tmp_path):
 
     thread = threading.Thread(target=keep_spending)
     thread.start()
-    children = [start_forked(lambda: [ledger.reserve(THOUSANDTH).commit(b"rows") for _ in range(5)]) for _ in range(20)]
+    children = [in_child(lambda: [ledger.reserve(THOUSANDTH).commit(b"rows") for _ in range(5)]) for _ in range(20)]
     ended = [ending_of(child) for child in children]
     stop.set()
     thread.join()

@@ -427,7 +427,15 @@ def test_tables_tell_what_the_catalog_knows(open_shop):
 
 @pytest.mark.parametrize(
     "table",
-    ["visits", "customers.uid", "main.customers", "duckdb_tables", "sqlite_master", "information_schema.tables"],
+    [
+        "visits",
+        "customers.uid",
+        "main.visits",
+        "elsewhere.customers",
+        "duckdb_tables",
+        "sqlite_master",
+        "information_schema.tables",
+    ],
 )
 def test_a_table_that_is_not_in_the_catalog_does_not_exist(open_shop, refusal, table):
     session = open_shop({"tables": {"customers": {"owner": "uid"}}})

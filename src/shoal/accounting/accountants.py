@@ -21,7 +21,6 @@ from shoal.accounting.events import (
     Event,
     JointGaussian,
     LaplaceNoise,
-    OptimalSelection,
     PolicyLaplace,
     QuantileChoice,
     SelectedGaussian,
@@ -137,7 +136,7 @@ def _event_loss(event: Event) -> Loss:
         case QuantileChoice():
             of_counts = Fraction(0) if event.counts is None else _laplace_rho(event.counts)
             return Loss(event.epsilon, Fraction(0), event.rho_of_draws + of_counts, Fraction(0))
-        case OptimalSelection() | ThresholdSelection() | WeightedSelection() | WholeSelection():
+        case _ if isinstance(event, Selection):
             return _selection_loss(event)
     raise InternalError("a plan holds an event that cannot be charged")
 

@@ -211,6 +211,11 @@ class Ledger:
         )
         return Reservation(self, self._charge(ask))
 
+    def require_room(self, cost: Loss, *, user: str | None = None, accounts: Sequence[Allowance] = ()) -> None:
+        """Refuse what `reserve` would refuse now, with E_BUDGET or E_SUSPENDED. Nothing is charged, and nothing is promised."""
+        with self._looking() as (transaction, head):
+            Pen(transaction, self._header, head).fitting(cost, kept_user(user), accounts)
+
     def _charge(self, ask: Ask) -> Charge:
         """Runs that ended unseen are ended first, and stay so when the charge is refused."""
         owed = tuple(self._unsettled)

@@ -34,12 +34,9 @@ from shoal.accounting.events import (
     GaussianNoise,
     JointGaussian,
     LaplaceNoise,
-    OptimalSelection,
     QuantileChoice,
     SelectedGaussian,
-    ThresholdSelection,
-    WeightedSelection,
-    WholeSelection,
+    Selection,
 )
 from shoal.accounting.zcdp import zcdp_delta, zcdp_epsilon
 from shoal.errors import InternalError, ShoalError, missing_extra
@@ -156,9 +153,8 @@ class _Composition:
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._parts = _parts(events)
-        rules = OptimalSelection | ThresholdSelection | WeightedSelection | WholeSelection
         told = (event.selection if isinstance(event, SelectedGaussian) else event for event in events)
-        selections = (event for event in told if isinstance(event, rules))
+        selections = (event for event in told if isinstance(event, Selection))
         self._chance_of_everything = sum((event.delta for event in selections), Fraction(0))
         if any(part.largest_loss > 2 * LARGEST_EPSILON for part in self._parts):
             raise _too_large()
@@ -222,7 +218,7 @@ def _parts(events: Sequence[Event]) -> Counter[_Part]:
                 parts[_Response(once)] += event.draws * event.shift.coordinates
                 if event.counts is not None:
                     _add_noise(parts, event.counts)
-            case OptimalSelection() | ThresholdSelection() | WeightedSelection() | WholeSelection():
+            case _ if isinstance(event, Selection):
                 epsilon, copies = rule_of(event).responses(event) or (Fraction(0), 0)
                 if epsilon > 0:
                     parts[_Response(epsilon)] += copies

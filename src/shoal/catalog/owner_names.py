@@ -21,6 +21,8 @@ STAFF = frozenset({"employee", "driver", "mitarbeiter"})
 """People who serve the others: a row that names both is about the one who is served."""
 
 CONTACTS = frozenset({"email", "mail", "msisdn"})
+_NAMES_OF_SOMEBODY = frozenset({*CONTACTS, "phone", "mobile", "login"})
+"""What tells people apart where they have no number: user_email, member_login. Names do not, as people share them."""
 _ENDINGS = frozenset({"id", "key", "no", "number", "uuid", "uid", "hash", "nr", "num", "nummer", "numero"})
 _ALONE = frozenset({*PEOPLE, "email", "username", "ssn", "msisdn", "nhs"})
 _SOUNDS_PERSONAL = re.compile(rf"(^|_)({'|'.join(PEOPLE)})(_|$)|email|phone|msisdn|imei|passport|cookie")
@@ -58,6 +60,8 @@ def owner_rank(column: str) -> int | None:
     joined = re.fullmatch(r"(\w+?)(?:id|nr|nummer)", "".join(words))
     if joined and joined.group(1) in PEOPLE:
         return 1 + PEOPLE.index(joined.group(1))
+    if stem and stem[-1] in PEOPLE and last in _NAMES_OF_SOMEBODY:
+        return 51
     if (len(words) == 1 and last in _ALONE) or words in (["e", "mail"], ["nhs", "no"], ["nhs", "number"]):
         return 50
     return None
@@ -66,8 +70,8 @@ def owner_rank(column: str) -> int | None:
 def owner_candidates(columns: Iterable[str]) -> list[str]:
     """Columns whose names look like an owner, the likeliest first.
 
-    >>> owner_candidates(["day", "customerId", "uid", "Kundennr"])
-    ['uid', 'customerId', 'Kundennr']
+    >>> owner_candidates(["day", "customerId", "uid", "Kundennr", "user_email", "company_name"])
+    ['uid', 'customerId', 'Kundennr', 'user_email']
     """
     ranked = [(rank, name) for name in columns if (rank := owner_rank(name)) is not None]
     return [name for _, name in sorted(ranked, key=lambda pair: pair[0])]

@@ -40,6 +40,24 @@ def fold(name: str) -> str:
     return name.translate(_LOWER)
 
 
+def quoted(name: str) -> str:
+    """A name as a query can write it.
+
+    >>> quoted("order_id"), quoted("Order Details"), quoted("group")
+    ('order_id', '"Order Details"', '"group"')
+    """
+    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.upper() not in {
+        "GROUP",
+        "ORDER",
+        "SELECT",
+        "FROM",
+        "WHERE",
+        "TABLE",
+        "USER",
+    }
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
     """Public knowledge about one column; using it costs nothing."""
@@ -58,6 +76,8 @@ class CsvOptions:
     date_format: str | None = None
     timestamp_format: str | None = None
     decimal: str = "."
+    thousands: str | None = None
+    """What stands between groups of three digits, as in 1,234,567."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +152,10 @@ class Catalog:
     tables: Mapping[str, Table]
     defaults: Defaults = field(default_factory=Defaults)
     version: str = ""
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(table, Table) for table in self.tables.values()):
+            raise wrong("A catalog is made by Catalog.from_dict(data) or Catalog.from_toml(path).")
 
     @classmethod
     def load(cls, source: Catalog | Mapping[str, Any] | str | Path) -> Catalog:
@@ -261,6 +285,8 @@ def _read_place(where: str, raw: Any) -> tuple[str | None, str | None, int | Non
     return view, kind, rows, source
 
 
+THOUSANDS = (",", ".", " ", "'")
+"""What may stand between groups of three digits."""
 _SPELLINGS = re.compile(r"([^%]|%[dmYyHMSfIpbBj-])*")
 """Formats of dates whose every part is a number or the name of a month."""
 
@@ -268,9 +294,8 @@ _SPELLINGS = re.compile(r"([^%]|%[dmYyHMSfIpbBj-])*")
 def _read_csv(where: str, raw: Any) -> CsvOptions | None:
     if raw is None:
         return None
-    known_keys(
-        f"In the catalog, csv of {where}", raw, {"delimiter", "null", "date_format", "timestamp_format", "decimal"}
-    )
+    keys = {"delimiter", "null", "date_format", "timestamp_format", "decimal", "thousands"}
+    known_keys(f"In the catalog, csv of {where}", raw, keys)
     null = raw.get("null", [])
     null = [null] if isinstance(null, str) else null
     delimiter, decimal = raw.get("delimiter"), raw.get("decimal", ".")
@@ -278,6 +303,12 @@ def _read_csv(where: str, raw: Any) -> CsvOptions | None:
         raise wrong(f"In the catalog, csv of {where}: null is a string, or a list of strings, that means missing.")
     if decimal not in {".", ","} or (delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1)):
         raise wrong(f"In the catalog, csv of {where}: delimiter is one character, and decimal a point or a comma.")
+    thousands = raw.get("thousands")
+    if thousands is not None and (thousands not in THOUSANDS or thousands == decimal):
+        raise wrong(
+            f"In the catalog, csv of {where}: thousands is a comma, a point, a space or an apostrophe, "
+            "and not what decimal is."
+        )
     for key in ("date_format", "timestamp_format"):
         pattern = raw.get(key)
         if pattern is not None and not (isinstance(pattern, str) and "%" in pattern and _SPELLINGS.fullmatch(pattern)):
@@ -285,7 +316,7 @@ def _read_csv(where: str, raw: Any) -> CsvOptions | None:
                 f"In the catalog, csv of {where}: {key} is made of %d %m %Y %y %b %B %j %H %I %p %M %S %f.",
                 'For example date_format = "%d/%m/%Y".',
             )
-    return CsvOptions(delimiter, tuple(null), raw.get("date_format"), raw.get("timestamp_format"), decimal)
+    return CsvOptions(delimiter, tuple(null), raw.get("date_format"), raw.get("timestamp_format"), decimal, thousands)
 
 
 def _read_one_row(where: str, raw: Mapping[str, Any], rows: int | None, *, each_row: bool, private: bool) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
@@ -14,6 +15,7 @@ import typer
 
 from shoal.catalog import fold
 from shoal.catalog.owner_names import is_contact, is_staff, owner_candidates
+from shoal.catalog.tables import quoted
 from shoal.cli.first_catalog.sentences import worth_a_look
 from shoal.cli.output import write_json
 from shoal.errors import ShoalError
@@ -141,7 +143,16 @@ def init(
     typer.echo(f"\nWritten to {output}. Check the lines marked GUESS before the first query.")
     if population is None:
         typer.echo("About how many owners are there? If that is public, say it: --population 10000, or in [defaults].")
+    typer.echo(f"Then, for example: {_first_query(source, output, schemas, guesses)}")
     return None
+
+
+def _first_query(source: str, output: Path, schemas: Schemas, guesses: Mapping[str, Guess]) -> str:
+    """A command that can be copied: the first private table, counted."""
+    table = next((name for name in schemas if not guesses[name].public), next(iter(schemas)))
+    catalog = "" if output == Path("shoal.toml") else f" --catalog {shlex.quote(str(output))}"
+    sql = shlex.quote(f"SELECT COUNT(*) FROM {quoted(table)}")
+    return f"shoal query {sql} --db {shlex.quote(source)}{catalog}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +167,8 @@ class First:
     """(table, column) → the values that were declared public."""
     ownerless: list[str] = field(default_factory=list)
     """What to say of rows whose owner is missing."""
+    spellings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Table → how the strings of its CSV files are written, as the catalog says it."""
 
 
 def _words(option: str) -> list[str]:
@@ -174,7 +187,7 @@ def looked_at(source: str, public: list[str], public_values: list[str]) -> First
                 raise ShoalError("E_USAGE", f"There is no table {name!r}.", hint=f"Tables: {', '.join(schemas)}.")
         nobodys = {fold(name) for name in public}
         first = _first(engine, schemas, nobodys, public_values)
-        return replace(first, columns=_with_misfits(source, first.columns))
+        return _with_spellings(source, replace(first, columns=_with_misfits(source, first.columns)))
     finally:
         engine.close()
 
@@ -182,13 +195,37 @@ def looked_at(source: str, public: list[str], public_values: list[str]) -> First
 def _with_misfits(source: str, columns: dict[str, dict[str, Looked]]) -> dict[str, dict[str, Looked]]:
     """The same, knowing what the guessed types of CSV files leave out."""
     from shoal.cli.first_catalog.looking import Looked
+    from shoal.cli.first_catalog.spelling import Numbers
     from shoal.engines.sources import misfits_at
 
     for table, found in misfits_at(source).items():
-        for column, (number, start) in found.items() if table in columns else ():
+        for column, lost in found.items() if table in columns else ():
             looked = columns[table].get(column, Looked(0, 0, {}))
-            columns[table][column] = replace(looked, misfits=number, example=start, misread=True)
+            if lost.grouped:
+                way = Numbers(".", ",", whole=lost.type_name == "BIGINT")
+                columns[table][column] = replace(looked, numbers=(way,))
+            else:
+                columns[table][column] = replace(looked, misfits=lost.number, example=lost.start, misread=True)
     return columns
+
+
+def _with_spellings(source: str, first: First) -> First:
+    """The same, with how dates and numbers of CSV files are written, and the types that they are then read as."""
+    from shoal.cli.first_catalog.spelling import spelled
+    from shoal.engines.sources import csv_delimiters_at
+
+    found = {
+        table: spelled(first.columns.get(table, {}), delimiter)
+        for table, delimiter in csv_delimiters_at(source).items()
+    }
+    columns = {
+        table: {
+            name: replace(looked, read_as=found[table].types.get(name, looked.read_as)) if table in found else looked
+            for name, looked in of.items()
+        }
+        for table, of in first.columns.items()
+    }
+    return replace(first, columns=columns, spellings={table: each.options for table, each in found.items()})
 
 
 def _first(engine: Engine, schemas: Schemas, nobodys: set[str], public_values: list[str]) -> First:
@@ -404,6 +441,9 @@ def table_text(name: str, columns: Mapping[str, str], guess: Guess, first: First
         head.append(f"references = {{ {listed} }}    # GUESS: keys of these tables")
     if guess.one_row:
         head.append("one_row_per_owner = true    # GUESS: no owner repeats. More rows of one would not be counted.")
+    if first is not None and first.spellings.get(name):
+        options = ", ".join(f"{option} = {text(value)}" for option, value in first.spellings[name].items())
+        head.append(f"csv = {{ {options} }}    # GUESS: how its values are written")
     found = first.columns.get(name, {}) if first is not None else {}
     lists = first.lists if first is not None else {}
     body = (
@@ -435,7 +475,8 @@ def column_text(
         values = ", ".join(json_text.dumps(value, ensure_ascii=False) for value in listed)
         return f"{key(name)} = {{ type = {text(type_name)}, values = [{values}] }}    # declared public"
     if looked is not None and looked.read_as is not None:
-        return f"{key(name)} = {{ type = {text(looked.read_as)} }}    # GUESS: stored as {type_name}"
+        why = " by how it is written" if looked.written or looked.numbers else f": stored as {type_name}"
+        return f"{key(name)} = {{ type = {text(looked.read_as)} }}    # GUESS{why}"
     return f"{key(name)} = {{ type = {text(type_name)} }}"
 
 

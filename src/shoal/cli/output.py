@@ -85,6 +85,16 @@ def write_json(data: object, path: Path | None = None) -> None:
     write_text(as_json(data) + "\n", path)
 
 
+def write_result(result: Any, plot: Path | None, *, json: bool) -> None:
+    """What a tool found, as JSON or in words, and as a picture where one was asked for."""
+    if plot is not None:
+        result.plot(plot)
+    if json:
+        write_json(result.to_dict())
+    else:
+        typer.echo(str(result))
+
+
 def write_text(text: str, path: Path | None) -> None:
     """Write text to a file, or to the terminal without one."""
     if path is None:

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from shoal.result import Result, Rows
     from shoal.session import Session
 
+OTHER_FILES = frozenset(
+    {"xlsx", "xls", "ods", "tsv", "html", "pdf", "png", "svg", "feather", "arrow", "db", "sqlite", "duckdb"}
+)
+"""Endings that promise what a table of text is not."""
 SqlOrFile = Annotated[
     str | None, typer.Argument(metavar="[SQL]", help="The query, or - to read it from standard input.")
 ]
@@ -112,8 +116,14 @@ def query(
 
 
 def format_of(output: Path | None) -> Format | None:
-    """The format that the end of a file's name asks for; None where it asks for none."""
+    """The format that the end of a file's name asks for; None where it asks for none, E_USAGE where we have none such."""
     ending = output.suffix.lower().lstrip(".") if output is not None else ""
+    if ending in OTHER_FILES:
+        raise ShoalError(
+            "E_USAGE",
+            f"Answers are not written as .{ending} files.",
+            hint="Name a .csv, .json or .parquet file; .txt is the table as on screen.",
+        )
     return Format(ending) if ending in {"csv", "json", "parquet"} else None
 
 

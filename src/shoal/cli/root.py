@@ -31,7 +31,7 @@ def show_version(wanted: bool) -> None:
 def main(
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and stop.")
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Query personal data in SQL and get answers that are safe to share.

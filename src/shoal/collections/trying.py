@@ -41,7 +41,7 @@ def _typed(record: Any, fields: Fields) -> dict[str, Any]:
 
 def _made(step: Transformed, rows: list[dict[str, Any]], names: list[str]) -> list[Any]:
     function = pickle.loads(step.step.function)  # noqa: S301 - what was pickled a moment ago
-    kind, make = step.step.kind, record_class(names)
+    kind, make = step.step.kind, record_class(tuple(names))
     given = [make(row[name] for name in names) for row in rows]
     if kind == "filter":
         return [row for row, record in zip(rows, given, strict=True) if function(record)]

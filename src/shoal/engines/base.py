@@ -70,6 +70,9 @@ class Engine(Protocol):
     def repeats(self, table: str, columns: Iterable[tuple[str, Type]]) -> dict[str, int]:
         """Of a public table: for each column, the number of rows with its most frequent value (0 of an empty table)."""
 
+    def longest_texts(self, table: str, columns: Iterable[tuple[str, Type]]) -> dict[str, int]:
+        """Of a public table: for each column of strings, the bytes of the longest one (0 if there is none)."""
+
     def combinations(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Every combination of some columns' values, and in the last column its number of rows: what side tools count."""
 

@@ -21,6 +21,7 @@ from shoal.plan.types import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from shoal.catalog import Catalog
     from shoal.plan.expressions import Expression
     from shoal.plan.nodes import Node, Scan
     from shoal.plan.totals import TotalsQuery
@@ -50,6 +51,12 @@ class Need:
     columns: tuple[str, ...]
     owner: str | None
     conjuncts: tuple[Conjunct, ...] = ()
+
+
+def is_private(catalog: Catalog | None, table: str) -> bool:
+    """Whether rows of a table belong to owners: queries read strings of more than `LONGEST_TEXT` bytes there as NULL."""
+    known = catalog.tables.get(table) if catalog is not None else None
+    return known is not None and not known.public
 
 
 def narrowed(query: TotalsQuery) -> TotalsQuery:

@@ -11,7 +11,16 @@ from shoal.engines.data_files import CSV, DATABASES, JSON_LINES, PARQUET, WORKBO
 from shoal.engines.decoded.json_lines import read_json_lines
 from shoal.engines.decoded.sqlite_files import is_sqlite, read_sqlite
 from shoal.engines.decoded.workbooks import read_workbook
-from shoal.engines.duckdb.csv_files import Reading, csv_relation, misfits, quoted, reading_refused, text
+from shoal.engines.duckdb.csv_files import (
+    Misfits,
+    Reading,
+    csv_delimiter,
+    csv_relation,
+    misfits,
+    quoted,
+    reading_refused,
+    text,
+)
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -161,7 +170,13 @@ def _open_files(files: dict[str, list[Path]], catalog: Catalog | None = None) ->
     import duckdb
 
     from shoal.engines.duckdb.engine import DuckDBEngine
-    from shoal.engines.duckdb.sound_files import refuse_broken_lines, refuse_broken_texts, refuse_narrowing, stamps
+    from shoal.engines.duckdb.sound_files import (
+        refuse_broken_lines,
+        refuse_broken_texts,
+        refuse_narrowing,
+        refuse_twins,
+        stamps,
+    )
 
     connection = duckdb.connect(":memory:")
     folders = sorted({str(p.resolve().parent) for parts in files.values() for p in parts})
@@ -183,6 +198,7 @@ def _open_files(files: dict[str, list[Path]], catalog: Catalog | None = None) ->
 
             refuse_unreadable(path)
         if format_of(parts[0]) == PARQUET:
+            refuse_twins(connection, table, parts)
             refuse_narrowing(connection, table, parts)
             refuse_broken_texts(connection, parts)
     listed = ", ".join(text(f) for f in folders)
@@ -190,19 +206,24 @@ def _open_files(files: dict[str, list[Path]], catalog: Catalog | None = None) ->
     return DuckDBEngine(connection, ours=True, frames=frames, files=opened)
 
 
-def misfits_at(place: str) -> dict[str, dict[str, tuple[int, str]]]:
-    """Table → column → strings of CSV files that the guessed type leaves out, and how most of them begin."""
-    import duckdb
+def csv_delimiters_at(place: str) -> dict[str, str]:
+    """Table → what stands between the columns of its CSV files."""
+    return {fold(table): csv_delimiter(parts[0]) for table, parts in _csv_files_at(place)}
 
+
+def _csv_files_at(place: str) -> list[tuple[str, list[Path]]]:
     path = Path(place)
     if is_postgresql(place) or (path.is_file() and ending(path) in DATABASES | WORKBOOKS):
-        return {}
+        return []
+    return [(table, parts) for table, parts in data_files(place).items() if format_of(parts[0]) == CSV]
+
+
+def misfits_at(place: str) -> dict[str, dict[str, Misfits]]:
+    """Table → column → strings of CSV files that the guessed type leaves out."""
+    import duckdb
+
     with duckdb.connect(":memory:") as connection:
-        return {
-            fold(table): misfits(connection, parts)
-            for table, parts in data_files(place).items()
-            if format_of(parts[0]) == CSV
-        }
+        return {fold(table): misfits(connection, parts) for table, parts in _csv_files_at(place)}
 
 
 def _is_decoded(parts: list[Path]) -> bool:
@@ -281,21 +302,48 @@ def _open_frames(frames: dict[str, Any], files: dict[Path, tuple[int, int]] | No
         if not isinstance(table, str):
             raise ShoalError("E_SOURCE", "Pass data frames as a dict of name → frame.", hint=_WHAT_WORKS)
         sound[table] = frame_table(table, frame)
+        if not sound[table].column_names:
+            raise ShoalError("E_SOURCE", f"The table {table!r} has no columns.")
         try:
             connection.register(table, sound[table])
         except duckdb.Error:
-            raise ShoalError(
-                "E_SOURCE",
-                f"The table {table!r} has a column of a type that the engine cannot read.",
-                hint="Cast it, or leave the column out.",
+            raise _unread(
+                table, [n for n in sound[table].column_names if not _registers(connection, sound[table], n)]
             ) from None
         connection.unregister(table)
     return DuckDBEngine(connection, ours=True, frames=sound, files=files, only_frames=True)
 
 
+def _registers(connection: Any, table: Any, column: str) -> bool:
+    import duckdb
+
+    try:
+        connection.register("one_column", table.select([column]))
+    except duckdb.Error:
+        return False
+    connection.unregister("one_column")
+    return True
+
+
+def _unread(table: str, columns: list[str]) -> ShoalError:
+    """Columns that are not of one type that the engine knows; their names are no secret, their values are not shown."""
+    of = f" of the table {table!r}" if table else ""
+    names = ", ".join(map(repr, columns)) or "a column"
+    return ShoalError(
+        "E_SOURCE",
+        f"The data frame{of} cannot be read: {names} {'has' if len(columns) < 2 else 'have'} no type that queries know, "
+        "or values of several types.",
+        hint="Give it one type, such as frame[column].astype(str), or leave it out.",
+    )
+
+
 def frame_table(name: str, frame: Any) -> Any:
     """A data frame as an Arrow table that an engine can read whatever it holds; side tools read small ones directly."""
-    return _sound(name, as_arrow(frame))
+    from shoal.engines.duckdb.sound_files import twins
+
+    if len({fold(str(column)) for column in _columns(frame)}) < len(_columns(frame)):
+        raise twins(name)
+    return _sound(name, as_arrow(frame, name))
 
 
 def _sound(name: str, table: Any) -> Any:
@@ -314,7 +362,7 @@ def _sound(name: str, table: Any) -> Any:
     return table
 
 
-def as_arrow(frame: Any) -> Any:
+def as_arrow(frame: Any, name: str = "") -> Any:
     """An Arrow table from Arrow, pandas, polars, or anything that speaks the Arrow C stream."""
     import pyarrow as pa
 
@@ -322,15 +370,42 @@ def as_arrow(frame: Any) -> Any:
         return frame
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
+    if hasattr(frame, "collect") and _is_of(frame, "polars"):
+        frame = frame.collect()
     try:
-        if type(frame).__module__.startswith("pandas."):
-            return pa.Table.from_pandas(frame, preserve_index=False)
-        if hasattr(frame, "collect") and type(frame).__module__.startswith("polars."):
-            frame = frame.collect()
-        if hasattr(frame, "__arrow_c_stream__"):
-            return pa.table(frame)
-        if isinstance(frame, dict):
-            return pa.table(frame)
+        return _converted(frame)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        raise ShoalError("E_SOURCE", "A data frame cannot be turned into an Arrow table.", hint=_WHAT_WORKS) from None
+        raise _unread(name, [str(column) for column in _columns(frame) if not _converts(frame, column)]) from None
+
+
+def _converted(frame: Any) -> Any:
+    import pyarrow as pa
+
+    if _is_of(frame, "pandas"):
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    if isinstance(frame, dict) or hasattr(frame, "__arrow_c_stream__"):
+        return pa.table(frame)
     raise ShoalError("E_SOURCE", "Only Arrow, pandas and polars tables can be registered.", hint=_WHAT_WORKS)
+
+
+def _is_of(frame: Any, package: str) -> bool:
+    return type(frame).__module__.partition(".")[0] == package
+
+
+def _columns(frame: Any) -> list[Any]:
+    """The names of a frame's columns, as far as it tells them."""
+    if isinstance(frame, dict):
+        return list(frame)
+    if hasattr(frame, "collect_schema"):  # of polars: to ask a query for its columns is slow, and warns
+        return list(frame.collect_schema().names())
+    return list(getattr(frame, "column_names", getattr(frame, "columns", ())))
+
+
+def _converts(frame: Any, column: Any) -> bool:
+    import pyarrow as pa
+
+    try:
+        pa.array(frame[column])
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return False
+    return True

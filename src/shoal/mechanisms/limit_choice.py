@@ -46,6 +46,8 @@ OCTAVES_BEYOND = 8
 """Beyond the last edge, in the pessimistic reading: each has as many times fewer owners as bins before it."""
 OCTAVE = 0.5
 """How fast a tail like 1/x falls from one octave to the next."""
+SLOWEST_OCTAVE = 0.6
+"""How slowly a tail may be feared to fall if what is seen of it falls no faster: every octave then holds a fifth more."""
 SURELY = 1000
 """A bin that noise fills only once in a thousand histograms counts as certainly filled."""
 SIZES = 10
@@ -111,14 +113,16 @@ def read_histogram(
     slow: float,
     unseen: float = UNSEEN,
     beyond: int = 0,
+    whole: Sequence[float] | None = None,
 ) -> Reading:
     """The two readings of noisy counts; `slow` is how fast the pessimistic tail falls, `unseen` how much of it may be noise.
 
-    `beyond`: how many octaves may be filled beyond the last edge.
+    `beyond`: how many octaves may be filled beyond the last edge. `whole`: the counts of everybody, if these are a part that may
+    be empty. Where most owners are is read off the whole, and what noise fills far from there is not believed.
     """
     noisy = np.array(counts, dtype=np.float64)
     middles = np.concatenate([middles, middles[-1] * 2.0 ** np.arange(1, beyond + 1)])
-    high = _standing_out(noisy, scale, middles)
+    high = _standing_out(noisy, scale, middles, noisy if whole is None else np.array(whole, dtype=np.float64))
     if not len(high):
         return Reading(middles, np.zeros(len(middles)), np.zeros(len(middles)), found=False)
     top = int(high[-1])
@@ -131,7 +135,7 @@ def read_histogram(
     return Reading(
         middles,
         believed,
-        _feared(np.maximum(noisy, 0.0), top, scale, slow, heaviness, beyond),
+        _feared(np.maximum(noisy, 0.0), top, scale, slow, heaviness, middles),
         found=True,
         with_tail=tail,
         heaviness=heaviness,
@@ -146,33 +150,51 @@ def heaviness_of(noisy: NDArray[np.float64], top: int, slow: float) -> float:
     if bins < 2:
         return 0.0
     seen = np.maximum(noisy, 0.0)
-    fall = float(seen[top - bins + 1 : top + 1].sum()) / max(float(seen[top - bins : top].sum()), 1e-9)
+    fall = _fall(seen, top)
     # A few owners invented by noise fall off slowly among themselves, but not from the largest bin on.
     overall: float = (float(seen[top]) / max(float(seen[largest]), 1e-9)) ** (1 / (top - largest))
     slowly = min(max((min(fall, 1.6 * overall) / slow - 0.6) / 0.5, 0.0), 1.0)
     return slowly * min((top - largest - 1) / 2, 1.0)
 
 
+def _fall(seen: NDArray[np.float64], top: int) -> float:
+    """How much of a bin is left in the next one, over the last two that stand out."""
+    return float(seen[top - 1 : top + 1].sum()) / max(float(seen[top - 2 : top].sum()), 1e-9)
+
+
 def _feared(
-    counts: NDArray[np.float64], top: int, scale: float, slow: float, heaviness: float, beyond: int
+    counts: NDArray[np.float64],
+    top: int,
+    scale: float,
+    slow: float,
+    heaviness: float,
+    middles: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Owners per bin, in the worst case that the counts do not exclude and that falls off at all."""
+    """Owners per bin, in the worst case that the counts do not exclude and that falls off at all.
+
+    A bin far out that noise alone may have filled is not feared: one that represents c needs ln(c/a) more noise scales, if the
+    last bin that stands out represents a. Then false bins add about the same to what is feared, wherever they are.
+    """
+    last, beyond = len(counts) - 1, len(middles) - len(counts)
+    if slow == OCTAVE and heaviness >= 1:
+        slow = min(max(slow, _fall(counts, top)), SLOWEST_OCTAVE)
     feared = np.concatenate([counts, np.zeros(beyond)])
-    last = len(counts) - 1
     if top == last and beyond:
         falling = min(slow, OCTAVE) ** np.arange(beyond + 1)
         feared[last:] = counts[last] * falling / falling.sum()
-    alone = scale * math.log(10 * len(counts))
     for position in range(top + 1, len(feared)):
         falls = (slow if position <= last else min(slow, OCTAVE)) * feared[position - 1]
         if position <= last:
             seen = counts[position] + (1 + HIDDEN * heaviness) * scale
+            alone = scale * (math.log(10 * len(counts)) + math.log(middles[position] / middles[top]))
             falls = seen if counts[position] >= alone else min(seen, falls)
         feared[position] = falls if falls >= HALF_AN_OWNER else 0.0
     return feared
 
 
-def _standing_out(noisy: NDArray[np.float64], scale: float, middles: NDArray[np.float64]) -> NDArray[np.int64]:
+def _standing_out(
+    noisy: NDArray[np.float64], scale: float, middles: NDArray[np.float64], whole: NDArray[np.float64]
+) -> NDArray[np.int64]:
     """Bins that noise alone is unlikely to have filled, by themselves or together with neighbours.
 
     Noise that fills a bin far out makes the limit far too large: if the last bin that stands out represents a and the next one c,
@@ -180,7 +202,7 @@ def _standing_out(noisy: NDArray[np.float64], scale: float, middles: NDArray[np.
     """
     if scale <= 0:
         return np.flatnonzero(noisy > 0).astype(np.int64)
-    surest = _surest(noisy)
+    surest = _surest(whole)
     found: set[int] = set()
     for position in range(len(noisy)):
         further = 0.0

@@ -51,22 +51,34 @@ class KeptRows:
                 return node if node.owner is not None else None
             case nodes.Aggregate():
                 return node if is_owned(node) else None
+            case nodes.Filter(input=nodes.Join() as join) if self._only_unmatched(join, node.predicate):
+                return self._counted(join.left)
             case nodes.Filter() | nodes.Project():
                 return self._counted(node.input)
             case nodes.Join(kind="semi" | "anti"):
                 return self._counted(node.left)
             case nodes.Join():
-                left_kept, right_kept = self._kept(node)
+                left_kept, right_kept = _kept(node.condition, self._unique(node.left), self._unique(node.right))
                 if left_kept and node.kind in {"inner", "left"} and is_owned(node.left):
                     return self._counted(node.left)
                 if right_kept and node.kind in {"inner", "right"} and is_owned(node.right):
                     return self._counted(node.right)
         return None
 
-    def _kept(self, node: nodes.Join) -> tuple[bool, bool]:
-        """Whether each row of the left side, and of the right side, matches at most one row of the other."""
-        used = {symbol for pair in _equal_columns(node.condition) for symbol in pair}
-        return bool(used & self._unique(node.right)), bool(used & self._unique(node.left))
+    def _only_unmatched(self, join: nodes.Join, condition: Expression) -> bool:
+        """LEFT JOIN … WHERE key IS NULL: the rows of the left side without a match, each once.
+
+        A key, or a column that the join compares, is missing only where nothing matches.
+        """
+        compared = {symbol for pair in _equal_columns(join.condition) for symbol in pair} | self._unique(join.right)
+        theirs = compared & {field.symbol for field in join.right.fields}
+        return join.kind == "left" and any(
+            isinstance(part, Call)
+            and part.function == "is_null"
+            and isinstance(part.arguments[0], Column)
+            and part.arguments[0].symbol in theirs
+            for part in _conjuncts(condition)
+        )
 
     def _unique(self, node: Node) -> frozenset[str]:
         """Columns in which no value repeats."""
@@ -82,10 +94,12 @@ class KeptRows:
             case nodes.Join(kind="semi" | "anti"):
                 return self._unique(node.left)
             case nodes.Join():
-                left_kept, right_kept = self._kept(node)
-                left = self._unique(node.left) if left_kept and node.kind in {"inner", "left"} else _NONE
-                right = self._unique(node.right) if right_kept and node.kind in {"inner", "right"} else _NONE
-                return left | right
+                # Each side is asked once: asking it again would double the work with every join.
+                left, right = self._unique(node.left), self._unique(node.right)
+                left_kept, right_kept = _kept(node.condition, left, right)
+                return (left if left_kept and node.kind in {"inner", "left"} else _NONE) | (
+                    right if right_kept and node.kind in {"inner", "right"} else _NONE
+                )
             case nodes.Aggregate() if len(node.keys) == 1:
                 return frozenset({node.keys[0][0].symbol})
         return _NONE
@@ -96,13 +110,23 @@ class KeptRows:
         return self.references.origins.get(symbol) in self.references.leads.values()
 
 
+def _kept(condition: Expression, left: frozenset[str], right: frozenset[str]) -> tuple[bool, bool]:
+    """Whether each row of the left side, and of the right side, matches at most one row of the other, by their unique columns."""
+    used = {symbol for pair in _equal_columns(condition) for symbol in pair}
+    return bool(used & right), bool(used & left)
+
+
 def _equal_columns(condition: Expression) -> list[tuple[str, str]]:
     """Pairs of columns that a condition requires to be equal."""
-    if not isinstance(condition, Call):
-        return []
-    if condition.function == "and":
-        return [pair for part in condition.arguments for pair in _equal_columns(part)]
-    if condition.function != "equal":
-        return []
-    a, b = condition.arguments
-    return [(a.symbol, b.symbol)] if isinstance(a, Column) and isinstance(b, Column) else []
+    found = []
+    for part in _conjuncts(condition):
+        if isinstance(part, Call) and part.function == "equal":
+            a, b = part.arguments
+            found += [(a.symbol, b.symbol)] if isinstance(a, Column) and isinstance(b, Column) else []
+    return found
+
+
+def _conjuncts(condition: Expression) -> list[Expression]:
+    if isinstance(condition, Call) and condition.function == "and":
+        return [part for argument in condition.arguments for part in _conjuncts(argument)]
+    return [condition]

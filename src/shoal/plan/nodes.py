@@ -63,11 +63,16 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """The stored rows of a private SELECT of this statement, already paid for: public."""
+    """The stored rows of a private SELECT of this statement, already paid for: public.
+
+    Where private rows meet them, there may be at most `most_rows`, with strings of at most `longest_text` bytes.
+    """
 
     select: int
     fields: tuple[Field, ...]
     owner: None = None
+    most_rows: int | None = None
+    longest_text: int | None = None
     position: Position = field(default=None, compare=False)
 
 

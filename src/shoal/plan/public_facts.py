@@ -1,6 +1,6 @@
-"""What a session knows about public tables before any query: how many rows they have, and how often a value repeats in a column.
+"""What a session knows about public tables before any query: how many rows, how often values repeat, how long strings are.
 
-Both are public, so plans may depend on them. They bound how many rows one private row can become in a join.
+All of it is public, so plans may depend on it. It bounds how many rows one private row can become in a join, and what they cost.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PublicFacts:
-    """Sizes of public tables, by folded name; `repeats` has the rows of the most frequent value of (table, column)."""
+    """Sizes of public tables, by folded name.
+
+    Of (table, column), `repeats` has the rows of the most frequent value and `texts` the bytes of the longest string.
+    """
 
     rows: Mapping[str, int] = field(default_factory=dict)
     repeats: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    texts: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def is_counted(self, table: str) -> bool:
         """Whether the table existed and could be counted."""
@@ -32,3 +36,7 @@ class PublicFacts:
     def most_rows(self, table: str, column: str) -> int:
         """The largest number of rows that share a value of this column."""
         return min(self.size(table), self.repeats.get((table, column), self.size(table)))
+
+    def longest_text(self, table: str, column: str) -> int | None:
+        """Bytes of the longest string of this column; None where nobody has looked."""
+        return self.texts.get((table, column)) if self.is_counted(table) else 0

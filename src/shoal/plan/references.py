@@ -25,10 +25,14 @@ Origin = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """`origins` maps a symbol to the catalog column it copies; `leads` maps a column to the key it refers to."""
+    """`origins` maps a symbol to the catalog column it copies; `leads` maps a column to the key it refers to.
+
+    `of_one_owner`: columns whose rows with the same value all have the same owner.
+    """
 
     origins: Mapping[str, Origin] = field(default_factory=dict)
     leads: Mapping[Origin, Origin] = field(default_factory=dict)
+    of_one_owner: frozenset[Origin] = frozenset()
 
     @classmethod
     def declared(cls, catalog: Catalog, origins: Mapping[str, Origin]) -> References:
@@ -38,7 +42,17 @@ class References:
             for name, table in catalog.tables.items()
             for reference in table.references
         }
-        return cls(origins, leads)
+        private = {name for name, table in catalog.tables.items() if not table.public}
+        keys = {key for key in leads.values() if key[0] in private}
+        through = {
+            (name, fold(table.through.column)) for name, table in catalog.tables.items() if table.through is not None
+        }
+        return cls(origins, leads, frozenset(keys | through))
+
+    def has_one_owner(self, value: Expression) -> bool:
+        """Whether rows with the same value have one owner: it is a key of a private table, or leads to the one its owner is in."""
+        origin = self.origins.get(value.symbol) if isinstance(value, Column) else None
+        return origin is not None and origin in self.of_one_owner
 
     def key_of(self, value: Expression) -> Origin | None:
         """The key that a column holds or refers to, through any number of tables."""

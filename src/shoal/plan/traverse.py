@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import (
+    Column,
     ExistsRelation,
     Expression,
     InRelation,
+    Literal,
     ScalarRelation,
     children,
     columns_of,
@@ -21,6 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from shoal.plan.nodes import Node
+
+MAX_WEIGHT = 20_000
+"""All expressions together: 1 for a column or a constant, `COMPUTED` for anything that is computed."""
+
+COMPUTED = 8
 
 
 def expressions_of(node: Node) -> list[Expression]:
@@ -52,11 +60,7 @@ def all_nodes(node: Node) -> Iterator[Node]:
         yield current
         stack.extend(nodes.inputs(current))
         for expression in expressions_of(current):
-            stack.extend(
-                part.relation
-                for part in walk_expression(expression)
-                if isinstance(part, (InRelation, ExistsRelation, ScalarRelation))
-            )
+            stack.extend(relations_in(expression))
 
 
 def relations_in(expression: Expression) -> list[Node]:
@@ -73,6 +77,38 @@ def relations_in(expression: Expression) -> list[Node]:
             found.append(current.relation)
         stack.extend(children(current))
     return found
+
+
+class Weights:
+    """How much expressions hold: each part is weighed once, however often it is used, so that no name for one makes it slow."""
+
+    def __init__(self) -> None:
+        self._weighed: dict[int, tuple[Expression, int]] = {}
+
+    def weight(self, expression: Expression) -> int:
+        """The weight of an expression as if it were written out, without the relations inside it."""
+        if isinstance(expression, (Column, Literal)):
+            return 1
+        known = self._weighed.get(id(expression))
+        if known is None:
+            # The expression is kept with its weight: while it lives, no other can have its id.
+            known = expression, COMPUTED + sum(map(self.weight, children(expression)))
+            self._weighed[id(expression)] = known
+        return known[1]
+
+    def check(self, expression: Expression) -> None:
+        """Refuses an expression that is too large on its own. Whoever binds names calls this for each of them."""
+        if self.weight(expression) > MAX_WEIGHT:
+            raise too_heavy()
+
+
+def too_heavy() -> ShoalError:
+    """The refusal of a query that a few names make large."""
+    return ShoalError(
+        "E_LIMITS",
+        "The query has too many expressions once aliases and WITH tables are expanded.",
+        hint="Ask several smaller queries.",
+    )
 
 
 def is_owned(node: Node) -> bool:
@@ -92,7 +128,9 @@ def columns_read(value: Expression) -> frozenset[str]:
 
 
 def with_relations(value: Expression, change: Callable[[Node], Node]) -> Expression:
-    """An expression with the relations inside it changed."""
+    """An expression with the relations inside it changed; the same one where it has none."""
+    if not relations_in(value):
+        return value
 
     def inside(part: Expression) -> Expression:
         if isinstance(part, (InRelation, ExistsRelation, ScalarRelation)):

@@ -52,7 +52,7 @@ class Type:
 
     def plain(self) -> Type:
         """The same type, without how a column stored it."""
-        return replace(self, storage="")
+        return replace(self, storage="") if self.storage else self
 
     def __str__(self) -> str:
         if self.kind is Kind.DECIMAL:

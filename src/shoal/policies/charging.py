@@ -88,7 +88,7 @@ def uses_known_totals(ledger: Ledger | None, rule: Policy) -> bool:
 
 def loss_on(ledger: Ledger, plan: Charged, owner: str | None) -> Loss:
     """The cost of a release under the promise of this ledger; one without a budget notes what was asked, and adds nothing."""
-    if ledger.budget is None:
+    if not ledger.has_budget:
         return Loss(Fraction(0), Fraction(0))
     about = policy_of(ledger)
     if about is None:
@@ -115,7 +115,7 @@ def _infinite(owner: str | None, about: Policy | None) -> ShoalError:
 
 def require_floor(ledger: Ledger | None, epsilon: Fraction) -> None:
     """E_POLICY for a release that is cheaper than any query on a ledger with a budget: cheap releases are many chances."""
-    if ledger is not None and ledger.budget is not None and epsilon < MIN_EPSILON_PER_QUERY:
+    if ledger is not None and ledger.has_budget and epsilon < MIN_EPSILON_PER_QUERY:
         raise ShoalError(
             "E_POLICY",
             f"A release on a ledger with a budget costs at least epsilon = {float(MIN_EPSILON_PER_QUERY):g}.",

@@ -101,8 +101,7 @@ def without_interval(plan: StatementPlan, drawn: AbstractSet[str] = frozenset())
 def groups_in_no_total(names: Sequence[str]) -> tuple[str, ...]:
     """Notes that totals over the groups of an answer cover only those that appear."""
     return tuple(
-        f"{name}: its total is that of the groups that appear; its interval counts what smaller ones may have."
-        for name in names
+        f"{name}: it is over the groups that appear; its interval counts what smaller ones may have." for name in names
     )
 
 

@@ -212,16 +212,34 @@ def _with_drawn(plan: StatementPlan, finished: Answer) -> tuple[pa.Table, dict[i
     drawn: dict[int, bool] = {}
     if finished.computed and finished.others is not None:
         sources = _inputs(plan, finished, finished.inputs, numbers)
-        ends, drawn = _ends_of(finished.computed, finished.inputs, sources, finished.others, finished, seed_of(numbers))
+        computed, table = finished.computed, finished.table
+        ends, drawn = _ends_of(computed, finished.inputs, sources, finished.others, table, seed_of(numbers))
         for name, end in ends.items():
             numbers = numbers.append_column(name, end)
     for each in finished.windows:
         sources, seed = _inputs(plan, finished, each.inputs, each.components), seed_of(each.components)
-        ends, more = _ends_of(each.computed, each.inputs, sources, each.others, finished, seed, each.groups)
+        ends, more = _ends_of(each.computed, each.inputs, sources, each.others, finished.table, seed, each.groups)
         drawn |= more
         for name, end in ends.items():
             numbers = numbers.append_column(name, end)
-    return numbers, drawn
+    of_parts, widened = _ends_of_parts(plan, finished)
+    for name, filled in of_parts.items():
+        numbers = numbers.append_column(name, pa.array(filled, from_pandas=True))
+    return numbers, drawn | widened
+
+
+def _ends_of_parts(plan: StatementPlan, finished: Answer) -> tuple[dict[str, NDArray[np.float64]], dict[int, bool]]:
+    """Columns that are computed in the parts of a UNION ALL: each part is drawn alone, and fills its own rows."""
+    found: dict[str, NDArray[np.float64]] = {}
+    widened: dict[int, bool] = {}
+    for part in finished.parts:
+        sources, table = _inputs(plan, finished, part.inputs, part.components), finished.table.take(pa.array(part.rows))
+        ends, more = _ends_of(part.computed, part.inputs, sources, part.others, table, seed_of(part.components))
+        widened |= {position: widened.get(position, False) or wide for position, wide in more.items()}
+        for name, end in ends.items():
+            filled = found.setdefault(name, np.full(finished.table.num_rows, np.nan))
+            filled[part.rows] = end.to_numpy(zero_copy_only=False)
+    return found, widened
 
 
 def _inputs(plan: StatementPlan, finished: Answer, sources: Mapping[str, Source], components: pa.Table) -> list[Input]:
@@ -234,14 +252,14 @@ def _ends_of(
     sources: Mapping[str, Source],
     inputs: list[Input],
     others: pa.Table,
-    finished: Answer,
+    answer: pa.Table,
     seed: int,
     groups: LookedAt | None = None,
 ) -> tuple[dict[str, pa.Array], dict[int, bool]]:
     """The ends of computed columns, by name; and for each column, whether anything that it reads is widened."""
     known = {each.symbol for each in inputs}
     read = {position: column for position, column in computed.items() if column.symbols & sources.keys() <= known}
-    ends = drawn_ends(read, inputs, others, finished.table, _evaluated, seed, groups)
+    ends = drawn_ends(read, inputs, others, answer, _evaluated, seed, groups)
     widened = {each.symbol for each in inputs if each.widening.widens}
     more = groups is not None and groups.even_chance > 0
     return ends, {position: more or bool(column.symbols & widened) for position, column in read.items()} if ends else {}

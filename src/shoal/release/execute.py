@@ -11,6 +11,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from shoal.accounting.spending.asking import NO_TERMS
 from shoal.accounting.spending.interrupts import HeldInterrupts
@@ -31,6 +33,7 @@ from shoal.release.bounds_per_group import release_by_group
 from shoal.release.computed.draws import draws_for
 from shoal.release.cuts.clamped import beyond_in_words
 from shoal.release.error_bars import error_bars
+from shoal.release.first_rows import chosen_by_noise
 from shoal.release.found_limits import found_limits, kept_of_guesses, notes_of_guesses, notes_of_limits
 from shoal.release.noisy import Read, owners_needed, read_bounds, reading, selected, weights_among
 from shoal.release.output_names import with_output_names
@@ -194,6 +197,7 @@ def kept_answer(plan: StatementPlan, finished: Answer) -> KeptAnswer:
     """What a finished query releases: rows, what they cost, and what error bars are computed from."""
     cost = charge_of(plan)
     level = plan.selects[0].select.options.confidence_level if plan.selects else Fraction(19, 20)
+    bars = error_bars(plan, finished)
     return KeptAnswer(
         finished.table.replace_schema_metadata({PROMISE_KEY: OWNER_LEVEL}),
         OWNER_LEVEL,
@@ -201,8 +205,8 @@ def kept_answer(plan: StatementPlan, finished: Answer) -> KeptAnswer:
         cost.delta,
         level,
         bool(plan.selects),
-        finished.notes,
-        error_bars(plan, finished),
+        (*finished.notes, *chosen_by_noise(plan, finished, bars, float(level))),
+        bars,
     )
 
 
@@ -241,7 +245,7 @@ def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadli
     # Step two may release other numbers behind a column than the plan that explained it.
     taken = replace(plan, selects=tuple(as_run))
     answer = finish(taken, released, public_rows(plan.root, engine), deadline, entropy=entropy)
-    drawn = {column.field.name for column in answer.computed.values()} if draws_for(answer.table.num_rows) else set()
+    drawn = {column.field.name for column in answer.row_by_row} if draws_for(answer.table.num_rows) else set()
     totals: list[str] = []
     skipping: list[str] = []
     for each in answer.windows:
@@ -273,6 +277,7 @@ def with_stored_rows(select: SelectPlan, released: Mapping[int, StoredRows]) -> 
     def stored(node: Node) -> Node:
         if isinstance(node, nodes.StoredRows):
             table = released[node.select].table.select([f.symbol for f in node.fields])
+            _refuse_more(table, node)
             return nodes.Values(tuple(tuple(row.values()) for row in table.to_pylist()), node.fields)
         return rebuilt(node, stored)
 
@@ -291,6 +296,15 @@ def with_stored_rows(select: SelectPlan, released: Mapping[int, StoredRows]) -> 
             for r in select.histograms
         ),
     )
+
+
+def _refuse_more(table: pa.Table, stored: nodes.StoredRows) -> None:
+    """What private rows meet is as much as the plan has allowed for; what was released decides about it, and nothing else."""
+    longest = (pc.max(pc.binary_length(c)).as_py() or 0 for c in table.columns if pa.types.is_string(c.type))
+    if stored.most_rows is not None and table.num_rows > stored.most_rows:
+        raise AnswerTooLargeError
+    if stored.longest_text is not None and max(longest, default=0) > stored.longest_text:
+        raise AnswerTooLargeError
 
 
 def _with_argument(measure_: Measure, change: Callable[[Expression], Expression]) -> Measure:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from shoal.accounting.events import LaplaceNoise
@@ -41,7 +40,7 @@ def found_limits(
     search = plan.search
     assert search is not None  # noqa: S101 - asked of searches only
     counts = [_counts(histogram, released(histogram)) for histogram in search.histograms]
-    found = find(plan, counts, partial(remembered_plan, composition=plan.composition))
+    found = find(plan, counts, remembered_plan)
     found = replace(found, kept=_with_measured(search, counts, found.kept))
     columns = tuple(
         replace(column, call=replace(column.call, field=named.call.field))

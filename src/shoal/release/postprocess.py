@@ -29,7 +29,13 @@ from shoal.plan.expressions import Column as ColumnOf
 from shoal.plan.nodes import Field, Node
 from shoal.plan.traverse import all_nodes, rebuilt
 from shoal.plan.types import DOUBLE, Kind
-from shoal.release.computed.columns import all_symbols, can_be_keys, computed_columns, passing_on
+from shoal.release.computed.columns import (
+    all_symbols,
+    can_be_keys,
+    computed_columns,
+    computed_in_parts,
+    passing_on,
+)
 from shoal.release.computed.draws import LookedAt
 from shoal.release.computed.scalars import with_scalars_joined
 from shoal.release.stored_rows import StoredRows, arrow_type, component, components_of, distinct_names
@@ -89,6 +95,18 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Rows that come from one part of a UNION ALL, such as one grouping of a ROLLUP, and the numbers behind them."""
+
+    computed: Mapping[int, Computed]
+    rows: NDArray[np.int64]
+    """Which rows of the answer they are."""
+    components: pa.Table
+    inputs: Mapping[str, Source]
+    others: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer's rows; `carried` says which columns are plain copies of private aggregates, for intervals."""
 
@@ -104,6 +122,15 @@ class Answer:
     """What computed columns read besides private aggregates, row by row."""
     windows: tuple[Windows, ...] = ()
     """For computed columns that look at several groups: these groups."""
+    parts: tuple[Part, ...] = ()
+    """For columns that are computed in the parts of a UNION ALL: the rows of each part."""
+
+    @property
+    def row_by_row(self) -> list[Computed]:
+        """The columns that are computed row by row, in every part of a UNION ALL."""
+        in_first = self.parts[0].computed if self.parts else {}
+        everywhere = [c for place, c in in_first.items() if all(place in part.computed for part in self.parts)]
+        return [*self.computed.values(), *everywhere]
 
 
 def public_rows(root: Node, engine: Engine) -> dict[str, pa.Table]:
@@ -146,7 +173,21 @@ def finish(
     notes = tuple(note for r in released.values() for note in r.notes)
     others = rows.select(sorted(read - inputs.keys()))
     components = rows.select(list(dict.fromkeys(extra)))
-    return Answer(answer, components, by_place, released, notes, computed, inputs, others, windows)
+    parts = tuple(_part(rows, columns, carried) for columns in computed_in_parts(plan))
+    return Answer(answer, components, by_place, released, notes, computed, inputs, others, windows, parts)
+
+
+def _part(rows: pa.Table, columns: Mapping[int, Computed], carried: Carried) -> Part:
+    """The rows of one part of a UNION ALL: those that have all the numbers which its columns are computed from."""
+    read = all_symbols(columns)
+    inputs = {symbol: carried[symbol][0] for symbol in sorted(read & carried.keys())}
+    numbers = list(dict.fromkeys(n for source in inputs.values() for n in source.numbers))
+    present = np.ones(rows.num_rows, dtype=np.bool_)
+    for name in numbers:
+        present &= rows.column(name).is_valid().to_numpy(zero_copy_only=False)
+    own = np.flatnonzero(present)
+    chosen = rows.take(as_arrow(own))
+    return Part(dict(columns), own, chosen.select(numbers), inputs, chosen.select(sorted(read - inputs.keys())))
 
 
 def _windows(
@@ -174,9 +215,10 @@ def _windows(
             everything.select(sorted(read - inputs.keys())),
             LookedAt(
                 everything.num_rows,
-                np.array([places[key] for key in _keys(rows, keys)], dtype=np.int64),
+                np.array([places.get(key, 0) for key in _keys(rows, keys)], dtype=np.int64),
                 _sizes(plan, groups, everything, released),
                 groups.even_chance,
+                groups.of_sum is None,
             ),
         )
 
@@ -211,7 +253,8 @@ def _keys(rows: pa.Table, names: list[str]) -> list[tuple[str, ...]]:
 
 def _compiled(plan: StatementPlan, public: dict[str, pa.Table], tables: dict[str, pa.Table]) -> tuple[str, Carried]:
     """The statement over stored rows; public tables that it reads are added to `tables`."""
-    passed_on = passing_on(with_scalars_joined(plan), all_symbols(computed_columns(plan)))
+    wanted = all_symbols(computed_columns(plan)).union(*(all_symbols(part) for part in computed_in_parts(plan)))
+    passed_on = passing_on(with_scalars_joined(plan), wanted)
     root, carried = carry(_with_public(passed_on, public, tables), plan)
     return render(Compiler({}).relation(root)), carried
 

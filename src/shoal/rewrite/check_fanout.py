@@ -2,8 +2,12 @@
 
 If a join multiplies rows without bound, a query that ends in a second or never ends reveals whether the victim's row is there.
 So for every relation of a plan, including those inside conditions, this pass bounds the rows that one combination of private
-rows can become, the pairs examined to find them, and the bytes of strings computed from them. Sizes and repeats of public
-tables are known (`PublicFacts`); rows that an earlier SELECT released count as `STORED_ROWS`.
+rows can become, the pairs examined to find them, and the bytes of strings computed from them (`checks/extents`). Sizes, repeats
+and strings of public tables are known (`PublicFacts`).
+
+How many rows an earlier SELECT will have released is not known, unless its groups are public. So a size is assumed, the largest for
+which the query is still cheap, and held where the rows are read (`most_rows` and `longest_text` of stored rows): a query
+that has released more ends there. What was released decides about that, and nothing else does.
 
 The time for the expressions of all these rows is bounded too (`checks/row_work`), including those of public relations: an
 engine may skip those when no private row needs them.
@@ -18,80 +22,35 @@ how many rows an owner may have (`owner_share` of scans); the engine leaves out 
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
-from shoal.frozen import dataclass
 from shoal.params import many
 from shoal.plan import nodes
-from shoal.plan.expressions import Call, Column, columns_of, walk
-from shoal.plan.nodes import OwnerShare
-from shoal.plan.traverse import expressions_of, rebuilt, relations_in
-from shoal.plan.types import Kind
+from shoal.plan.traverse import all_nodes, rebuilt, relations_in, with_relations
 from shoal.rewrite.check_windows import read_values
-from shoal.rewrite.checks.row_work import (
-    COMPUTED,
-    GROUPED,
-    STORED_TEXT,
-    held_texts,
-    longest_of,
-    longest_text,
-    nanoseconds,
-    text_work,
-)
-from shoal.sql.functions.forms import LONGEST_TEXT
+from shoal.rewrite.checks.extents import MOST_STORED_ROWS, Assumed, Extents, Released, TooMuchError
+from shoal.rewrite.checks.row_work import STORED_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from shoal.plan.expressions import Expression
-    from shoal.plan.nodes import Node
+    from shoal.plan.nodes import Node, OwnerShare
     from shoal.plan.public_facts import PublicFacts
-    from shoal.plan.releases import PrivateSelect
+    from shoal.plan.releases import AggregateCall, PrivateSelect
 
-MAX_FANOUT = 10**7
-"""How many rows one private row may become, and how many pairs may be examined for it."""
-MAX_PUBLIC_ROWS = 10**9
-"""How many rows a public relation inside a private query may have."""
-MAX_TEXT_BYTES = 1 << 24
-"""How many bytes of computed strings one private row may become."""
-MAX_TEXT_WORK = 1 << 27
-"""How many bytes of long strings functions may examine for one private row; some take longer than ten nanoseconds per byte."""
-LONG_TEXT = 1 << 12
-"""Shorter ones do not count: they take no longer than other values."""
-MAX_PUBLIC_TEXT_WORK, LONG_PUBLIC_TEXT = 1 << 31, 1 << 15
-"""The same for public relations inside a private query, which an engine does not compute if no private row meets them."""
-MAX_FANOUT_OF_JOINED_OWNERS = 100
-"""The same where several private tables multiply each other already, each by the rows of one owner."""
-STORED_ROWS = 1_000
-"""The assumed size of a released table with group keys: how many groups it shows is not known when planning."""
-STORED_TEXT_OF_JOINED_OWNERS = 4096
-"""The longest string where private tables multiply each other."""
-MAX_NANOSECONDS = 10**11
-"""How long the expressions of a query may take for one private row and all that it becomes, by their worst measured times: a
-third of a query's processor time."""
-MAX_PUBLIC_NANOSECONDS = 4 * MAX_NANOSECONDS
-"""The same for public relations inside a private query, whose strings are seldom as long as assumed."""
-MAX_OWNER_BYTES = 1 << 30
-"""How many bytes of strings all rows of one owner may have, where joins repeat them."""
 WORTH_A_NOTE = 10_000
 """An owner seldom has this many rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """`rows` of a public relation, or of one combination of private rows; how many private tables multiply; bytes of strings."""
-
-    rows: int
-    repeats: Mapping[str, int] = field(default_factory=dict)
-    texts: Mapping[str, int] = field(default_factory=dict)
-    private_tables: int = 0
-
-    def sharing(self, symbol: str) -> int:
-        """The most rows that share a value of a column."""
-        return min(self.rows, self.repeats.get(symbol, self.rows))
+LONG_KEY = 4096
+ASSUMED = (
+    Assumed(MOST_STORED_ROWS, LONG_KEY),
+    Assumed(10_000, LONG_KEY),
+    Assumed(10_000, STORED_TEXT),
+    Assumed(1_000, LONG_KEY),
+    Assumed(1_000, STORED_TEXT),
+)
+"""What may be assumed of released rows, from much to little; the last one has to do."""
 
 
 def check_fanout(selects: Sequence[PrivateSelect], facts: PublicFacts) -> list[PrivateSelect]:
@@ -99,29 +58,66 @@ def check_fanout(selects: Sequence[PrivateSelect], facts: PublicFacts) -> list[P
 
     Refuses a statement in which one private row could become too many rows, pairs or bytes.
     """
-    stored: list[Mapping[str, int]] = []
+    released: list[Released] = []
     checked = []
     for select in selects:  # each reads only released rows of those before it
-        extents = _Extents(facts, stored)
-        checked.append(_checked(select, extents, len(selects)))
-        stored.append(extents.keys_of(select))
+        found, extents = _checked(select, facts, released, len(selects))
+        checked.append(found)
+        released.append(extents.released(select))
     return checked
 
 
-def _checked(select: PrivateSelect, extents: _Extents, selects: int) -> PrivateSelect:
+def _checked(
+    select: PrivateSelect, facts: PublicFacts, released: Sequence[Released], selects: int
+) -> tuple[PrivateSelect, Extents]:
     try:
-        extents.check_keys(select)
-        extents.check_time(select, selects)
+        assumed, extents = _affordable(select, facts, released, selects)
         share = extents.owner_share(select, selects)
-        notes = (*select.notes, *_notes_of(share))
-        return replace(select, input=with_limits_of(select.input, extents.longest_text, share), notes=notes)
-    except _TooMuchError as found:
+    except TooMuchError as found:
         raise ShoalError(
             "E_LIMITS",
             f"Joining public tables would multiply every private row into too many {found.what}.",
             hint="Join on a column whose values are unique in the public table, or reduce that table in a subquery first.",
             position=select.position,
         ) from None
+    notes = (*select.notes, *_notes_of(share))
+    stored = [_limits_of(each, assumed) for each in released]
+    return replace(_with_limits(select, extents.longest_text, share, stored), notes=notes), extents
+
+
+def _limits_of(released: Released, assumed: Assumed) -> Assumed:
+    """What is known of released rows where it is, else what is assumed."""
+    rows = assumed.rows if released.rows is None else released.rows
+    return Assumed(rows, max(assumed.text, *released.keys.values(), 0))
+
+
+def _affordable(
+    select: PrivateSelect, facts: PublicFacts, released: Sequence[Released], selects: int
+) -> tuple[Assumed, Extents]:
+    """The most that can be assumed of released rows so that owners keep a share nobody notices, and what the query costs then."""
+    roots = [select.input, *(relation for value in read_values(select) for relation in relations_in(value))]
+    reads_released = any(isinstance(part, nodes.StoredRows) for root in roots for part in all_nodes(root))
+    *others, last = ASSUMED
+    for assumed in others if reads_released else ():
+        try:
+            extents = _extents(select, facts, released, assumed, selects)
+        except TooMuchError:
+            continue
+        if extents.owner_share(select, selects).rows >= WORTH_A_NOTE:
+            return assumed, extents
+    return last, _extents(select, facts, released, last, selects)
+
+
+def _extents(
+    select: PrivateSelect, facts: PublicFacts, released: Sequence[Released], assumed: Assumed, selects: int
+) -> Extents:
+    """What a SELECT costs, with public strings as long as they are read; how long that is depends on the rows alone."""
+    rows_alone = Extents(facts, released, assumed)
+    rows_alone.check_keys(select)
+    extents = Extents(facts, released, assumed, rows_alone.longest_text)
+    extents.check_keys(select)
+    extents.check_time(select, selects)
+    return extents
 
 
 def _notes_of(share: OwnerShare) -> Iterator[str]:
@@ -132,303 +128,36 @@ def _notes_of(share: OwnerShare) -> Iterator[str]:
         )
 
 
-def with_limits_of(node: Node, longest: int, share: OwnerShare) -> Node:
-    """The relation, with strings of at most this many bytes, and only owners who have at most their share of its rows."""
+def _with_limits(select: PrivateSelect, longest: int, share: OwnerShare, stored: Sequence[Assumed]) -> PrivateSelect:
+    """The SELECT with strings of at most this many bytes, limits on released rows, and only owners who have at most their share."""
     known: dict[int, Node] = {}
 
     def change(part: Node) -> Node:
         if id(part) not in known:  # what several parts share stays one
-            if isinstance(part, nodes.Scan):
-                known[id(part)] = replace(part, longest_text=longest, owner_share=share)
-            else:
-                known[id(part)] = rebuilt(part, change)
+            known[id(part)] = limited(part)
         return known[id(part)]
 
-    return change(node)
-
-
-class _TooMuchError(Exception):
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
-
-
-class _Extents:
-    """Extents of a tree, each shared part once."""
-
-    def __init__(self, facts: PublicFacts, keys_of_stored: Sequence[Mapping[str, int]]) -> None:
-        self._facts = facts
-        self._keys_of_stored = keys_of_stored
-        self._known: dict[int, Extent] = {}
-        self._private: dict[int, bool] = {}
-        self._pairs: dict[int, int] = {}
-        self._times: dict[int, tuple[int, int]] = {}
-        self._most_rows_of_one = 1
-        self._most_held = 0
-        self._most_tables = 0
-
-    @property
-    def longest_text(self) -> int:
-        """How long a stored string may be, so that all copies of it stay within the bound for strings."""
-        longest = LONGEST_TEXT if self._most_tables <= 1 else STORED_TEXT_OF_JOINED_OWNERS
-        return max(STORED_TEXT, min(longest, MAX_TEXT_BYTES // self._most_rows_of_one))
-
-    def is_private(self, node: Node) -> bool:
-        if id(node) not in self._private:
-            inside = [relation for value in expressions_of(node) for relation in relations_in(value)]
-            below = [*nodes.inputs(node), *inside]
-            own = isinstance(node, nodes.Scan) and node.owner is not None
-            self._private[id(node)] = own or any(map(self.is_private, below))
-        return self._private[id(node)]
-
-    def check_keys(self, select: PrivateSelect) -> None:
-        """What a SELECT reads, the strings it groups by, and those it computes on the way."""
-        found = self._with_relations(self.of(select.input), read_values(select))
-        self._check_work(found, read_values(select), private=True)
-        for _, key in select.keys:
-            if key.type.kind is Kind.TEXT and found.rows * longest_text(key, found.texts) > MAX_TEXT_BYTES:
-                raise _TooMuchError("bytes")
-        self._check_held(found.rows, longest_of(read_values(select), found.texts))
-
-    def keys_of(self, select: PrivateSelect) -> Mapping[str, int]:
-        """The keys that a SELECT releases, with the bytes of those that are computed strings, and 0 for others."""
-        found = self._with_relations(self.of(select.input), [value for _, value in select.keys])
-        return {f.symbol: _long(longest_of([value], found.texts)) for f, value in select.keys}
-
-    def check_time(self, select: PrivateSelect, selects: int) -> None:
-        """How long all expressions of a SELECT may take, if a statement has several SELECTs."""
-        private, public = self._time_of(select)
-        if private > MAX_NANOSECONDS // selects or public > MAX_PUBLIC_NANOSECONDS // selects:
-            raise _TooMuchError("computations")
-
-    def _time_of(self, select: PrivateSelect) -> tuple[int, int]:
-        """Nanoseconds for private and for public rows; what is read is grouped by owner."""
-        found = self._with_relations(self.of(select.input), read_values(select))
-        private, public = self._times[id(select.input)]
-        each = GROUPED + sum(nanoseconds(value, found.texts) for value in read_values(select))
-        return private + found.rows * each, public
-
-    def owner_share(self, select: PrivateSelect, selects: int) -> OwnerShare:
-        """How many rows one owner may have, so that together they stay within a query's limits; at least one."""
-        rows = MAX_NANOSECONDS // selects // self._time_of(select)[0]
-        if self._most_held:
-            rows = min(rows, MAX_OWNER_BYTES // self._most_held)
-        return OwnerShare(rows, self._most_rows_of_one)
-
-    def _with_relations(self, below: Extent, values: Sequence[Expression]) -> Extent:
-        """The rows that values are computed for, with the strings that relations inside them yield."""
-        inside = [self.of(relation) for value in values for relation in relations_in(value)]
-        texts = {symbol: size for part in inside for symbol, size in part.texts.items()}
-        return replace(below, texts={**below.texts, **texts}) if texts else below
-
-    def _check_held(self, rows: int, size: int) -> None:
-        """Computed strings that an engine keeps for all rows; stored ones get shorter as their rows multiply."""
-        if size <= STORED_TEXT:
-            return
-        if rows * size > MAX_TEXT_BYTES:
-            raise _TooMuchError("bytes")
-        self._most_held = max(self._most_held, rows * size)
-
-    @staticmethod
-    def _check_work(below: Extent, values: Sequence[Expression], *, private: bool) -> None:
-        long, most = (LONG_TEXT, MAX_TEXT_WORK) if private else (LONG_PUBLIC_TEXT, MAX_PUBLIC_TEXT_WORK)
-        if below.rows * sum(text_work(value, below.texts, long) for value in values) > most:
-            raise _TooMuchError("bytes")
-
-    def of(self, node: Node) -> Extent:
-        """The extent of a relation; one that is too large is refused on the way."""
-        if id(node) not in self._known:
-            for value in expressions_of(node):
-                for relation in relations_in(value):
-                    self.of(relation)
-            found = self._found(node)
-            if found.rows > self._most_rows(node, found):
-                raise _TooMuchError("rows")
-            if found.rows * max(found.texts.values(), default=0) > MAX_TEXT_BYTES and self.is_private(node):
-                raise _TooMuchError("bytes")
-            read = self._evaluated_on(node)
-            self._check_work(read, expressions_of(node), private=self.is_private(node))
-            if self.is_private(node):
-                self._check_held(read.rows, _held(node, read))
-                if isinstance(node, nodes.Join):
-                    self._check_joined_by(node, read)
-                self._most_rows_of_one = max(self._most_rows_of_one, found.rows)
-                self._most_tables = max(self._most_tables, found.private_tables)
-            self._known[id(node)] = found
-            self._times[id(node)] = self._time(node, found, read)
-        return self._known[id(node)]
-
-    def _time(self, node: Node, found: Extent, read: Extent) -> tuple[int, int]:
-        """Nanoseconds for private and for public rows, with everything below; shared parts count each time they are used."""
-        compared = isinstance(node, nodes.Aggregate | nodes.Distinct | nodes.SetOperation)
-        each = (GROUPED if compared else COMPUTED) + sum(nanoseconds(v, read.texts) for v in expressions_of(node))
-        own = max(read.rows, found.rows) * each
-        inside = [relation for value in expressions_of(node) for relation in relations_in(value)]
-        below = [self._times[id(part)] for part in (*nodes.inputs(node), *inside)]
-        private, public = sum(time for time, _ in below), sum(time for _, time in below)
-        return (private + own, public) if self.is_private(node) else (private, public + own)
-
-    def _check_joined_by(self, node: nodes.Join, read: Extent) -> None:
-        """Computed strings that an engine keeps for all rows of one side of a join."""
-        for side in (node.left, node.right):
-            here = {f.symbol for f in side.fields}
-            size = longest_of((c for c in _calls(node.condition) if columns_of(c) <= here), read.texts)
-            if self.is_private(side):
-                self._check_held(self.of(side).rows, size)
-            elif size > STORED_TEXT and self.of(side).rows * size > MAX_PUBLIC_TEXT_WORK:
-                raise _TooMuchError("bytes")
-
-    def _evaluated_on(self, node: Node) -> Extent:
-        """The rows that a node's expressions are computed for: those below it, and in a join all pairs."""
-        below = [self.of(part) for part in nodes.inputs(node)]
-        texts = {symbol: size for part in below for symbol, size in part.texts.items()}
-        rows = self._pairs.get(id(node), max((part.rows for part in below), default=1))
-        return self._with_relations(Extent(rows, texts=texts), expressions_of(node))
-
-    def _most_rows(self, node: Node, found: Extent) -> int:
-        if not self.is_private(node):
-            return MAX_PUBLIC_ROWS
-        return MAX_FANOUT_OF_JOINED_OWNERS if found.private_tables > 1 else MAX_FANOUT
-
-    def _found(self, node: Node) -> Extent:
-        match node:
+    def limited(part: Node) -> Node:
+        match part:
             case nodes.Scan():
-                return self._scan(node)
-            case nodes.Values():
-                return _listed(node)
+                return replace(part, longest_text=longest, owner_share=share)
             case nodes.StoredRows():
-                keys = self._keys_of_stored[node.select]
-                return Extent(STORED_ROWS if keys else 1, dict.fromkeys(keys, 1) if len(keys) == 1 else {}, keys)
-            case nodes.Project():
-                return self._computed(node)
-            case nodes.Join():
-                return self._join(node)
-            case nodes.Aggregate():
-                below = self.of(node.input)
-                unique = {f.symbol: 1 for f, _ in node.keys} if len(node.keys) == 1 else {}
-                tables = below.private_tables if len(node.keys) > 1 else 0
-                return Extent(below.rows if node.keys else 1, unique, self._aggregated(node), tables)
-            case nodes.Distinct():
-                below = self.of(node.input)
-                return replace(below, repeats={node.fields[0].symbol: 1} if len(node.fields) == 1 else below.repeats)
-            case nodes.SetOperation():
-                sides = self.of(node.left), self.of(node.right)
-                tables = max(s.private_tables for s in sides)
-                return Extent(sum(s.rows for s in sides), texts=self._united(node), private_tables=tables)
-            case nodes.PythonRows():  # strings from functions are cut as short as stored ones
-                below = self.of(node.input)
-                return Extent(below.rows * node.step.most, private_tables=below.private_tables)
-            case nodes.Sort():
-                below = self.of(node.input)
-                return replace(below, rows=below.rows if node.limit is None else min(below.rows, node.limit))
+                most = stored[part.select]
+                return replace(part, most_rows=most.rows, longest_text=most.text)
             case _:
-                return self.of(node.input)
+                return rebuilt(part, change)
 
-    def _scan(self, node: nodes.Scan) -> Extent:
-        if node.owner is not None:
-            return Extent(1, private_tables=1)
-        table = node.table
-        repeats = {
-            f.symbol: self._facts.most_rows(table, column) for f, column in zip(node.fields, node.columns, strict=True)
-        }
-        return Extent(max(1, self._facts.size(table)), repeats)
-
-    def _aggregated(self, node: nodes.Aggregate) -> dict[str, int]:
-        read = self._evaluated_on(node)
-        keys = {f.symbol: _long(longest_of([value], read.texts)) for f, value in node.keys}
-        return keys | {
-            f.symbol: _long(longest_of(a.arguments, read.texts)) for f, a in node.aggregates if f.type.kind is Kind.TEXT
-        }
-
-    def _united(self, node: nodes.SetOperation) -> dict[str, int]:
-        sides = [(side.fields, self.of(side).texts) for side in (node.left, node.right)]
-        return {
-            f.symbol: max(_long(texts.get(fields[place].symbol, 0)) for fields, texts in sides)
-            for place, f in enumerate(node.fields)
-        }
-
-    def _computed(self, node: nodes.Project) -> Extent:
-        below = self._with_relations(self.of(node.input), [value for _, value in node.items])
-        copies = {f.symbol: v.symbol for f, v in node.items if isinstance(v, Column)}
-        return Extent(
-            below.rows,
-            {new: below.repeats[old] for new, old in copies.items() if old in below.repeats},
-            {f.symbol: longest_text(v, below.texts) for f, v in node.items if f.type.kind is Kind.TEXT},
-            below.private_tables,
-        )
-
-    def _join(self, node: nodes.Join) -> Extent:
-        left, right = self.of(node.left), self.of(node.right)
-        equal, only_equal = equalities(node)
-        to_right = min((right.sharing(theirs) for _, theirs in equal), default=right.rows)
-        to_left = min((left.sharing(ours) for ours, _ in equal), default=left.rows)
-        pairs = (
-            min(left.rows * to_right, right.rows * to_left) if not self.is_private(node.left) else left.rows * to_right
-        )
-        if self.is_private(node.right) and not self.is_private(node.left):
-            pairs = right.rows * to_left
-        looked_at = left.rows if only_equal and node.kind in {"semi", "anti"} else pairs
-        self._pairs[id(node)] = max(pairs, left.rows, right.rows)
-        if self.is_private(node) and looked_at > MAX_FANOUT:
-            raise _TooMuchError("pairs to compare")
-        if node.kind in {"semi", "anti"}:
-            return left
-        unmatched = {"left": left.rows, "right": right.rows, "full": left.rows + right.rows}.get(node.kind, 0)
-        repeats = {symbol: n * to_right for symbol, n in left.repeats.items()}
-        repeats |= {symbol: n * to_left for symbol, n in right.repeats.items()}
-        tables = left.private_tables + right.private_tables
-        return Extent(max(pairs, unmatched, 1), repeats, {**left.texts, **right.texts}, tables)
+    return replace(
+        select,
+        input=change(select.input),
+        keys=tuple((f, with_relations(value, change)) for f, value in select.keys),
+        aggregates=tuple(_with_argument(call, change) for call in select.aggregates),
+    )
 
 
-def _held(node: Node, read: Extent) -> int:
-    """Bytes of computed strings that an engine keeps for every row, to sort them or to compare them with all others."""
-    match node:
-        case nodes.Project():
-            return sum(held_texts(value, read.texts) for _, value in node.items)
-        case nodes.Aggregate():
-            different = [a for _, aggregate in node.aggregates if aggregate.distinct for a in aggregate.arguments]
-            return longest_of(different, read.texts)
-        case _:
-            return 0
-
-
-def _calls(condition: Expression) -> list[Call]:
-    return [part for part in walk(condition) if isinstance(part, Call)]
-
-
-def _long(size: int) -> int:
-    """The bytes of a string longer than the assumed length of a stored one; 0 for others, which count as stored ones."""
-    return size if size > STORED_TEXT else 0
-
-
-def _listed(node: nodes.Values) -> Extent:
-    columns = list(zip(*node.rows, strict=True)) if node.rows else [()] * len(node.fields)
-    named = list(zip(node.fields, columns, strict=False))
-    repeats = {f.symbol: max(Counter(map(repr, column)).values(), default=1) for f, column in named}
-    texts = {
-        f.symbol: _long(max((len(str(value).encode("utf-8", "replace")) for value in column), default=0))
-        for f, column in named
-    }
-    return Extent(max(1, len(node.rows)), repeats, texts)
-
-
-def equalities(node: nodes.Join) -> tuple[list[tuple[str, str]], bool]:
-    """(left, right) symbols that a join condition sets equal, and whether it says nothing else."""
-    here = {f.symbol for f in node.left.fields}
-    there = {f.symbol for f in node.right.fields}
-    found, parts = [], _conjuncts(node.condition)
-    for part in parts:
-        if isinstance(part, Call) and part.function == "equal":
-            first, second = part.arguments
-            if isinstance(first, Column) and isinstance(second, Column):
-                if first.symbol in here and second.symbol in there:
-                    found.append((first.symbol, second.symbol))
-                elif first.symbol in there and second.symbol in here:
-                    found.append((second.symbol, first.symbol))
-    return found, len(found) == len(parts)
-
-
-def _conjuncts(condition: Expression) -> list[Expression]:
-    if isinstance(condition, Call) and condition.function == "and":
-        return [part for argument in condition.arguments for part in _conjuncts(argument)]
-    return [condition]
+def _with_argument(call: AggregateCall, change: Callable[[Node], Node]) -> AggregateCall:
+    aggregate: Any = call.aggregate
+    argument = getattr(aggregate, "argument", None)
+    if argument is None or not relations_in(argument):
+        return call
+    return replace(call, aggregate=replace(aggregate, argument=with_relations(argument, change)))

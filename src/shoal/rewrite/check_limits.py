@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from shoal.errors import ShoalError
 from shoal.params import Bounds
 from shoal.plan import nodes
-from shoal.plan.expressions import Column, Literal, children
 from shoal.plan.measures import SATURATION_BITS
 from shoal.plan.totals import grid_measure_of
-from shoal.plan.traverse import expressions_of, relations_in
+from shoal.plan.traverse import COMPUTED, MAX_WEIGHT, Weights, expressions_of, relations_in, too_heavy
 
 if TYPE_CHECKING:
     from shoal.plan.expressions import Expression
@@ -26,11 +25,6 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 100
 """Relations inside relations."""
-
-MAX_WEIGHT = 20_000
-"""All expressions together: 1 for a column or a constant, `COMPUTED` for anything that is computed."""
-
-COMPUTED = 8
 
 
 def check_limits(bound: BoundStatement) -> None:
@@ -45,11 +39,7 @@ def check_limits(bound: BoundStatement) -> None:
         )
     written = [value for select in bound.selects for value in _values(select)]
     if sum(map(measured.weight_below, trees)) + sum(map(measured.weight, written)) > MAX_WEIGHT:
-        raise ShoalError(
-            "E_LIMITS",
-            "The query has too many expressions once aliases and WITH tables are expanded.",
-            hint="Ask several smaller queries.",
-        )
+        raise too_heavy()
 
 
 def _trees(select: PrivateSelect) -> list[Node]:
@@ -61,12 +51,12 @@ def _values(select: PrivateSelect) -> list[Expression]:
     return [*(value for _, value in select.keys), *(a for a in arguments if a is not None)]
 
 
-class Size:
+class Size(Weights):
     """Measures trees whose parts may be shared: each part once, however often it is in the tree."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._depths: dict[int, int] = {}
-        self._weights: dict[int, int] = {}
         self._weights_below: dict[int, int] = {}
 
     def depth(self, node: Node) -> int:
@@ -74,14 +64,6 @@ class Size:
         if id(node) not in self._depths:
             self._depths[id(node)] = 1 + max(map(self.depth, _below(node)), default=0)
         return self._depths[id(node)]
-
-    def weight(self, expression: Expression) -> int:
-        """The weight of an expression, without the relations inside it."""
-        if isinstance(expression, (Column, Literal)):
-            return 1
-        if id(expression) not in self._weights:
-            self._weights[id(expression)] = COMPUTED + sum(map(self.weight, children(expression)))
-        return self._weights[id(expression)]
 
     def weight_below(self, node: Node) -> int:
         """The weight of all expressions of a tree."""

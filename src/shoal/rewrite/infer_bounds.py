@@ -26,10 +26,13 @@ def infer_bounds(draft: Draft) -> Draft:
     for number, unit in enumerate(units):
         missing = [i for i in unit.parts if parts[i].measure.needs_bounds and parts[i].bounds is None]
         if not missing and unit.feed is None:
+            # An aggregate whose measures all belong to one before it reads that one's histogram.
+            found = (parts[i].bounds for i in unit.parts)
+            units[number] = replace(unit, histogram=next((b.histogram for b in found if isinstance(b, Inferred)), None))
             continue
         histogram = Histogram(unit.feed or parts[missing[0]].measure.feed(), per_group=per_group)
         if draft.select.one_row_per_owner:
-            histogram = next((known for known in histograms if known.sees_the_same_row(histogram)), histogram)
+            histogram = next((seen for seen in histograms if seen.sees_the_same_row(histogram)), histogram)
         if histogram not in histograms:
             histograms.append(histogram)
         position = histograms.index(histogram)

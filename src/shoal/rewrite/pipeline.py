@@ -59,8 +59,8 @@ def plan_query(
 ) -> StatementPlan:
     """The verified plan of a statement; reads no data, spends nothing. `epsilon` plans for another ε.
 
-    `composition` is "basic", or "pld" for numerical composition inside each private SELECT (extra: accounting). `given` are
-    relations that the statement may name.
+    `composition` is "basic", or "pld" for numerical composition inside each private SELECT (extra: accounting) whose limits are
+    named: to compose every choice of a search would take minutes. `given` are relations that the statement may name.
     """
     context = Context(catalog, schemas, epsilon=epsilon, facts=facts)
     bound = bind_in(context, statement, given)
@@ -82,7 +82,7 @@ def plan_query(
         plan_with_limits(
             select,
             lambda part: plan_select(part, composition),
-            lambda part: remembered_plan(part, composition),
+            remembered_plan,
             Public(
                 catalog.defaults.population,
                 sizes.groups(select),
@@ -96,21 +96,20 @@ def plan_query(
     return verify(_statement(bound, selects, statement, catalog), catalog)
 
 
-def remembered_plan(select: PrivateSelect, composition: str) -> SelectPlan:
+def remembered_plan(select: PrivateSelect) -> SelectPlan:
     """The same, for what a search may choose from: many plans that are alike in many queries."""
     # Source positions are not part of a SELECT, but plans mention them.
     positions = (select.position, *(call.position for call in select.aggregates))
-    return _remembered(select, positions, composition, PASSES)
+    return _remembered(select, positions, PASSES)
 
 
 @lru_cache(maxsize=PLANS_REMEMBERED)
 def _remembered(
     select: PrivateSelect,
     _positions: tuple[Position, ...],
-    composition: str,
     _passes: tuple[Callable[[Any], Any], ...],
 ) -> SelectPlan:
-    return plan_select(select, composition)
+    return plan_select(select, "basic")
 
 
 def plan_select(select: PrivateSelect, composition: str) -> SelectPlan:

@@ -14,6 +14,7 @@ import json
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,10 +24,12 @@ from shoal.plan.releases import StatementPlan
 from shoal.policies.policy import Policy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shoal.release.policy_clause.plan import PolicyPlan
 
-_TEXT = {"sql", "position", "notes", "groups_note"}
-_LEVEL = {"confidence_level", "level"}
+_TEXT = frozenset({"sql", "position", "notes", "groups_note"})
+_LEVEL = frozenset({"confidence_level", "level"})
 
 
 def fingerprint(
@@ -49,29 +52,61 @@ def answer_key(plan: StatementPlan | PolicyPlan, about: tuple[str, int, str, str
     return found if person is None else hashlib.sha256(f"{found}\x1f{person}".encode()).hexdigest()
 
 
-def _plain(value: Any, left_out: set[str]) -> Any:
+def _plain(value: Any, left_out: frozenset[str]) -> Any:
     """A plan as JSON; an object is its class and the fields that its equality compares."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return ["float", value.hex()]
-    if isinstance(value, Fraction | Decimal):
-        return [type(value).__name__, str(value)]
-    if isinstance(value, dt.date | dt.time | dt.timedelta):
-        return [type(value).__name__, str(value)]
-    if isinstance(value, Enum):
-        return [type(value).__name__, value.name]
-    if isinstance(value, Policy):
-        return ["Policy", value.canonical]
-    if isinstance(value, tuple | list):
-        return [_plain(item, left_out) for item in value]
-    if isinstance(value, dict):
-        return ["map", sorted(([_plain(k, left_out), _plain(v, left_out)] for k, v in value.items()), key=str)]
-    if isinstance(value, frozenset | set):
-        return ["set", sorted((_plain(item, left_out) for item in value), key=str)]
-    if isinstance(value, np.ndarray):
-        return ["array", str(value.dtype), list(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        kept = [f.name for f in dataclasses.fields(value) if f.compare and f.name not in left_out]
-        return [type(value).__name__, {name: _plain(getattr(value, name), left_out) for name in kept}]
-    raise InternalError(f"a plan with a {type(value).__name__} has no fingerprint")
+    kind: Any = type(value)
+    return _writer(kind)(value, left_out)
+
+
+@cache
+def _writer(kind: Any) -> Callable[[Any, frozenset[str]], Any]:
+    """How values of a class are written; plans have few classes and many values."""
+    for kinds, written in _WRITERS:
+        if issubclass(kind, kinds):
+            return written
+    if dataclasses.is_dataclass(kind):
+        return _fields_of
+    raise InternalError(f"a plan with a {kind.__name__} has no fingerprint")
+
+
+def _fields_of(value: Any, left_out: frozenset[str]) -> Any:
+    kind: Any = type(value)
+    fields = {name: getattr(value, name) for name in _names(kind, left_out)}
+    # Most values are written as they are, and a call for each would take longer than all the rest.
+    return [kind.__name__, {n: v if type(v) in _AS_THEY_ARE else _plain(v, left_out) for n, v in fields.items()}]
+
+
+@cache
+def _names(kind: Any, left_out: frozenset[str]) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(kind) if f.compare and f.name not in left_out)
+
+
+def _sequence(value: Any, left_out: frozenset[str]) -> Any:
+    return [_plain(item, left_out) for item in value]
+
+
+def _map(value: Any, left_out: frozenset[str]) -> Any:
+    return ["map", sorted(([_plain(k, left_out), _plain(v, left_out)] for k, v in value.items()), key=str)]
+
+
+def _set(value: Any, left_out: frozenset[str]) -> Any:
+    return ["set", sorted((_plain(item, left_out) for item in value), key=str)]
+
+
+def _array(value: Any, _: frozenset[str]) -> Any:
+    return ["array", str(value.dtype), list(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
+
+
+_AS_THEY_ARE = frozenset({type(None), bool, int, str})
+_WRITERS: tuple[tuple[type | tuple[type, ...], Callable[[Any, frozenset[str]], Any]], ...] = (
+    (tuple(_AS_THEY_ARE), lambda value, _: value),
+    (float, lambda value, _: ["float", value.hex()]),
+    ((Fraction, Decimal, dt.date, dt.time, dt.timedelta), lambda value, _: [type(value).__name__, str(value)]),
+    (Enum, lambda value, _: [type(value).__name__, value.name]),
+    (Policy, lambda value, _: ["Policy", value.canonical]),
+    ((tuple, list), _sequence),
+    (dict, _map),
+    ((frozenset, set), _set),
+    (np.ndarray, _array),
+)
+"""The first that fits; every other value of a plan is a dataclass."""

@@ -229,7 +229,7 @@ class Slots:
             job.question["composition"],
             job.epsilon_asked,
             seconds,
-            *facts_of(dataset.ledger.budget, dataset.ledger.promise),
+            *facts_of(dataset.ledger),
         )
 
     def _is_cancelled(self, job: Job) -> bool:

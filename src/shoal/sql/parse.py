@@ -98,12 +98,19 @@ def _parse(sql: str) -> Statement:
     return Statement(tree, explain, sql)
 
 
+_INSTEAD = {
+    "SUMMARIZE": "DESCRIBE table shows its columns; SELECT COUNT(x), AVG(x), MEDIAN(x) FROM table asks for their numbers.",
+    "PIVOT": "Write one aggregate per column, each with its own FILTER (WHERE …).",
+}
+"""What to write instead of statements that look at data."""
+
+
 def _check_statement(sql: str) -> None:
     """Accept only queries: the first word decides, before the rest is even tokenised."""
     word, start = first_word(sql) or ("SELECT", 0)
     if word not in QUERY_WORDS and word != "EXPLAIN":
         message = f"{word[:40]} is not a query; only SELECT and WITH are accepted."
-        refuse(sql, start, "E_STATEMENT", message, "A query begins with SELECT or WITH.")
+        refuse(sql, start, "E_STATEMENT", message, _INSTEAD.get(word, "A query begins with SELECT or WITH."))
 
 
 def _check_single(source: Source) -> None:
@@ -124,9 +131,8 @@ def _check_single(source: Source) -> None:
 
 def _depth(tree: exp.Expr) -> int:
     """Levels of the tree, without recursion; chains such as a + b + c … count once for each operator."""
-    deepest, waiting = 0, [(tree, 1)]
-    while waiting:
-        node, level = waiting.pop()
-        deepest = max(deepest, level)
-        waiting.extend((child, level + 1) for child in node.iter_expressions())
+    deepest, level = 0, [tree]
+    while level:
+        deepest += 1
+        level = [child for node in level for child in node.iter_expressions()]
     return deepest

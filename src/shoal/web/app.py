@@ -12,10 +12,12 @@ from starlette.routing import Match
 
 from shoal.errors import ShoalError
 from shoal.web import approvals, datasets, health, jobs, log, people, replies
+from shoal.web.bodies import not_understood
 from shoal.web.console import routes as pages
 from shoal.web.console.rendering import error_page, internal_error_page
 from shoal.web.errors import error_reply
 from shoal.web.gate import INTERNAL, Gate, is_page
+from shoal.web.operation.short_way import with_short_way
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,7 +84,7 @@ def application(
     app.add_exception_handler(HTTPException, _not_there)
     app.add_exception_handler(Exception, _bug)
     app.openapi_schema = _described(app.openapi())
-    return Gate(app, service, frozenset(host.lower() for host in hosts), secure, proxy)
+    return Gate(with_short_way(app), service, frozenset(host.lower() for host in hosts), secure, proxy)
 
 
 async def _ours(request: Request, error: Any) -> Response:
@@ -95,10 +97,7 @@ async def _bug(request: Request, _: Any) -> Response:
 
 
 async def _not_understood(_: Request, error: Any) -> Response:
-    """Which field is wrong, and never what was in it."""
-    places = {".".join(str(part) for part in each["loc"][1:])[:100] for each in error.errors()[:20]}
-    named = ", ".join(sorted(place for place in places if place.isprintable() and place)) or "the body"
-    return error_reply(ShoalError("E_USAGE", f"The request cannot be understood: {named}.", hint="See /openapi.json."))
+    return error_reply(not_understood(each["loc"][1:] for each in error.errors()))
 
 
 async def _not_there(request: Request, error: Any) -> Response:

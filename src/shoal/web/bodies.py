@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import json
+from collections.abc import Iterable
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from shoal.errors import ShoalError
 from shoal.service.questions import LONGEST_ANSWER_TIME
 
 Text = Annotated[str, Field(max_length=200_000)]
@@ -18,6 +21,25 @@ class Body(BaseModel):
     """Strict: nothing is converted, nothing is ignored."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+B = TypeVar("B", bound=Body)
+
+
+def read(kind: type[B], body: bytes) -> B:
+    """A body that the gate has let through as JSON."""
+    try:
+        found: B = kind.model_validate(json.loads(body) if body else None)
+    except ValidationError as error:
+        raise not_understood(each["loc"] for each in error.errors()) from None
+    return found
+
+
+def not_understood(places: Iterable[tuple[int | str, ...]]) -> ShoalError:
+    """Which fields are wrong, and never what was in them."""
+    named = {".".join(str(part) for part in place)[:100] for place in list(places)[:20]}
+    shown = ", ".join(sorted(name for name in named if name.isprintable() and name)) or "the body"
+    return ShoalError("E_USAGE", f"The request cannot be understood: {shown}.", hint="See /openapi.json.")
 
 
 class ExplainBody(Body):

@@ -33,6 +33,7 @@ STATUS = {
     "E_MISSING_EXTRA": 501,
     "E_INTERNAL": 500,
 }
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 RETRY_AFTER = {"E_RATE": "1", "E_BUSY": "5", "E_LEDGER": "5", "E_SOURCE": "30"}
 
 
@@ -53,5 +54,4 @@ def error_reply(error: ShoalError | Mapping[str, Any], status: int | None = None
 
 def json_reply(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """JSON that every parser accepts."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(text.encode(errors="replace"), status, dict(headers or {}), "application/json")
+    return Response(_JSON.encode(data).encode(errors="replace"), status, dict(headers or {}), "application/json")

@@ -17,7 +17,7 @@ from shoal.service.people import unknown_caller
 from shoal.web.calling import call
 from shoal.web.console.rendering import internal_error_page
 from shoal.web.errors import error_reply
-from shoal.web.operation.proxy import caller_named, refuse_secret
+from shoal.web.operation.proxy import caller_named, refuse_names
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
@@ -37,7 +37,9 @@ LARGEST_BODY = 1024 * 1024
 MOST_HEADERS = 100
 LARGEST_HEADERS = 16 * 1024
 DEEPEST = 20
-OPEN = frozenset({"/v1/health", "/v1/ready", "/openapi.json"})
+PROBES = frozenset({"/v1/health", "/v1/ready"})
+"""Paths for whoever watches the process, from anywhere."""
+OPEN = PROBES | {"/openapi.json"}
 """Paths that need no token."""
 COOKIES = {False: "shoal_session", True: "__Host-shoal_session"}
 """The cookie of a session, without and with TLS."""
@@ -89,15 +91,16 @@ class Gate:
         headers = scope["headers"]
         if len(headers) > MOST_HEADERS or sum(len(n) + len(v) for n, v in headers) > LARGEST_HEADERS:
             raise ShoalError("E_LIMITS", TOO_MANY_HEADERS)
-        named = [value for name, value in headers if name == b"host"]
-        if len(named) != 1 or _host_of(named[0]) not in self.hosts:
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) != 1 or _host_of(hosts[0]) not in self.hosts:
             raise ShoalError("E_USAGE", WRONG_HOST)
         if not scope.get("query_string", b"").isascii():
             raise ShoalError("E_USAGE", "An address has ASCII characters only; others are written as %XX.")
+        named = None if scope["path"] in PROBES else self._named(scope, headers)
         if is_page(scope["path"]):
-            await self._sign_in(scope, headers, self._named(scope, headers))
+            await self._sign_in(scope, headers, named)
         elif scope["path"] not in OPEN:
-            scope.setdefault("state", {})["caller"] = self._caller(headers, self._named(scope, headers))
+            scope.setdefault("state", {})["caller"] = self._caller(headers, named)
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 body = await _body(receive)
@@ -110,7 +113,7 @@ class Gate:
     def _named(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> str | None:
         """The person that a proxy names."""
         if self.proxy is None:
-            refuse_secret(headers)
+            refuse_names(headers)
             return None
         return self.proxy.named(scope.get("client"), headers)
 

@@ -5,6 +5,7 @@ SIGTERM: no new work (503), running queries get thirty seconds, waiting ones sta
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -133,6 +134,7 @@ def _serve_here(
     announced = threading.Thread(target=_announce, args=(server, place, listening, doorway.address, ready), daemon=True)
     announced.start()
     _LOGGER.info("serving")
+    gc.freeze()  # what is loaded stays: a search for cycles need not look at it
     server.run(sockets=[listening])
     _LOGGER.info("ended")
     doorway.close()

@@ -32,6 +32,25 @@ def test_a_shell_says_what_a_query_costs_and_what_is_left(shoal, monkeypatch):
     assert "spent" not in done.out
 
 
+def test_a_shell_knows_the_words_of_others(shoal, monkeypatch):
+    monkeypatch.setattr(
+        "sys.stdin", io.StringIO(".tables\nhelp\n.schema visits\n\\d regions;\n.quit\nSELECT uid FROM visits;\n")
+    )
+    done = shoal("shell", "--db", "data/")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.index("customers") < done.out.index("A query ends with a semicolon") < done.out.index("bounds")
+    assert done.out.count("bounds") == 2
+
+
+def test_a_file_that_is_no_text_is_refused_before_anything_is_spent(shoal, in_shop):
+    shoal("budget", "--ledger", "x.db", "--create", "3,1e-5")
+    done = shoal("query", f"{PRIVATE} COUNT(*) FROM visits", "--db", "data/", "--ledger", "x.db", "-o", "visits.xlsx")
+    assert done.status == 2
+    assert "Name a .csv" in done.err
+    assert not (in_shop / "visits.xlsx").exists()
+    assert json.loads(shoal("budget", "--ledger", "x.db", "--json").out)["entries"] == []
+
+
 def test_a_shell_for_machines_prints_objects_alone(shoal, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PRIVATE} COUNT(*) AS n FROM visits; SHOW TABLES;"))
     done = shoal("shell", "--db", "data/", "--json")

@@ -103,6 +103,7 @@ def test_plain_answers_travel_in_a_third_of_their_bytes():
     assert 3 * len(task.as_stream(narrow(table))) < len(task.as_stream(table))
 
 
+@pytest.mark.slow
 def test_keys_of_more_than_two_gib_are_bytes_too():
     """Whoever knows all keys but one could make that one key the one that does not fit."""
     size, count = 64 * 2**20, 36

@@ -34,7 +34,7 @@ def query_of(session, rest):
 
 def rows_of(session, rest):
     engine = session._engine
-    return rows_at_most(query_of(session, rest), engine._sources, engine._frames, engine._connection)
+    return rows_at_most(query_of(session, rest).input, engine._sources, engine._frames, engine._connection)
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_tables_that_were_filled_are_counted(session):
     engine = session._engine
     for rest, rows in ((f"{COUNT} FROM t", 100), (f"t.k, {COUNT} FROM t JOIN w ON t.uid = w.uid GROUP BY t.k", 0)):
         asked = query_of(session, rest)
-        assert rows_at_most(asked, engine._sources, engine._frames, engine._connection, is_filled=True) == rows
+        assert rows_at_most(asked.input, engine._sources, engine._frames, engine._connection, is_filled=True) == rows

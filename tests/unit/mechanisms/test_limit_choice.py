@@ -127,3 +127,36 @@ def test_one_bin_far_out_does_not_outdo_few_owners_who_are_spread():
     assert reading.found
     assert reading.owners[16] < 1
     assert reading.owners[4] > 0
+
+
+OCTAVES = middles_of([2**power for power in range(31)], whole=False)
+
+
+def test_a_part_that_is_empty_has_no_bin_far_from_everybody():
+    # Sums of one sign: noise filled one bin of the other, a million times as large. It made intervals of trillions.
+    everybody = np.zeros(32)
+    everybody[6:10] = 400, 900, 700, 200
+    empty = np.zeros(32)
+    empty[28] = 75
+    alone = read_histogram(empty, 10, OCTAVES, slow=0.5)
+    beside = read_histogram(empty, 10, OCTAVES, slow=0.5, whole=everybody + empty)
+    assert alone.found
+    assert not beside.found
+
+
+def test_a_bin_far_out_that_noise_may_have_filled_is_not_feared():
+    counts = np.zeros(32)
+    counts[6:10] = 400, 900, 700, 200
+    counts[28] = 75
+    reading = read_histogram(counts, 10, OCTAVES, slow=0.5)
+    assert reading.pessimistic[28] < 1
+    counts[28] = 400
+    assert read_histogram(counts, 10, OCTAVES, slow=0.5).pessimistic[28] >= 400
+
+
+def test_a_tail_is_feared_to_fall_as_slowly_as_what_is_seen_of_it():
+    falling = np.array([400 * 0.62**power for power in range(8)] + [0.0] * 24)
+    steep = np.array([400 * 0.5**power for power in range(8)] + [0.0] * 24)
+    slowly, quickly = (read_histogram(counts, 2, OCTAVES, slow=0.5) for counts in (falling, steep))
+    assert slowly.heaviness == 1
+    assert slowly.kept(128, pessimistic=True) < 0.7 * quickly.kept(128, pessimistic=True)

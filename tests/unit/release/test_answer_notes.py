@@ -106,7 +106,9 @@ def test_an_error_bar_larger_than_the_number_warns(session):
 def test_a_number_without_an_interval_has_a_reason(session):
     told = session.query(f"{CLAUSE}(epsilon = 1, kappa = 1) MEDIAN(spend) AS m, MEDIAN(spend) + 1 AS r FROM orders")
     assert {"m_low", "r_low"} <= set(told.intervals().columns)
-    mixed = session.query(f"SELECT MAX(n) AS r FROM ({CLAUSE}(epsilon = 1, kappa = 1) COUNT(*) AS n FROM orders) AS s")
+    mixed = session.query(
+        f"SELECT MEDIAN(n) AS r FROM ({CLAUSE}(epsilon = 1, kappa = 1) COUNT(*) AS n FROM orders) AS s"
+    )
     assert "r is computed from noisy numbers, and has no interval of its own." in mixed.notes
 
 

@@ -214,6 +214,21 @@ def test_passes_that_do_not_end_in_a_plan_are_a_bug(quiet_shop, monkeypatch):
         quiet_shop.plan(QUERIES["one sum"])
 
 
+# ---- bounds that are found -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", ["LAPLACE", "GAUSSIAN"])
+def test_an_aggregate_whose_measures_belong_to_one_before_it_reads_the_same_histogram(open_shop, noise):
+    """A mean of rows is made of what their variance is made of: two of its three sums."""
+    session = open_shop()
+    for listed in ("VAR_POP(spend), AVG_ROWS(spend)", "AVG_ROWS(spend), VAR_POP(spend)"):
+        sql = f"{CLAUSE}(epsilon = 1, delta = 1e-6, noise = {noise}) {listed} FROM visits"
+        (plan,) = session.plan(sql).selects
+        assert len(plan.histograms) == 1
+        assert [column.histogram for column in plan.columns] == [0, 0]
+        assert session.query(sql).to_arrow().num_rows == 1
+
+
 # ---- limits --------------------------------------------------------------------------------------------------------
 
 

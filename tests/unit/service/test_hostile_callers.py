@@ -233,8 +233,8 @@ def test_questions_that_name_a_long_time_leave_slots_to_others(opened):
 def test_a_question_over_public_tables_has_little_time(opened, monkeypatch):
     monkeypatch.setattr("shoal.service.running.FREE_SECONDS", 0.5)
     service = opened()
-    many = ", ".join(f"sites AS s{number}" for number in range(24))
-    sql = f"SELECT COUNT(*) AS n FROM {many} WHERE s0.site || s1.town > s23.town || s22.site"
+    many = ", ".join(f"sites AS s{number}" for number in range(32))
+    sql = f"SELECT COUNT(*) AS n FROM {many} WHERE s0.site || s1.town > s31.town || s30.site"
     job = service.ask(trusted(service, "ann"), "visits", Question(sql))
     ended = service.wait(job.id, 60)
     assert (ended.state, ended.error["code"], ended.charged) == ("failed", "E_EXECUTION", False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from service_calls import caller, refused
 
 from shoal.service import log
@@ -25,10 +24,10 @@ def test_a_token_is_shown_once_and_good_until_it_is_revoked_in_whichever_process
             each.people.caller(made["token"])
 
 
-@pytest.mark.parametrize("token", ["", "shoal_", "shoal_" + "A" * 43, "\udcff", "x" * 10**6])
-def test_any_other_text_is_not_a_token(service, token):
-    with refused("E_AUTH"):
-        service.people.caller(token)
+def test_any_other_text_is_not_a_token(service):
+    for token in ("", "shoal_", "shoal_" + "A" * 43, "\udcff", "x" * 10**6):
+        with refused("E_AUTH"):
+            service.people.caller(token)
 
 
 def test_a_token_cannot_make_one_that_can_do_more(service):
@@ -48,7 +47,7 @@ def test_names_are_never_used_twice(service):
         service.add_user(OPERATOR, "bob", ["analyst"])
 
 
-@pytest.mark.parametrize("name", ["", "Ann", "a b", "../x", "everyone", "a" * 64, "é"])
-def test_odd_names_are_refused(service, name):
-    with refused("E_USAGE"):
-        service.add_user(OPERATOR, name, ["analyst"])
+def test_odd_names_are_refused(service):
+    for name in ("", "Ann", "a b", "../x", "everyone", "a" * 64, "é"):
+        with refused("E_USAGE"):
+            service.add_user(OPERATOR, name, ["analyst"])

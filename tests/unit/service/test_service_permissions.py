@@ -115,6 +115,30 @@ def test_a_dear_question_waits_for_somebody_else(service):
     assert spent(service) == 1
 
 
+@pytest.mark.parametrize("limit", ["allowance", "ledger", "suspension"])
+def test_a_question_that_cannot_be_charged_does_not_wait_for_approval(service, limit):
+    room = budget((0.3, 0)) if limit == "allowance" else None
+    service.allow(OPERATOR, Grant("visits", "ann", "week", budget=room, approve_above=Fraction(1, 10)))
+    asked = ask(service, "ann", counting(0.05))
+    if limit == "suspension":
+        service.datasets.get("visits").ledger.suspend("ann", 1, "late replies")
+    with refused("E_SUSPENDED" if limit == "suspension" else "E_BUDGET"):
+        ask(service, "ann", counting(51 if limit == "ledger" else 0.3))
+    assert service.approvals(caller(service, "carla")) == []
+    assert (spent(service), ask(service, "ann", counting(0.05)).answer) == (Fraction(1, 20), asked.answer)
+    if limit != "suspension":
+        assert ask(service, "ann", counting(0.25)).state == "approval"  # exactly what is left
+
+
+def test_a_question_with_an_answer_needs_neither_room_nor_approval(service):
+    service.allow(OPERATOR, Grant("visits", "bob", budget=budget((0.1, 0)), approve_above=Fraction(1, 10)))
+    paid = ask(service, "ann", counting(0.5))
+    assert ask(service, "bob", counting(0.5)).answer == paid.answer
+    with refused("E_BUDGET"):
+        ask(service, "bob", counting(0.5), fresh=True)
+    assert spent(service) == Fraction(1, 2)
+
+
 def test_a_refused_question_costs_nothing(service):
     service.allow(OPERATOR, Grant("visits", "everyone", approve_above=Fraction(1, 10)))
     waiting = ask(service, "ann", counting(0.5))

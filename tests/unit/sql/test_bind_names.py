@@ -37,7 +37,7 @@ REFUSED = {
     ),
     "an aggregate in WHERE": ("COUNT(*) FROM customers WHERE SUM(age) > 3", "E_AGG_NOT_DP", "HAVING"),
     "an aggregate in an aggregate": ("SUM(COUNT(*)) FROM customers", "E_AGG_NOT_DP", None),
-    "a sum of texts": ("SUM(region) FROM customers", "E_UNSUPPORTED", "Cast"),
+    "a sum of texts": ("SUM(region) FROM customers", "E_UNSUPPORTED", "CAST(region AS DOUBLE)"),
     "a comparison of texts and numbers": ("COUNT(*) FROM customers WHERE region > 7", "E_UNSUPPORTED", None),
     "a number as a condition": ("COUNT(*) FROM customers WHERE age", "E_UNSUPPORTED", "Compare"),
     "INTERSECT ALL": ("COUNT(*) FROM (SELECT uid FROM customers INTERSECT ALL SELECT uid FROM visits)", "E_UNSUPPORTED", "ALL"),

@@ -70,6 +70,10 @@ ALIKE = [
     "SELECT color, COUNT(*) FROM trips GROUP BY ALL",
     "SELECT color, card, SUM(tip) AS t FROM trips GROUP BY ALL ORDER BY ALL DESC",
     "SELECT COUNT(*) FROM trips GROUP BY ALL",
+    "SELECT tip // 2 AS h, h * 10 AS tens, COUNT(*) FROM trips GROUP BY ALL",
+    "SELECT tip // 2 AS h, COUNT(*) FROM trips WHERE h > 0 GROUP BY h",
+    "SELECT tip // 2 AS h, SUM(h) FROM trips GROUP BY h",
+    "SELECT h FROM (SELECT tip // 2 AS h, h + 1 AS i, COUNT(*) FROM trips WHERE i > 1 GROUP BY ALL)",
     "FROM trips SELECT color, COUNT(*) GROUP BY color",
     "FROM trips SELECT COUNT(*) WHERE tip > 1",
     "SELECT n + 1 FROM (FROM trips SELECT COUNT(*) AS n)",
@@ -185,6 +189,35 @@ def test_a_column_of_from_comes_before_an_alias(session):
     with pytest.raises(shoal.ShoalError) as refused:
         session.query("SELECT color, COUNT(*) AS fare, fare + 1 AS x FROM trips GROUP BY color")
     assert refused.value.code == "E_RAW_OUTPUT"
+
+
+def test_names_of_the_select_list_are_keys_by_position_and_by_name(session):
+    """DuckDB takes them in GROUP BY ALL alone."""
+    sql = "SELECT tip // 2 AS h, h * 10 AS tens, COUNT(*) AS n FROM trips GROUP BY "
+    answers = [
+        rounded(tuple(row.values()) for row in session.query(sql + keys).to_dicts())
+        for keys in ("ALL", "1, 2", "tens, h")
+    ]
+    assert answers[0] == answers[1] == answers[2]
+    assert len(answers[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("SELECT uid AS u, u % 2 AS h, COUNT(*) FROM trips GROUP BY ALL", "E_UID_EXPOSED"),
+        ("SELECT uid AS u, u AS v, COUNT(*) FROM trips GROUP BY v", "E_UID_EXPOSED"),
+        ("SELECT nothing + 1 AS nothing, COUNT(*) FROM trips GROUP BY ALL", "E_UNKNOWN_COLUMN"),
+        ("SELECT b + 1 AS a, a + 1 AS b, COUNT(*) FROM trips GROUP BY ALL", "E_UNKNOWN_COLUMN"),
+        ("SELECT tip AS h, fare AS h, COUNT(*) FROM trips WHERE h > 1 GROUP BY ALL", "E_UNKNOWN_COLUMN"),
+        ("SELECT color, COUNT(*) AS n FROM trips WHERE n > 1 GROUP BY color", "E_UNKNOWN_COLUMN"),
+        ("SELECT tip + 1 AS h, SUM(h) FROM trips", "E_RAW_OUTPUT"),
+    ],
+)
+def test_a_name_shows_nothing_that_its_value_would_not(session, sql, code):
+    with pytest.raises(shoal.ShoalError) as refused:
+        session.query(sql)
+    assert refused.value.code == code
 
 
 def test_a_scalar_subquery_over_private_rows_is_a_release_of_its_own(session):

@@ -35,6 +35,8 @@ from shoal.frozen import dataclass
 from shoal.params import Budget
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shoal.accounting.allowances import Allowance
     from shoal.accounting.spending.asking import Ask
     from shoal.accounting.stores.base import Transaction
@@ -87,12 +89,8 @@ class Pen:
         known = self._under_request(ask) or self._replay(ask.fingerprint)
         if known is not None:
             return known
-        if self.is_suspended(ask.user):
-            raise suspended()
         cost = cost_of(self.promise, ask.promise, ask.asked, ask.cost)
-        accounts = {one.account_at(self.moment): one for one in ask.accounts}
-        charge = _short_enough([self.head.spent, *map(self._sums_of, accounts)], cost)
-        self._require_fit(charge, accounts)
+        charge, accounts = self.fitting(cost, ask.user, ask.accounts)
         covers = VALUE if ask.promise.kind in {"local", "shuffled"} else ""
         for name in accounts:
             self._add_to_account(name, charge)
@@ -136,6 +134,15 @@ class Pen:
     def _replay(self, fingerprint: str) -> Charge | None:
         answer = self.answer_of(fingerprint)
         return None if answer is None else Charge(0, answer)
+
+    def fitting(self, cost: Loss, user: str, allowances: Sequence[Allowance]) -> tuple[Loss, dict[str, Allowance]]:
+        """What would be charged to which accounts; refused if the user is suspended or one of them has no room."""
+        if self.is_suspended(user):
+            raise suspended()
+        accounts = {one.account_at(self.moment): one for one in allowances}
+        charge = _short_enough([self.head.spent, *map(self._sums_of, accounts)], cost)
+        self._require_fit(charge, accounts)
+        return charge, accounts
 
     def _require_fit(self, charge: Loss, accounts: dict[str, Allowance]) -> None:
         limit = self.budget

@@ -51,11 +51,11 @@ def ended_without_an_answer() -> ShoalError:
 
 
 def too_large_to_keep() -> ShoalError:
-    """An answer that nobody could be handed; its size follows from what was released."""
+    """An answer that nobody could be handed, or go on with; its size follows from what was released."""
     return ShoalError(
         "E_LIMITS",
-        "The answer is too large to keep. It stays charged.",
-        hint="Ask for fewer groups or columns.",
+        "The answer, or a part of it that the rest of the query reads, is too large. It stays charged.",
+        hint="Ask for fewer groups or columns, and join released rows with private ones on their key.",
     )
 
 

@@ -35,10 +35,13 @@ WORDS = (
     "MEDIAN(",
 )
 LINES_KEPT = 1_000
-LEAVE = frozenset({"exit", "quit", "\\q"})
+LEAVE = frozenset({"exit", "quit", "\\q", ".quit", ".exit", ".q"})
+HELP_WORDS = frozenset({"help", "?", ".help", "\\?", "\\h"})
+TABLE_WORDS = frozenset({".tables", ".schema", "\\d", "\\dt"})
+"""What other shells call SHOW TABLES and, with a name, DESCRIBE."""
 HELP = """\
-A query ends with a semicolon. SHOW TABLES; and DESCRIBE name; show what there is, EXPLAIN PRIVACY SELECT …; what a query
-would do. exit leaves; Ctrl+C stops a query, and what it was charged stays charged."""
+A query ends with a semicolon. SHOW TABLES; and DESCRIBE name; show what there is, as .tables and .schema name do; EXPLAIN PRIVACY
+SELECT …; what a query would do. help shows this, exit leaves; Ctrl+C stops a query, and what it was charged stays charged."""
 
 
 def shell(
@@ -104,8 +107,16 @@ def _statements(*, interactive: bool) -> Iterator[str]:
             waiting = ""
             typer.echo()
             continue
-        if not waiting and line.strip().rstrip(";").lower() in LEAVE:
-            return
+        if not waiting:
+            word, _, rest = line.strip().rstrip(";").partition(" ")
+            if word.lower() in LEAVE and not rest:
+                return
+            if word.lower() in HELP_WORDS and not rest:
+                typer.echo(HELP)
+                continue
+            if word.lower() in TABLE_WORDS:
+                yield f"DESCRIBE {rest}" if rest.strip() else "SHOW TABLES"
+                continue
         waiting = f"{waiting}\n{line}" if waiting else line
         parts = _split(waiting)
         yield from (part for part in parts[:-1] if part.strip())

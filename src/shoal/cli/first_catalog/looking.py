@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from shoal.cli.first_catalog.spelling import dates_written, numbers_written
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 from shoal.plan.types import Kind
@@ -15,6 +16,7 @@ from shoal.sql.functions import type_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from shoal.cli.first_catalog.spelling import Numbers
     from shoal.engines.base import Engine
 
 ROWS_LOOKED_AT = 200_000
@@ -27,7 +29,6 @@ _WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)?(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?")
-_OTHER_DATE = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2[0-9]{4}(?: ([0-9]{1,2}:[0-9]{2})(:[0-9]{2})?)?")
 _NAMES = re.compile(r"(id|key|no|number|code|uuid|zip|postal|phone|fax|mobile)$", re.IGNORECASE)
 """Columns whose digits are names: nobody adds them up."""
 
@@ -48,6 +49,8 @@ class Looked:
     """How most misfits begin."""
     written: str | None = None
     """How dates or timestamps are written, where that is not as 2010-12-31."""
+    numbers: tuple[Numbers, ...] = ()
+    """The ways in which strings with commas are numbers."""
     misread: bool = False
     """Whether the misfits are NULL for queries, because a type was guessed for a file that has none."""
 
@@ -98,30 +101,13 @@ def judged(name: str, values: Counter[object], kind: Kind) -> Looked:
     numbers = sum(number for value, number in rest.items() if is_number(value))
     present = sum(rest.values())
     looked = Looked(values.total(), len(values), missing, _read_as(name, list(rest)))
-    if looked.read_as is None and NEARLY * present <= numbers < present:
+    if looked.read_as is not None:
+        return looked
+    looked = replace(looked, written=dates_written(rest), numbers=() if _NAMES.search(name) else numbers_written(rest))
+    if not looked.numbers and NEARLY * present <= numbers < present:
         odd = {value: number for value, number in rest.items() if not is_number(value)}
-        return Looked(looked.values, looked.distinct, missing, None, sum(odd.values()), _beginning(odd))
-    return replace(looked, written=written_as(list(rest))) if looked.read_as is None else looked
-
-
-def written_as(values: list[str]) -> str | None:
-    """How dates are written that are not written as 2010-12-31; None where they are none, or could be two ways.
-
-    >>> written_as(["06.10.2025", "25.10.2025"]), written_as(["12/1/2010 8:26", "12/31/2010 9:00"]), written_as(["1/2/2025"])
-    ('%d.%m.%Y', '%m/%d/%Y %H:%M', None)
-    """
-    found = [_OTHER_DATE.fullmatch(value) for value in values]
-    parts = [match.groups() for match in found if match is not None]
-    kinds = {(mark, hours is not None, seconds is not None) for _, mark, _, hours, seconds in parts}
-    if len(parts) < len(values) or len(kinds) != 1:
-        return None
-    first, second = (max(int(part[place]) for part in parts) for place in (0, 2))
-    ((mark, with_time, with_seconds),) = kinds
-    day_first = mark == "." or first > 12
-    if max(first, second) > 31 or min(first, second) > 12 or (mark != "." and max(first, second) <= 12):
-        return None
-    clock = (" %H:%M:%S" if with_seconds else " %H:%M") if with_time else ""
-    return mark.join(("%d", "%m", "%Y") if day_first else ("%m", "%d", "%Y")) + clock
+        return replace(looked, misfits=sum(odd.values()), example=_beginning(odd))
+    return looked
 
 
 def is_number(value: str) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from shoal.catalog.tables import quoted
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -23,25 +25,38 @@ def worth_a_look(found: Mapping[str, Mapping[str, Looked]]) -> list[str]:
         for column, looked in columns.items()
         for sentence in _of_column(column, looked)
     ]
-    few = [f"{table}.{name}" for table, columns in found.items() for name, each in columns.items() if each.has_few]
+    few = [(table, name) for table, columns in found.items() for name, each in columns.items() if each.has_few]
     if few:
-        first = shlex.quote(few[0])
+        first = shlex.quote(".".join(few[0]))
         more = f" and {len(few) - MOST_NAMED} more" if len(few) > MOST_NAMED else ""
+        named = [name if len(found) == 1 else f"{table}.{name}" for table, name in few[:MOST_NAMED]]
         lines.append(
-            f"  few values: {', '.join(few[:MOST_NAMED])}{more}. Where everybody knows the list anyway (countries, classes), "
+            f"  few values: {', '.join(named)}{more}. Where everybody knows the list anyway (countries, classes), "
             f"say so: --public-values {first} writes it down, and its groups always appear, however few owners they have."
         )
     return lines
 
 
 def _of_column(column: str, looked: Looked) -> Iterator[str]:
+    name = quoted(column)
     if looked.read_as is not None:
-        yield f"text that holds {_NAMES[looked.read_as]}; read as {looked.read_as} (a guess)."
-    if looked.written is not None:
+        how = f" written as {looked.written}" if looked.written else " written with commas" if looked.numbers else ""
+        yield f"text that holds {_NAMES[looked.read_as]}{how}; read as {looked.read_as} (a guess)."
+    elif looked.written is not None:
         type_ = "timestamp" if "%H" in looked.written else "date"
         yield (
-            f"text that holds {type_}s written as {looked.written}. STRPTIME({column}, '{looked.written}') reads them in a query; "
+            f"text that holds {type_}s written as {looked.written}. STRPTIME({name}, '{looked.written}') reads them in a query; "
             f'of a CSV file, csv = {{ {type_}_format = "{looked.written}" }} in the table and type = "{type_.upper()}" here do.'
+        )
+    elif len(looked.numbers) == 1:
+        (way,) = looked.numbers
+        text = f"REPLACE({name}, '{way.thousands}', '')"
+        text = f"REPLACE({text}, '{way.decimal}', '.')" if way.decimal != "." else text
+        yield f"text that holds numbers written with commas. CAST({text} AS {way.type_name}) reads them in a query."
+    elif looked.numbers:
+        yield (
+            "text that holds numbers with a comma, and nobody can tell 1,234 from 1.234. Of a CSV file, "
+            'csv = { decimal = "," } or csv = { thousands = "," } in the table says which it is, with type = "DOUBLE" here.'
         )
     if looked.misfits and looked.misread:
         yield (
@@ -54,7 +69,7 @@ def _of_column(column: str, looked: Looked) -> Iterator[str]:
         if looked.read_as is not None:
             yield f"{number:,} values {value!r} are NULL that way."
         elif value.strip():
-            yield f"{number:,} values {value!r} may mean missing: NULLIF({column}, '{value}') leaves them out."
+            yield f"{number:,} values {value!r} may mean missing: NULLIF({name}, '{value}') leaves them out."
 
 
 _NAMES = {"DATE": "dates", "TIMESTAMP": "timestamps", "BIGINT": "whole numbers", "DOUBLE": "numbers"}

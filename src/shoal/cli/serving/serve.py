@@ -41,7 +41,7 @@ def serve(
     tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="The TLS certificate.")] = None,
     tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="The key of the certificate.")] = None,
     behind_proxy: Annotated[
-        str | None, typer.Option(metavar="CIDR", help="Take requests from a proxy at these addresses alone.")
+        str | None, typer.Option(metavar="CIDR", help="Accept requests only from a proxy at these addresses.")
     ] = None,
     user_header: Annotated[
         str, typer.Option(metavar="NAME", help="Where the proxy names the user.")
@@ -50,7 +50,7 @@ def serve(
         str | None, typer.Option(metavar="FILE", help="What the proxy sends in X-Shoal-Proxy-Secret.")
     ] = None,
     plain_http: Annotated[
-        bool, typer.Option("--plain-http", help="Listen without TLS on other addresses than this machine's.")
+        bool, typer.Option("--plain-http", help="Listen without TLS on addresses other than this machine's.")
     ] = False,
     answer_time: Annotated[
         str, typer.Option(metavar="SECONDS", help="How long replies that read data take, such as 1s; or off.")

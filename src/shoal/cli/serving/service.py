@@ -135,7 +135,7 @@ def allow(
     max_epsilon_per_query: Annotated[float | None, typer.Option(metavar="X", help="More is refused.")] = None,
     approve_above: Annotated[float | None, typer.Option(metavar="X", help="More waits for a custodian.")] = None,
 ) -> Done:
-    """Let somebody ask a data set, within limits.
+    """Let somebody query a data set, within limits.
 
     [bold]Example[/bold]
 
@@ -184,7 +184,7 @@ def dataset_add(
     accountant: Annotated[str, typer.Option(metavar="NAME", help="basic or zcdp.")] = "basic",
     ledger: Annotated[str | None, typer.Option(metavar="NAME", help="Share the ledger of another data set.")] = None,
     unit: Annotated[str, typer.Option(metavar="TEXT", help="What an ε is about.")] = "one person",
-    new_people: Annotated[bool, typer.Option("--new-people", help="These are other people than any before.")] = False,
+    new_people: Annotated[bool, typer.Option("--new-people", help="These people are in no other data set.")] = False,
 ) -> Done:
     """Add a data set, and a ledger for its people where they have none.
 
@@ -211,7 +211,7 @@ def dataset_list(service: Service, operator: Caller) -> Done:  # noqa: ARG001 - 
 @dataset_app.command("refresh")
 @acting
 def dataset_refresh(service: Service, operator: Caller, name: Name) -> Done:
-    """Say that data or catalog changed: answers are new from now on."""
+    """Record that data or catalog changed: questions are answered afresh from now on."""
     service.refresh(operator, name)
     return {"refreshed": name}, f"{name} has a new version."
 
@@ -278,7 +278,7 @@ def token_create(
     dataset: Annotated[list[str] | None, typer.Option(metavar="NAME", help="These data sets only.")] = None,
     expires: Annotated[str, typer.Option(metavar="DAYS", help="Such as 90d, at most 366d.")] = "90d",
 ) -> Done:
-    """Make a token, shown once.
+    """Create a token; it is shown only once.
 
     [bold]Example[/bold]
 
@@ -299,7 +299,7 @@ def token_list(service: Service, operator: Caller) -> Done:  # noqa: ARG001 - ev
 @token_app.command("revoke")
 @acting
 def token_revoke(service: Service, operator: Caller, identifier: Annotated[str, typer.Argument(metavar="ID")]) -> Done:
-    """End a token at once."""
+    """Revoke a token at once."""
     service.revoke_token(operator, identifier)
     return {"revoked": identifier}, f"{identifier} is worth nothing any more."
 
@@ -329,7 +329,7 @@ def log_export(
 @log_app.command("anchor")
 @acting
 def log_anchor(service: Service, operator: Caller) -> Done:
-    """Print number and hash of the last line: noted elsewhere, it finds out a log that was rolled back."""
+    """Print the number and hash of the last line. Kept elsewhere, they expose a log that was rolled back."""
     anchor = service.log_anchor(operator)
     return {"anchor": anchor}, anchor
 

@@ -26,7 +26,7 @@ def tune(
     ] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a web page.")] = None,
     *,
-    json: Annotated[bool, typer.Option("--json", help="An object for machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what each setting of one question keeps, loses and adds: exact figures, not private.
 

@@ -23,7 +23,7 @@ __all__ = ["app"]
 @app.command()
 def check(
     anchor: Annotated[
-        str | None, typer.Option(metavar="N:HASH", help="A line of the log that was noted elsewhere; it must be there.")
+        str | None, typer.Option(metavar="N:HASH", help="A line noted elsewhere that the log must contain.")
     ] = None,
     home: Home = HOME,
     store: StoreUrl = None,
@@ -55,7 +55,7 @@ def migrate(
     *,
     json: Json = False,
 ) -> None:
-    """Bring a store up to this version of shoal; in PostgreSQL, also make it.
+    """Upgrade a store to this version of shoal; in PostgreSQL, also create it.
 
     [bold]Example[/bold]
 
@@ -99,7 +99,7 @@ def restore(
     *,
     json: Json = False,
 ) -> None:
-    """Put a copy in a service's place. An older one is refused until what it lacks is booked as a loss.
+    """Replace a service with a copy. An older copy is refused until what it lacks is recorded as a loss.
 
     [bold]Example[/bold]
 
@@ -122,7 +122,7 @@ def risk(
     *,
     json: Json = False,
 ) -> None:
-    """Report how identifying each column is, for custodians: linked on the console's page Tune. Not private.
+    """Report how identifying each column is. For custodians; the console's Tune page links to it. Not private.
 
     [bold]Example[/bold]
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli.output import check_writable, write_json
+from shoal.cli.output import check_writable, write_result
 from shoal.errors import ShoalError
 
 
@@ -41,12 +41,7 @@ def compose(
     if budget is not None and delta is None and epsilon is None:
         delta = budget[1]
     result = composed(claims, delta, epsilon=epsilon, rule=rule)
-    if plot is not None:
-        result.plot(plot)
-    if json:
-        write_json(result.to_dict())
-    else:
-        typer.echo(str(result))
+    write_result(result, plot, json=json)
     if budget is not None:
         inside = composed(claims, budget[1], rule=rule).epsilon <= budget[0]
         if not json:

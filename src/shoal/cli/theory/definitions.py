@@ -15,7 +15,7 @@ app = typer.Typer(
     help="The catalogue of privacy definitions. Reads no data.",
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Name = Annotated[str, typer.Argument(metavar="ID", help="An id of the catalogue, such as renyi-dp.")]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.output import check_writable, console, write_json
+from shoal.cli.output import check_writable, console, write_json, write_result
 from shoal.cli.shared_options import framed
 from shoal.errors import ShoalError
 
@@ -227,7 +227,10 @@ def sketches(
     owners: Annotated[int, typer.Option(min=2, max=1_000_000, help="Owners in each sketch.")] = 1000,
     registers: Annotated[int, typer.Option(min=16, max=65536, help="Registers of a sketch, a power of two.")] = 4096,
     known_sketches: Annotated[
-        int, typer.Option(min=1, max=100, help="Sketches that are known to hold the target, for whoever lacks the key.")
+        int,
+        typer.Option(
+            min=1, max=100, help="For an attacker without the key: how many sketches are known to hold the target."
+        ),
     ] = 10,
     epsilon: Annotated[float, typer.Option(min=1e-9, max=30, help="The ε of the private sketch.")] = 1.0,
     seed: Seed = 0,
@@ -247,12 +250,7 @@ def sketches(
     result = attacks.sketches(
         owners=owners, registers=registers, known_sketches=known_sketches, epsilon=epsilon, seed=seed
     )
-    if plot is not None:
-        result.plot(plot)
-    if json:
-        write_json(result.to_dict())
-    else:
-        typer.echo(str(result))
+    write_result(result, plot, json=json)
 
 
 def _table(result: AttackResult) -> object:

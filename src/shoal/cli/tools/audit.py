@@ -34,7 +34,7 @@ def audit(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keep every verdict in this file as it is reached, and skip those that it has: a run that was stopped goes on.",
+            help="Save each verdict to this file, and skip those already in it: an interrupted run continues.",
         ),
     ] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as a web page.")] = None,

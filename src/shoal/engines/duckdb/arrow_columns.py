@@ -1,4 +1,4 @@
-"""Arrow and parquet columns that the engine can read whatever they hold: instants, days and times that exist.
+"""Arrow and parquet columns that the engine can read whatever they hold: instants, days and times that exist, known numbers.
 
 A timestamp beyond every calendar, or a time after midnight, makes an engine fail in the middle of a query, and one owner's
 row would decide whether others get an answer. In frames such values are missing values; a parquet file with them is not
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 MICROSECONDS = {"s": 10**6, "ms": 10**3}
 """In a unit that the engine would have to multiply, and fail."""
+MOST_DIGITS = 38
 UNITS_OF_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 def readable(table: pa.Table) -> pa.Table:
-    """The table with instants in microseconds, and without days and times that no calendar has."""
+    """The table with numbers and instants as the engine knows them, without days and times that no calendar has."""
     table = _decoded(table)
     for position, field in enumerate(table.schema):
         column = table.column(position)
@@ -35,9 +36,20 @@ def readable(table: pa.Table) -> pa.Table:
         elif pa.types.is_date64(field.type):
             table = table.set_column(position, field.name, _days(column))
         elif pa.types.is_time(field.type):
-            kept = _within(_integers(column), 0, UNITS_OF_A_DAY[field.type.unit] - 1)
-            table = table.set_column(position, field.name, kept.cast(field.type))
+            table = table.set_column(position, field.name, _times(column))
+        elif (known := _known_number(field.type)) is not None:
+            table = table.set_column(position, field.name, column.cast(known))
     return table
+
+
+def _known_number(type_: Any) -> Any:
+    """The type that holds the numbers of one that the engine does not read in memory; None if it does."""
+    if pa.types.is_float16(type_):
+        return pa.float32()
+    if not pa.types.is_decimal256(type_):
+        return None
+    # Beyond 38 digits they become reals, as in parquet files: an owner column of them is refused.
+    return pa.decimal128(type_.precision, type_.scale) if type_.precision <= MOST_DIGITS else pa.float64()
 
 
 def _decoded(table: pa.Table) -> pa.Table:
@@ -76,6 +88,14 @@ def _days(column: Any) -> Any:
     day = UNITS_OF_A_DAY["ms"]
     kept = _within(_integers(column), EARLIEST_INSTANT // 1000, LATEST_INSTANT // 1000)
     return pc.divide(kept, day).cast(pa.int32()).cast(pa.date32())
+
+
+def _times(column: Any) -> Any:
+    """Times of a day. Nanoseconds are cut to microseconds, the finest times that queries know."""
+    kept = _within(_integers(column), 0, UNITS_OF_A_DAY[column.type.unit] - 1)
+    if column.type.unit != "ns":
+        return kept.cast(column.type)
+    return pc.divide(kept, 1000).cast(pa.time64("us"))
 
 
 def refuse_unreadable(path: Path) -> None:

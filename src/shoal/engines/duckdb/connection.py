@@ -17,7 +17,7 @@ from shoal.engines.statements.relations import call, select
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Container, Generator, Iterable, Iterator
 
     from shoal.engines.deadline import Deadline
 
@@ -43,11 +43,13 @@ class Connected:
     _sizes: dict[str, int]
     """What was asked once of a database that is ours: its settings are locked, and its data cannot change."""
 
-    def _rows(self, tree: exp.Expr, batch_rows: int = BATCH_ROWS, expected: int = 0) -> pa.Table:
+    def _rows(
+        self, tree: exp.Expr, batch_rows: int = BATCH_ROWS, expected: int = 0, narrow: Container[str] = ()
+    ) -> pa.Table:
         """Rows as Arrow columns; MemoryError when they pass their share of the engine's memory limit."""
         room = self._memory_limit() // ROOM_SHARE
         with closing(self._batches(tree, batch_rows)) as batches:
-            return held(next(batches).schema, within(room, batches), expected)
+            return held(next(batches).schema, within(room, batches), expected, narrow)
 
     def _batches(self, tree: exp.Expr, batch_rows: int = BATCH_ROWS) -> Generator[pa.RecordBatch]:
         """The rows of one statement as they come, one empty batch at least."""

@@ -51,7 +51,16 @@ class Reading:
 
     def number(self, column: str) -> str:
         """A text with the point that numbers have."""
+        column = self.whole(column)
         return column if self.options.decimal == "." else f"replace({column}, {text(self.options.decimal)}, '.')"
+
+    def whole(self, column: str) -> str:
+        """A text without what stands between groups of three digits; as it is where the groups are not of three."""
+        mark = self.options.thousands
+        if mark is None:
+            return column
+        grouped = rf"\s*[+-]?[0-9]{{1,3}}([{mark}][0-9]{{3}})+([{self.options.decimal}][0-9]*)?\s*"
+        return f"CASE WHEN regexp_full_match({column}, {text(grouped)}) THEN replace({column}, {text(mark)}, '') ELSE {column} END"
 
     def instant(self, column: str, type_: str) -> str:
         """A text as a date or a timestamp, NULL where it is none."""
@@ -67,8 +76,11 @@ class Reading:
 
     def tests(self) -> dict[str, str]:
         """What the strings of a column can be."""
-        number, instant = self.number("v"), self.options.date_format is not None
-        found = {name: test.replace("try_cast(v", f"try_cast({number}") for name, test in _TESTS.items()}
+        number, whole, instant = self.number("v"), self.whole("v"), self.options.date_format is not None
+        found = {
+            name: test.replace("match(v", f"match({whole}").replace("try_cast(v", f"try_cast({number}")
+            for name, test in _TESTS.items()
+        }
         if instant:
             found["date"] = f"{self.instant('v', 'DATE')} IS NOT NULL"
         found["timestamp"] = f"{self.instant('v', 'TIMESTAMP')} IS NOT NULL"
@@ -81,18 +93,31 @@ def csv_relation(connection: duckdb.DuckDBPyConnection, paths: list[Path], readi
     return typed_relation(connection, *texts_of(paths, reading), reading)
 
 
-def misfits(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> dict[str, tuple[int, str]]:
-    """Column → how many of its strings the guessed type leaves out, and how most of those begin."""
-    reading = Reading()
+@dataclass(frozen=True, slots=True)
+class Misfits:
+    """Strings of a column that its guessed type leaves out."""
+
+    number: int
+    start: str
+    """How most of them begin."""
+    type_name: str
+    grouped: bool
+    """Whether all are numbers with commas between thousands."""
+
+
+def misfits(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> dict[str, Misfits]:
+    """Column → the strings that the guessed type leaves out, where there are any."""
+    reading, commas = Reading(), Reading(options=CsvOptions(thousands=","))
     rows, names = texts_of(paths, reading)
-    found: dict[str, tuple[int, str]] = {}
+    found: dict[str, Misfits] = {}
     for name, type_ in zip(names, guessed_types(connection, rows, names, reading), strict=True):
         column = quoted(name)
         lost = f"trim({column}) <> '' AND {_value(column, type_, reading)} IS NULL"
-        query = f"SELECT count(*), mode(left({column}, 2)) FROM {rows} WHERE {lost}"
-        number, start = connection.execute(query).fetchall()[0] if type_ != "VARCHAR" else (0, "")
+        kept = f"count(*) FILTER (WHERE {_value(column, type_, commas)} IS NOT NULL)"
+        query = f"SELECT count(*), mode(left({column}, 2)), {kept} FROM {rows} WHERE {lost}"
+        number, start, read = connection.execute(query).fetchall()[0] if type_ != "VARCHAR" else (0, "", 0)
         if number:
-            found[name] = number, start
+            found[name] = Misfits(number, start, type_, read == number)
     return found
 
 
@@ -128,6 +153,7 @@ def _value(column: str, type_: str, reading: Reading) -> str:
         return reading.instant(column, type_)
     if type_ in {"DOUBLE", "FLOAT"} or type_.startswith("DECIMAL"):
         return f"TRY_CAST({reading.number(column)} AS {type_})"
+    column = reading.whole(column) if type_ in {"BIGINT", "HUGEINT"} else column
     value = f"TRY_CAST({column} AS {type_})"
     if type_ not in {"BIGINT", "HUGEINT"}:
         return value
@@ -150,6 +176,11 @@ def _header(path: Path, given: str | None = None) -> tuple[list[str], str]:
             hint="A CSV file starts with a line such as uid,day,spend.",
         )
     return names, delimiter
+
+
+def csv_delimiter(path: Path) -> str:
+    """What stands between the columns of a file."""
+    return _header(path)[1]
 
 
 def _first_line(path: Path) -> str:

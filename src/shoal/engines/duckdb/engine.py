@@ -11,28 +11,26 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import duckdb
-import sqlglot
 from sqlglot import exp
 
-from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.checking.prepare import Reading
-from shoal.engines.duckdb.connection import BATCH_ROWS, ROOM_SHARE, Connected, within
+from shoal.engines.duckdb.connection import BATCH_ROWS, ROOM_SHARE, within
 from shoal.engines.duckdb.line_up import lined_up
-from shoal.engines.duckdb.owners_in_turn import can_take_turns, of_turn, turns_for
-from shoal.engines.duckdb.rendering import render
 from shoal.engines.duckdb.room import rows_at_most
 from shoal.engines.duckdb.settings import LOCKDOWN, is_locked, limits, refuse_collation, refuse_other_meanings
 from shoal.engines.duckdb.sound_files import refuse_changed
-from shoal.engines.duckdb.views import Stored, definitions, refuse_fragile
+from shoal.engines.duckdb.tables import KnownTables
+from shoal.engines.duckdb.views import definitions
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.held import held
 from shoal.engines.memory.rows import has_texts, rows_statement
+from shoal.engines.owners_in_turn import can_take_turns, of_turn, turns_for
 from shoal.engines.partials import add, partials_from
-from shoal.engines.python_rows.stages import has_python, rows_read, staged, stages_of, statement
+from shoal.engines.python_rows.sorted_rows import sorted_batches
+from shoal.engines.python_rows.stages import has_python, rows_read, rows_seen, staged, stages_of, statement
 from shoal.engines.python_rows.tables import PythonTables
-from shoal.engines.statements.bound_owners import BoundOwners, N
-from shoal.engines.statements.carried_owners import named_rows, through_reference
+from shoal.engines.statements.bound_owners import BoundOwners
 from shoal.engines.statements.crowded_owners import (
     CROWDED,
     MAX_JOINED_ROWS,
@@ -47,17 +45,14 @@ from shoal.engines.statements.crowded_owners import (
     without_owners,
 )
 from shoal.engines.statements.pruned import read_input
-from shoal.engines.statements.relations import Compiler, aliased, call, column, name, select
+from shoal.engines.statements.relations import Compiler, call, name, select
 from shoal.engines.statements.sum_owners import Summing
 from shoal.errors import ShoalError
 from shoal.plan.totals import ExactTotals, SamplingKey
-from shoal.plan.types import Kind
-from shoal.sql import functions
-from shoal.sql.functions import type_of
 from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     import pyarrow as pa
@@ -69,14 +64,13 @@ if TYPE_CHECKING:
     from shoal.plan.nodes import Node, Scan
     from shoal.plan.releases import StatementPlan
     from shoal.plan.totals import TotalsQuery
-    from shoal.plan.types import Type
 
 BATCH_ROWS_OF_TEXTS = 1 << 11
 NO_KEY = SamplingKey((0,))
 """For instruments that look at all rows."""
 
 
-class DuckDBEngine(Connected):
+class DuckDBEngine(KnownTables):
     """One DuckDB database. `ours` says whether we opened it (and may lock it) or it was handed in (and is left alone).
 
     Each query works on its own connection (`snapshot`). Registered frames are registered there again; temporary tables
@@ -115,7 +109,7 @@ class DuckDBEngine(Connected):
         self._sources: dict[str, exp.Expr] = {}
         self._schemas: dict[str, list[tuple[str, str]]] = {}
         self._places: dict[str, tuple[str, str]] = {}
-        self._reading = Reading(LOCKDOWN)
+        self._reading = Reading(LOCKDOWN, qualify_operators=not ours)
         self._rows_kept = memory.KeptRows() if for_one_query else None
         if ours and not is_locked(self._connection):
             with suppress(duckdb.Error):  # off already in a notebook that has no ipywidgets, where it cannot be set
@@ -213,136 +207,6 @@ class DuckDBEngine(Connected):
             with suppress(Exception):  # after a failure there may be nothing to roll back
                 cursor.close()
 
-    def _refresh(self, tables: Iterable[str] | None) -> None:
-        """Names and types of all tables and views, read once; `tables` are those of a database of ours, where they are known."""
-        if tables is not None:
-            rows = self._columns_of(tables, "memory")
-        elif self._holds_frames_alone:
-            rows = self._columns_of(sorted(self._frames), "temp")
-        else:
-            rows = self._stored_columns()
-        current = self._connection.sql(
-            "SELECT system.main.current_database(), system.main.current_schema()"
-        ).fetchall()[0]
-        ranked = sorted(rows, key=lambda row: 0 if row[:2] == current else 1 if row[0] == "temp" else 2)
-        for database, schema, table, stored, data_type in ranked:
-            place = self._places.setdefault(fold(table), (database, schema))
-            if place == (database, schema):
-                self._schemas.setdefault(fold(table), []).append((stored, data_type))
-                self._sources[fold(table)] = exp.Table(this=name(table), db=name(schema), catalog=name(database))
-
-    def _stored_columns(self) -> list[tuple[str, ...]]:
-        return self._connection.sql(
-            "SELECT database_name, schema_name, table_name, column_name, data_type FROM system.main.duckdb_columns() "
-            "WHERE NOT internal ORDER BY database_name, schema_name, table_name, column_index"
-        ).fetchall()
-
-    def _columns_of(self, tables: Iterable[str], database: str) -> list[tuple[str, ...]]:
-        """The same of some tables of ours: to list what there is, the engine writes its whole catalogue out first."""
-        found: list[tuple[str, ...]] = []
-        for table in tables:
-            place = exp.Table(this=name(table), db=name("main"), catalog=name(database))
-            described = self._connection.sql(select([exp.Star()], place).sql(dialect="duckdb"))
-            found += [
-                (database, "main", table, *each)
-                for each in zip(described.columns, map(str, described.types), strict=True)
-            ]
-        return found
-
-    def tables(self) -> dict[str, list[tuple[str, str]]]:
-        """Every table and view of the connection."""
-        return dict(self._schemas)
-
-    def add_view(self, view: str, sql: str, *, trusted: bool = True) -> list[tuple[str, str]]:
-        """The custodian's SQL as a subquery: trusted text, parsed so that it stays one relation."""
-        try:
-            tree = sqlglot.parse_one(sql, dialect="duckdb")
-            with self._lock:
-                described = self._connection.sql(tree.sql(dialect="duckdb"))
-                columns = list(zip(described.columns, map(str, described.types), strict=True))
-        except (sqlglot.errors.SqlglotError, duckdb.Error):
-            raise ShoalError(
-                "E_CATALOG", f"The view of table {view!r} in the catalog is not a query this database can run."
-            ) from None
-        if not trusted:
-            self._refuse_fragile(view, tree, self._stored())
-        self._sources[fold(view)] = exp.Subquery(this=tree, alias=exp.TableAlias(this=name(view)))
-        self._schemas[fold(view)] = columns
-        return columns
-
-    def refuse_fragile_view(self, view: str) -> None:
-        """E_CATALOG where reading a table of the source computes something that could fail on single rows."""
-        stored = self._stored()
-        if stored.computes(fold(view)):
-            self._refuse_fragile(view, exp.select("*").from_(exp.Table(this=name(fold(view)))), stored)
-
-    def _refuse_fragile(self, view: str, tree: exp.Expr, stored: Stored) -> None:
-        refuse_fragile(view, tree, self._schemas, stored, LOCKDOWN)
-        for frame in sorted(stored.frames_under(tree)):
-            self._refuse_unreadable_frame(frame)
-
-    def _refuse_unreadable_frame(self, frame: str) -> None:
-        """E_SOURCE for a registered data frame with a value of another type than the rest: its scan fails on that one."""
-        known = [stored for stored, type_ in self._schemas[frame] if type_of(type_).kind is not Kind.UNSUPPORTED]
-        try:
-            for _ in self.columns(frame, known):
-                pass
-        except EngineFailure:
-            pass
-        else:
-            return
-        raise ShoalError(
-            "E_SOURCE",
-            f"The data frame {frame!r} that was registered holds values that cannot be read as its columns' types.",
-            hint="Give every column one type, or pass the frame in as {name: frame}.",
-        )
-
-    def _stored(self) -> Stored:
-        """What somebody else wrote; views over files are ours, and total."""
-        if self._files or self._frames:
-            return Stored()
-        with self._lock:
-            return Stored.of(self._connection, self._places)
-
-    def carry_owner(self, table: str, through: tuple[str, Type], to: str, key: tuple[str, Type], owner: str) -> None:
-        """The table joined with the one that knows its owners."""
-        stored = [each for each, _ in self._schemas[fold(table)]]
-        source, target = self._sources[fold(table)], self._sources[fold(to)]
-        tree = through_reference(source, stored, through, target, key, owner)
-        type_ = next(type_ for each, type_ in self._schemas[fold(to)] if fold(each) == fold(owner))
-        self._add_owner(table, tree, type_)
-
-    def name_rows(self, table: str, columns: Iterable[tuple[str, Type]]) -> None:
-        """The table with a name for each row."""
-        usable = [(each, type_) for each, type_ in columns if type_.kind is not Kind.UNSUPPORTED]
-        stored = [each for each, _ in self._schemas[fold(table)]]
-        self._add_owner(table, named_rows(self._sources[fold(table)], stored, usable), "VARCHAR")
-
-    def _add_owner(self, table: str, tree: exp.Select, type_: str) -> None:
-        self._sources[fold(table)] = exp.Subquery(this=tree, alias=exp.TableAlias(this=name(table)))
-        self._schemas[fold(table)] = [*self._schemas[fold(table)], (CARRIED_OWNER, type_)]
-
-    def row_counts(self, names: list[str]) -> dict[str, int]:
-        """Sizes of public tables."""
-        counts = {}
-        for table in names:
-            query = select([call("count_star")], self._sources[fold(table)].copy())
-            counts[fold(table)] = int(self._table(query).column(0)[0].as_py())
-        return counts
-
-    def repeats(self, table: str, columns: Iterable[tuple[str, Type]]) -> dict[str, int]:
-        """The rows of the most frequent value of each column, values compared as queries compare them."""
-        found: dict[str, int] = {}
-        for column_, type_ in columns:
-            if type_.kind is Kind.UNSUPPORTED:
-                continue
-            value = functions.key_form(functions.scan_form(column(column_), type_), type_)
-            values = select([aliased(value, "v"), aliased(call("count_star"), "n")], self._sources[fold(table)].copy())
-            values.set("group", exp.Group(expressions=[exp.Literal.number(1)]))
-            most = select([call("max", column("n"))], exp.Subquery(this=values, alias=exp.TableAlias(this=name("t"))))
-            found[column_] = int(self._table(most).column(0)[0].as_py() or 0)
-        return found
-
     def close(self) -> None:
         """Closes what is ours; a connection that was handed in stays open."""
         self._python.close()
@@ -358,23 +222,9 @@ class DuckDBEngine(Connected):
             return engine.fetch(node)
         return self._table(on_its_own_stack(lambda: Compiler(self._sources, whole_texts=True).relation(node)))
 
-    def combinations(self, table: str, columns: list[str]) -> Generator[pa.RecordBatch]:
-        """Every combination of some columns' values with its number of rows, for side tools that count."""
-        types = dict(self._schemas[fold(table)])
-        keys = [_as_bytes(exp.Column(this=name(each)), types[each]) for each in columns]
-        named = [aliased(key, f"k{place}") for place, key in enumerate(keys)]
-        query = select([*named, aliased(call("count_star"), N)], self._sources[fold(table)].copy())
-        query.set("group", exp.Group(expressions=[key.copy() for key in keys]))
-        yield from self._batches(query)
-
-    def columns(self, table: str, columns: list[str]) -> Generator[pa.RecordBatch]:
-        """The rows of some columns, in no order that means anything."""
-        named = [aliased(exp.Column(this=name(each)), f"k{place}") for place, each in enumerate(columns)]
-        yield from self._batches(select(named, self._sources[fold(table)].copy()))
-
     def prepare(self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked]) -> None:
         """Every statement of a plan, written and read over an empty copy of the schema."""
-        self._reading.check(plan, asked_of, self._schemas, lambda tree: render(tree, qualify_operators=not self._ours))
+        self._reading.check(plan, asked_of, self._schemas)
         self._python.start(stages_of(plan))
 
     def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
@@ -440,12 +290,17 @@ class DuckDBEngine(Connected):
             taken._sources[stage.table] = there  # noqa: SLF001 - same
         return taken, found
 
-    def _rows_for(self, stage: Stage) -> Generator[pa.RecordBatch]:
+    def _rows_for(self, stage: Stage) -> Iterator[pa.RecordBatch]:
         relation, engine = stage.input, self
         if products := self._crowded(on_its_own_stack(partial(rows_read, stage))):
             relation, engine = without_owners(relation, products), self._knowing_crowded(products)
         batch = BATCH_ROWS_OF_TEXTS if stage.reads_texts else BATCH_ROWS
-        return self._batches(on_its_own_stack(lambda: statement(stage, relation, engine._sources)), batch)  # noqa: SLF001 - same
+        expected = self._rows_at_most(stage.input)
+        seen, sorted_ = (
+            on_its_own_stack(partial(write, stage, relation, engine._sources))  # noqa: SLF001 - same
+            for write in (rows_seen, statement)
+        )
+        return sorted_batches(partial(self._rows, seen, batch, expected), partial(self._batches, sorted_, batch))
 
     def _most_of_one(self, scan: Scan) -> Most:
         """The most that any owner has in a table; what is known of data that cannot change is kept."""
@@ -488,20 +343,26 @@ class DuckDBEngine(Connected):
         return memory.measure_coded(query, self._rows_kept.of(query, key, lambda: self._coded(query, key)))
 
     def _coded(self, query: TotalsQuery, key: SamplingKey) -> memory.CodedRows:
-        listed = None
-        if query.public_groups is not None:
-            listed = self._table(on_its_own_stack(lambda: BoundOwners(query, key, self._sources).groups()))
+        listed = self._listed(query, key)
         statement = on_its_own_stack(lambda: rows_statement(query, self._sources))
         batch = BATCH_ROWS_OF_TEXTS if has_texts(query) else BATCH_ROWS
+        keys = [f"k{position}" for position in range(len(query.keys))]
+        rows = self._rows(statement, batch, self._rows_at_most(query.input), keys)
+        return memory.CodedRows.of(query, key, rows, listed, ours=True)
+
+    def _rows_at_most(self, relation: Node) -> int:
         with self._lock:
-            expected = rows_at_most(query, self._sources, self._frames, self._connection, is_filled=self._is_filled)
-        return memory.CodedRows.of(query, key, self._rows(statement, batch, expected), listed)
+            return rows_at_most(relation, self._sources, self._frames, self._connection, is_filled=self._is_filled)
+
+    def _listed(self, query: TotalsQuery, key: SamplingKey) -> pa.Table | None:
+        """The groups that a query lists, where it lists them."""
+        if query.public_groups is None:
+            return None
+        return self._table(on_its_own_stack(lambda: BoundOwners(query, key, self._sources).groups()))
 
     def measure_in_turns(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """Reads the rows several times, those of other owners each time, and adds up; the same integers as by SQL."""
-        listed = None
-        if query.public_groups is not None:
-            listed = self._table(on_its_own_stack(lambda: BoundOwners(query, key, self._sources).groups()))
+        listed = self._listed(query, key)
         statement = on_its_own_stack(lambda: rows_statement(query, self._sources))
         batch_rows = BATCH_ROWS_OF_TEXTS if has_texts(query) else BATCH_ROWS
         room = self._memory_limit() // ROOM_SHARE
@@ -515,8 +376,3 @@ class DuckDBEngine(Connected):
             return memory.measure_in_memory(query, key, rows, listed)
 
         return add([partials_from(query, measured(turn), {}) for turn in range(turns)])
-
-
-def _as_bytes(value: exp.Expr, data_type: str) -> exp.Expr:
-    """A text column compared by its bytes, whatever collation it was declared with."""
-    return exp.Collate(this=exp.Paren(this=value), expression=name("binary")) if data_type == "VARCHAR" else value

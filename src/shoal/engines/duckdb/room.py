@@ -1,4 +1,4 @@
-"""How many rows a question reads at most, where that is known before they are read."""
+"""How many rows a relation has at most, where that is known before they are read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from shoal.plan.totals import TotalsQuery
+    from shoal.plan.nodes import Node
 
 STORED_ROWS = """
     SELECT estimated_size FROM system.main.duckdb_tables()
@@ -25,7 +25,7 @@ STORED_ROWS = """
 
 
 def rows_at_most(
-    query: TotalsQuery,
+    relation: Node,
     sources: Mapping[str, exp.Expr],
     frames: Mapping[str, pa.Table],
     connection: duckdb.DuckDBPyConnection,
@@ -33,7 +33,7 @@ def rows_at_most(
     is_filled: bool = False,
 ) -> int:
     """The rows of the one stored table that is read; 0 for joins, views and files. All that we filled ourselves is tables."""
-    table = only_table(query)
+    table = only_table(relation)
     if table is None:
         return 0
     held = {fold(name): frame.num_rows for name, frame in frames.items()}

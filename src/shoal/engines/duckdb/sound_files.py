@@ -124,6 +124,37 @@ def _described(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> list
     return [(name, type_) for name, type_, *_ in rows]
 
 
+def refuse_twins(connection: duckdb.DuckDBPyConnection, table: str, paths: list[Path]) -> None:
+    """E_SOURCE for two columns by one name: the engine calls the second uid_1, and the catalog could mean either.
+
+    >>> import duckdb, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, duckdb.connect() as connection:
+    ...     path = Path(folder) / "t.parquet"
+    ...     _ = connection.execute(f"COPY (SELECT 1 AS uid, 2 AS x) TO '{path}'")
+    ...     refuse_twins(connection, "t", [path])
+    """
+    listed = ", ".join(text(str(path.resolve())) for path in paths)
+    rows = connection.execute(f"SELECT DISTINCT name FROM parquet_schema([{listed}])").fetchall()
+    stored = {fold(name) for (name,) in rows}
+    read = [fold(name) for name, _ in _described(connection, paths)]
+    if any(name not in stored and _numbered(name) in stored for name in read):
+        raise twins(table)
+
+
+def _numbered(name: str) -> str:
+    """A name without the number that the engine added."""
+    return name.rstrip("0123456789").removesuffix("_")
+
+
+def twins(table: str) -> ShoalError:
+    """Two columns by one name."""
+    return ShoalError(
+        "E_SOURCE",
+        f"Two columns of the table {table!r} have the same name (names are case-insensitive).",
+        hint="Rename one of them.",
+    )
+
+
 def refuse_narrowing(connection: duckdb.DuckDBPyConnection, table: str, paths: list[Path]) -> None:
     """E_SOURCE where a column has another type in some file, and a value there may have none in the type of them all.
 

@@ -56,9 +56,12 @@ class Coded:
         return (numbers.cast(pa.int32()) if self.type == pa.date32() else numbers).cast(self.type)
 
 
-def encode(column: pa.ChunkedArray, type_: Type, most: int) -> Coded:
-    """Codes of a column: distances where there are at most `most`, else positions in a dictionary; NULL has a code too."""
-    counted = _distances(column, most) if type_.kind in _COUNTED else None
+def encode(column: pa.ChunkedArray, type_: Type, most: int, *, ours: bool = False) -> Coded:
+    """Codes of a column: distances where there are at most `most`, else positions in a dictionary; NULL has a code too.
+
+    A column that is `ours` may be written over.
+    """
+    counted = _distances(column, most, ours=ours) if type_.kind in _COUNTED else None
     if counted is not None:
         return counted
     encoded = column.dictionary_encode(null_encoding="encode")
@@ -68,8 +71,9 @@ def encode(column: pa.ChunkedArray, type_: Type, most: int) -> Coded:
     return Coded(joined.view(np.uint32), max(len(dictionary), 1), column.type, dictionary=dictionary)
 
 
-def _distances(column: pa.ChunkedArray, most: int) -> Coded | None:
-    numbers = column.cast(pa.int32() if column.type == pa.date32() else pa.int64())
+def _distances(column: pa.ChunkedArray, most: int, *, ours: bool) -> Coded | None:
+    stored = pa.int64() if column.type == pa.int32() else column.type  # whole numbers may be held in fewer bits
+    numbers = column.cast(pa.int32() if column.type in {pa.date32(), pa.int32()} else pa.int64())
     ends = pc.min_max(numbers).as_py()
     nulls = numbers.null_count > 0
     # where values are missing, distances start at 1 and NULL is 0
@@ -77,6 +81,9 @@ def _distances(column: pa.ChunkedArray, most: int) -> Coded | None:
     size = (ends["max"] or 0) - lowest + 1
     if size > most:
         return None
+    if ours and not nulls and numbers.type == pa.int32() and (held := _writable(numbers)) is not None:
+        np.subtract(held, np.int32(lowest), out=held)  # around the word, too
+        return Coded(held.view(np.uint32), size, stored, lowest)
     codes: Codes = np.empty(len(numbers), dtype=_narrowest(size))
     start = 0
     for chunk in numbers.chunks:
@@ -88,7 +95,16 @@ def _distances(column: pa.ChunkedArray, most: int) -> Coded | None:
         if chunk.null_count:
             distance[chunk.is_null().to_numpy(zero_copy_only=False)] = 0
         start += len(chunk)
-    return Coded(codes, size, column.type, lowest, nulls)
+    return Coded(codes, size, stored, lowest, nulls)
+
+
+def _writable(numbers: pa.ChunkedArray) -> NDArray[Any] | None:
+    """The numbers where they lie, if that is in one piece that can be written to."""
+    if numbers.num_chunks != 1:
+        return None
+    chunk = numbers.chunk(0)
+    held = np.frombuffer(chunk.buffers()[1], chunk.type.to_pandas_dtype())[chunk.offset : chunk.offset + len(chunk)]
+    return held if held.flags.writeable else None
 
 
 def _narrowest(size: int) -> str:
@@ -97,19 +113,41 @@ def _narrowest(size: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """The owner of every row as a code, and the canonical integer behind each code."""
+    """The owner of every row as a code, and the canonical integer behind each code.
 
-    codes: Codes
+    Whole numbers stay as they are, and their distances from the lowest are taken when somebody asks for codes; they may be
+    written over by then, where they are `ours`.
+    """
+
+    numbers: NDArray[Any]
     size: int
     lowest: int
     entries: NDArray[np.uint64] | None
+    ours: bool = False
 
     @classmethod
-    def of(cls, column: pa.ChunkedArray, type_: Type) -> Owners:
+    def of(cls, column: pa.ChunkedArray, type_: Type, *, ours: bool = False) -> Owners:
         """Owners are never NULL."""
-        coded = encode(column, type_, MOST_OWNER_CODES if type_.kind is Kind.INTEGER else 0)
-        entries = None if coded.dictionary is None else functions.canonical_integers(coded.dictionary, type_)
-        return cls(coded.codes, coded.size, coded.lowest, entries)
+        if type_.kind is Kind.INTEGER:
+            whole = column.cast(pa.int64())
+            lowest, highest = (each or 0 for each in pc.min_max(whole).as_py().values())
+            if highest - lowest < MOST_OWNER_CODES:
+                held = _writable(whole) if ours or whole.type != column.type else None
+                numbers = whole.to_numpy() if held is None else held
+                return cls(numbers, highest - lowest + 1, lowest, None, held is not None)
+        coded = encode(column, type_, 0)
+        return cls(coded.codes, coded.size, 0, functions.canonical_integers(coded.dictionary, type_))
+
+    def codes(self, start: int = 0, end: int | None = None) -> NDArray[np.uint64]:
+        """The codes of some rows."""
+        numbers = self.numbers[start:end]
+        if self.entries is not None:
+            return numbers.astype(np.uint64)
+        return np.subtract(numbers.view(np.uint64), np.uint64(self.lowest % _WORD))
+
+    def room(self) -> NDArray[np.uint64] | None:
+        """Where a word for each row may be written, once its code is read."""
+        return self.numbers.view(np.uint64) if self.ours else None
 
     def canonical(self, codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """The canonical integers of some owners; the caller drops bits above 62."""
@@ -134,11 +172,11 @@ class Groups:
     steps: tuple[Step, ...]
 
     @classmethod
-    def of(cls, rows: pa.Table, types: tuple[Type, ...]) -> Groups:
-        """The keys k0, k1 … of a row together; without keys there is one group."""
+    def of(cls, rows: pa.Table, types: tuple[Type, ...], *, ours: bool = False) -> Groups:
+        """The keys k0, k1 … of a row together; without keys there is one group. Columns that are `ours` may be written over."""
         groups = cls(np.zeros(0 if types else rows.num_rows, dtype=np.uint16), 1, ())
         for number, type_ in enumerate(types):
-            groups = groups._with(encode(rows.column(f"k{number}"), type_, MOST_GROUP_CODES), type_)
+            groups = groups._with(encode(rows.column(f"k{number}"), type_, MOST_GROUP_CODES, ours=ours), type_)
         return groups
 
     def _with(self, key: Coded, type_: Type) -> Groups:

@@ -25,10 +25,6 @@ MOST_PART_BITS = 10
 FEWEST_PICK_BITS = 8
 PICK_BITS_OF_WORDS = PICK_BITS
 WORD_FOR_ROWS = WORD
-DIGIT = 16
-"""NumPy sorts numbers of this many bits without comparing any."""
-ORDERED_BITS = 12
-"""Words are sorted by the owner and at least this many bits more; the few that are still tied are looked at again."""
 _SPREADING = 0x9E3779B97F4A7C15
 
 
@@ -72,17 +68,6 @@ class Layout:
         """Bits of the row, and those that nobody needs."""
         return self.below_pick - self.group_bits
 
-    @property
-    def digits(self) -> int:
-        """By how many leading digits words are sorted: by all of owner and group where picks are not there to tell."""
-        named = WORD - self.below_group
-        return -(-(min(self.owner_bits + ORDERED_BITS, named) if self.pick_bits else named) // DIGIT)
-
-    @property
-    def unordered_bits(self) -> int:
-        """Bits of pick and group by which words are not sorted."""
-        return max(WORD - self.below_group - DIGIT * self.digits, 0)
-
     def spread(self, owners: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Codes of owners, multiplied: the part in front, the owner within the part behind it."""
         spread: NDArray[np.uint64] = owners * np.uint64(self._factor)
@@ -108,12 +93,3 @@ class Layout:
     def rows(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The rows of some words."""
         return (words & np.uint64((1 << self.below_group) - 1)).view(np.int64)
-
-    def sorted(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The words in the order of their leading digits, the last of them first."""
-        for digit in range(self.digits, 0, -1):
-            leading = (words >> np.uint64(WORD - DIGIT * digit)).astype(np.uint16)
-            words = words.take(
-                np.argsort(leading, kind="stable"), mode="clip"
-            )  # none is out of range; checking takes time
-        return words

@@ -1,4 +1,4 @@
-"""Words of whole owners, sorted by their leading digits: runs of a pair, in the order in which an owner keeps them."""
+"""Words of whole owners, sorted: runs of a pair, in the order in which an owner keeps them."""
 
 from __future__ import annotations
 
@@ -50,14 +50,7 @@ class Ordered:
         heads, starts = self.runs.heads, self.of_owners.starts
         crowded = np.flatnonzero(self.of_owners.lengths > most)
         last = starts[crowded] + most
-        doubtful = crowded[(heads[last] ^ heads[last - 1]) < np.uint64(1 << layout.group_bits)]
-        if not layout.unordered_bits:
-            return doubtful
-        # two runs that are alike as far as words are sorted may lie mixed up
-        alike = np.flatnonzero((heads[1:] ^ heads[:-1]) < np.uint64(1 << layout.unordered_bits))
-        theirs = np.searchsorted(starts, alike, side="right") - 1
-        early = theirs[alike - starts[theirs] < most]
-        return np.union1d(doubtful, early) if len(early) else doubtful
+        return crowded[(heads[last] ^ heads[last - 1]) < np.uint64(1 << layout.group_bits)]
 
     def first_runs(self, most: int, without: NDArray[np.int64]) -> Runs:
         """The first runs of every owner, and none of some owners."""

@@ -1,9 +1,9 @@
 """All rows as machine words, parted by owner: sorting a part brings the rows of an owner together, in the order of picks.
 
 The pick is a function of owner and group, so one sort brings the rows of a pair together *and* the pairs of an owner into the
-order in which they are kept: the first κ runs stay. Words are sorted by their leading bits only, and picks are there with
-their leading bits only. Where that leaves open which groups come first, the owner is looked at again, by whole picks. Where
-picks decide nothing, or few bits are left for them, a word holds (owner, group, row), or (owner, row) where that is too wide.
+order in which they are kept: the first κ runs stay. Picks are there with their leading bits only. Where that leaves open which
+groups come first, the owner is looked at again, by whole picks. Where picks decide nothing, or few bits are left for them, a word
+holds (owner, group, row), or (owner, row) where that is too wide.
 
 Parts are small enough for the processor's caches, and no owner is in two of them: they are sorted and bounded in any order.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from shoal.engines.memory.picks import Picks
 
 SLICE_ROWS = 1 << 18
-BLOCK_ROWS = 1 << 16
+BLOCK_ROWS = 1 << 18
+STEP_ROWS = 1 << 14
+"""What is computed of so many rows stays in the processor's caches, and in memory that a thread has already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,10 @@ class Packed:
     ) -> Packed:
         """Rows of all groups, or of those that are `listed`."""
         layout, rows = Layout.of(owners, groups, most), len(groups.codes)
-        # one array for all blocks: many smaller ones would be new to the operating system each time
-        words = np.empty(rows, dtype=np.uint64)
+        # one array for all blocks, that of the owners where it may be written over: memory that is new to a process takes long
+        words = owners.room()
+        if words is None:
+            words = np.empty(rows, dtype=np.uint64)
         parts: list[list[NDArray[np.uint64]]] = [[] for _ in range(1 << layout.part_bits)]
         packed = cls(owners, groups, picks, listed, most, layout, words, parts, again)
         for pieces in pool.map(packed._block, range(0, rows, BLOCK_ROWS)):
@@ -77,23 +81,31 @@ class Packed:
 
     def _block(self, start: int) -> list[NDArray[np.uint64]]:
         """The words of a block of rows, parted by owner."""
-        owners = self.owners.codes[start : start + BLOCK_ROWS].astype(np.uint64)
-        groups = self.groups.codes[start : start + BLOCK_ROWS]
-        rows = np.arange(start, start + len(owners), dtype=np.uint64)
+        end = min(start + BLOCK_ROWS, len(self.groups.codes))
+        words = np.empty(end - start, dtype=np.uint64)
+        numbers = np.empty(end - start, dtype=np.uint8 if self.layout.part_bits <= 8 else np.uint16)
+        filled = 0
+        for first in range(start, end, STEP_ROWS):
+            filled += self._step(first, min(first + STEP_ROWS, end), words[filled:], numbers[filled:])
+        words, numbers = words[:filled], numbers[:filled]
+        if not self.layout.part_bits:
+            return [words]
+        position = self.words[start : start + filled]
+        words = words.take(np.argsort(numbers, kind="stable"), mode="clip", out=position)
+        ends = np.cumsum(np.bincount(numbers, minlength=len(self.parts))).tolist()
+        return [words[start:end] for start, end in pairwise([0, *ends])]
+
+    def _step(self, start: int, end: int, words: NDArray[np.uint64], numbers: NDArray[Any]) -> int:
+        """Writes the words of some rows and the numbers of their parts; says how many there are."""
+        owners, groups = self.owners.codes(start, end), self.groups.codes[start:end]
+        rows = np.arange(start, end, dtype=np.uint64)
         if self.listed is not None:
             chosen = np.flatnonzero(self.listed[groups])
             owners, groups, rows = owners[chosen], groups[chosen], rows[chosen]
         spread = self.layout.spread(owners)
-        words = self._words(owners, spread, groups)
-        words |= rows
-        if not self.layout.part_bits:
-            return [words]
-        spread >>= np.uint64(self.layout.owner_bits)
-        numbers = spread.astype(np.uint8 if self.layout.part_bits <= 8 else np.uint16)
-        position = self.words[start : start + len(words)]
-        words = words.take(np.argsort(numbers, kind="stable"), mode="clip", out=position)
-        ends = np.cumsum(np.bincount(numbers, minlength=len(self.parts))).tolist()
-        return [words[start:end] for start, end in pairwise([0, *ends])]
+        np.bitwise_or(self._words(owners, spread, groups), rows, out=words[: len(rows)])
+        np.right_shift(spread, np.uint64(self.layout.owner_bits), out=numbers[: len(rows)], casting="unsafe")
+        return len(rows)
 
     def _words(self, owners: NDArray[np.uint64], spread: NDArray[np.uint64], groups: Codes) -> NDArray[np.uint64]:
         layout = self.layout
@@ -117,7 +129,7 @@ class Packed:
             return self.ordered[part]
         words = np.concatenate(self.parts[part]) if self.parts[part] else np.empty(0, dtype=np.uint64)
         self.parts[part].clear()
-        words = self.layout.sorted(words)
+        words.sort()
         if self.again:
             self.ordered[part] = words
         return words
@@ -178,8 +190,8 @@ class Packed:
         return self.most
 
     def _looked_at_again(self, part: int, words: NDArray[np.uint64]) -> Pairs:
-        """Pairs of some owners, cut by whole picks; their words are nearly in order."""
-        return self._by_group(part, np.sort(words, kind="stable"))
+        """Pairs of some owners, cut by whole picks."""
+        return self._by_group(part, words)
 
 
 def _with_two_groups(groups: Codes, segments: Segments) -> NDArray[np.int64]:

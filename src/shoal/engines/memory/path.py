@@ -81,17 +81,19 @@ class CodedRows:
         again: bool,
     ) -> None:
         self.groups, self.values, self.picks, self.listed = groups, values, picks, listed
-        self.rows = len(owners.codes)
+        self.rows = len(owners.numbers)
         self.position = _places(groups, listed) if listed is not None else None
         self._owners, self._most, self._again = owners, most, again
         self._packed: Packed | None = None
 
     @classmethod
-    def of(cls, query: TotalsQuery, key: SamplingKey, rows: pa.Table, listed: pa.Table | None) -> CodedRows:
-        """The rows that a question reads."""
+    def of(
+        cls, query: TotalsQuery, key: SamplingKey, rows: pa.Table, listed: pa.Table | None, *, ours: bool = False
+    ) -> CodedRows:
+        """The rows that a question reads. Those that are `ours` were read for nobody else, and may be written over."""
         with _pool() as pool:
-            coding = pool.submit(Groups.of, rows, tuple(field.type for field, _ in query.keys))
-            owners = Owners.of(rows.column(OWNER), field_of(query.input, query.input.owner or "").type)
+            coding = pool.submit(Groups.of, rows, tuple(field.type for field, _ in query.keys), ours=ours)
+            owners = Owners.of(rows.column(OWNER), field_of(query.input, query.input.owner or "").type, ours=ours)
             groups = coding.result()
         values = tuple(Argument.of(rows, number, argument.type) for number, argument in enumerate(query.arguments))
         most = query.contribution.max_groups if query.keys and query.contribution.max_rows is None else None

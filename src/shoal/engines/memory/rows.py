@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from shoal.plan.measures import Steps
+    from shoal.plan.nodes import Node
     from shoal.plan.totals import TotalsQuery
 
 LARGEST = 1 << 60
@@ -62,9 +63,8 @@ def has_texts(query: TotalsQuery) -> bool:
     return any(isinstance(part, Call) and part.function in GROWING for value in written for part in walk(value))
 
 
-def only_table(query: TotalsQuery) -> str | None:
+def only_table(node: Node) -> str | None:
     """The one table that the rows come from, each of them from one row; None where tables meet or rows are made."""
-    node = query.input
     while isinstance(node, (nodes.Filter, nodes.Project)):
         node = node.input
     return node.table if isinstance(node, nodes.Scan) else None

@@ -23,7 +23,6 @@ from shoal.engines.duckdb.checking.prepare import Reading
 from shoal.engines.duckdb.connection import failure_of
 from shoal.engines.duckdb.engine import DuckDBEngine
 from shoal.engines.duckdb.filled import settings
-from shoal.engines.duckdb.rendering import render
 from shoal.engines.duckdb.settings import LOCKDOWN
 from shoal.engines.postgresql.relations import Contents, Relation, StoredColumn, located, warnings_of
 from shoal.engines.postgresql.server import Connection, Server, snapshot
@@ -32,12 +31,13 @@ from shoal.engines.postgresql.types import Stored
 from shoal.engines.postgresql.views import refuse_fragile
 from shoal.engines.python_rows.stages import stages_of
 from shoal.engines.python_rows.tables import PythonTables
-from shoal.engines.reading import Need, narrowed, needs_of, needs_of_scans
+from shoal.engines.reading import Need, is_private, narrowed, needs_of, needs_of_scans
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.traverse import all_nodes
 from shoal.plan.types import Kind
+from shoal.sql.functions.forms import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -191,6 +191,14 @@ class PostgreSQLEngine:
         with self._now() as taken:
             return taken._holding([self._whole(table, [name for name, _ in wanted])]).repeats(table, wanted)  # noqa: SLF001 - a copy of ourselves
 
+    def longest_texts(self, table: str, columns: Iterable[tuple[str, Type]]) -> dict[str, int]:
+        """The bytes of the longest string of each column."""
+        wanted = [each for each in columns if each[1].kind is Kind.TEXT]
+        if not wanted:
+            return {}
+        with self._now() as taken:
+            return taken._holding([self._whole(table, [name for name, _ in wanted])]).longest_texts(table, wanted)  # noqa: SLF001 - a copy of ourselves
+
     def combinations(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Every combination of some columns' values, and in the last column its number of rows."""
         with self._now() as taken:
@@ -267,7 +275,7 @@ class PostgreSQLEngine:
     def prepare(self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked]) -> None:
         """Every statement of a plan, written and read over an empty copy of the schema; and what all of them will need."""
         asked = asked_of(plan)
-        self._reading.check(plan, lambda _: asked, self._schemas(), render)
+        self._reading.check(plan, lambda _: asked, self._schemas())
         self._python.start(stages_of(plan))
         self._planned = _together([need for query in asked.totals for need in needs_of(narrowed(query))])
 
@@ -318,7 +326,8 @@ class PostgreSQLEngine:
         listed = ", ".join(f"{quoted(column.name)} {column.stored.kept_as}" for column in columns)
         database.execute(f"CREATE TABLE {quoted(need.table)} ({listed or 'nothing INTEGER'})")
         values = ", ".join(f"TRY_CAST({quoted(column.name)} AS {column.stored.kept_as})" for column in columns)
-        for batch in self._reader.batches(rows_statement(relation, columns, need.owner, need.conjuncts)):
+        longest = LONGEST_TEXT if is_private(self._catalog, need.table) else None
+        for batch in self._reader.batches(rows_statement(relation, columns, need.owner, need.conjuncts, longest)):
             self._deadline.check()
             _insert(database, f"INSERT INTO {quoted(need.table)} SELECT {values or 'nothing'} FROM arriving_", batch)
 

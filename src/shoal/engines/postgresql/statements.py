@@ -55,10 +55,18 @@ def text(value: str) -> str:
 
 
 def rows_statement(
-    relation: Relation, columns: Sequence[StoredColumn], owner: str | None, conjuncts: Sequence[Conjunct]
+    relation: Relation,
+    columns: Sequence[StoredColumn],
+    owner: str | None,
+    conjuncts: Sequence[Conjunct],
+    longest: int | None = None,
 ) -> str:
-    """SELECT some columns of the rows that have an owner, narrowed where the relation can bear it."""
-    items = [f"{column.stored.handed_over(quoted(column.name))} AS {quoted(column.name)}" for column in columns]
+    """SELECT some columns of the rows that have an owner, narrowed where the relation can bear it.
+
+    Strings of more than `longest` bytes stay on the server: a row of more than 1 GB cannot be sent, and its owner would be seen.
+    """
+    named = [(column.stored, quoted(column.name)) for column in columns]
+    items = [f"{stored.handed_over(name, longest)} AS {name}" for stored, name in named]
     conditions = [] if owner is None else [f"{quoted(owner)} IS NOT NULL"]
     if relation.is_base:
         conditions += [written for c in conjuncts if (written := condition(c, relation.column(c.column))) is not None]

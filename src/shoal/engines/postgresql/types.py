@@ -45,8 +45,8 @@ class Stored:
         """The type of the column that rows are kept in."""
         return "VARCHAR" if self.named.endswith(UNSUPPORTED) else self.named
 
-    def handed_over(self, column: str) -> str:
-        """The expression of the SELECT list; what no calendar has is NULL."""
+    def handed_over(self, column: str, longest: int | None = None) -> str:
+        """The expression of the SELECT list; what no calendar has is NULL, and so are strings of more than `longest` bytes."""
         if self.type in {"date", "timestamp"}:
             type_ = f"pg_catalog.{self.type}"
             return (
@@ -62,7 +62,10 @@ class Stored:
         if self.type == "time":
             return f"CASE WHEN {column} OPERATOR(pg_catalog.<) pg_catalog.time '24:00' THEN {column} END"
         if self.is_enum or self.type in _AS_TEXT:
-            return f"CAST({column} AS pg_catalog.text)"
+            written = f"CAST({column} AS pg_catalog.text)"
+            if longest is None:
+                return written
+            return f"CASE WHEN pg_catalog.octet_length({written}) OPERATOR(pg_catalog.<=) {longest} THEN {written} END"
         return f"CAST({column} AS pg_catalog.{self.type})"
 
 

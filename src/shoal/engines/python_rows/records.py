@@ -9,10 +9,11 @@ Runs in worker processes: imports little.
 from __future__ import annotations
 
 import hashlib
+from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from functools import partial
-from itertools import islice
+from functools import lru_cache
+from itertools import islice, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,7 +24,7 @@ from shoal.engines.python_rows.values import ValueType, column_of, values_of
 from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -91,21 +92,25 @@ class Progress:
     waiting: Iterator[Any] = field(default_factory=lambda: iter(()))
 
 
-def record_class(fields: Sequence[str]) -> type:
+@lru_cache(maxsize=64)
+def record_class(fields: tuple[str, ...]) -> type:
     """Records with these fields: tuples whose attributes cannot be set.
 
-    >>> record_class(["a", "b"])((1, 2)).b
+    >>> record_class(("a", "b"))((1, 2)).b
     2
     """
-    named = {name: property(itemgetter(position)) for position, name in enumerate(fields) if not name.startswith("__")}
+    numbered = namedtuple("numbered", [f"f{position}" for position in range(len(fields))])  # type: ignore[misc]  # noqa: PYI024 - for its attributes, which C reads
+    named = {
+        name: getattr(numbered, f"f{position}") for position, name in enumerate(fields) if not name.startswith("__")
+    }
     shown: Any = lambda self: f"Record({', '.join(f'{n}={v!r}' for n, v in zip(fields, self, strict=True))})"  # noqa: E731 - a method of a class that is made here
     return type("Record", (tuple,), {"__slots__": (), "__repr__": shown, **named})
 
 
-def records_of(columns: list[pa.Array], fields: Sequence[str], rows: int) -> list[Any]:
+def records_of(columns: list[pa.Array], fields: tuple[str, ...], rows: int) -> list[Any]:
     """One record for each row."""
-    make = partial(tuple.__new__, record_class(fields))
-    return list(map(make, zip(*map(values_of, columns), strict=True))) if columns else [make(()) for _ in range(rows)]
+    kind = repeat(record_class(fields))
+    return list(map(tuple.__new__, kind, zip(*map(values_of, columns), strict=True) if columns else repeat((), rows)))
 
 
 def run_step(step: Step, function: Function, rows: Rows, owners: Owners, number: int, progress: Progress) -> Rows:
@@ -115,7 +120,7 @@ def run_step(step: Step, function: Function, rows: Rows, owners: Owners, number:
     call = _CALLS[step.kind](step, function)
     progress.waiting = waiting = iter(rows.records)
     places: list[int] = []
-    found: list[tuple[Any, ...]] = []
+    found: list[Any] = []
     if owners.apart or step.kind == "per_owner":
         start = 0
         for end in _ends(rows.owner):
@@ -128,11 +133,10 @@ def run_step(step: Step, function: Function, rows: Rows, owners: Owners, number:
     kept = np.array(places, dtype=np.int64)
     if step.kind == "filter":
         return rows.take(kept)
-    made = list(zip(*found, strict=True)) if found else [()] * len(step.made)
     owner = rows.owner[kept]
     columns = [
-        column_of(values, type_, _turns(owner, owners, number))
-        for values, (_, type_) in zip(made, step.made, strict=True)
+        column_of(found[position :: len(step.made)], type_, _turns(owner, owners, number))
+        for position, (_, type_) in enumerate(step.made)
     ]
     return Rows(columns, owner, rows.origin[kept])
 
@@ -157,12 +161,13 @@ def _ends(owner: NDArray[np.int64]) -> list[int]:
     return [*(np.flatnonzero(owner[1:] != owner[:-1]) + 1).tolist(), len(owner)]
 
 
-Call = Callable[["Iterator[Any]", int, int, list[int], list[tuple[Any, ...]]], None]
-"""Calls a function on records, the first of which is at a position, with an owner's seed; adds positions and what it makes."""
+Call = Callable[["Iterator[Any]", int, int, list[int], list[Any]], None]
+"""Calls a function on records, the first of which is at a position, with an owner's seed; adds positions and what it makes, value
+after value: a tuple that is kept for each record would take as long as calling the function."""
 
 
 def _filter(_: Step, function: Function) -> Call:
-    def call(records: Iterator[Any], first: int, _: int, places: list[int], __: list[tuple[Any, ...]]) -> None:
+    def call(records: Iterator[Any], first: int, _: int, places: list[int], __: list[Any]) -> None:
         keep = places.append
         for position, record in enumerate(records, first):
             try:
@@ -179,61 +184,64 @@ def _filter(_: Step, function: Function) -> Call:
 def _map(step: Step, function: Function) -> Call:
     read, together = _reader(step), _together([name for name, _ in step.made])
 
-    def call(records: Iterator[Any], first: int, _: int, places: list[int], found: list[tuple[Any, ...]]) -> None:
-        keep, add = places.append, found.append
+    def call(records: Iterator[Any], first: int, _: int, places: list[int], found: list[Any]) -> None:
+        add, missing, position = found.extend, set[int](), first - 1
         for position, record in enumerate(records, first):
             try:
                 made = function(record)
                 try:  # what most functions give is read without a further call
-                    values = together(made) if type(made) is dict else read(made)
+                    add(together(made) if type(made) is dict else read(made))
                 except KeyError:
-                    values = read(made)
-                if values is not None:
-                    add(values)
-                    keep(position)
+                    add(read(made))
             except MemoryError:
                 raise
-            except BaseException:  # noqa: BLE001, S110 - what a function raises says nothing
-                pass
+            except BaseException:  # noqa: BLE001 - what a function raises says nothing
+                missing.add(position)
+        there = range(first, position + 1)
+        places += [position for position in there if position not in missing] if missing else there
 
     return call
 
 
 def _flat_map(step: Step, function: Function) -> Call:
-    several = _several(step, function)
+    several, width = _several(step, function), len(step.made)
 
-    def call(records: Iterator[Any], position: int, _: int, places: list[int], found: list[tuple[Any, ...]]) -> None:
+    def call(records: Iterator[Any], position: int, _: int, places: list[int], found: list[Any]) -> None:
         for record in records:
             made = several(record)
             found += made
-            places += [position] * len(made)
+            places += repeat(position, len(made) // width)
             position += 1
 
     return call
 
 
 def _per_owner(step: Step, function: Function) -> Call:
-    several = _several(step, function)
+    several, width = _several(step, function), len(step.made)
 
-    def call(records: Iterator[Any], position: int, seed: int, places: list[int], found: list[tuple[Any, ...]]) -> None:
+    def call(records: Iterator[Any], position: int, seed: int, places: list[int], found: list[Any]) -> None:
         made = several(fewer(list(records), step.max_rows, seed))
         found += made
-        places += [position] * len(made)
+        places += repeat(position, len(made) // width)
 
     return call
 
 
-def _several(step: Step, function: Function) -> Callable[[Any], list[tuple[Any, ...]]]:
-    """What comes out of one call, all of it or nothing."""
+def _several(step: Step, function: Function) -> Callable[[Any], list[Any]]:
+    """The values that come out of one call, all of them or nothing."""
     read = _reader(step)
 
-    def several(given: Any) -> list[tuple[Any, ...]]:
+    def several(given: Any) -> list[Any]:
+        values: list[Any] = []
         try:
-            return [values for made in islice(function(given), step.most) if (values := read(made)) is not None]
+            for made in islice(function(given), step.most):
+                if isinstance(made, Mapping):
+                    values += read(made)
         except MemoryError:
             raise
         except BaseException:  # noqa: BLE001 - what a function raises says nothing
             return []
+        return values
 
     return several
 
@@ -253,15 +261,15 @@ def _together(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda made: tuple([made[name] for name in names])
 
 
-def _reader(step: Step) -> Callable[[Any], tuple[Any, ...] | None]:
-    """The declared fields of a mapping, missing ones as None; None for what is not a mapping."""
+def _reader(step: Step) -> Callable[[Any], tuple[Any, ...]]:
+    """The declared fields of a mapping, missing ones as None; TypeError for what is not a mapping."""
     names = [name for name, _ in step.made]
     together = _together(names)
 
-    def read(made: Any) -> tuple[Any, ...] | None:
+    def read(made: Any) -> tuple[Any, ...]:
         if type(made) is not dict:
             if not isinstance(made, Mapping):
-                return None
+                raise TypeError
             made = dict(made)
         try:
             return together(made)

@@ -6,18 +6,15 @@ made come later.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
-from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
 from shoal.engines.base import EngineFailure
-from shoal.engines.python_rows.pool import Batch
 from shoal.engines.python_rows.records import Step
 from shoal.engines.python_rows.values import ValueType
 from shoal.engines.python_rows.worker import Work
@@ -32,21 +29,15 @@ from shoal.sql import functions
 from shoal.sql.functions import engine_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
-
+    from shoal.engines.python_rows.batches import OwnedBatch
     from shoal.plan.nodes import Field, Node, PythonRows
     from shoal.plan.releases import StatementPlan
-    from shoal.plan.totals import SamplingKey, TotalsQuery
+    from shoal.plan.totals import TotalsQuery
     from shoal.plan.types import Type
 
 OWNER = "o"
-BATCH_ROWS = 1 << 15
-"""Rows that a worker has as records at one time: more of them are slower to make, as they leave the processor's caches."""
-BATCH_BYTES = 1 << 22
-"""Bytes of stored rows that a worker gets at one time: strings are as long as whoever wrote them liked, and their records, with
-what a function makes of each, must fit its memory."""
 NAME = "(python {})"
 """No table of a catalog can be called so, because queries quote what they name and this is nothing that they could find."""
 
@@ -73,6 +64,16 @@ class Stage:
         """Whether rows that the first function sees may be long."""
         types = [self.owner.type, *(value.type for _, value in self.steps[0].arguments)]
         return any(type_.kind is Kind.TEXT for type_ in types)
+
+    @property
+    def needs_whole_owners(self) -> bool:
+        """Whether some function sees all records of an owner at once."""
+        return any(step.step.kind == "per_owner" for step in self.steps)
+
+    @property
+    def made_of_one(self) -> int:
+        """How many records the functions make of one row at most; what an owner's rows become together is counted as one."""
+        return int(prod(step.step.most for step in self.steps if step.step.kind == "flat_map"))
 
     @property
     def columns(self) -> tuple[tuple[str, Type], ...]:
@@ -202,73 +203,6 @@ def rows_read(stage: Stage, relation: Node | None = None) -> Node:
 
 def _names(stage: Stage) -> list[str]:
     return [OWNER, *(f"a{i}" for i in range(len(stage.steps[0].arguments)))]
-
-
-@dataclass(frozen=True, slots=True)
-class OwnedBatch(Batch):
-    """A batch with the owners of its rows, which stay here."""
-
-    owners: pa.Array
-
-
-def batches_of(stage: Stage, rows: Iterable[pa.RecordBatch], key: SamplingKey) -> Iterator[OwnedBatch]:
-    """Sorted rows cut between owners, once they are many or long. The rows of one owner are never cut."""
-    held: list[pa.RecordBatch] = []
-    for piece in (piece for batch in rows for piece in _pieces(batch)):
-        cut = _last_start(piece, held[-1] if held else None)
-        held.append(piece)
-        if cut is not None and _is_full(held):
-            yield _batch(stage, pa.Table.from_batches([*held[:-1], piece.slice(0, cut)]).combine_chunks(), key)
-            held = [piece.slice(cut)]
-    if held:
-        yield _batch(stage, pa.Table.from_batches(held).combine_chunks(), key)
-
-
-def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows in order, in pieces that are no fuller than a batch for a worker should be."""
-    if batch.num_rows > 1 and _is_full([batch]):
-        for half in (batch.slice(0, batch.num_rows // 2), batch.slice(batch.num_rows // 2)):
-            yield from _pieces(half)
-    elif batch.num_rows:
-        yield batch
-
-
-def _is_full(held: list[pa.RecordBatch]) -> bool:
-    rows, size = sum(part.num_rows for part in held), sum(part.nbytes for part in held)
-    return bool(rows >= BATCH_ROWS or size >= BATCH_BYTES)
-
-
-def _changes(owners: pa.Array) -> NDArray[np.int64]:
-    """Where the owner is another than in the row before."""
-    differs = pc.not_equal(owners.slice(1), owners.slice(0, max(0, len(owners) - 1)))
-    return np.flatnonzero(differs.to_numpy(zero_copy_only=False)) + 1
-
-
-def _last_start(piece: pa.RecordBatch, before: pa.RecordBatch | None) -> int | None:
-    """Where the last owner begins whose first row is in a piece; None where none of its rows is the first of an owner."""
-    owners = piece.column(OWNER)
-    changes = _changes(owners)
-    if len(changes):
-        return int(changes[-1])
-    is_new = before is not None and owners[0] != before.column(OWNER)[before.num_rows - 1]
-    return 0 if is_new else None
-
-
-def _batch(stage: Stage, rows: pa.Table, key: SamplingKey) -> OwnedBatch:
-    owners = rows.column(OWNER).combine_chunks()
-    ends = np.append(_changes(owners), rows.num_rows).astype(np.int64)
-    last = owners.take(pa.array(ends - 1))
-    factor, summand = _numbers(key)
-    with np.errstate(over="ignore"):
-        seeds = functions.canonical_integers(last, stage.owner.type).astype(np.uint64) * factor + summand
-    return OwnedBatch(rows.drop_columns([OWNER]), ends, seeds, owners)
-
-
-@lru_cache(maxsize=16)
-def _numbers(key: SamplingKey) -> tuple[np.uint64, np.uint64]:
-    """Two numbers that follow from the key of a query, and are none of those that groups are sampled by."""
-    digest = hashlib.blake2b(repr(key.seeds).encode(), digest_size=16, person=b"python rows").digest()
-    return np.uint64(int.from_bytes(digest[:8]) | 1), np.uint64(int.from_bytes(digest[8:]))
 
 
 def checked(stage: Stage, batch: OwnedBatch, answer: pa.Table) -> pa.Table:

@@ -7,9 +7,11 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from shoal.engines.python_rows.batches import batches_of
 from shoal.engines.python_rows.pool import MOST_PROCESSES, Pool
 from shoal.engines.python_rows.spooled import spooled
-from shoal.engines.python_rows.stages import batches_of, checked
+from shoal.engines.python_rows.stages import checked
+from shoal.engines.python_rows.worker import LEAST_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from shoal.engines.python_rows.stages import Stage
     from shoal.engines.python_rows.worker import Work
     from shoal.plan.totals import SamplingKey
-
-LEAST_MEMORY = 1 << 30
 
 
 class PythonTables:

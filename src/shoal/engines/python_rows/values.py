@@ -84,9 +84,12 @@ def column_of(
     [1, None, None, None, None, None]
     """
     plain = _PLAIN.get(type_.kind)
-    if plain is not None and set(map(type, values)) <= plain:
+    types = set(map(type, values)) if plain is not None else set[type]()
+    if plain is not None and types <= plain:
         try:
-            return pa.array(values, type_.arrow, from_pandas=type_.kind == "double")
+            number = _NUMBERS.get(type_.kind) if type(None) not in types else None
+            there = values if number is None else np.fromiter(values, number, len(values))
+            return pa.array(there, type_.arrow, from_pandas=type_.kind == "double")
         except MemoryError:  # Arrow's is one of its own exceptions too
             raise
         except (pa.ArrowException, OverflowError, UnicodeError, ValueError, TypeError):
@@ -118,6 +121,8 @@ _PLAIN: dict[str, set[type]] = {
     "date": {dt.date, type(None)},
 }
 """Types whose values Arrow takes as they are, or refuses; a NaN is missing."""
+_NUMBERS = {"integer": np.int64, "double": np.float64}
+"""Of these NumPy makes a column faster than Arrow, where none is missing."""
 
 
 def fitting(type_: ValueType) -> Callable[[Any], Value]:

@@ -29,11 +29,16 @@ from shoal.engines.python_rows.records import Progress, Rows, Step, run_step
 from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
+LEAST_MEMORY = 1 << 30
+"""Bytes that a worker may have at least, whatever the machine has."""
 TICK_SECONDS = 1.0
 CLOCK_FACTOR = 4
 """A call has its seconds of processor time, and four times as long on the clock, like a query."""
+PIECE_ROWS = 1 << 13
 _LENGTH = struct.Struct("<Q")
 SELDOM = (50_000, 10, 10)
 """New objects between two searches for cycles, which functions may leave behind: a batch of records is none."""
@@ -48,6 +53,17 @@ class Work:
     functions: tuple[bytes, ...]
     seconds: float
     memory: int
+
+
+def pieces(columns: list[pa.Array], ends: NDArray[np.int64]) -> Iterator[Rows]:
+    """The rows of some owners at a time, one piece at least. Records of few rows lie in the processor's caches."""
+    sizes, first, start, more = np.diff(ends, prepend=0), 0, 0, True
+    while more:
+        last = min(int(np.searchsorted(ends, start + PIECE_ROWS)) + 1, len(ends))
+        end = int(ends[last - 1]) if last else 0
+        owners = np.repeat(np.arange(first, last), sizes[first:last])
+        yield Rows([column.slice(start, end - start) for column in columns], owners, np.arange(start, end))
+        first, start, more = last, end, last < len(ends)
 
 
 def send(pipe: BinaryIO, *parts: Any) -> None:
@@ -118,16 +134,19 @@ class Worker:
     ) -> pa.Buffer:
         began = time.process_time()
         columns = [column.combine_chunks() for column in batch.columns]
-        sizes = np.diff(ends, prepend=0)
-        rows = Rows(columns, np.repeat(np.arange(len(ends)), sizes), np.arange(int(ends[-1]) if len(ends) else 0))
         self._draws.take(seeds)
+        made = [self._made(work, functions, rows) for rows in pieces(columns, ends)]
+        names = ["row", *(f"m{position}" for position in range(len(work.steps[-1].made)))]
+        table = pa.table([pa.chunked_array(parts) for parts in zip(*made, strict=True)], names)
+        spent = str(time.process_time() - began)
+        return stream_of(table.replace_schema_metadata({"seconds": spent}))
+
+    def _made(self, work: Work, functions: list[Any], rows: Rows) -> list[pa.Array]:
+        """Where rows come from, and what functions make of them."""
         for number, (step, function) in enumerate(zip(work.steps, functions, strict=True)):
             rows = run_step(step, function, rows, self._draws, number, self._progress)
             self._finished += 1
-        made = {f"m{position}": column for position, column in enumerate(rows.written())}
-        table = pa.table({"row": pa.array(rows.origin, pa.int64()), **made})
-        spent = str(time.process_time() - began)
-        return stream_of(table.replace_schema_metadata({"seconds": spent}))
+        return [pa.array(rows.origin, pa.int64()), *rows.written()]
 
     def _watch(self, seconds: float) -> None:
         """Once a second, between two steps of Python: still moving, or over."""

@@ -23,13 +23,12 @@ from shoal.catalog.defaults import LONGEST_QUERY_SECONDS
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.checking.prepare import Reading
 from shoal.engines.duckdb.filled import filled
-from shoal.engines.duckdb.rendering import render
 from shoal.engines.duckdb.settings import LOCKDOWN
 from shoal.engines.partials import added, total_of
 from shoal.engines.python_rows.pool import not_loaded
 from shoal.engines.python_rows.stages import stages_of
-from shoal.engines.python_rows.tables import LEAST_MEMORY
-from shoal.engines.reading import Need, narrowed, needs_of, needs_of_scans
+from shoal.engines.python_rows.worker import LEAST_MEMORY
+from shoal.engines.reading import Need, is_private, narrowed, needs_of, needs_of_scans
 from shoal.engines.spark.plans import fragile_part
 from shoal.engines.spark.task import (
     Columns,
@@ -48,6 +47,7 @@ from shoal.mechanisms.entropy import SYSTEM
 from shoal.plan import nodes
 from shoal.plan.traverse import all_nodes
 from shoal.plan.types import Kind
+from shoal.sql.functions.forms import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -251,6 +251,14 @@ class SparkEngine:
         with self._holding([self._whole(table, [name for name, _ in wanted])]) as engine:
             return engine.repeats(table, wanted)
 
+    def longest_texts(self, table: str, columns: Iterable[tuple[str, Type]]) -> dict[str, int]:
+        """The bytes of the longest string of each column."""
+        wanted = [each for each in columns if each[1].kind is Kind.TEXT]
+        if not wanted:
+            return {}
+        with self._holding([self._whole(table, [name for name, _ in wanted])]) as engine:
+            return engine.longest_texts(table, wanted)
+
     def combinations(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Every combination of some columns' values, and in the last column its number of rows."""
         with self._holding([self._whole(table, columns)]) as engine:
@@ -311,7 +319,7 @@ class SparkEngine:
     def prepare(self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked]) -> None:
         """Every statement of a plan, read over an empty copy of the schema; public tables, which every task gets, are small."""
         asked = asked_of(plan)
-        self._reading.check(plan, lambda _: asked, self.tables(), render)
+        self._reading.check(plan, lambda _: asked, self.tables())
         self._refuse_unloadable(stages_of(plan))
         for query in asked.totals:
             self._public_tables(needs_of(narrowed(query)))
@@ -421,7 +429,14 @@ class SparkEngine:
             for conjunct in need.conjuncts:
                 condition = self._condition(frame, conjunct)
                 frame = frame if condition is None else frame.where(condition)
-        return frame.select(*(self._f.col(_tick(column)) for column in self._read(need)))
+        return frame.select(*(self._handed_over(frame, need.table, column) for column in self._read(need)))
+
+    def _handed_over(self, frame: Any, table: str, name: str) -> Any:
+        """A column; strings of private rows that no query would read stay where they are: tasks get rows in blocks of 2 GiB."""
+        column = self._f.col(_tick(name))
+        if not is_private(self._catalog, table) or frame.schema[name].dataType.typeName() != "string":
+            return column
+        return self._f.when(self._f.octet_length(column) <= LONGEST_TEXT, column).alias(name)
 
     def _condition(self, frame: Any, conjunct: Conjunct) -> Any:
         column, values = self._f.col(_tick(conjunct.column)), list(conjunct.values)

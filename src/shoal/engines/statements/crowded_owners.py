@@ -12,6 +12,7 @@ A share is about rows whose strings have up to `STORED_TEXT` bytes together. A r
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from shoal.plan.expressions import Call, Column
 from shoal.plan.nodes import field_of
 from shoal.plan.traverse import all_nodes, rebuilt
 from shoal.plan.types import BOOLEAN, Kind
-from shoal.rewrite.check_fanout import MAX_OWNER_BYTES, equalities
+from shoal.rewrite.checks.extents import MAX_OWNER_BYTES, equalities
 from shoal.rewrite.checks.row_work import STORED_TEXT
 from shoal.sql.functions import engine_type
 from shoal.sql.functions.forms import cast
@@ -55,12 +56,12 @@ def multiplied(node: Node) -> list[Product]:
         case nodes.Aggregate() if len(node.keys) <= 1:
             return [()]
         case nodes.SetOperation():
-            return [*multiplied(node.left), *multiplied(node.right)]
+            return _distinct([*multiplied(node.left), *multiplied(node.right)])
         case nodes.Join():
             left, right = multiplied(node.left), multiplied(node.right)
             if node.kind in {"semi", "anti"} and equalities(node)[1]:
                 return left
-            return [(*one, *other) for one, other in product(left, right)]
+            return _distinct((*one, *other) for one, other in product(left, right))
         case _:
             below = nodes.inputs(node)
             return multiplied(below[0]) if below else [()]
@@ -69,7 +70,19 @@ def multiplied(node: Node) -> list[Product]:
 def products_of(node: Node) -> list[Product]:
     """The products of private tables of which an owner may have too much, wherever in a relation an engine makes their rows."""
     found = (each for part in (node, *_made_inside(node)) for each in multiplied(part))
-    return list(dict.fromkeys(each for each in found if _is_counted(each)))
+    return _distinct(each for each in found if _is_counted(each))
+
+
+def _distinct(found: Iterable[Product]) -> list[Product]:
+    """One product of each kind: those of the same tables, strings and shares have the same owners with too much.
+
+    A union of many relations, joined with another, would have more products than anybody can count.
+    """
+    return list({frozenset(Counter(map(_shape, each)).items()): each for each in found}.values())
+
+
+def _shape(scan: nodes.Scan) -> tuple[object, ...]:
+    return scan.table, owner_and_texts(scan).columns, scan.longest_text, scan.owner_share
 
 
 def _is_counted(found: Product) -> bool:
@@ -190,11 +203,11 @@ def crowded_source(products: Iterable[Product], tables: Mapping[str, exp.Expr], 
 
 
 def without_owners(node: Node, products: Iterable[Product]) -> Node:
-    """The relation without rows of the owners in `CROWDED` in all scans of some products, whichever columns are read of them."""
-    affected = {scan.owner for found in products for scan in found}
+    """The relation without rows of the owners in `CROWDED` in all tables of some products, whichever columns are read of them."""
+    affected = {scan.table for found in products for scan in found}
 
     def change(part: Node) -> Node:
-        if not (isinstance(part, nodes.Scan) and part.owner is not None and part.owner in affected):
+        if not (isinstance(part, nodes.Scan) and part.owner is not None and part.table in affected):
             return rebuilt(part, change)
         owner = field_of(part, part.owner)
         type_ = replace(owner.type, storage=engine_type(owner.type))

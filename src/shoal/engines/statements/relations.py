@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def name(text: str) -> exp.Identifier:
     """A quoted identifier: nothing in it can be read as SQL."""
-    return exp.to_identifier(text, quoted=True)
+    return exp.Identifier(this=text, quoted=True)
 
 
 def column(symbol: str, table: str | None = None) -> exp.Column:

@@ -67,11 +67,11 @@ def weighted_threshold(noise: GaussianNoise, weights: Weights, delta: Fraction) 
     first = max(
         chances, key=lambda pair: pair[0] + float(noise.sigma) * calibrate.normal_point(math.log(float(pair[1])))
     )
-    threshold, place = first[0] + calibrate.smallest_tail_point(noise, first[1]), 0
-    while (place := _first_failing(noise, threshold, chances, place)) < len(chances):
-        weight, chance = chances[place]
+    threshold, position = first[0] + calibrate.smallest_tail_point(noise, first[1]), 0
+    while (position := _first_failing(noise, threshold, chances, position)) < len(chances):
+        weight, chance = chances[position]
         threshold = weight + calibrate.smallest_tail_point(noise, chance)
-        place += 1
+        position += 1
     return threshold
 
 

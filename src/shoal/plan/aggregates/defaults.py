@@ -107,6 +107,10 @@ class Aggregate(ABC):
         """COUNT(*)."""
         return False
 
+    def as_count(self) -> Aggregate | None:
+        """The count of rows that it is: SUM(CASE WHEN c THEN 1 ELSE 0 END)."""
+        return None
+
     @property
     def clamped(self) -> Clamped | None:
         """What values beyond the bounds would have moved; None if this is not reported."""

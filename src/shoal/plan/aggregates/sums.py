@@ -11,9 +11,11 @@ import numpy as np
 from shoal.frozen import dataclass
 from shoal.params import Bounds
 from shoal.plan.aggregates.complements import around_complement, is_complement, real_numbers, whole_numbers
+from shoal.plan.aggregates.counts import CountRows
 from shoal.plan.aggregates.defaults import Aggregate, Clamped, KeptRows, OfOwner, OneNumber, Possible, range_in_words
 from shoal.plan.aggregates.noisy_measure import Interval, around, around_whole, half_width, integers, nothing
 from shoal.plan.aggregates.wholes import ends_of_variance, variance_and_rows
+from shoal.plan.expressions import Case, Cast, Literal
 from shoal.plan.measures import (
     Measure,
     OwnerCount,
@@ -51,6 +53,20 @@ class Sum(OneNumber):
     def is_integer(self) -> bool:
         """Sums of integers are integers."""
         return self.argument.type.kind is Kind.INTEGER
+
+    def as_count(self) -> CountRows | None:
+        """SUM(CASE WHEN c THEN 1 ELSE 0 END) and SUM(c) count rows: what is sought for them is a number of rows."""
+        value, one, none = self.argument, Literal(1, INTEGER), Literal(None, INTEGER)
+        if isinstance(value, Cast) and value.value.type.kind is Kind.BOOLEAN:
+            return CountRows(Case(((value.value, one),), none, INTEGER, value.position), self.rows)
+        if not isinstance(value, Case) or value.type.kind is not Kind.INTEGER:
+            return None
+        results = [result for _, result in value.branches] + [value.otherwise]
+        if not all(isinstance(result, Literal) and result.value in {0, 1, None} for result in results):
+            return None
+        *counted, otherwise = (one if isinstance(r, Literal) and r.value == 1 else none for r in results)
+        branches = tuple((condition, result) for (condition, _), result in zip(value.branches, counted, strict=True))
+        return CountRows(Case(branches, otherwise, INTEGER, value.position), self.rows)
 
     @property
     def type(self) -> Type:

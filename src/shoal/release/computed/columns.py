@@ -1,7 +1,9 @@
 """Columns of an answer that are computed from private aggregates: ratios, differences, ROUND, CASE, shares of a total, ranks.
 
-Computed row by row (including a total from a subquery), or by windows over the groups of one SELECT. Anything else that mixes
-rows (aggregates over released groups, other subqueries, set operations that merge rows) is not covered.
+Computed row by row (including a total from a subquery), also in the parts of a UNION ALL, such as the groupings of a ROLLUP; by
+windows over the groups of one SELECT; or by an aggregate over all of them (`AVG(n) FROM (SELECT day, COUNT(*) AS n … GROUP BY
+day)`), which is a window that every row shares. Anything else that mixes rows (aggregates by group over released groups, other
+subqueries, set operations that merge rows) is not covered.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ _DRAWN = (Column, Literal, Call, Case, Cast, WindowCall)
 _NUMBERS = frozenset({Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL})
 LARGEST = 200
 """Parts of an expression; a longer one is not drawn."""
+OVER_ALL = frozenset({"avg", "sum", "min", "max"})
+"""Aggregates over all released groups that can be drawn."""
 FROM_ROW_TO_ROW = frozenset({"lag", "lead"})
 """Windows that look at one other row: missing groups change nothing else. A total misses them, and so does a rank."""
 
@@ -78,16 +82,77 @@ def computed_columns(plan: StatementPlan) -> dict[int, Computed]:
         if origin is None or isinstance(origin, Column) or field.type.kind not in _NUMBERS:
             continue
         parts = list(walk(origin))
-        if len(parts) > LARGEST or not all(isinstance(part, _DRAWN) for part in parts):
+        if not _is_drawn(parts):
             continue
         windows = [part for part in parts if isinstance(part, WindowCall)]
         groups = _groups(plan, _looked_at(root, field.symbol), windows) if windows else None
         if windows and groups is None:
             continue
+        if groups is not None and _is_one_row(root):
+            groups = replace(groups, keys=frozenset())
         private = {part.symbol for part in parts if isinstance(part, Column)} & drawable.keys()
         if private and all(drawable[symbol] for symbol in private):
             found[position] = Computed(field, origin, groups)
     return found
+
+
+def _is_drawn(parts: Sequence[Expression]) -> bool:
+    return len(parts) <= LARGEST and all(isinstance(part, _DRAWN) for part in parts)
+
+
+def computed_in_parts(plan: StatementPlan) -> tuple[dict[int, Computed], ...]:
+    """For each part of a UNION ALL, the columns that can be drawn there, where some part computes something."""
+    root, drawable = with_scalars_joined(plan), _drawable(plan)
+    repeated = [node.select for node in nodes.walk(root) if isinstance(node, nodes.StoredRows)]
+    if not _has_parts(root) or len(set(repeated)) < len(repeated):
+        return ()
+    numbers = {n: field for n, field in enumerate(plan.root.fields) if field.type.kind in _NUMBERS}
+    origins = {position: _origins(root, field.symbol) for position, field in numbers.items()}
+    computed = {position: each for position, each in origins.items() if not all(isinstance(e, Column) for e in each)}
+    return tuple(
+        {
+            position: Computed(numbers[position], origin)
+            for position, origin in zip(computed, of_part, strict=True)
+            if origin is not None and _drawn_row_by_row(origin, drawable)
+        }
+        for of_part in zip(*computed.values(), strict=True)
+    )
+
+
+def _drawn_row_by_row(origin: Expression, drawable: Mapping[str, bool]) -> bool:
+    parts = list(walk(origin))
+    private = {part.symbol for part in parts if isinstance(part, Column)} & drawable.keys()
+    windows = any(isinstance(part, WindowCall) for part in parts)
+    return _is_drawn(parts) and not windows and bool(private) and all(drawable[symbol] for symbol in private)
+
+
+def _has_parts(node: Node) -> bool:
+    while isinstance(node, (nodes.Project, nodes.Filter, nodes.Sort)):
+        node = node.input
+    return isinstance(node, nodes.SetOperation) and node.kind == "union_all"
+
+
+def _origins(node: Node, symbol: str) -> list[Expression | None]:
+    """The column as an expression over the stored rows of each part of a UNION ALL, the leftmost part first."""
+    match node:
+        case nodes.SetOperation(kind="union_all"):
+            position = [field.symbol for field in node.fields].index(symbol)
+            return [each for side in (node.left, node.right) for each in _origins(side, side.fields[position].symbol)]
+        case nodes.Project() if _has_parts(node.input):
+            value = next(value for field, value in node.items if field.symbol == symbol)
+            read = {name: _origins(node.input, name) for name in columns_of(value)}
+            parts = len(_origins(node.input, node.input.fields[0].symbol))
+            return [_replaced(value, {name: each[n] for name, each in read.items()}) for n in range(parts)]
+        case nodes.Filter() | nodes.Sort() if _has_parts(node.input):
+            return _origins(node.input, symbol)
+    return [_origin(node, symbol)]
+
+
+def _is_one_row(node: Node) -> bool:
+    """Whether the answer is an aggregate over all groups."""
+    while isinstance(node, (nodes.Project, nodes.Filter, nodes.Sort)):
+        node = node.input
+    return isinstance(node, nodes.Aggregate) and not node.keys
 
 
 def _looked_at(node: Node, symbol: str) -> Node | None:
@@ -102,6 +167,10 @@ def _looked_at(node: Node, symbol: str) -> Node | None:
             return next(iter(below.values())) if len(below) == 1 else None
         case nodes.Filter() | nodes.Sort():
             return _looked_at(node.input, symbol)
+        case nodes.Aggregate(keys=()):
+            parts = [part for field, value in node.aggregates if field.symbol == symbol for part in value.arguments]
+            inside = (_looked_at(node.input, name) for part in parts for name in columns_of(part))
+            return node.input if all(rows is None for rows in inside) else None
         case nodes.Join():
             side = next((s for s in (node.left, node.right) if any(f.symbol == symbol for f in s.fields)), None)
             return None if side is None else _looked_at(side, symbol)
@@ -125,7 +194,9 @@ def _groups(plan: StatementPlan, rows: Node | None, windows: Sequence[WindowCall
     size = next((column.call.field.symbol for column in select.columns if _counts_owners(select, column)), "")
     adding_up = {c.call.field.symbol for c in select.columns if c.call.aggregate.adds_up}
     totals = [value for window in far for value in window.arguments]
-    if not functions <= {"sum"} or not all(columns_of(t) <= adding_up for t in totals):
+    if "max" in functions and functions <= {"max"}:
+        return Groups(rows, keys)
+    if not functions <= {"sum", "avg"} or not all(columns_of(t) <= adding_up for t in totals):
         return None
     even_chance = int(half_point(select.selection))
     if size:
@@ -175,14 +246,30 @@ def _origin(node: Node, symbol: str) -> Expression | None:
         case nodes.Join() if node.kind in {"inner", "left", "right", "full"}:
             side = next((s for s in (node.left, node.right) if any(f.symbol == symbol for f in s.fields)), None)
             return None if side is None else _origin(side, symbol)
+        case nodes.Aggregate(keys=()):
+            aggregate = next((value for field, value in node.aggregates if field.symbol == symbol), None)
+            return None if aggregate is None else _over_all(aggregate, node.input)
         case nodes.StoredRows() | nodes.Scan() | nodes.Values():
             field = next((f for f in node.fields if f.symbol == symbol), None)
             return None if field is None else Column(symbol, field.type)
     return None
 
 
+def _over_all(aggregate: nodes.RowAggregate, below: Node) -> Expression | None:
+    """An aggregate over all rows as the window that every one of them would have."""
+    if aggregate.function not in OVER_ALL or aggregate.distinct or aggregate.filter is not None:
+        return None
+    arguments = [_substituted(part, below) for part in aggregate.arguments]
+    known = tuple(part for part in arguments if part is not None)
+    window = WindowCall(aggregate.function, known, (), (), None, aggregate.type)
+    return window if len(known) == len(arguments) else None
+
+
 def _substituted(value: Expression, below: Node) -> Expression | None:
-    origins = {symbol: _origin(below, symbol) for symbol in columns_of(value)}
+    return _replaced(value, {symbol: _origin(below, symbol) for symbol in columns_of(value)})
+
+
+def _replaced(value: Expression, origins: Mapping[str, Expression | None]) -> Expression | None:
     if any(origin is None for origin in origins.values()):
         return None
     return transform(value, lambda part: (origins[part.symbol] or part) if isinstance(part, Column) else part)
@@ -191,7 +278,9 @@ def _substituted(value: Expression, below: Node) -> Expression | None:
 def mixed_columns(plan: StatementPlan) -> list[str]:
     """Names of numbers that derive from private aggregates, and are neither copies nor computed row by row."""
     private = frozenset(column.call.field.symbol for select in plan.selects for column in select.columns)
-    drawn = computed_columns(plan)
+    in_parts = computed_in_parts(plan)
+    everywhere = set[int].intersection(*(set(part) for part in in_parts)) if in_parts else set[int]()
+    drawn = computed_columns(plan).keys() | everywhere
     return [
         field.name
         for position, field in enumerate(plan.root.fields)
@@ -247,7 +336,29 @@ def passing_on(node: Node, wanted: frozenset[str]) -> Node:
             return replace(node, input=passing_on(node.input, wanted))
         case nodes.Join() if node.kind in {"inner", "left", "right", "full"}:
             return replace(node, left=passing_on(node.left, wanted), right=passing_on(node.right, wanted))
+        case nodes.SetOperation(kind="union_all"):
+            return _passing_on_parts(node, wanted)
     return node
+
+
+def _passing_on_parts(node: nodes.SetOperation, wanted: frozenset[str]) -> Node:
+    """A row has the columns of the part that it comes from, and NULL for those of the other."""
+    sides = passing_on(node.left, wanted), passing_on(node.right, wanted)
+    own = {field.symbol for side in (node.left, node.right) for field in side.fields}
+    more = [field for side in sides for field in side.fields if field.symbol in wanted and field.symbol not in own]
+    if not more:
+        return node
+    left, right = (
+        nodes.Project(
+            side,
+            (
+                *((f, Column(f.symbol, f.type)) for f in before.fields),
+                *((f, Column(f.symbol, f.type) if f in side.fields else Literal(None, f.type)) for f in more),
+            ),
+        )
+        for before, side in zip((node.left, node.right), sides, strict=True)
+    )
+    return replace(node, left=left, right=right, fields=(*node.fields, *more))
 
 
 def all_symbols(columns: Mapping[int, Computed]) -> frozenset[str]:

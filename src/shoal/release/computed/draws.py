@@ -31,7 +31,7 @@ from shoal.accounting.events import GaussianNoise, LaplaceNoise
 from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.aggregates import CountDistinct, CountOwners, CountRows, Sum
-from shoal.plan.expressions import Cast, WindowCall, transform, walk
+from shoal.plan.expressions import Cast, Literal, WindowCall, transform, walk
 from shoal.plan.expressions import Column as ColumnOf
 from shoal.plan.nodes import Field
 from shoal.plan.types import DOUBLE, INTEGER, Kind
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
 """Two-sided levels that are kept; between them the next higher one is used."""
 MOST_DRAWS, FEWEST_DRAWS, AT_ONCE, MOST_ROWS = 2000, 200, 200_000, 20_000
-PLACE, DRAW, MORE = "place", "draw", "more"
+PLACE, DRAW, MORE, FEWER = "place", "draw", "more", "fewer"
 LEFT_OUT = 0.75
 """The size of a group in the octave below the even-chance size, as a fraction of that size."""
 _WHOLE = (CountRows, CountOwners, CountDistinct, Sum)
@@ -95,6 +95,8 @@ class LookedAt:
     shown: NDArray[np.int64]
     sizes: NDArray[np.float64] | None = None
     even_chance: int = 0
+    counted: bool = True
+    """Whether sizes count owners; else there are at least so many."""
 
     def left_out(self) -> NDArray[np.float64]:
         """How much the groups left out of a total may hold, as a share of each group's own number.
@@ -107,8 +109,19 @@ class LookedAt:
         octaves = math.log2(max(self.even_chance, 2))
         owners = LEFT_OUT * self.even_chance * octaves
         near = self.sizes <= 2 * self.even_chance
-        sizes = np.maximum(self.sizes, 1.0)
+        # A group that appears has about that many owners, however few of them its noisy number says.
+        sizes = np.maximum(self.sizes, self.even_chance / 2)
         return np.where(near, owners / sizes, 0.0) + owners / max(float(sizes.sum()), 1.0)
+
+    def groups_left_out(self) -> float:
+        """How many groups may be left out, relative to those that appear, in the same worst case: one, or many small ones.
+
+        Owners that are only known to be at least so many say nothing about groups near the even-chance size.
+        """
+        if self.sizes is None or not self.even_chance:
+            return 0.0
+        near = np.maximum(self.sizes[self.sizes <= 2 * self.even_chance], 0.0) if self.counted else np.zeros(1)
+        return (1 + 2 / LEFT_OUT * float(near.sum())) / max(self.rows, 1)
 
 
 def seed_of(numbers: pa.Table) -> int:
@@ -150,6 +163,10 @@ def drawn_ends(
             missing = groups.left_out() if part == "whole" else np.zeros(rows)
             somewhere = np.random.default_rng(seed).random((draws, 1))
             table = table.append_column(MORE, pa.array((1 + somewhere * missing[None, :]).ravel()))
+            # Half of the draws leave no group out, so that the other end stays where it is; one in twenty leaves out the most.
+            often = np.clip(1.1 * (2 * somewhere - 1), 0.0, 1.0)
+            fewer = 1 / (1 + often * (groups.groups_left_out() if part == "whole" else 0.0))
+            table = table.append_column(FEWER, pa.array(np.repeat(fewer.ravel(), rows)))
         results = _evaluated(columns, table, evaluate).select([f"c{position}" for position in columns])
         for position in columns:
             drawn = np.array(results.column(f"c{position}").to_numpy(zero_copy_only=False), dtype=np.float64)
@@ -203,7 +220,18 @@ def _drawn(inputs: list[Input], rows: int, draws: int, seed: int) -> tuple[Draws
         low, high = (np.asarray(end, dtype=np.float64).reshape(draws, rows) for end in (low, high))
         far = [np.where(together, one, generator.random((draws, 1))) for one in (up, down)]
         whole[each.symbol] = values + far[0] * (high - values) - far[1] * (values - low)
+    for part, of_all in product(inputs, inputs):
+        if _is_part(part.call.aggregate, of_all.call.aggregate):
+            for drawn in (of_noise, whole):
+                drawn[part.symbol] = np.minimum(drawn[part.symbol], np.maximum(drawn[of_all.symbol], 0.0))
     return of_noise, whole
+
+
+def _is_part(part: Aggregate, whole: Aggregate) -> bool:
+    """Whether a number cannot exceed a count of all rows of the same group: it counts some of them, or adds up zeros and ones."""
+    if not whole.counts_all_rows or part.counts_all_rows:
+        return False
+    return (part.adds_up and part.never_negative) or part.as_count() is not None
 
 
 def _wherever(common: NDArray[Any], number: int, generator: np.random.Generator) -> NDArray[Any]:
@@ -258,7 +286,7 @@ def _evaluated(
     types = {part.symbol: part.type for part in parts if isinstance(part, ColumnOf)}
     fields = tuple(Field("", symbol, type_) for symbol, type_ in types.items())
     added = [Field("", PLACE, INTEGER), Field("", DRAW, INTEGER)]
-    added += [Field("", MORE, DOUBLE)] if MORE in table.column_names else []
+    added += [Field("", name, DOUBLE) for name in (MORE, FEWER) if name in table.column_names]
     source = nodes.StoredRows(0, (*fields, *added))
     items = tuple(
         (Field("", f"c{number}", DOUBLE), Cast(transform(column.expression, _within_one_draw), DOUBLE))
@@ -273,10 +301,21 @@ def _within_one_draw(part: Expression) -> Expression:
     if not isinstance(part, WindowCall):
         return part
     own = replace(part, partition=(*part.partition, ColumnOf(DRAW, INTEGER)))
+    if part.function == "avg" and part.frame is None and not part.order:
+        # An average over all groups: small ones that are left out make it smaller.
+        return Cast(functions.resolve("multiply", [Cast(own, DOUBLE), ColumnOf(FEWER, DOUBLE)], None), part.type)
     if part.function != "sum":
         return own
     (value,) = part.arguments
-    more = functions.resolve("multiply", [Cast(value, DOUBLE), ColumnOf(MORE, DOUBLE)], None)
+    number = Cast(value, DOUBLE)
+    # What is left out only adds to a total: a negative number is noise, and nothing is in proportion to it.
+    positive = functions.resolve("greatest", [number, Literal(0.0, DOUBLE)], None)
+    left_out = functions.resolve(
+        "multiply",
+        [positive, functions.resolve("subtract", [ColumnOf(MORE, DOUBLE), Literal(1.0, DOUBLE)], None)],
+        None,
+    )
+    more = functions.resolve("add", [number, left_out], None)
     return replace(own, arguments=(Cast(more, value.type),))
 
 

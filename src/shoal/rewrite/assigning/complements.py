@@ -174,12 +174,12 @@ def with_complement(plan: SelectPlan, found: Complement) -> SelectPlan:
     first = releases[found.carrier]
     upper = Release(first.measure.from_origin("upper"), first.noise, found.bounds)
     releases[found.carrier] = replace(first, measure=first.measure.from_origin("lower"))
-    place = len(releases) if found.counter is None else found.counter
-    releases[place:] = [upper, *releases[place + 1 :]]
+    position = len(releases) if found.counter is None else found.counter
+    releases[position:] = [upper, *releases[position + 1 :]]
     read: dict[tuple[int, ...], tuple[int, ...]] = {}
-    read[found.carrier,] = (found.carrier, place)
+    read[found.carrier,] = (found.carrier, position)
     if found.counter is not None:
-        read[found.counter,] = (place, found.carrier)
+        read[found.counter,] = (position, found.carrier)
     columns = tuple(replace(column, releases=read.get(column.releases, column.releases)) for column in plan.columns)
     return replace(plan, releases=tuple(releases), columns=columns, notes=(*plan.notes, _note(plan, found)))
 

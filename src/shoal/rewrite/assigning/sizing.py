@@ -120,11 +120,11 @@ def partitioned(plan: SelectPlan) -> SelectPlan:
 
 
 def _with_whole(plan: SelectPlan, index: int, parts: tuple[Measure, ...]) -> SelectPlan:
-    places = plan.columns[index].releases
-    drawn = [plan.releases[place].noise for place in places]
-    first = plan.releases[places[0]]
+    positions = plan.columns[index].releases
+    drawn = [plan.releases[position].noise for position in positions]
+    first = plan.releases[positions[0]]
     noises = [noise for noise in drawn if isinstance(noise, LaplaceNoise) and noise.shift.l1]
-    if first.bounds is None or first.measure.origin != "middle" or len(noises) < len(places):
+    if first.bounds is None or first.measure.origin != "middle" or len(noises) < len(positions):
         return plan
     epsilon = sum((noise.epsilon for noise in noises), Fraction(0))
     groups = noises[0].shift.coordinates
@@ -132,8 +132,8 @@ def _with_whole(plan: SelectPlan, index: int, parts: tuple[Measure, ...]) -> Sel
     on_grid = sized(part, groups * reach(part) / epsilon)
     whole = LaplaceNoise(on_grid.shift, laplace_scale(on_grid.shift, epsilon), on_grid.grid)
     releases, events = list(plan.releases), list(plan.events)
-    for place, measure in zip(places, parts, strict=True):
-        releases[place] = replace(first, measure=measure, noise=whole)
+    for position, measure in zip(positions, parts, strict=True):
+        releases[position] = replace(first, measure=measure, noise=whole)
     events[events.index(noises[0])] = whole
     for noise in noises[1:]:
         events.remove(noise)

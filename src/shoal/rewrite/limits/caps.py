@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.catalog import fold
+from shoal.plan import nodes
 from shoal.plan.expressions import Call, Case, Column, Expression, Literal
 from shoal.plan.traverse import columns_read
 from shoal.plan.types import Kind
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shoal.catalog import Catalog
+    from shoal.plan.nodes import Node
     from shoal.plan.public_facts import PublicFacts
     from shoal.plan.releases import PrivateSelect
 
@@ -20,6 +22,7 @@ _PARTS = {
     "month": 12,
     "quarter": 4,
     "dayofweek": 7,
+    "dayofweek from 1": 7,
     "isodow": 7,
     "hour": 24,
     "day": 31,
@@ -41,19 +44,34 @@ class PublicSizes:
         """The product of the keys' sizes; a key that is a trait of the owner has one value for each."""
         if select.public_groups is not None and not select.keys:
             return 1
+        listed_groups = self._length(select.public_groups)
         product = 1
         for _, value in select.keys:
             if self._is_of_owner(value):
                 continue
             size = self.of(value)
             if size is None:
-                return None
+                return listed_groups
             # A list either includes NULL or has no group for it.
             listed = (
                 select.public_groups is not None and isinstance(value, Column) and value.type.kind is not Kind.BOOLEAN
             )
             product *= size - 1 if listed else size
-        return product
+        return product if listed_groups is None else min(product, listed_groups)
+
+    def _length(self, listed: Node | None) -> int | None:
+        """At most how many groups a public list has: constants, or rows of public tables; None if that is not known."""
+        match listed:
+            case nodes.Values(rows=rows):
+                return len(rows)
+            case nodes.Scan(table=table, owner=None):
+                return self._facts.size(table) if self._facts.is_counted(table) else None
+            case nodes.Filter(input=below) | nodes.Distinct(input=below) | nodes.Project(input=below):
+                return self._length(below)
+            case nodes.Join(kind="inner", left=left, right=right):
+                sizes = self._length(left), self._length(right)
+                return None if None in sizes else (sizes[0] or 0) * (sizes[1] or 0)
+        return None
 
     def _is_of_owner(self, value: Expression) -> bool:
         """Whether every row of an owner has the same value: all of it comes from the one row that a table has for each owner."""

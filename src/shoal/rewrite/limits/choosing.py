@@ -122,16 +122,16 @@ def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float]) -> 
     unseen = limit_choice.UNSEEN if sought.kind == "groups" else 0.0
     beyond = limit_choice.OCTAVES_BEYOND if _is_open_ended(sought) else 0
 
-    def read(owners: Sequence[float], scale: float) -> Reading:
-        return limit_choice.read_histogram(owners, scale, middles, slow=slow, unseen=unseen, beyond=beyond)
+    def read(owners: Sequence[float], scale: float, whole: Sequence[float] | None = None) -> Reading:
+        return limit_choice.read_histogram(owners, scale, middles, slow=slow, unseen=unseen, beyond=beyond, whole=whole)
 
     if not sought.signed:
         return read(counts, scale_of(histogram))
     half = len(counts) // 2
-    sides = read(counts[:half], scale_of(histogram)), read(counts[half:], scale_of(histogram))
+    both = [up + down for up, down in zip(counts[:half], counts[half:], strict=True)]
+    sides = read(counts[:half], scale_of(histogram), both), read(counts[half:], scale_of(histogram), both)
     if sides[0].found != sides[1].found:
         return replace(sides[0] if sides[0].found else sides[1], sides=sides)
-    both = [up + down for up, down in zip(counts[:half], counts[half:], strict=True)]
     return replace(read(both, math.sqrt(2) * scale_of(histogram)), sides=sides)
 
 

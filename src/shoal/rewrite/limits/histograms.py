@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from shoal.plan.limits.sought import Sought
 
 
+ONE = Literal(1, INTEGER)
+
+
 def histogram_select(select: PrivateSelect, sought: Sought, prefix: str, epsilon: Fraction) -> PrivateSelect:
     """The private SELECT that counts owners by bin, with the ε that it may spend."""
     maker = Maker(select, prefix)
@@ -68,8 +71,10 @@ def first_edge(edges: Sequence[Fraction], top: Expression, bottom: Expression) -
     real = top.type.kind is Kind.DOUBLE
 
     def reaches(edge: Fraction) -> Expression:
-        literal = Literal(float(edge), DOUBLE) if real else Literal(int(edge), INTEGER)
-        return functions.resolve("less_equal", [top, functions.resolve("multiply", [bottom, literal], None)], None)
+        most: Expression = Literal(float(edge), DOUBLE) if real else Literal(int(edge), INTEGER)
+        if bottom != ONE:
+            most = functions.resolve("multiply", [bottom, most], None)
+        return functions.resolve("less_equal", [top, most], None)
 
     branches = [(reaches(edge), Literal(place, INTEGER)) for place, edge in enumerate(edges)]
     return functions.case(branches, Literal(len(edges), INTEGER), None)
@@ -95,20 +100,22 @@ class Maker:
         squares = functions.resolve("multiply", [of_pair, of_pair], None)
         last = nodes.field_of(pairs, pairs.owner or "")
         first = self.field(last.type)
-        top, bottom = self.field(size.type), self.field(size.type)
+        top, whole = self.field(size.type), self.field(size.type)
+        bottom: Expression = ONE
         items: tuple[tuple[Field, RowAggregate], ...]
         if sought.kind == "all":
-            items = ((top, owner_aggregate("SUM", of_pair)), (bottom, owner_aggregate("MAX", Literal(1, INTEGER))))
+            items = ((top, owner_aggregate("SUM", of_pair)),)
         elif sought.kind == "groups":
-            items = ((top, owner_aggregate("COUNT")), (bottom, owner_aggregate("MAX", Literal(1, INTEGER))))
+            items = ((top, owner_aggregate("COUNT")),)
         else:
-            items = ((top, owner_aggregate("SUM", squares)), (bottom, owner_aggregate("SUM", of_pair)))
+            items = ((top, owner_aggregate("SUM", squares)), (whole, owner_aggregate("SUM", of_pair)))
+            bottom = Column(whole.symbol, whole.type)
         net = self.field(DOUBLE) if sought.signed else None
         if net is not None:
             of_sign = pairs.fields[-1]
             items = (*items, (net, owner_aggregate("SUM", Column(of_sign.symbol, of_sign.type))))
         node = nodes.Aggregate(pairs, ((first, Column(last.symbol, last.type)),), items, first.symbol)
-        ratio = Column(top.symbol, top.type), Column(bottom.symbol, bottom.type)
+        ratio = Column(top.symbol, top.type), bottom
         return _OfOwner(node, *ratio, None if net is None else Column(net.symbol, DOUBLE))
 
     def values(self, sought: Sought) -> tuple[Node, Expression, Expression]:

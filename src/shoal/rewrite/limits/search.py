@@ -91,8 +91,7 @@ def _in_steps(select: PrivateSelect, planned: Planned, remembered: Planned, publ
     example = choices[_example(choices, prior_groups(select, public.cap))]
     search = Search((*sought, *(cut.sought for cut in cuts)), histograms, choices, rest)
     events = (*(event for histogram in histograms for event in histogram.events), *example.events)
-    numerical = any(choice.composition == "pld" for choice in choices)
-    return replace(example, select=select, search=search, events=events, composition="pld" if numerical else "basic")
+    return replace(example, select=select, search=search, events=events)
 
 
 def _with_known(select: PrivateSelect, cap: int | None) -> PrivateSelect:
@@ -165,13 +164,18 @@ def _with_prior(select: PrivateSelect, sought: tuple[Sought, ...], planned: Plan
         else f"about {public.population:,} owners are too few to find them"
     )
     note = f"Limits that nobody named are public guesses, because {why}."
-    positions = (
-        range(len(select.aggregates))
-        if any(limit.kind == "groups" for limit in sought)
-        else (position for limit in sought for position in limit.calls)
-    )
-    guessed = tuple(sorted(positions))
+    guessed = _guessed(plan, sought, public.cap)
     return replace(plan, select=replace(plan.select, notes=(*plan.select.notes, note)), guessed=guessed)
+
+
+def _guessed(plan: SelectPlan, sought: tuple[Sought, ...], cap: int | None) -> tuple[int, ...]:
+    """The aggregates that a guess may cut: all, unless an owner counts in every possible group; then sums find their bounds."""
+    every_group = cap is not None and plan.contribution.groups >= cap
+    if any(limit.kind == "groups" for limit in sought) and not every_group:
+        return tuple(range(len(plan.columns)))
+    guesses = {position for limit in sought for position in limit.calls}
+    found = {place for place, column in enumerate(plan.columns) if column.call.bounds_source == "inferred"}
+    return tuple(sorted(guesses - found))
 
 
 def _planned_prior(select: PrivateSelect, sought: tuple[Sought, ...], planned: Planned, public: Public) -> SelectPlan:

@@ -42,6 +42,8 @@ _KIND_OF_RULE = {
     "GAUSSIAN_THRESHOLD": GaussianNoise,
     "WEIGHTED": WeightedSelection,
 }
+_RULES = frozenset({OptimalSelection, ThresholdSelection, WeightedSelection, WholeSelection})
+"""Every rule whose cost is derived here or by the accountants; one that is new elsewhere is refused until it is listed."""
 _FINEST = 10**6
 """Fractions are rounded to this denominator before they are looked up."""
 _ONE_EACH = Bounds(Fraction(0), Fraction(1))
@@ -79,6 +81,10 @@ def _check_groups(plan: SelectPlan) -> None:
         require(select.options.strategy != "PUBLIC_GROUPS" or not unknown, "there are no public groups")
         return
     require(selection.min_owners == select.options.min_owners, "groups with fewer owners than asked may appear")
+    require(type(selection) in _RULES, "groups are selected by a rule of an unknown kind")
+    require(
+        select.options.strategy in {"AUTO", *_KIND_OF_RULE, "PUBLIC_GROUPS"}, "a rule of an unknown name was asked for"
+    )
     wanted = _KIND_OF_RULE.get(select.options.strategy)
     rule = selection.noise if isinstance(selection, ThresholdSelection | WholeSelection) else selection
     require(wanted is None or isinstance(rule, wanted), "groups are selected by another rule than asked")

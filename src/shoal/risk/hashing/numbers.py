@@ -50,9 +50,9 @@ def decimals(array: pa.Array) -> list[Part]:
     ]
 
 
-def _wide_decimals(array: pa.Array, places: Positions) -> list[Part]:
+def _wide_decimals(array: pa.Array, positions: Positions) -> list[Part]:
     """Decimals by text: `digits e exponent`, where the digits end in no zero."""
-    chosen = array.take(pa.array(places))
+    chosen = array.take(pa.array(positions))
     integers = pa.decimal128(38, 0) if chosen.type.bit_width == 128 else pa.decimal256(76, 0)
     unscaled = pa.Array.from_buffers(integers, len(chosen), chosen.buffers(), offset=chosen.offset).cast(pa.string())
     digits = pc.utf8_rtrim(unscaled, characters="0")
@@ -60,11 +60,11 @@ def _wide_decimals(array: pa.Array, places: Positions) -> list[Part]:
     exponents = stripped.astype(np.int64) - chosen.type.scale
     text = pc.binary_join_element_wise(digits, pa.array(exponents).cast(pa.string()), "e")
     significant = pc.binary_length(pc.utf8_ltrim(digits, characters="-")).to_numpy()
-    return _numbers_by_text(text, digits, exponents, significant, places)
+    return _numbers_by_text(text, digits, exponents, significant, positions)
 
 
 def _numbers_by_text(
-    text: pa.Array, digits: pa.Array, exponents: Positions, significant: npt.NDArray[np.int32], places: Positions
+    text: pa.Array, digits: pa.Array, exponents: Positions, significant: npt.NDArray[np.int32], positions: Positions
 ) -> list[Part]:
     zero = np.asarray(significant == 0)
     whole = zero | ((exponents >= 0) & (significant + exponents <= 18))
@@ -73,7 +73,7 @@ def _numbers_by_text(
     factors = 10 ** np.where(whole & ~zero, exponents, 0)
     leading = pc.if_else(pa.array(whole & ~zero), digits, pa.scalar("0")).cast(pa.int64()).to_numpy()
     return [
-        (places[whole], fixed((leading[whole] * factors[whole]).view(np.uint64), "i")),
-        (places[short], fixed(text.filter(pa.array(short)).cast(pa.float64()).to_numpy().view(np.uint64), "f")),
-        (places[wide], texts(text.filter(pa.array(wide)), "n")),
+        (positions[whole], fixed((leading[whole] * factors[whole]).view(np.uint64), "i")),
+        (positions[short], fixed(text.filter(pa.array(short)).cast(pa.float64()).to_numpy().view(np.uint64), "f")),
+        (positions[wide], texts(text.filter(pa.array(wide)), "n")),
     ]

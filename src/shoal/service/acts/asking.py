@@ -108,19 +108,28 @@ class Asking(Core):
         explanation = None
         if approve is not None and job.epsilon > approve:
             explanation = _explanation(self._plans.explained(asked), job)
+            self._require_room_for_approval(caller, dataset, job, planned)
         # A free job need not be on disk at once.
         with self.store.writing(at_once=at_once and not self._is_released(dataset, caller, job)) as rows:
             known = jobs.under_request(rows, request.key)
             if known is not None:
                 return _same(known, request)
-            if only_for_approval and not self._waits_for_approval(rows, caller, dataset, job, explanation):
+            needs_none = explanation is None or not self._waits_for_approval(rows, caller, dataset, job)
+            if only_for_approval and needs_none:
                 raise ShoalError("E_USAGE", "This question needs no approval.", hint="Ask it.")
             return self._put(rows, caller, dataset, job, explanation)
 
-    def _waits_for_approval(
-        self, rows: Any, caller: Caller, dataset: DataSet, job: Job, explanation: str | None
-    ) -> bool:
-        if explanation is None or _approved(rows, caller, job):
+    def _require_room_for_approval(self, caller: Caller, dataset: DataSet, job: Job, planned: Planned) -> None:
+        """What could not be charged now need not wait for a custodian; an answer that exists costs nothing."""
+        with self.store.reading() as rows:
+            waits = self._waits_for_approval(rows, caller, dataset, job)
+        if waits:
+            accounts = self._accounts(caller, dataset.name)
+            dataset.ledger.require_room(planned.price, user=caller.name, accounts=accounts)
+
+    def _waits_for_approval(self, rows: Any, caller: Caller, dataset: DataSet, job: Job) -> bool:
+        """Whether a question that needs approval has neither that nor an answer."""
+        if _approved(rows, caller, job):
             return False
         return bool(job.question["fresh"]) or jobs.released(rows, dataset, caller, job.fingerprint) is None
 

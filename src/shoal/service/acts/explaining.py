@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from shoal.accounting.claims.meaning import meaning
+from shoal.errors import ShoalError
 from shoal.service import allowances, jobs, log
 from shoal.service.acts.looking import Looking
 from shoal.service.acts.planned import Asked
 from shoal.service.questions import only_explained
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from fractions import Fraction
 
     from shoal.service.allowances import Grant
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from shoal.service.people import Caller
     from shoal.service.store import Store
 
+T = TypeVar("T")
 COUNT_SECONDS = 1.0
 
 
@@ -37,12 +41,12 @@ class Explaining(Looking):
     ) -> dict[str, Any]:
         """The plan in words and numbers, what it would cost the caller, and whether its answer already exists. Free."""
         dataset, grants = self._explains(caller, name)
-        budget, remaining = dataset.ledger.budget_and_remaining()
-        planned = self._plans.explained(Asked(dataset, caller.name, sql, epsilon, composition), budget)
+        looked = Later(lambda: (dataset.ledger.remaining, self._left_of(caller, dataset, grants)))
+        planned = self._plans.explained(Asked(dataset, caller.name, sql, epsilon, composition), looked.now)
+        remaining, left = looked.found
         explained = planned.explained(None if remaining is None else (float(remaining[0]), float(remaining[1])))
         replay = self._released(dataset, caller, planned.key)
         cost = planned.cost
-        left = self._left_of(caller, dataset, grants)
         approve = allowances.smallest([grant.approve_above for grant in grants])
         price = {"epsilon": float(cost[0]), "delta": float(cost[1])}
         return explained | {
@@ -99,6 +103,24 @@ class Explaining(Looking):
         self._rates.take(caller.name, "explain")
         asked = Asked(self._opened_to(caller, name)[0], caller.name, sql)
         return self._plans.epsilon_for(asked, error, level, owners)
+
+
+class Later(Generic[T]):
+    """What is done once: while something else takes its time, or when it is needed."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._found: list[T] = []
+
+    def now(self) -> None:
+        """Does it; an error comes again for whoever needs what was to be found."""
+        with suppress(ShoalError):
+            self._found = [self._work()]
+
+    @property
+    def found(self) -> T:
+        """What came of it."""
+        return self._found[0] if self._found else self._work()
 
 
 @lru_cache(1024)

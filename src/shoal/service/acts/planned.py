@@ -10,15 +10,18 @@ import base64
 import re
 import threading
 from collections import OrderedDict
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.explain import Explanation
 from shoal.frozen import dataclass
-from shoal.service.runners.errand import PlanErrand, facts_of
+from shoal.service.runners.errand import PlanErrand, facts_of, loss_of
+from shoal.service.runners.hired import nothing
 
 if TYPE_CHECKING:
-    from shoal.params import Budget
+    from collections.abc import Callable
+    from fractions import Fraction
+
+    from shoal.accounting.accountants import Loss
     from shoal.service.datasets import DataSet, DataSets
     from shoal.service.runners.planners import Planners
 
@@ -46,11 +49,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The fingerprint of a plan, its cost, and the rest of its report."""
+    """The fingerprint of a plan, its price, and the rest of its report."""
 
     key: str
-    cost: tuple[Fraction, Fraction]
+    price: Loss
     more: dict[str, Any]
+
+    @property
+    def cost(self) -> tuple[Fraction, Fraction]:
+        """(ε, δ) of its price."""
+        return self.price.epsilon, self.price.delta
 
     @property
     def only_explained(self) -> bool:
@@ -89,25 +97,24 @@ class Plans:
         """What is known about a question; refused wherever asking would be."""
         return self._made("asked", asked)
 
-    def explained(self, asked: Asked, limit: Budget | None = None) -> Planned:
-        """The same, with its explanation; `limit` is the ledger's, as the caller has just read it."""
-        return self._made("explained", asked, limit)
+    def explained(self, asked: Asked, meanwhile: Callable[[], None] = nothing) -> Planned:
+        """The same, with its explanation; `meanwhile` is called if another process has to plan."""
+        return self._made("explained", asked, meanwhile)
 
     def epsilon_for(self, asked: Asked, error: float, level: float, owners: int | None) -> float:
         """The smallest ε at which no interval is wider than ± error."""
         errand = self._errand("epsilon", asked, width=(error, level, owners))
         return float(self._planners.plan(errand)["epsilon"])
 
-    def _made(self, what: str, asked: Asked, limit: Budget | None = None) -> Planned:
+    def _made(self, what: str, asked: Asked, meanwhile: Callable[[], None] = nothing) -> Planned:
         key = (what, *asked.key)
         with self._lock:
             known = self._known.get(key)
             if known is not None:
                 self._known.move_to_end(key)
                 return known
-        told = self._planners.plan(self._errand(what, asked, limit=limit))
-        cost = told.pop("cost")
-        made = Planned(told.pop("key"), (Fraction(cost[0]), Fraction(cost[1])), told)
+        told = self._planners.plan(self._errand(what, asked), meanwhile)
+        made = Planned(told.pop("key"), loss_of(told.pop("price")), told)
         if len(asked.sql) <= LONGEST and _TELLS_TIME.search(asked.sql) is None:
             with self._lock:
                 self._known[key] = made
@@ -115,14 +122,7 @@ class Plans:
                     self._known.popitem(last=False)
         return made
 
-    def _errand(
-        self,
-        what: str,
-        asked: Asked,
-        *,
-        width: tuple[float, float, int | None] | None = None,
-        limit: Budget | None = None,
-    ) -> PlanErrand:
+    def _errand(self, what: str, asked: Asked, *, width: tuple[float, float, int | None] | None = None) -> PlanErrand:
         dataset = asked.dataset
         return PlanErrand(
             dataset.place(self._seconds),
@@ -133,6 +133,6 @@ class Plans:
             asked.sql,
             asked.composition,
             asked.epsilon,
-            *facts_of(limit or dataset.ledger.budget, dataset.ledger.promise),
+            *facts_of(dataset.ledger),
             width,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from shoal.accounting.accountants import Loss
 from shoal.plan.releases import StatementPlan
 from shoal.policies.charging import loss_on
 from shoal.release.execute import charge_of
@@ -14,11 +15,8 @@ if TYPE_CHECKING:
     from shoal.release.policy_clause.plan import PolicyPlan
 
 
-def price_of(plan: StatementPlan | PolicyPlan, ledger: Ledger) -> tuple[Fraction, Fraction]:
-    """(ε, δ) under the ledger's own promise: a policy's release may cost many times the ε it names."""
+def price_of(plan: StatementPlan | PolicyPlan, ledger: Ledger) -> Loss:
+    """The loss under the ledger's own promise: a policy's release may cost many times the ε it names."""
     if not isinstance(plan, StatementPlan):
-        return loss_on(ledger, plan, plan.select.owner).epsilon, Fraction(0)
-    if not plan.selects:
-        return Fraction(0), Fraction(0)
-    charge = charge_of(plan)
-    return charge.epsilon, charge.delta
+        return loss_on(ledger, plan, plan.select.owner)
+    return charge_of(plan) if plan.selects else Loss(Fraction(0), Fraction(0))

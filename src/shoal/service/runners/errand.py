@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.accountants import Loss
 from shoal.accounting.promises import Promise
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
-from shoal.params import Budget
+
+if TYPE_CHECKING:
+    from shoal.accounting.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Errand:
     composition: str
     epsilon: float | None
     seconds: float
-    budget: tuple[str, str] | None
+    has_budget: bool
     promise: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
@@ -64,7 +66,7 @@ class PlanErrand:
     sql: str
     composition: str
     epsilon: float | None
-    budget: tuple[str, str] | None
+    has_budget: bool
     promise: dict[str, Any]
     width: tuple[float, float, int | None] | None = None
     """Half-width, level and owners of the acceptable interval."""
@@ -84,15 +86,9 @@ def _fields(record: Any) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__dataclass_fields__}
 
 
-def facts_of(limit: Budget | None, promise: Promise) -> tuple[tuple[str, str] | None, dict[str, Any]]:
-    """What a plan depends on: the limit of a ledger, and what that is about."""
-    budget = None if limit is None else (str(limit.epsilon), str(limit.delta))
-    return budget, _fields(promise)
-
-
-def budget_of(texts: tuple[str, str] | None) -> Budget | None:
-    """A limit as it was sent."""
-    return None if texts is None else Budget(Fraction(texts[0]), Fraction(texts[1]))
+def facts_of(ledger: Ledger) -> tuple[bool, dict[str, Any]]:
+    """What a plan depends on, which never changes: whether a ledger has a limit, and what it is about."""
+    return ledger.has_budget, _fields(ledger.promise)
 
 
 def loss_data(loss: Loss | None) -> list[str | None] | None:
@@ -102,10 +98,8 @@ def loss_data(loss: Loss | None) -> list[str | None] | None:
     return [None if part is None else str(part) for part in (loss.epsilon, loss.delta, loss.rho, loss.rho_delta)]
 
 
-def loss_of(data: list[str | None] | None) -> Loss | None:
+def loss_of(data: list[str | None]) -> Loss:
     """A loss as it was sent."""
-    if data is None:
-        return None
     epsilon, delta, rho, rho_delta = (None if part is None else Fraction(part) for part in data)
     return Loss(epsilon or Fraction(0), delta or Fraction(0), rho, rho_delta)
 

@@ -17,7 +17,7 @@ from shoal.service.runners.memory import processor_seconds
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from shoal.accounting.spending.asking import Terms
     from shoal.service.desk import Desk, DeskReservation
@@ -36,6 +36,10 @@ class Died(Exception):  # noqa: N818 - what becomes of it is the ledger's to say
 
 class TooLong(Exception):  # noqa: N818 - the same
     """The process was killed after its deadline."""
+
+
+def nothing() -> None:
+    """There is nothing to do while another process works."""
 
 
 class Hired:
@@ -117,11 +121,11 @@ class Hired:
             desk.keep()  # while the statement is planned there; nothing is charged before
             return self._conversation(errand, terms, desk)
 
-    def plan(self, errand: PlanErrand, seconds: float) -> dict[str, Any]:
+    def plan(self, errand: PlanErrand, seconds: float, meanwhile: Callable[[], None] = nothing) -> dict[str, Any]:
         """The report about a plan; `Died` or `TooLong` if there is none. Opening the data set is not counted."""
         with self._ended_if_lost():
             self._open_first(errand.place)
-            message = self._heard({"plan": errand.to_dict()}, seconds)
+            message = self._heard({"plan": errand.to_dict()}, seconds, meanwhile)
         if "refused" in message:
             raise error_of(message["refused"])
         if "broken" in message:
@@ -143,10 +147,13 @@ class Hired:
             self.close()
         return self._channel is not None and self._told.get(place.name) == place.version
 
-    def _heard(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
+    def _heard(
+        self, message: dict[str, Any], seconds: float, meanwhile: Callable[[], None] = nothing
+    ) -> dict[str, Any]:
         """The one reply to a message."""
         channel = self._opened()
         wire.send(channel, message)
+        meanwhile()
         if not _speaks(channel, LOOK_SECONDS):  # most replies arrive long before the clock matters
             limits = (processor_seconds(self.pid) + seconds, time.monotonic() + CLOCK_FACTOR * seconds)
             self._await(channel, limits)
@@ -200,15 +207,14 @@ class Hired:
                 raise TooLong
 
     def _reserved(self, said: dict[str, Any], errand: Errand, terms: Terms, desk: Desk) -> DeskReservation:
-        loss = loss_of(said["loss"])
-        if loss is None:
+        if said["loss"] is None:
             raise wire.Gone
         return desk.reserve(
-            loss,
+            loss_of(said["loss"]),
             user=errand.person,
             description=errand.sql,
             promise=promise_of(said["promise"]),
-            cost=loss_of(said["cost"]),
+            cost=None if said["cost"] is None else loss_of(said["cost"]),
             fingerprint=terms.fingerprint,
             request=terms.request,
             accounts=terms.accounts,

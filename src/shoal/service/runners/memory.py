@@ -8,6 +8,8 @@ from pathlib import Path
 
 LEAST = 512 * 2**20
 """The programs themselves need a part of it."""
+KEPT_SHARE = 16
+"""What earlier queries leave for later ones is this part of a runner's memory at most: the rest is each query's own."""
 _CONTAINER = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
@@ -30,8 +32,10 @@ def keep_within(size: int) -> None:
     import resource
 
     from shoal.engines.duckdb import settings
+    from shoal.engines.memory import held
 
     settings.keep_within(size // 2)
+    held.KEPT.keep_at_most(size // KEPT_SHARE)
     resource.setrlimit(resource.RLIMIT_DATA, (size, size))
 
 

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
-from shoal.service.runners.hired import Died, Hired, TooLong
+from shoal.service.runners.hired import Died, Hired, TooLong, nothing
 from shoal.service.runners.planning import cannot_be_planned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from shoal.service.runners.errand import Place, PlanErrand
 
@@ -46,11 +46,14 @@ class Planners:
         self._waiting: Counter[str] = Counter()
         self._free = threading.Condition()
 
-    def plan(self, errand: PlanErrand) -> dict[str, Any]:
-        """The report about a plan; E_LIMITS for a statement that cannot be planned, E_BUSY if too many are waiting."""
+    def plan(self, errand: PlanErrand, meanwhile: Callable[[], None] = nothing) -> dict[str, Any]:
+        """The report about a plan; E_LIMITS for a statement that cannot be planned, E_BUSY if too many are waiting.
+
+        `meanwhile` is called while the other process plans, and raises nothing.
+        """
         with self._taken(errand.person) as planner:
             try:
-                return planner.plan(errand, PLAN_SECONDS)
+                return planner.plan(errand, PLAN_SECONDS, meanwhile)
             except (Died, TooLong) as ended:
                 _LOGGER.warning("a statement could not be planned: %s", type(ended).__name__)
                 raise cannot_be_planned() from None

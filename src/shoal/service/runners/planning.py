@@ -15,7 +15,7 @@ from shoal.release.policy_clause.plan import PolicyPlan
 from shoal.release.postprocess import schema_of
 from shoal.service.acts.pricing import price_of
 from shoal.service.fingerprints import answer_key
-from shoal.service.runners.errand import budget_of, promise_of
+from shoal.service.runners.errand import loss_data, promise_of
 
 if TYPE_CHECKING:
     from shoal.accounting.ledger import Ledger
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 
 
 class Facts:
-    """The ledger as a plan sees it: its limit and what it is about. The service adds what is left of it."""
+    """The ledger as a plan sees it: whether it has a limit, and what it is about. The service adds what is left of it."""
 
     remaining = None
 
     def __init__(self, errand: PlanErrand) -> None:
-        self.budget = budget_of(errand.budget)
         self.promise = promise_of(errand.promise)
-        self.has_budget = self.budget is not None
+        self.has_budget = errand.has_budget
 
 
 def planned(opened: Session, errand: PlanErrand) -> dict[str, Any]:
@@ -52,7 +51,7 @@ def planned(opened: Session, errand: PlanErrand) -> dict[str, Any]:
 def _told(plan: StatementPlan | PolicyPlan, facts: Ledger, errand: PlanErrand) -> dict[str, Any]:
     about = (errand.place.name, errand.place.version, errand.catalog_version, errand.composition)
     key = answer_key(plan, about, None if errand.shared else errand.person)
-    return {"key": key, "cost": [str(part) for part in price_of(plan, facts)]}
+    return {"key": key, "price": loss_data(price_of(plan, facts))}
 
 
 def _schema(plan: StatementPlan | PolicyPlan) -> str:

@@ -21,7 +21,7 @@ from shoal.errors import InternalError, ShoalError
 from shoal.result import Result
 from shoal.service.datasets import not_open, read_catalog
 from shoal.service.runners import memory, wire
-from shoal.service.runners.errand import Errand, Place, PlanErrand, budget_of, error_of, loss_data, promise_of
+from shoal.service.runners.errand import Errand, Place, PlanErrand, error_of, loss_data, promise_of
 from shoal.service.runners.planning import cannot_be_planned, planned
 from shoal.session import Session
 
@@ -175,9 +175,8 @@ class Counter:
 
     def __init__(self, channel: socket.socket, errand: Errand) -> None:
         self._channel = channel
-        self.budget = budget_of(errand.budget)
         self.promise = promise_of(errand.promise)
-        self.has_budget = self.budget is not None
+        self.has_budget = errand.has_budget
         self.kept = False
 
     def reserve(self, loss: Loss, *, promise: Promise | None = None, cost: Loss | None = None, **_: Any) -> Charged:

@@ -10,12 +10,14 @@ from shoal.catalog import fold
 from shoal.errors import ShoalError
 from shoal.plan.expressions import Column, Expression
 from shoal.sql.binding.expressions import LAST_VERDICTS, ExpressionBinder, is_aggregate
+from shoal.sql.binding.split_columns import is_unnested
 from shoal.sql.parse import function_call, position_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shoal.plan.nodes import Field
+    from shoal.plan.traverse import Weights
     from shoal.sql.parse import FunctionCall
 
 
@@ -66,10 +68,45 @@ def output_name(alias: str | None, node: exp.Expr, index: int) -> str:
         return alias
     if isinstance(node, exp.Column):
         return str(node.name)
+    if "called" in node.meta:
+        return str(node.meta["called"]).lower()
     call = function_call(node)
     if call is not None:
         return call.name.lower()
     return f"col{index}"
+
+
+class RowNames:
+    """Names of the SELECT list for what it computes from one row: in WHERE, in keys and in aggregates they mean that value."""
+
+    def __init__(self, items: list[tuple[str | None, exp.Expr]], rows: ExpressionBinder, weights: Weights) -> None:
+        self._values: dict[str, exp.Expr | None] = {}
+        for alias, value in items:
+            if alias is not None:
+                # A name that is given twice means neither.
+                self._values[fold(alias)] = None if fold(alias) in self._values or not _is_of_row(value) else value
+        self._rows = rows
+        self._weights = weights
+        self._bound: dict[str, Expression] = {}
+
+    def __call__(self, name: str) -> Expression | None:
+        """The value by that name; None if there is none, or if it would be computed from itself."""
+        key = fold(name)
+        if key not in self._bound:
+            value = self._values.pop(key, None)
+            if value is None:
+                return None
+            try:
+                bound = self._rows.bind(value)
+            finally:
+                self._values[key] = value
+            self._weights.check(bound)
+            self._bound[key] = bound
+        return self._bound[key]
+
+
+def _is_of_row(value: exp.Expr) -> bool:
+    return not (value.is_star or has_aggregate(value) or is_unnested(value) or value.find(exp.Window, exp.Select))
 
 
 class KeyResolver:
@@ -87,6 +124,13 @@ class KeyResolver:
             return self._name(node)
         self._refuse(node)
         return self._binder.bind(node)
+
+    def resolved(self, node: exp.Expr) -> Expression | None:
+        """The same; None for what would be refused."""
+        try:
+            return self.resolve(node)
+        except ShoalError:
+            return None
 
     def _ordinal(self, node: exp.Literal) -> Expression:
         number = int(node.name)
@@ -169,19 +213,15 @@ class GroupedBinder(ExpressionBinder):
         if isinstance(node, exp.Column):
             if not node.table and fold(node.name) in self.aliases and not self._is_input(node):
                 return self.aliases[fold(node.name)]
-            self._rows.bind(node)
-            raise self._raw(node)
+            if node.table or self.scope.has(node.name):
+                self._rows.bind(node)
+                raise self._raw(node)
+            self.scope.resolve(None, node.name, position_of(node))
         return self._bind(node)
 
     def _is_input(self, node: exp.Column) -> bool:
         """Whether FROM has a column of this name. In the SELECT list the name means that column; elsewhere it means the alias."""
-        if not self.inputs_first:
-            return False
-        try:
-            self._rows.bind(node)
-        except ShoalError:
-            return False
-        return True
+        return self.inputs_first and self.scope.has(node.name)
 
     def _key(self, node: exp.Expr) -> Field | None:
         if has_aggregate(node) or isinstance(node, (exp.Literal, exp.Boolean, exp.Null)):

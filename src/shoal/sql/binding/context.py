@@ -17,10 +17,11 @@ from shoal.plan.known_bounds import KnownBounds
 from shoal.plan.nodes import Field
 from shoal.plan.public_facts import PublicFacts
 from shoal.plan.references import References
+from shoal.plan.traverse import Weights
 from shoal.plan.types import RELEASED_LIST, Kind, Type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from fractions import Fraction
 
     from shoal.catalog import Catalog
@@ -65,6 +66,8 @@ class Scope:
     parent: Scope | None = None
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC).replace(tzinfo=None))
     """The value of NOW(): one moment for everything bound here."""
+    named: Callable[[str], Expression | None] | None = None
+    """What the SELECT list calls the values that it computes from one row; columns of FROM come first."""
 
     def add(self, relation: Relation) -> None:
         """Brings a relation into scope; two of the same name would make every reference ambiguous."""
@@ -115,6 +118,16 @@ class Scope:
             )
         return expression
 
+    def computed(self, table: str | None, name: str) -> Expression | None:
+        """The value that the SELECT list gives this name, if FROM has no column of it."""
+        if table is not None or self.named is None or self.has(name):
+            return None
+        return self.named(name)
+
+    def has(self, name: str) -> bool:
+        """Whether this FROM, or one around it, has a column of that name."""
+        return bool(self._find(None, name)) or (self.parent is not None and self.parent.has(name))
+
     def released_list(self, table: str | None, name: str) -> Column | None:
         """The one list of that name that a private SELECT has released."""
         found = self._find(table, name)
@@ -142,7 +155,7 @@ class Scope:
             )
         names = sorted({f.name for r in self.relations for f in r.fields if f.name})
         close = difflib.get_close_matches(name, names, n=1)
-        nearest = f"Did you mean {close[0]!r}? " if close else ""
+        nearest = f"Did you mean {_as_written(close[0])}? " if close else ""
         listed = ", ".join(names[:30]) + (" …" if len(names) > 30 else "")
         return ShoalError(
             "E_UNKNOWN_COLUMN",
@@ -152,6 +165,13 @@ class Scope:
         )
 
 
+def _as_written(name: str) -> str:
+    """A column as a query names it: in single quotes, native-country would be a string."""
+    return repr(name) if name.isidentifier() else '"' + name.replace('"', '""') + '"'
+
+
+SEVERAL_GROUPINGS = "groupings, each a separate release"
+"""What is said of ROLLUP, CUBE and GROUPING SETS."""
 MAX_RELATIONS = 300
 """SELECTs and tables of one statement, each use of a WITH table counted with all that lies under it."""
 
@@ -179,6 +199,8 @@ class Context:
     looks_outside: bool = False
     """Whether subqueries see the columns of outer queries, to find out why a name is unknown; this always ends in an error."""
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC).replace(tzinfo=None))
+    weights: Weights = field(default_factory=Weights)
+    """Of what has a name: a few names for each other's values make a short query huge."""
 
     @contextmanager
     def no_defaults(self, *, unless: bool = False) -> Iterator[None]:
@@ -208,9 +230,7 @@ class Context:
         """What to say about a SELECT that is one of several groupings."""
         if self.shares == 1:
             return ()
-        return (
-            f"This is one of {self.shares} groupings, each a separate release; they share the query's ε and δ evenly.",
-        )
+        return (f"This is one of {self.shares} {SEVERAL_GROUPINGS}; they share the query's ε and δ evenly.",)
 
     def share(self, options: Options) -> Options:
         """The options of one grouping."""

@@ -206,6 +206,9 @@ class ExpressionBinder:
                 hint="Leave out schema and database.",
                 position=position,
             )
+        computed = self.scope.computed(node.table or None, node.name)
+        if computed is not None:
+            return computed
         try:
             found = self.scope.resolve(node.table or None, node.name, position)
         except ShoalError as error:

@@ -93,6 +93,8 @@ class AggregateBinder:
         rows = _checked(named.get(ROWS), params.max_groups_per_owner, ROWS) or 1
         _check_strategy(named.get(STRATEGY))
         aggregate = self._aggregate(call, spelling, value, extras, self._row_limit or rows)
+        if self._finds_limits and bounds is None:
+            aggregate = aggregate.as_count() or aggregate
         if spelling.argument in {Argument.ROWS, Argument.CONDITION}:
             self._check_count_bounds(call, bounds)
         if spelling.argument is Argument.VALUE and bounds is not None and value is not None:
@@ -238,7 +240,7 @@ class AggregateBinder:
             return functions.resolve_cast(value, INTEGER, call.position)
         if value.type.kind not in {Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL, *(_TIMES if spelling.of_times else ())}:
             raise _unsupported(
-                call, f"{call.name} takes numbers, and this is of type {value.type}.", _as_number(value.type)
+                call, f"{call.name} takes numbers, and this is of type {value.type}.", _as_number(call, value.type)
             )
         return self._whole(value) if argument is Argument.SUMMAND else value
 
@@ -326,13 +328,6 @@ def _from_above(fraction: Constant) -> Constant:
     return replace(fraction, value=1 - fraction.value) if fraction.is_number else fraction  # type: ignore[operator]
 
 
-_INSTEAD = {
-    **dict.fromkeys(
-        ("CORR", "PEARSON"), "(AVG({0} * {1}) - AVG({0}) * AVG({1})) / (STDDEV_POP({0}) * STDDEV_POP({1}))"
-    ),
-    **dict.fromkeys(("COVAR_POP", "COVAR_SAMP"), "AVG({0} * {1}) - AVG({0}) * AVG({1})"),
-    "REGR_SLOPE": "(AVG({0} * {1}) - AVG({0}) * AVG({1})) / VAR_POP({1})",
-}
 _SHOWS_VALUES = frozenset({"STRING_AGG", "LISTAGG", "GROUP_CONCAT", "ARRAY_AGG", "LIST", "ANY_VALUE", "FIRST", "LAST"})
 
 _ASKS_OF_EACH = frozenset({"BOOL_OR", "BOOL_AND", "LOGICAL_OR", "LOGICAL_AND", "EVERY", "SOME"})
@@ -341,8 +336,6 @@ _ASKS_OF_EACH = frozenset({"BOOL_OR", "BOOL_AND", "LOGICAL_OR", "LOGICAL_AND", "
 def _instead_of(call: FunctionCall) -> str | None:
     """What to write instead of an aggregate that has no private form, with the same columns."""
     columns = [argument.sql() for argument in call.arguments if isinstance(argument, exp.Column)]
-    if call.name in _INSTEAD and len(columns) == 2:
-        return f"Write {_INSTEAD[call.name].format(*columns)}"
     if call.name == "MODE" and len(columns) == 1:
         return f"Write GROUP BY {columns[0]} ORDER BY COUNT(*) DESC LIMIT 1: it shows the value that most rows have."
     if call.name in _SHOWS_VALUES and len(columns) >= 1:
@@ -372,10 +365,13 @@ def _named(call: FunctionCall, spelling: Spelling) -> dict[str, Constant]:
     return found
 
 
-def _as_number(type_: Type) -> str:
+def _as_number(call: FunctionCall, type_: Type) -> str:
     """What to write instead of a value that is not a number."""
     if type_.kind in {Kind.DATE, Kind.TIMESTAMP}:
         return "Count days: DATE_DIFF('day', DATE '2025-01-01', x)."
+    of = call.arguments[0] if len(call.arguments) == 1 else None
+    if type_.kind is Kind.TEXT and isinstance(of, exp.Column):
+        return f"Write {call.name}(CAST({of.sql()} AS DOUBLE)): strings that are no numbers are then NULL."
     return "Cast it, or use CASE."
 
 

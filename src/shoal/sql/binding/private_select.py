@@ -22,12 +22,15 @@ from shoal.sql.binding.expressions import LAST_VERDICTS, ExpressionBinder
 from shoal.sql.binding.options import ABOUT_GROUPS
 from shoal.sql.binding.private_aggregates import AggregateBinder, BoundAggregate, as_time
 from shoal.sql.binding.public_groups import (
+    FEW_OWNERS,
     SHORT_LIST,
     has_public_keys,
+    in_calendar,
     listed_in_catalog,
     listed_in_query,
     listed_in_tables,
     outer_joined,
+    pinned,
 )
 from shoal.sql.binding.row_select import ordered, qualifying, value_name
 from shoal.sql.parse import function_call, position_of, privacy_clause
@@ -176,6 +179,7 @@ class PrivateBinder:
         grouped.inputs_first = True
         for index, (alias, value) in enumerate(self._items):
             outputs.append(self._output(grouped, index, alias, value))
+            self._context.weights.check(outputs[-1][1])
             if alias is not None:
                 grouped.name(alias, outputs[-1][1])
         grouped.inputs_first = False
@@ -291,6 +295,7 @@ class PrivateBinder:
         values = [self._facts(value).values for _, value in keys]
         listed = listed_in_catalog(self._binder, self._node, keys, values)
         if listed is not None and self._options.min_owners == 1 and self._options.selection_epsilon is None:
+            self._context.remarks.append(_listed_alone([field.name for field, _ in keys]))
             return self._node, listed, "the catalog lists the values of every key"
         if strategy == "AUTO" and self._context.is_plain and (said := self._listed_in_query(keys)) is not None:
             return self._node, said, "the query itself lists the values of every key"
@@ -300,10 +305,23 @@ class PrivateBinder:
 
     def _listed_in_query(self, keys: tuple[tuple[Field, Expression], ...]) -> Node | None:
         """In plain SQL: a few groups, each named by the query text or the catalog."""
-        values = [self._facts(value).values or listed_in_query(value) for _, value in keys]
+        few = (self._context.catalog.defaults.population or FEW_OWNERS) < FEW_OWNERS
+        months = {value: in_calendar(value) if few else None for _, value in keys}
+        values = [
+            pinned(value, self._node) or self._facts(value).values or listed_in_query(value) or months[value]
+            for _, value in keys
+        ]
         if not all(values) or prod(len(each or ()) for each in values) > SHORT_LIST:
             return None
-        return listed_in_catalog(self._binder, self._node, keys, values)
+        listed = listed_in_catalog(self._binder, self._node, keys, values)
+        by_catalog = [field.name for field, value in keys if self._facts(value).values]
+        if listed is not None and by_catalog:
+            self._context.remarks.append(_listed_alone(by_catalog))
+        if listed is not None and any(months.values()):
+            self._context.remarks.append(
+                "Every month, weekday or hour of the keys appears, as owners are few; rows without a date are in none of them."
+            )
+        return listed
 
     def _listed_in_tables(self, keys: tuple[tuple[Field, Expression], ...]) -> tuple[Node, Node | None, str]:
         """In plain SQL a short public list is the list of groups; with the clause, the strategy option decides."""
@@ -333,6 +351,12 @@ class PrivateBinder:
             hint="FROM visits v RIGHT JOIN (SELECT DISTINCT region FROM regions) r ON v.region = r.region GROUP BY r.region",
             position=position_of(self._tree),
         )
+
+
+def _listed_alone(names: list[str]) -> str:
+    """What to say about rows that no listed group has."""
+    listed = " and ".join(dict.fromkeys(name for name in names if name)) or "the keys"
+    return f"Groups are the values that the catalog lists for {listed}; rows with another value, or with NULL, are in none of them."
 
 
 def _refuse_counting_over(node: exp.Expr) -> None:

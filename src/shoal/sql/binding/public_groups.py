@@ -10,7 +10,19 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from shoal.plan import nodes
-from shoal.plan.expressions import Call, Case, Column, Expression, Literal, transform
+from shoal.plan.expressions import (
+    Call,
+    Case,
+    Column,
+    ExistsRelation,
+    Expression,
+    InRelation,
+    Literal,
+    ScalarRelation,
+    WindowCall,
+    transform,
+    walk,
+)
 from shoal.plan.traverse import columns_read, is_owned
 from shoal.plan.types import BOOLEAN
 from shoal.sql.binding.clauses.conditions import filtered
@@ -19,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shoal.plan.nodes import Field, Node
+    from shoal.plan.types import Type
     from shoal.sql.binding.statement import Binder
 
     Keys = tuple[tuple[Field, Expression], ...]
@@ -27,6 +40,20 @@ MAX_PUBLIC_GROUPS = 1_000_000
 SHORT_LIST, LONGEST_LIST = 100, 1_000
 """Up to this many groups of public tables appear in plain SQL, wherever the rows are: a person can read them all. Longer lists
 do too, if the catalog's population has more owners than there are groups."""
+FEW_OWNERS = 1_000
+"""With fewer owners, by the catalog's population, months, weekdays and hours are listed: selection would show few, or none."""
+_DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November")
+CALENDAR: dict[str, tuple[object, ...]] = {
+    "month": tuple(range(1, 13)),
+    "quarter": (1, 2, 3, 4),
+    "dayofweek": tuple(range(7)),
+    "dayofweek from 1": tuple(range(1, 8)),
+    "isodow": tuple(range(1, 8)),
+    "hour": tuple(range(24)),
+    "dayname": _DAYS,
+    "monthname": (*_MONTHS, "December"),
+}
 
 
 def outer_joined(binder: Binder, node: Node, keys: Keys) -> tuple[Node, Node] | None:
@@ -57,10 +84,13 @@ def listed_in_tables(binder: Binder, node: Node, keys: Keys) -> tuple[Node, tupl
     Every row must find its group there, so only tables whose rows are not filled in by an outer join count.
     """
     offered = {f.symbol: scan for scan in _matched(node) for f in scan.fields}
-    symbols = [value.symbol if isinstance(value, Column) else "" for _, value in keys]
-    if not all(symbol in offered for symbol in symbols):
+    read = [columns_read(value) for _, value in keys]
+    if not all(
+        symbols and symbols <= offered.keys() and not _asks(value)
+        for symbols, (_, value) in zip(read, keys, strict=True)
+    ):
         return None
-    scans = list(dict.fromkeys(offered[symbol] for symbol in symbols))
+    scans = list(dict.fromkeys(offered[symbol] for symbols in read for symbol in sorted(symbols)))
     facts = binder.context.facts
     sizes = [facts.size(scan.table) for scan in scans if facts.is_counted(scan.table)]
     owners = binder.context.catalog.defaults.population or 0
@@ -70,10 +100,13 @@ def listed_in_tables(binder: Binder, node: Node, keys: Keys) -> tuple[Node, tupl
     conditions = _conditions(node)
     kept: list[Node] = [filtered(scan, [c for c in conditions if _reads_only(c, scan)]) for scan in scans]
     every = reduce(lambda left, right: nodes.Join(left, right, "inner", Literal(True, BOOLEAN)), kept)
-    columns: list[tuple[str, Expression]] = [
-        (f.name, Column(symbol, f.type)) for symbol, (f, _) in zip(symbols, keys, strict=True)
-    ]
+    columns: list[tuple[str, Expression]] = [(f.name, value) for f, value in keys]
     return nodes.Distinct(binder.project(every, columns)), tuple(scan.table for scan in scans)
+
+
+def _asks(value: Expression) -> bool:
+    """Whether an expression reads a relation of its own, or looks at other rows."""
+    return any(isinstance(part, (ScalarRelation, InRelation, ExistsRelation, WindowCall)) for part in walk(value))
 
 
 def _matched(node: Node) -> list[nodes.Scan]:
@@ -106,6 +139,35 @@ def listed_in_catalog(binder: Binder, node: Node, keys: Keys, lists: Sequence[Se
     on_list = {value: Column(f.symbol, f.type) for f, (_, value) in zip(fields, keys, strict=True)}
     conditions = [transform(c, lambda part: on_list.get(part, part)) for c in _conditions(node)]
     return filtered(listed, [c for c in conditions if _reads_only(c, listed)])
+
+
+def pinned(value: Expression, node: Node) -> tuple[object, ...] | None:
+    """The constants that WHERE compares a key with: no row has another value, and none is NULL."""
+    for condition in _conditions(node):
+        if not isinstance(condition, Call) or condition.function not in {"equal", "in"}:
+            continue
+        first, *rest = condition.arguments
+        compared = condition.arguments if condition.function == "equal" else (first,)
+        if value in compared:
+            others = rest if first == value else [first]
+            constants = [_plain(part, value.type) for part in others]
+            if all(constant is not None for constant in constants):
+                return tuple(dict.fromkeys(constants))
+    return None
+
+
+def _plain(part: Expression, type_: Type) -> object | None:
+    """A constant of the key's own type that needs no conversion."""
+    same = isinstance(part, Literal) and part.type.plain() == type_.plain()
+    return part.value if same and isinstance(part, Literal) and isinstance(part.value, (str, int)) else None
+
+
+def in_calendar(value: Expression) -> tuple[object, ...] | None:
+    """Every value of a part of a date that has few: months, days of the week, hours. NULL is none of them."""
+    if not isinstance(value, Call):
+        return None
+    part = value.arguments[0] if value.function == "date_part" else None
+    return CALENDAR.get(str(part.value) if isinstance(part, Literal) else value.function)
 
 
 def listed_in_query(value: Expression) -> tuple[object, ...] | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from shoal.catalog import fold
+from shoal.catalog.tables import quoted
 from shoal.frozen import dataclass
 from shoal.plan.types import Kind
+from shoal.sql.parse import function_call, position_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,18 +21,6 @@ if TYPE_CHECKING:
     from shoal.plan.types import Type
 
     Schemas = Mapping[str, tuple[tuple[str, Type], ...]]
-
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def quoted(name: str) -> str:
-    """A name as a query can write it.
-
-    >>> quoted("order_id"), quoted("Order Details"), quoted("group")
-    ('order_id', '"Order Details"', '"group"')
-    """
-    plain = _WORD.fullmatch(name) and name.upper() not in {"GROUP", "ORDER", "SELECT", "FROM", "WHERE", "TABLE", "USER"}
-    return name if plain else '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +50,14 @@ class Named:
 def in_real_names(error: ShoalError, tree: exp.Expr, catalog: Catalog, schemas: Schemas) -> ShoalError:
     """The same error with its hint about the tables the query names; unchanged if there is nothing better to say."""
     private = _private(tree, catalog, schemas)
-    advise = _ADVICE.get(error.code)
-    if advise is not None and private and error.hint:
-        error.hint = advise(error.hint, private) or error.hint
+    advise, place = _ADVICE.get(error.code), _ADVICE_AT.get(error.code)
+    if not private or not error.hint:
+        return error
+    there = [part for part in tree.walk() if position_of(part) == error.position] if place is not None else []
+    found = place(error.hint, there, private) if place is not None else None
+    if found is None and advise is not None:
+        found = advise(error.hint, private)
+    error.hint = found or error.hint
     return error
 
 
@@ -146,6 +140,79 @@ def _set_operation(_: str, private: list[Named]) -> str | None:
     return " UNION ALL ".join(f"SELECT {each.owner}, … FROM {quoted(each.table.name)}" for each in sides)
 
 
+def _raw(_: str, there: list[exp.Expr], private: list[Named]) -> str | None:
+    """Rows as they are, or a column beside groups."""
+    if any(isinstance(part, exp.Star) for part in there):
+        return _groups_instead("Rows cannot be shown, groups of them can: ", private[0])
+    column = next((part for part in there if isinstance(part, exp.Column)), None)
+    select = column.find_ancestor(exp.Select) if column is not None else None
+    if column is None or select is None:
+        return None
+    name = column.sql()
+    aggregate = f"AVG({name})" if _kind_of(column, private) in _NUMBERS else f"COUNT(DISTINCT {name})"
+    if select.args.get("group"):
+        return f"Add {name} to GROUP BY, or write {aggregate}."
+    if any(function_call(part) is not None for item in select.expressions for part in item.walk()):
+        return f"Add GROUP BY {name}, or write {aggregate}."
+    return f"Write {aggregate}, or SELECT {name}, COUNT(*) FROM {quoted(private[0].table.name)} GROUP BY {name}."
+
+
+def _groups_instead(words: str, named: Named) -> str | None:
+    key = named.column(Kind.TEXT, Kind.BOOLEAN) or named.column(Kind.INTEGER)
+    table = quoted(named.table.name)
+    if key is None:
+        return f"{words}SELECT COUNT(*) FROM {table}. DESCRIBE {table} shows the columns."
+    return f"{words}SELECT {key}, COUNT(*) FROM {table} GROUP BY {key}. DESCRIBE {table} shows the columns."
+
+
+def _kind_of(column: exp.Column, private: list[Named]) -> Kind | None:
+    return next((t.kind for each in private for n, t in each.columns if fold(n) == fold(column.name)), None)
+
+
+def _ranked(_: str, there: list[exp.Expr], private: list[Named]) -> str | None:
+    """A window over the rows of all owners: what can be asked instead depends on its function."""
+    window = next((part for part in there if isinstance(part, exp.Window)), None)
+    call = function_call(window) if window is not None else None
+    if window is None or call is None:
+        return None
+    table = quoted(private[0].table.name)
+    by = [part.this for part in (window.args.get("order") or exp.Order()).expressions]
+    if call.name in _RANKS_OF_ROWS and len(by) == 1 and isinstance(by[0], exp.Column):
+        parts = call.arguments[0].sql() if call.name == "NTILE" and call.arguments else "10"
+        return (
+            f"Ask for the limits first: SELECT APPROX_QUANTILES({by[0].sql()}, {parts}) FROM {table}. "
+            f"A second query groups by CASE WHEN {by[0].sql()} < … with what they are."
+        )
+    keys = [part.sql() for part in window.args.get("partition_by") or () if isinstance(part, exp.Column)]
+    if keys and call.name in _OF_GROUPS and len(call.arguments) <= 1:
+        asked = f"{call.name}({', '.join(part.sql() for part in call.arguments)})"
+        listed = ", ".join(keys)
+        return f"Ask by group: SELECT {listed}, {asked} FROM {table} GROUP BY {listed}."
+    if private[0].table.one_row_per_owner and call.name in _PLACES:
+        key = keys[0] if keys else private[0].column(Kind.TEXT, Kind.BOOLEAN)
+        ranked = f"SELECT {key}, COUNT(*), {call.name}() OVER (ORDER BY COUNT(*) DESC) FROM {table} GROUP BY {key}"
+        return f"It would show who comes first. Groups can be ranked: {ranked}." if key is not None else None
+    return None
+
+
+def _as_time(hint: str, there: list[exp.Expr], private: list[Named]) -> str | None:
+    """The string that a function of times was given."""
+    if "STRPTIME(x," not in hint:
+        return None
+    columns = (part for call in there for part in call.find_all(exp.Column) if _kind_of(part, private) is Kind.TEXT)
+    column = next(columns, None)
+    return None if column is None else hint.replace("STRPTIME(x,", f"STRPTIME({column.sql()},")
+
+
+_NUMBERS = frozenset({Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL})
+_RANKS_OF_ROWS = frozenset({"NTILE", "PERCENT_RANK", "CUME_DIST"})
+_PLACES = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
+_OF_GROUPS = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX", "STDDEV", "MEDIAN"})
+_ADVICE_AT: dict[str, Callable[[str, list[exp.Expr], list[Named]], str | None]] = {
+    "E_RAW_OUTPUT": _raw,
+    "E_CROSS_USER": _ranked,
+    "E_UNSUPPORTED": _as_time,
+}
 _ADVICE: dict[str, Callable[[str, list[Named]], str | None]] = {
     "E_UID_EXPOSED": _exposed,
     "E_JOIN_NOT_ON_UID": _not_on_owner,

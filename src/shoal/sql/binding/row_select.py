@@ -38,11 +38,19 @@ class RowsBinder:
     """Binds one such SELECT; its FROM and WHERE are already bound."""
 
     def __init__(
-        self, binder: Binder, tree: exp.Select, node: Node, scope: Scope, tables: dict[str, CommonTable]
+        self,
+        binder: Binder,
+        tree: exp.Select,
+        node: Node,
+        scope: Scope,
+        tables: dict[str, CommonTable],
+        owner: Column | None = None,
     ) -> None:
+        """`owner`: one more key of GROUP BY, that the SELECT list cannot name."""
         self._binder = binder
         self._tree = tree
         self._node = node
+        self._owner = owner
         self._scope = scope
         self._tables = tables
         self._rows = ExpressionBinder(scope, binder.subquery(tables))
@@ -98,6 +106,7 @@ class RowsBinder:
                         or AliasBinder(self._rows, named).bind(value),
                     )
                 )
+                self._binder.context.weights.check(found[-1][1])
                 if alias is not None:
                     named.append(found[-1])
         return found
@@ -139,6 +148,8 @@ class RowsBinder:
             key = resolver.resolve(part)
             if key not in keys:
                 keys[key] = symbols.field(value_name(key, self._node), key.type, key)
+        if self._owner is not None:
+            keys[self._owner] = symbols.field("", self._owner.type, self._owner)
         grouped = GroupedBinder(self._rows, keys, self._aggregate, _raw_in_group)
         outputs: list[tuple[str, Expression]] = []
         for index, (alias, value) in enumerate(self._items):
@@ -151,6 +162,7 @@ class RowsBinder:
                 )
             grouped.inputs_first = True
             outputs.append((output_name(alias, value, index), grouped.bind(value)))
+            self._binder.context.weights.check(outputs[-1][1])
             if alias is not None:
                 grouped.name(alias, outputs[-1][1])
         grouped.inputs_first = False

@@ -22,6 +22,7 @@ from shoal.plan.types import Kind, Type, common_type
 from shoal.sql import functions
 from shoal.sql.binding.after_grouping import (
     KeyResolver,
+    RowNames,
     has_aggregate,
     is_grouped,
     output_name,
@@ -30,6 +31,7 @@ from shoal.sql.binding.after_grouping import (
 )
 from shoal.sql.binding.clauses.conditions import holds_owner, owner_not_in_place
 from shoal.sql.binding.clauses.from_clause import FromBinder
+from shoal.sql.binding.clauses.mistakes import mistaken
 from shoal.sql.binding.clauses.order_limit import with_tail
 from shoal.sql.binding.clauses.per_owner_values import values_as_joins
 from shoal.sql.binding.clauses.unowned_rows import owned_rows_only
@@ -225,6 +227,8 @@ class Binder:
             raise ShoalError("E_LIMITS", f"A SELECT has at most {MAX_COLUMNS} columns.", position=position_of(tree))
         scope = Scope(parent=parent, now=self.context.now)
         node = FromBinder(self, scope, tables).bound(tree)
+        rows = ExpressionBinder(scope, self.subquery(tables))
+        scope.named = RowNames(select_items(tree.expressions), rows, self.context.weights)
         node = WhereBinder(self, scope, tables).bound(tree, node)
         if self.context.is_plain and self.context.catalog.defaults.answers_plain_sql:
             node = self._owned_rows_only(node)
@@ -235,6 +239,7 @@ class Binder:
             tree = distinct_as_groups(tree)
             options = default_options(self.context.catalog.defaults, self.context.epsilon)
         if options is not None:
+            self.context.remarks.extend(mistaken(tree, node, scope))
             options = self.context.share(options)
             released, items, order = PrivateBinder(self, tree, node, scope, tables, options).bound(unit)
             return with_tail(self, tree, released, items, scope, tables, bound_order=order)
@@ -285,10 +290,31 @@ class Binder:
     def _is_private(self, tree: exp.Select, node: Node, scope: Scope) -> bool:
         """Whether a SELECT of FROM or WITH gets the default clause."""
         answered = self.context.is_plain and self.context.catalog.defaults.answers_plain_sql
-        return answered and not self.context.without_defaults and aggregates_several_owners(tree, node, scope)
+        several = answered and not self.context.without_defaults and aggregates_several_owners(tree, node, scope)
+        return several and self._owner_of_groups(tree, node, scope) is None
+
+    def _owner_of_groups(self, tree: exp.Select, node: Node, scope: Scope) -> Column | None:
+        """The owner column, if every group has one owner: a key of GROUP BY is a key of a private table, by the catalog.
+
+        Grouping by the owner too then changes nothing, and privacy does not depend on the catalog being right about it.
+        """
+        clause = tree.args.get("group")
+        if clause is None or not is_owned(node) or has_optional_owners(node):
+            return None
+        resolver = KeyResolver(select_items(tree.expressions), ExpressionBinder(scope))
+        keys = [key for key in map(resolver.resolved, clause.expressions) if key is not None]
+        owners = lineage(node)
+        if any(is_copy(key, owners) for key in keys) or not any(map(self.context.references.has_one_owner, keys)):
+            return None
+        return next((Column(field.symbol, field.type) for field in node.fields if field.symbol in owners), None)
 
     def _bind_as_rows(self, tree: exp.Select, node: Node, scope: Scope, tables: dict[str, CommonTable]) -> Node:
-        return RowsBinder(self, tree, node, scope, tables).bound()
+        owner = self._owner_of_groups(tree, node, scope)
+        if owner is not None:
+            self.context.remarks.append(
+                "Groups of the inner query have one owner each, by the catalog's references: it is grouped by the owner, too."
+            )
+        return RowsBinder(self, tree, node, scope, tables, owner).bound()
 
     def subquery(self, tables: dict[str, CommonTable]) -> Callable[[exp.Expr, Scope], Node]:
         """What an expression binder calls for a subquery in an expression."""
@@ -368,10 +394,15 @@ def aggregates_several_owners(tree: exp.Select, node: Node, scope: Scope) -> boo
 
 
 def _is_owner(resolver: KeyResolver, key: exp.Expr, owners: frozenset[str]) -> bool:
-    try:
-        return is_copy(resolver.resolve(key), owners)
-    except ShoalError:
-        return False
+    found = resolver.resolved(key)
+    return found is not None and is_copy(found, owners)
+
+
+def has_optional_owners(node: Node) -> bool:
+    """Whether an outer join may leave out private rows, so that a group of missing keys has several owners."""
+    optional = {"left": ("right",), "right": ("left",), "full": ("left", "right")}
+    joins = (part for part in nodes.walk(node) if isinstance(part, nodes.Join))
+    return any(is_owned(getattr(join, side)) for join in joins for side in optional.get(join.kind, ()))
 
 
 def tables_read(tree: exp.Expr) -> frozenset[str]:

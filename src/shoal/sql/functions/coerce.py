@@ -124,7 +124,7 @@ def as_temporal(argument: Expression) -> Expression | None:
 
 def unified(arguments: Sequence[Expression], what: str, position: Position) -> list[Expression]:
     """All arguments converted to their common type; `what` names the operation in the error."""
-    arguments = _lengths_read(_texts_read(arguments))
+    arguments = _lengths_read(_truths_read(_texts_read(arguments)))
     target = common_type([a.type for a in arguments]) or _beside_text_constants(arguments)
     if any(a.type.kind is Kind.INTERVAL for a in arguments):
         raise unsupported(f"{what} does not take intervals.", position, hint="Add the interval to a date or timestamp.")
@@ -157,6 +157,19 @@ def _texts_read(arguments: Sequence[Expression]) -> list[Expression]:
         return list(arguments)
     read = _truth_in_words if kind is Kind.BOOLEAN else _number_in_words
     return [read(a) or a if isinstance(a, Literal) and a.type.kind is Kind.TEXT else a for a in arguments]
+
+
+def _truths_read(arguments: list[Expression]) -> list[Expression]:
+    """The constants 0 and 1 next to booleans are read as false and true: churn = 1."""
+    others = {a.type.kind for a in arguments if not isinstance(a, Literal)}
+    if others != {Kind.BOOLEAN}:
+        return arguments
+    return [
+        replace(a, value=bool(a.value), type=BOOLEAN)
+        if isinstance(a, Literal) and a.type.kind is Kind.INTEGER and a.value in {0, 1}
+        else a
+        for a in arguments
+    ]
 
 
 def _truth_in_words(literal: Literal) -> Literal | None:

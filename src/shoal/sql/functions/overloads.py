@@ -101,12 +101,17 @@ def _check_constants(overload: Overload, taken: tuple[Expression, ...], position
                 raise unsupported(complaint, argument.position or position)
 
 
+_NUMBERS = frozenset({Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL})
+
+
 def wrong_arguments(function: Function, arguments: Sequence[Expression], position: Position) -> Exception:
     """The error for a call that fits no overload."""
     found = ", ".join(_shown(a) for a in arguments) or "nothing"
     hint = function.meaning
     if "time" in function.usage and any(a.type.kind is Kind.TEXT and not isinstance(a, Literal) for a in arguments):
         hint = "Read the string as a time first: STRPTIME(x, '%Y-%m-%d'), in the format that it is written in."
+    elif any(a.type.kind is Kind.BOOLEAN for a in arguments) and any(a.type.kind in _NUMBERS for a in arguments):
+        hint = "As a number, a condition is CAST(p AS INTEGER): 1 where it is true, 0 where it is false."
     return unsupported(f"{function.usage} does not take ({found}).", position, hint=hint)
 
 

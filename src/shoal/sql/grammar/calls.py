@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from shoal.sql.grammar.cursor import Cursor
 from shoal.sql.grammar.dialects.calls import MOST_NODES, as_one_value, respelt, share_of_total
+from shoal.sql.grammar.dialects.pairs import NAMES, with_filter
 from shoal.sql.grammar.keywords import QUERY_WORDS
 from shoal.sql.grammar.tokens import Kind, Token
 
@@ -37,7 +38,7 @@ class CallGrammar(Cursor):
         self.expect("(")
         match name.upper():
             case "SUBSTRING" | "SUBSTR":
-                arguments = self._substring()
+                name, arguments = self._substring(name)
             case "TRIM":
                 name, arguments = self._trim(name)
             case "POSITION":
@@ -50,13 +51,35 @@ class CallGrammar(Cursor):
         self.expect(")")
         if isinstance(node, exp.Anonymous):
             node = self.made(respelt(node), start)
+            if name.upper() in NAMES and node.name.upper() != name.upper():
+                return self._of_pairs(name, node, start)
         return self._suffixes(self.mark(node, start), start)
 
+    def _of_pairs(self, name: str, node: exp.Expr, start: Token) -> exp.Expr:
+        """An aggregate of pairs, written out: it is called as before, each of its parts has the FILTER, and it is no window."""
+        if self.at("FILTER", "("):
+            self.advance()
+            node = self.made(with_filter(node, self.wrapped(self._where)), start)
+        if self.at("OVER"):
+            self.fail(
+                "E_UNSUPPORTED",
+                f"{name.upper()} cannot be a window.",
+                "Compute it in a subquery with GROUP BY, and join that.",
+                at=start,
+            )
+        node.meta["called"] = name
+        return node
+
     def made(self, node: exp.Expr, start: Token) -> exp.Expr:
-        """A tree built from what was read, with every new part marked."""
-        for part in node.walk():
+        """A tree built from what was read, with every new part marked. Trees inside it that came from here have no such parts."""
+        waiting = [node]
+        while waiting:
+            part = waiting.pop()
             if "line" not in part.meta:
                 self.mark(part, start)
+            if "whole" not in part.meta:
+                waiting.extend(part.iter_expressions())
+        node.meta["whole"] = True
         return node
 
     def _arguments(self) -> list[exp.Expr]:
@@ -138,14 +161,17 @@ class CallGrammar(Cursor):
         bounds = self.mark(exp.Tuple(expressions=[low, self.operand()]), start)
         return self.mark(exp.Kwarg(this=exp.Var(this=CLAMPED), expression=bounds), start)
 
-    def _substring(self) -> list[exp.Expr]:
-        """SUBSTRING(x FROM n FOR m) is SUBSTRING(x, n, m)."""
+    def _substring(self, name: str) -> tuple[str, list[exp.Expr]]:
+        """SUBSTRING(x FROM n FOR m) is SUBSTRING(x, n, m); with a string after FROM, the part that matches it."""
         arguments = self._arguments()
         if len(arguments) == 1 and self.accept("FROM"):
+            matched = self.token.kind is Kind.STRING and self.ahead(1).key == ")"
             arguments.append(self.expression())
+            if matched:
+                return "REGEXP_EXTRACT", arguments
             if self.accept("FOR"):
                 arguments.append(self.expression())
-        return arguments
+        return name, arguments
 
     def _trim(self, name: str) -> tuple[str, list[exp.Expr]]:
         """TRIM([BOTH | LEADING | TRAILING] [characters] FROM x) is TRIM, LTRIM or RTRIM (x, characters)."""
@@ -197,6 +223,7 @@ class CallGrammar(Cursor):
     def _over(self, node: exp.Expr) -> exp.Expr:
         """OVER name keeps the name in `alias`, for the WINDOW clause to resolve."""
         if not self.at("("):
+            self.names_windows = True
             return exp.Window(this=node, alias=self.identifier("the name of a window"))
         specification = self.wrapped(self.window_specification)
         return share_of_total(node, specification) or exp.Window(this=node, **specification)

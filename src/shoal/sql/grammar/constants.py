@@ -63,10 +63,10 @@ class Constant:
 
 def position_of(node: exp.Expr) -> Position | None:
     """Line and column where a node begins, both from 1; those of its first part if the node has none."""
-    for part in node.walk(bfs=False):
-        if "line" in part.meta:
-            return part.meta["line"], part.meta["col"]
-    return None
+    meta = node.meta
+    if "line" not in meta:  # few nodes have none
+        meta = next((part.meta for part in node.walk(bfs=False) if "line" in part.meta), {})
+    return (meta["line"], meta["col"]) if meta else None
 
 
 def constant(node: exp.Expr) -> Constant:

@@ -26,6 +26,8 @@ class Cursor:
         self.token = self.tokens[0]
         """The token that comes next."""
         self.depth = 0
+        self.names_windows = False
+        """Whether OVER has named a window anywhere so far."""
 
     def ahead(self, count: int) -> Token:
         """The token this many positions ahead."""

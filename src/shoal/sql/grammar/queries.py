@@ -49,6 +49,7 @@ class QueryGrammar(RelationGrammar):
             pass
         if self.token.kind is not Kind.END:
             self._suggest_a_clause()
+            self._suggest_quotes()
             self.unexpected("the end of the query")
         return tree
 
@@ -59,6 +60,17 @@ class QueryGrammar(RelationGrammar):
         if close and before.key not in _CLAUSES:
             hint = f"Did you mean {close[0]}?"
             self.fail("E_PARSE", f"'{before.text}' is read as a name, and nothing can follow it.", hint, at=before)
+
+    def _suggest_quotes(self) -> None:
+        """A table whose name has dashes ends, as far as anybody can tell, at the first of them."""
+        before, dash = self.tokens[self.index - 1], self.token
+        if dash.key != "-" or before.kind is not Kind.WORD or before.end != dash.start:
+            return
+        place = self.index
+        while self.tokens[place].start == self.tokens[place - 1].end and self.tokens[place].kind is not Kind.END:
+            place += 1
+        name = self.source.sql[before.start : self.tokens[place - 1].end].rstrip(";")
+        self.fail("E_PARSE", "A name with a dash needs double quotes.", f'Write "{name}".', at=before)
 
     def at_query(self) -> bool:
         """Whether a query begins here, or a statement that will be refused as a non-query."""
@@ -395,7 +407,7 @@ class QueryGrammar(RelationGrammar):
     def _resolve_windows(self, select: exp.Select, windows: dict[str, exp.Window]) -> None:
         """Replace each window name by its definition; those of inner queries are already replaced."""
         copied = 0
-        for window in list(select.find_all(exp.Window)):
+        for window in list(select.find_all(exp.Window)) if self.names_windows else ():
             name = window.args.get("alias")
             if name is None:
                 continue

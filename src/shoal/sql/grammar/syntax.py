@@ -44,6 +44,9 @@ class FunctionCall:
     position: Position | None
 
 
+_CALLS = (exp.Anonymous, exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
+
+
 def privacy_clause(select: exp.Expr) -> PrivacyClause | None:
     """The privacy clause of a SELECT, if it has one.
 
@@ -69,6 +72,8 @@ def function_call(node: exp.Expr) -> FunctionCall | None:
     >>> call.name, len(call.arguments), call.distinct, call.named[0][0], call.filter is not None
     ('SUM', 1, True, 'epsilon', True)
     """
+    if not isinstance(node, _CALLS):
+        return None
     position = position_of(node)
     over = within = filtered = nulls = None
     if isinstance(node, exp.Window):

@@ -77,6 +77,13 @@ _LEXICAL_GRAMMAR = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
+_BRACKETED = re.compile(r"\[ *+ ([A-Za-z_] [^\[\]'\"`,()\\\r\n]*+) \]", re.VERBOSE)
+"""[Order Details]: a name as SQL Server writes it. A list begins with a number or a string, or has commas."""
+_BEFORE_A_NAME = frozenset(
+    {"SELECT", "DISTINCT", "ALL", "FROM", "JOIN", "ON", "WHERE", "AND", "OR", "NOT", "BY", "HAVING", "AS"}
+    | {"CASE", "WHEN", "THEN", "ELSE", "BETWEEN", "LIKE", "IS", "DESCRIBE"}
+)
+"""After these words a bracket opens a name; after a name, a parenthesis or another bracket it opens a subscript."""
 _SKIPPED = re.compile(r"(?: [ \t\r\n\f\v]++ | --[^\r\n]*+ | /\*.*?\*/ )*+", re.VERBOSE | re.DOTALL)
 _FIRST_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HIDDEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
@@ -117,7 +124,8 @@ def tokenize(sql: str) -> Source:
                 position = _end_of_comment(sql, found.start())
                 continue
             case group:
-                token = _token(sql, str(group), found)
+                token = _bracketed(sql, found, tokens) or _token(sql, str(group), found)
+                position = token.end
         depth += (token.key in {"(", "["}) - (token.key in {")", "]"})
         if depth > MAX_NESTING:
             too_deep(sql, token.start)
@@ -211,6 +219,18 @@ def _token(sql: str, group: str, found: re.Match[str]) -> Token:
             _check_quoted(sql, text, start)
             content = text[1:-1].replace(quote * 2, quote)
             return Token(Kind.STRING if quote == "'" else Kind.NAME, content, "", start, end)
+
+
+def _bracketed(sql: str, found: re.Match[str], before: list[Token]) -> Token | None:
+    """A name in brackets, where a name can stand."""
+    name = _BRACKETED.match(sql, found.start()) if found.group() == "[" else None
+    last = before[-1] if before else None
+    follows = last is not None and (
+        last.kind is Kind.NUMBER
+        or (last.kind is Kind.SYMBOL and last.key not in {")", "]"})
+        or (last.kind is Kind.WORD and last.key in _BEFORE_A_NAME)
+    )
+    return Token(Kind.NAME, name.group(1).rstrip(), "", name.start(), name.end()) if name and follows else None
 
 
 def _check_prefix(sql: str, word: str, end: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from html import escape
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -331,12 +332,13 @@ def _horizontal_grid(ticks: Sequence[float], scale: Callable[[float], float], le
 
 
 def _bottom_labels(labels: Sequence[str], across: Sequence[float], y: float, apart: float) -> str:
-    """As many labels as fit, including the first and the last."""
+    """As many labels as fit, including the first and the last; none twice in a row."""
     if not labels:
         return ""
     every = max(1, math.ceil(len(labels) * apart / max(1.0, across[-1] - across[0] + apart)))
     shown = [i for i in range(0, len(labels), every) if len(labels) - 1 - i >= every or i == len(labels) - 1]
     shown += [] if len(labels) - 1 in shown else [len(labels) - 1]
+    shown = shown[:1] + [i for before, i in pairwise(shown) if labels[before] != labels[i]]
     drawn = ""
     for i in shown:
         anchor = (

@@ -22,6 +22,7 @@ SECRET_HEADER = b"x-shoal-proxy-secret"
 USER_HEADER = "X-Forwarded-User"
 LEAST_SECRET = 16
 VIA = "proxy"
+_OF_A_PROXY = frozenset({SECRET_HEADER, USER_HEADER.lower().encode()})
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
 _TAKEN = frozenset({"authorization", "cookie", "host", "origin", "content-type", "accept", "idempotency-key"})
 
@@ -78,9 +79,9 @@ class Proxy:
         return any((mapped or address) in network for network in self.networks)
 
 
-def refuse_secret(headers: list[tuple[bytes, bytes]]) -> None:
-    """A service without a proxy trusts none."""
-    if any(name == SECRET_HEADER for name, _ in headers):
+def refuse_names(headers: list[tuple[bytes, bytes]]) -> None:
+    """A service without a proxy trusts none: whoever thinks that a header signs them in is told that it does not."""
+    if any(name in _OF_A_PROXY for name, _ in headers):
         raise unknown_caller()
 
 

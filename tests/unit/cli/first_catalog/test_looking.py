@@ -64,7 +64,8 @@ def test_init_says_what_is_odd_and_writes_what_was_declared_public(shoal, shop):
     assert "kinds: public, as you say" in done.out
     assert "people: owner 'customer_id' (a guess), one row each" in done.out
     assert "people.total: text that holds numbers; read as DOUBLE (a guess)." in done.out
-    assert "few values: people.kind" in done.out
+    assert "few values: kind. " in done.out
+    assert f"shoal query 'SELECT COUNT(*) FROM people' --db {shop} --catalog small.toml" in done.out
     session = connect(shop, catalog="small.toml")
     answer = session.query("SELECT country, COUNT(*) AS n FROM people GROUP BY country")
     assert sorted(answer.to_arrow().column("country").to_pylist()) == ["Austria", "Belgium", "Chile"]

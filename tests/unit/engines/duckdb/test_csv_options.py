@@ -38,6 +38,17 @@ def test_options_of_the_catalog_are_read(tmp_path):
     assert abs(row["price"] - 1.5) < 0.5
 
 
+@pytest.mark.parametrize(("mark", "decimal"), [(",", "."), (".", ","), (" ", ","), ("'", ".")])
+def test_marks_between_thousands_are_read_where_groups_are_of_three(tmp_path, mark, decimal):
+    big, broken = f"1{mark}234{mark}567{decimal}5", f"1{mark}23{decimal}5"
+    lines = ["uid~x~n", *(f"{i}~{big if i < 40 else broken}~2{mark}000" for i in range(60))]
+    opened = session(tmp_path, lines, {"delimiter": "~", "thousands": mark, "decimal": decimal}, x={"type": "DOUBLE"})
+    assert opened.tables()["sales"]["columns"]["n"]["type"] == "integer"
+    counts = "COUNTIF(x = 1234567.5) AS big, COUNT(x) AS numbers, COUNTIF(n = 2000) AS whole"
+    answer = opened.query(f"SELECT {counts} FROM sales", epsilon=500).to_dicts()[0]
+    assert answer == {"big": 40, "numbers": 40, "whole": 60}
+
+
 def test_a_declared_type_leaves_nothing_to_guess(tmp_path):
     lines = ["uid,n", *(f"{i},{i}" for i in range(60))]
     assert session(tmp_path, lines, {}, n={"type": "VARCHAR"}).tables()["sales"]["columns"]["n"]["type"] == "text"
@@ -58,6 +69,8 @@ def test_values_that_a_guess_would_lose_are_kept_by_a_declared_type(tmp_path):
         {"date_format": "%Z"},
         {"date_format": "day"},
         {"decimal": ";"},
+        {"thousands": ";"},
+        {"thousands": "."},
         {"quote": "'"},
         "x",
     ],

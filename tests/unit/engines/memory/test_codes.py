@@ -54,5 +54,35 @@ def test_codes_of_rows_are_among_those_that_exist(few, monkeypatch):
 
 def test_owners_around_the_smallest_number_are_told_apart():
     owners = Owners.of(pa.chunked_array([[-(2**63), -(2**63) + 1, 0 - 2**63 + 5]]), Type(Kind.INTEGER))
-    assert owners.codes.tolist() == [0, 1, 5]
-    assert owners.canonical(owners.codes.astype(np.uint64)).view(np.int64).tolist() == [-(2**63), 1 - 2**63, 5 - 2**63]
+    assert owners.codes().tolist() == [0, 1, 5]
+    assert owners.canonical(owners.codes()).view(np.int64).tolist() == [-(2**63), 1 - 2**63, 5 - 2**63]
+
+
+@pytest.mark.parametrize("days", [False, True])
+def test_columns_that_are_ours_are_coded_where_they_lie(days):
+    numbers = np.array([5, -(2**31), 2**31 - 1, 5], dtype=np.int32)
+    if days:
+        numbers = np.array([5, -40, 900, 5], dtype=np.int32)
+    type_ = pa.date32() if days else pa.int32()
+    rows = pa.table({"k0": pa.Array.from_buffers(type_, 4, [None, pa.py_buffer(numbers.copy())])})
+    before = rows.column("k0").cast(pa.int64() if not days else type_).to_pylist()
+    plan_type = Type(Kind.DATE if days else Kind.INTEGER)
+    coded = codes.encode(rows.column("k0"), plan_type, 1 << 40, ours=True)
+    assert coded.values(coded.codes.astype(np.int64)).to_pylist() == before
+    assert coded.codes.base is not None  # no memory of its own
+
+
+def test_owners_that_are_ours_leave_room_for_words_and_others_do_not():
+    numbers = np.array([7, 9, 7], dtype=np.int64)
+    column = pa.chunked_array([pa.Array.from_buffers(pa.int64(), 3, [None, pa.py_buffer(numbers)])])
+    assert Owners.of(column, Type(Kind.INTEGER)).room() is None
+    owners = Owners.of(column, Type(Kind.INTEGER), ours=True)
+    assert owners.codes().tolist() == [0, 2, 0]
+    assert owners.codes(1, 3).tolist() == [2, 0]
+    room = owners.room()
+    assert room is not None
+    room[:] = 1
+    assert numbers.tolist() == [1, 1, 1]
+    narrow = Owners.of(pa.chunked_array([pa.array([3, 4], pa.int32())]), Type(Kind.INTEGER))
+    assert narrow.room() is not None  # its numbers were made wider here
+    assert narrow.codes().tolist() == [0, 1]

@@ -139,7 +139,7 @@ def test_unknown_keys_are_ignored_and_missing_ones_are_null():
 
 
 def test_records_cannot_be_changed():
-    record = record_class(["n", "count", "class"])((1, 2, 3))
+    record = record_class(("n", "count", "class"))((1, 2, 3))
     assert (record.n, record.count, getattr(record, "class")) == (1, 2, 3)
     for name in ("n", "other"):
         with pytest.raises(AttributeError):

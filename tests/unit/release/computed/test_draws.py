@@ -77,7 +77,7 @@ def test_groups_joins_with_public_tables_and_outer_queries_are_drawn_row_by_row(
 @pytest.mark.parametrize(
     "sql",
     [
-        f"SELECT SUM(n) AS v FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k",
+        f"SELECT MEDIAN(n) AS v FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k",
         f"SELECT n / (SELECT SUM(size) FROM names) AS v FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k",
     ],
 )
@@ -94,7 +94,7 @@ def test_a_quotient_that_may_be_undefined_has_no_ends(session):
 @pytest.mark.parametrize(
     ("sql", "names"),
     [
-        (f"SELECT SUM(n) AS v, MAX(n) AS w FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k", ["v", "w"]),
+        (f"SELECT STDDEV(n) AS v, MEDIAN(n) AS w FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k", ["v", "w"]),
         (f"SELECT n FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k UNION SELECT 7", []),
         (f"SELECT DISTINCT n FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k", []),
         (f"SELECT n FROM ({CLAUSE} g, {COUNT} AS n FROM t GROUP BY g) k UNION ALL SELECT 7", []),
@@ -178,3 +178,14 @@ def test_an_answer_without_groups_has_intervals_of_nothing(session, noise):
     result = session.query(f"{chosen} {items} FROM t GROUP BY g")
     assert len(result.intervals()) == len(result) == 0
     assert repr(type(result).from_bytes(result.to_bytes())) == repr(result)
+
+
+@pytest.mark.parametrize(
+    "part", ["SUM(CASE WHEN x < 9 THEN 1 ELSE 0 END)", "COUNT(*) FILTER (WHERE x < 9)", "COUNTIF(x < 9)", "COUNT(NULLIF(x, 9))"]
+)  # fmt: skip
+def test_a_part_of_the_rows_is_never_more_than_all_of_them(session, part):
+    found = session.query(
+        f"{CLAUSE.replace('kappa = 1', 'kappa = 1, measure_cut = 0.3')} {part} / {COUNT} AS share FROM t"
+    )
+    (ends,) = found.intervals().to_dicts()
+    assert ends["share_high"] <= max(1, ends["share"])

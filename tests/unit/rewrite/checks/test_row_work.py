@@ -6,8 +6,11 @@ import pytest
 
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, Case, Cast, Column, Frame, Literal, ScalarRelation, WindowCall
-from shoal.plan.types import BOOLEAN, INTEGER, TEXT
+from shoal.plan.types import BOOLEAN, INTEGER, TEXT, Kind, Type
 from shoal.rewrite.checks.row_work import (
+    CAST,
+    CAST_BYTE,
+    CAST_DECIMAL,
     COMPUTED,
     FRAMED_MEDIAN,
     PATTERN_BYTE,
@@ -63,6 +66,10 @@ def test_each_part_of_an_expression_takes_its_time():
     assert nanoseconds(NUMBER, TEXTS) == 0
     assert nanoseconds(WindowCall("row_number", (), (NUMBER,), (), None, INTEGER), TEXTS) == WINDOW
     assert nanoseconds(WindowCall("median", (NUMBER,), (NUMBER,), (), None, INTEGER), TEXTS) == WINDOW
+    decimal = Type(Kind.DECIMAL, 38, 10)
+    assert nanoseconds(Cast(NUMBER, TEXT), TEXTS) == CAST
+    assert nanoseconds(Cast(LONG, INTEGER), TEXTS) == CAST + 5_000 * CAST_BYTE
+    assert nanoseconds(Cast(STORED, decimal), TEXTS) == CAST_DECIMAL + STORED_TEXT * CAST_BYTE
     frame = Frame("ROWS", (1, "PRECEDING"), (None, "CURRENT ROW"))
     assert nanoseconds(WindowCall("median", (NUMBER,), (NUMBER,), (), frame, INTEGER), TEXTS) == FRAMED_MEDIAN
 

@@ -7,7 +7,8 @@ from typing import get_args
 
 import pytest
 from finished_plans import COLLECTION, SQL, finished_plans
-from plan_mutations import CHANGES, HARMLESS, everything, fields_of, mutants, name_of
+from plan_mutations import CHANGES, HARMLESS, mutants
+from plan_parts import everything, fields_of, name_of
 
 from shoal.accounting import events
 from shoal.errors import InternalError

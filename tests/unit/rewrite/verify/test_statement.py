@@ -124,6 +124,22 @@ def test_a_plan_that_once_passed_is_refused(quiet_shop, name, rule):
         verify(TAMPERED[name](plan), quiet_shop._catalog)
 
 
+class NewSelection(OptimalSelection):
+    """A rule that somebody added, with its own idea of what it costs."""
+
+
+def test_a_rule_that_is_not_known_here_is_refused_whatever_it_says_of_itself(quiet_shop):
+    options = f"{FIFTY}, group_selection_strategy = OPTIMAL"
+    plan = quiet_shop.plan(f"{CLAUSE}({options}) site, {COUNT} FROM visits GROUP BY site")
+    old = plan.selects[0].selection
+    new = NewSelection(old.epsilon, old.delta, old.max_groups_per_owner, old.min_owners)
+    with pytest.raises(InternalError, match="rule of an unknown kind"):
+        verify(with_selection(plan, new), quiet_shop._catalog)
+    asked = replace(plan.selects[0].select, options=replace(plan.selects[0].select.options, strategy="NEW"))
+    with pytest.raises(InternalError, match="rule of an unknown name"):
+        verify(changed(plan, select=asked), quiet_shop._catalog)
+
+
 def test_gaussian_noise_for_found_bounds_is_charged_with_what_finds_them(quiet_shop):
     """Charged alone it could be certified as a single part, for a shift and a scale that it will not have."""
     options = "epsilon = 1, delta = 1e-6, kappa = 1, noise = GAUSSIAN"

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
+from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
+from web_server import counting
 
 if TYPE_CHECKING:
     from web_server import Served
+
+NUMBER = count()
+
+
+def new_question(epsilon: float = 0.1) -> str:
+    """A question that nobody has asked yet."""
+    return counting(epsilon, f"c{next(NUMBER)}")
 
 
 class Browser(httpx.Client):

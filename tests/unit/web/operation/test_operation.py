@@ -93,6 +93,9 @@ async def test_the_header_from_elsewhere_or_without_the_secret_is_refused_not_ig
     ):
         assert await status(wrong) == 401
     assert await status(behind(address="10.2.0.1"), "/v1/health") == 200
+    for path in ("/openapi.json", "/", "/login", "/static/shoal.css"):
+        assert await status(behind(address="10.2.0.1"), path) == 401
+        assert await status(behind(), path) == 200
 
 
 @pytest.mark.anyio
@@ -117,9 +120,10 @@ async def test_the_first_page_signs_in_whom_the_proxy_names_and_another_name_is_
 
 
 @pytest.mark.anyio
-async def test_a_service_behind_no_proxy_refuses_the_secret(served):
+@pytest.mark.parametrize("header", ["X-Shoal-Proxy-Secret", "X-Forwarded-User"])
+async def test_a_service_behind_no_proxy_refuses_what_only_a_proxy_says(served, header):
     transport = httpx.ASGITransport(app=application(served.service), client=("127.0.0.1", 1))
-    headers = {"Authorization": f"Bearer {served.token('ann')}", "X-Shoal-Proxy-Secret": SECRET}
+    headers = {"Authorization": f"Bearer {served.token('ann')}", header: "ann"}
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as client:
         assert (await client.get("/v1/me")).status_code == 401
 

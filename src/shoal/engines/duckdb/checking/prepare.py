@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from shoal.engines.duckdb.checking.reading import Named, Reader, surprise
 from shoal.engines.duckdb.checking.remembered import Hashed, Remembered
+from shoal.engines.duckdb.rendering import render
 from shoal.engines.memory.rows import rows_statement
 from shoal.engines.python_rows.stages import rows_read, rows_seen, staged_queries, statement
 from shoal.engines.statements.bound_owners import BoundOwners
@@ -54,13 +55,13 @@ if TYPE_CHECKING:
     from shoal.plan.releases import Contribution, StatementPlan
 
     Schemas = Mapping[str, Iterable[tuple[str, str]]]
-    Render = Callable[[exp.Expr], str]
 
 PLACEHOLDER_KEY = SamplingKey(tuple((1 << 60) + i for i in range(160)))
 """Numbers as wide as those of a real key, and no two the same."""
 
-PARTS: Remembered[Hashed[Part], None] = Remembered(2048)
-"""Questions without the analyst's part and without numbers: they depend on no schema, so all sessions share them."""
+PARTS: Remembered[Hashed[tuple[Part, bool]], None] = Remembered(2048)
+"""Questions without the analyst's part and without numbers, and whether their operators are written by qualified name: they
+depend on no schema, so all sessions share them."""
 PLAIN_KEYS = 2
 """Two keys stand for any number of them: what is written for one is repeated for each."""
 PLAIN_TASK = GridMeasure(
@@ -74,24 +75,23 @@ PLAIN_TASK = GridMeasure(
 
 
 class Reading:
-    """Reads the statements of plans, each plan once."""
+    """Reads the statements of plans as one engine writes them, each plan once."""
 
-    def __init__(self, lockdown: tuple[str, ...]) -> None:
+    def __init__(self, lockdown: tuple[str, ...], *, qualify_operators: bool = False) -> None:
         self._lockdown = lockdown
+        self._qualify_operators = qualify_operators
         self._reader: Reader | None = None
         self._plans: Remembered[Hashed[StatementPlan], None] = Remembered(512)
         self._lock = threading.Lock()
 
-    def check(
-        self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked], schemas: Schemas, render: Render
-    ) -> None:
+    def check(self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked], schemas: Schemas) -> None:
         """InternalError where the engine reads a statement differently from what it was written for."""
         key = Hashed(plan)
         if key not in self._plans:
-            on_its_own_stack(lambda: self._read(asked_of(plan), schemas, render), shared=True)
+            on_its_own_stack(lambda: self._read(asked_of(plan), schemas), shared=True)
             self._plans.add(key, None)
 
-    def _read(self, asked: Asked, schemas: Schemas, render: Render) -> None:
+    def _read(self, asked: Asked, schemas: Schemas) -> None:
         reader = self._ready(schemas)
         tables: dict[str, exp.Expr] = {
             table: exp.Table(this=name(table), db=name("main"), catalog=name("temp")) for table in schemas
@@ -102,13 +102,13 @@ class Reading:
         for stage in stages:
             tables[stage.table] = stage.nothing
             written += rows_for(stage, tables)
-        wanted = ((Hashed(part), part) for query in asked.totals for part in parts_of(query))
+        wanted = ((Hashed((part, self._qualify_operators)), part) for query in asked.totals for part in parts_of(query))
         parts = {key: part for key, part in wanted if key not in PARTS}
         for query in asked.totals:
             _check_numbers(query)
         written += [(together(statements_of(part.question())), None) for part in parts.values()]
         written += rows_of(asked, tables)
-        texts = [render(tree) for tree, _ in written]
+        texts = [render(tree, qualify_operators=self._qualify_operators) for tree, _ in written]
         finishing = [] if asked.finishing is None else [asked.finishing]
         found = reader.check_all([*texts, *finishing])
         for (_, types), read in zip(written, found[: len(written)], strict=True):
@@ -130,16 +130,17 @@ class Reading:
 def rows_of(asked: Asked, tables: Mapping[str, exp.Expr]) -> list[tuple[exp.Query, list[Type] | None]]:
     """The rows that questions read, with the types they must have; questions that read the same rows share them."""
     found: dict[object, tuple[exp.Query, list[Type] | None]] = {}
-    for query in asked.totals:
+    for query in {(query.input, query.keys, query.arguments): query for query in asked.totals}.values():
         types = [_owner_of(query).type, *(field.type for field, _ in query.keys)]
         for argument in query.arguments:
             types += [argument.type, DOUBLE] if argument.type.kind is Kind.DECIMAL else [argument.type]
         products = products_of(read_input(query))
         relation, known = _uncrowded(query.input, products, tables)
         read = replace(query, input=relation)
-        found[read.input, read.keys, read.arguments] = rows_statement(read, known), types
+        found[query.input, query.keys, query.arguments] = rows_statement(read, known), types
         found |= {asked: (counting, None) for asked, counting in _counting(products, tables)}
-        if query.public_groups is not None:
+    for query in asked.totals:
+        if query.public_groups is not None and (query.public_groups, query.keys) not in found:
             groups = BoundOwners(query, PLACEHOLDER_KEY, tables).groups()
             found[query.public_groups, query.keys] = groups, None
     for scan in asked.public:

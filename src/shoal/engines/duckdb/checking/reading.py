@@ -379,11 +379,13 @@ class Reader:
         A text that was read before means the same: tables of the copy never change.
         """
         texts = [(sha256(statement.encode()).digest(), functions) for statement in statements]
-        new = {text: each for text, each in zip(texts, statements, strict=True) if self._read.get(text) is None}
+        # Taken now: what is remembered next may push these out.
+        known = {text: types for text in texts if (types := self._read.get(text)) is not None}
+        new = {text: each for text, each in zip(texts, statements, strict=True) if text not in known}
         found = dict(zip(new, self._checked(list(new.values()), functions), strict=True)) if new else {}
         for text, types in found.items():
             self._read.add(text, types)
-        return [found[text] if text in found else self._read.get(text) or [] for text in texts]
+        return [found[text] if text in found else known[text] for text in texts]
 
     def _checked(self, statements: list[str], functions: Calls) -> list[list[Named]]:
         """A statement has one part at least, so that as many parts as statements are one of each."""

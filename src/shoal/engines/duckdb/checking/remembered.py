@@ -36,15 +36,18 @@ class Remembered(Generic[Key, Found]):
 
     def __contains__(self, key: Key) -> bool:
         with self._lock:
-            if key not in self._known:
-                return False
-            self._known.move_to_end(key)
-            return True
+            return self._asked_for(key)
 
     def get(self, key: Key) -> Found | None:
         """What was found, as long as it is remembered."""
         with self._lock:
-            return self._known.get(key)
+            return self._known[key] if self._asked_for(key) else None
+
+    def _asked_for(self, key: Key) -> bool:
+        if key not in self._known:
+            return False
+        self._known.move_to_end(key)
+        return True
 
     def add(self, key: Key, found: Found) -> None:
         """Forgets the one that was not asked for the longest, where there are too many."""

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from shoal.sql.binding.context import CommonTable
     from shoal.sql.binding.statement import Binder
 
+USUAL_SCHEMAS = frozenset({"main", "public", "dbo"})
+"""What tools write before the name of a table; the catalog has one table of that name."""
+
 
 class FromBinder:
     """Binds the FROM of one SELECT, adding to its scope."""
@@ -105,6 +108,11 @@ class FromBinder:
                 ), text
             table = self._binder.context.catalog.table(text)
             if table is not None:
+                self._binder.context.count_relations(1, position)
+                return self.scan(table.name), text
+        elif fold(part.text("db")) in USUAL_SCHEMAS and not part.args.get("catalog"):
+            table = self._binder.context.catalog.table(text)
+            if table is not None and table.source is None:
                 self._binder.context.count_relations(1, position)
                 return self.scan(table.name), text
         known = sorted([t.name for t in self._binder.context.catalog.tables.values()] + list(self._tables))

@@ -26,7 +26,10 @@ _NOT_PLAIN = ("group", "having", "distinct", "limit", "offset", "order", "joins"
 def values_as_joins(tree: exp.Select, catalog: Catalog) -> exp.Select:
     """The SELECT with every such subquery in its list and in WHERE replaced by a column of a joined table."""
     parts = [*tree.expressions, *([tree.args["where"]] if tree.args.get("where") else [])]
-    if not any(part.find(exp.Subquery) for part in parts) or any(value.is_star for value in tree.expressions):
+    subqueries = (subquery for part in parts for subquery in part.find_all(exp.Subquery))
+    if not any(_over_private_rows(subquery, catalog) for subquery in subqueries):
+        return tree
+    if any(value.is_star for value in tree.expressions):
         return tree
     found = tree.copy()
     outer = _owner_columns(found, catalog)
@@ -52,14 +55,11 @@ def _owner(source: exp.Table, catalog: Catalog) -> str | None:
 
 
 def _replace(tree: exp.Select, subquery: exp.Subquery, outer: dict[str, str], catalog: Catalog, name: str) -> None:
-    inner = subquery.this
-    if not isinstance(inner, exp.Select) or not _is_one_value(inner):
+    looked_at = _over_private_rows(subquery, catalog)
+    if looked_at is None:
         return
-    source = inner.args["from_"].this
-    owner = _owner(source, catalog) if isinstance(source, exp.Table) else None
-    where = inner.args.get("where")
-    if owner is None or where is None:
-        return
+    inner, source, owner = looked_at
+    where = inner.args["where"]
     conditions = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
     mine = fold(source.alias_or_name)
     links = [pair for pair in (_link(part, mine, owner, outer) for part in conditions) if pair is not None]
@@ -73,6 +73,16 @@ def _replace(tree: exp.Select, subquery: exp.Subquery, outer: dict[str, str], ca
         missing = exp.Is(this=value.copy(), expression=exp.Null())
         value = exp.Case(ifs=[exp.If(this=missing, true=exp.Literal.number(0))], default=value)
     subquery.replace(value)
+
+
+def _over_private_rows(subquery: exp.Subquery, catalog: Catalog) -> tuple[exp.Select, exp.Table, str] | None:
+    """One value of some rows of a private table: the SELECT, the table and its owner column."""
+    inner = subquery.this
+    if not isinstance(inner, exp.Select) or inner.args.get("where") is None or inner.args.get("from_") is None:
+        return None
+    source = inner.args["from_"].this
+    owner = _owner(source, catalog) if isinstance(source, exp.Table) else None
+    return None if owner is None or not _is_one_value(inner) else (inner, source, owner)
 
 
 def _is_one_value(inner: exp.Select) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from shoal.sql.grammar.dialects.formats import of_letters, of_mysql, of_to_char
+from shoal.sql.grammar.dialects.pairs import NAMES, of_pairs
 from shoal.sql.grammar.dialects.patterns import without_backslashes
 
 Rewrite = Callable[[list[exp.Expr]], "exp.Expr | None"]
@@ -28,10 +29,21 @@ def respelt(call: exp.Anonymous) -> exp.Expr:
     """
     if call.name.upper().startswith("REGEXP_") and len(call.expressions) > 1:
         call.expressions[1].replace(_plain_pattern(call.expressions[1]))
-    rewrite = SPELLINGS.get(call.name.upper())
+    rewrite = SPELLINGS.get(call.name.upper()) or _as_pairs(call.name.upper())
     if rewrite is None or any(isinstance(a, (exp.Kwarg, exp.Order, exp.Distinct, exp.Star)) for a in call.expressions):
         return call
     return rewrite(list(call.expressions)) or call
+
+
+def _as_pairs(name: str) -> Rewrite | None:
+    if name not in NAMES:
+        return None
+    return lambda arguments: of_pairs(name, arguments) if all(map(_may_repeat, arguments)) else None
+
+
+def _may_repeat(argument: exp.Expr) -> bool:
+    """A subquery written twice would be asked, and paid for, twice."""
+    return _is_small(argument) and argument.find(exp.Query) is None
 
 
 def element(value: exp.Expr, index: exp.Expr) -> exp.Expr | None:
@@ -287,6 +299,29 @@ def _date_name(part: exp.Expr, value: exp.Expr) -> exp.Expr | None:
     return _call(name, value) if name else None
 
 
+_ABBREVIATED = {
+    **dict.fromkeys(("YY", "YYYY"), "year"),
+    **dict.fromkeys(("QQ", "Q"), "quarter"),
+    **dict.fromkeys(("MM", "M"), "month"),
+    **dict.fromkeys(("DY", "Y"), "dayofyear"),
+    **dict.fromkeys(("DD", "D"), "day"),
+    **dict.fromkeys(("ISO_WEEK", "ISOWK", "ISOWW"), "week"),
+    "HH": "hour",
+    **dict.fromkeys(("MI", "N"), "minute"),
+    **dict.fromkeys(("SS", "S"), "second"),
+}
+
+
+def _date_part(part: exp.Expr, value: exp.Expr) -> exp.Expr | None:
+    """SQL Server's DATEPART: a bare word, with days of the week from Sunday = 1. A string is DuckDB's, from Sunday = 0."""
+    if _text(part) is not None:
+        return None
+    if _word(part) in {"WEEKDAY", "DW", "W"}:
+        return exp.Extract(this=exp.Var(this="DAYOFWEEK"), expression=value)
+    word = _ABBREVIATED.get(_word(part))
+    return _call("DATE_PART", exp.Literal.string(word), value) if word else None
+
+
 def _interval(amount: exp.Expr, unit: str) -> exp.Interval:
     return exp.Interval(this=amount, unit=exp.Var(this=unit.removesuffix("S")))
 
@@ -344,6 +379,7 @@ SPELLINGS: dict[str, Rewrite] = {
     "TO_DATE": _to_date,
     "TO_TIMESTAMP": _to_timestamp,
     "DATENAME": _fixed(2, _date_name),
+    "DATEPART": _fixed(2, _date_part),
     "EOMONTH": _fixed(1, lambda x: _call("LAST_DAY", x)),
     "DATEADD": _fixed(3, _date_add),
     "DATEDIFF": _date_diff,

@@ -9,9 +9,12 @@ import duckdb
 import pytest
 from sqlglot import exp
 
+from shoal.engines.duckdb.checking import reading
 from shoal.engines.duckdb.checking.known_calls import BITS, FUNCTIONS
 from shoal.engines.duckdb.checking.reading import Reader, always_casts
-from shoal.engines.duckdb.engine import LOCKDOWN, render
+from shoal.engines.duckdb.checking.remembered import Remembered
+from shoal.engines.duckdb.engine import LOCKDOWN
+from shoal.engines.duckdb.rendering import render
 from shoal.engines.statements.relations import Compiler, aliased, select
 from shoal.errors import InternalError, ShoalError
 from shoal.plan import nodes
@@ -206,6 +209,24 @@ def test_a_macro_of_the_same_name_is_no_built_in(reader):
     made._connection.execute("CREATE MACRO sqrt(x) AS random()")
     with pytest.raises(InternalError):
         made.check("SELECT sqrt(i) FROM r")
+
+
+def test_types_that_were_read_before_are_not_forgotten_while_new_texts_are_read(monkeypatch):
+    """What is new pushes the oldest out, also where the same question asks for it."""
+    monkeypatch.setattr(reading, "REMEMBERED_TEXTS", 2)
+    made = Reader(LOCKDOWN)
+    assert made.check_all(["SELECT 'a'"]) == [[("VARCHAR",)]]
+    read = made.check_all(["SELECT 'a'", *(f"SELECT {n}" for n in range(4)), "SELECT 'a'"])
+    assert read == [[("VARCHAR",)], *([[("INTEGER",)]] * 4), [("VARCHAR",)]]
+
+
+def test_what_is_asked_for_is_remembered_longest():
+    kept = Remembered(2)
+    kept.add("old", 1)
+    kept.add("new", 2)
+    assert kept.get("old") == 1
+    kept.add("newest", 3)
+    assert (kept.get("old"), kept.get("new"), "newest" in kept) == (1, None, True)
 
 
 # ---- that the lists are true ---------------------------------------------------------------------------------------

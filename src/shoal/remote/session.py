@@ -8,10 +8,11 @@ from __future__ import annotations
 import base64
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from shoal.errors import OTHER_CODES, QUERY_CODES, ShoalError, missing_extra
+from shoal.errors import OTHER_CODES, QUERY_CODES, ShoalError
 from shoal.explain import Explanation
 from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import SYSTEM
@@ -22,11 +23,12 @@ from shoal.sql.grammar.parameters import with_parameters
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from shoal.remote.connections import Client, Reply
+
     Params = Sequence[Any] | Mapping[str, Any]
 
 ATTEMPTS = 5
 WAIT_SECONDS = 30.0
-TIMEOUT_SECONDS = 90.0
 SEND_AGAIN = frozenset({429, 503})
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -84,9 +86,13 @@ class Job:
 class RemoteSession:
     """Private queries over one data set of a service."""
 
-    def __init__(self, url: str, token: str | None = None, client: Any = None) -> None:
+    def __init__(self, url: str, token: str | None = None, client: Client | None = None) -> None:
+        from shoal.remote.connections import (
+            client_of,  # what it needs takes long to load, and local queries ask if they are remote
+        )
+
         self._base, self.dataset = _parts(url)
-        self._client = client or _client()
+        self._client = client or client_of(self._base)
         self._token = token or os.environ.get("SHOAL_TOKEN", "")
 
     def __enter__(self) -> RemoteSession:  # noqa: PYI034 - a session is not subclassed
@@ -151,7 +157,7 @@ class RemoteSession:
         body |= {name: value for name, value in said.items() if value is not None}
         headers = {"Idempotency-Key": key or new_key()}
         kind = "application/json" if as_job else MEDIA_TYPE
-        reply = self.send("POST", self._path("query"), json=body, headers=headers | {"Accept": kind})
+        reply = self.send("POST", self._path("query"), body=body, headers=headers | {"Accept": kind})
         if reply.status_code == 202:
             job = Job(self, reply.json()["job"])
             return job if as_job else job.result()
@@ -171,12 +177,12 @@ class RemoteSession:
         """The plan in words and numbers; free."""
         sql = sql if params is None else with_parameters(sql, params)
         body = {"sql": sql, "epsilon": epsilon, "composition": composition}
-        return RemoteExplanation(self.send("POST", self._path("explain"), json=body).json())
+        return RemoteExplanation(self.send("POST", self._path("explain"), body=body).json())
 
     def epsilon_for(self, sql: str, error: float, level: float = 0.95, owners: int | None = None) -> float:
         """The smallest ε at which no interval is wider than ± error; free."""
         body = {"sql": sql, "error": error, "level": level, "owners": owners}
-        return float(self.send("POST", self._path("epsilon_for"), json=body).json()["epsilon"])
+        return float(self.send("POST", self._path("epsilon_for"), body=body).json()["epsilon"])
 
     # ---- looking -------------------------------------------------------------------------------------------------
 
@@ -208,13 +214,21 @@ class RemoteSession:
 
     def get(self, path: str, parameters: dict[str, str] | None = None) -> dict[str, Any]:
         """An object of the service."""
-        found: dict[str, Any] = self.send("GET", path, params=parameters or {}).json()
+        found: dict[str, Any] = self.send("GET", path, parameters=parameters).json()
         return found
 
-    def send(self, method: str, path: str, *, headers: dict[str, str] | None = None, **options: Any) -> Any:
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: dict[str, str] | None = None,
+        parameters: dict[str, str] | None = None,
+        body: object = None,
+    ) -> Reply:
         """A reply that is not an error; sent again where that is safe, which the key makes it."""
         sent = {"Authorization": f"Bearer {self._token}", **(headers or {})}
-        reply = _again(lambda: self._client.request(method, self._base + path, headers=sent, **options))
+        reply = _again(lambda: self._client.request(method, path, headers=sent, parameters=parameters, body=body))
         if reply.status_code < 400:
             return reply
         raise raised(_error_of(reply))
@@ -239,16 +253,15 @@ def new_key() -> str:
     return base64.urlsafe_b64encode(SYSTEM.bytes(18)).decode()
 
 
-def _again(send: Callable[[], Any]) -> Any:
-    import httpx
+def _again(send: Callable[[], Reply]) -> Reply:
+    from shoal.remote.connections import Lost
 
+    reply = None
     for attempt in range(ATTEMPTS):
-        try:
+        with suppress(Lost):
             reply = send()
-        except httpx.TransportError:
-            reply = None
-        if reply is not None and not _is_passing(reply):
-            return reply
+            if not _is_passing(reply):
+                return reply
         if attempt + 1 < ATTEMPTS:
             time.sleep(0.2 * 2**attempt)
     if reply is not None:
@@ -256,11 +269,11 @@ def _again(send: Callable[[], Any]) -> Any:
     raise ShoalError("E_SOURCE", "The service cannot be reached.", hint="Check the address, and that it runs.")
 
 
-def _is_passing(reply: Any) -> bool:
+def _is_passing(reply: Reply) -> bool:
     return reply.status_code in SEND_AGAIN or (reply.status_code == 502 and _error_of(reply)["code"] == "E_SOURCE")
 
 
-def _error_of(reply: Any) -> dict[str, Any]:
+def _error_of(reply: Reply) -> dict[str, Any]:
     """The error of a reply; one that is not ours came from something in between."""
     try:
         error = reply.json()["error"]
@@ -280,14 +293,6 @@ def raised(error: dict[str, Any]) -> ShoalError:
         hint=error.get("hint"),
         position=tuple(position) if position else None,
     )
-
-
-def _client() -> Any:
-    try:
-        import httpx
-    except ImportError:
-        raise missing_extra("client", "A session over HTTP") from None
-    return httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=False)
 
 
 def is_remote(source: object) -> bool:

@@ -32,7 +32,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 def can_take_turns(query: TotalsQuery) -> bool:
     """Whether answers add up, and reading the rows again costs no more than reading them."""
-    return only_table(query) is not None and all(task.measure.additive for task in query.tasks)
+    return only_table(query.input) is not None and all(task.measure.additive for task in query.tasks)
 
 
 def turns_for(batches: Iterable[pa.RecordBatch], room: int) -> int:

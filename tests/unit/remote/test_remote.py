@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
-import httpx
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "service"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "service"))
 from service_shop import counting
 
 import shoal
 from shoal.remote import RemoteSession
+from shoal.remote.connections import Lost, Reply
 
 
 @pytest.mark.parametrize(
@@ -49,20 +50,18 @@ class Flaky:
         return reply
 
 
-def replied(status: int, data: object = None) -> httpx.Response:
-    return httpx.Response(status, json=data) if data is not None else httpx.Response(status, text="<html>")
+def replied(status: int, data: object = None) -> Reply:
+    return Reply(status, b"<html>" if data is None else json.dumps(data).encode())
 
 
 @pytest.fixture
 def no_sleep(monkeypatch):
-    monkeypatch.setattr("shoal.remote.time.sleep", lambda _: None)
+    monkeypatch.setattr("shoal.remote.session.time.sleep", lambda _: None)
 
 
 def test_what_passes_is_sent_again_under_the_same_key(no_sleep):
     busy = {"error": {"code": "E_BUSY", "message": "later", "hint": None, "position": None}}
-    client = Flaky(
-        [httpx.ConnectError("x"), replied(503, busy), replied(502), replied(429, busy), replied(200, {"epsilon": 1})]
-    )
+    client = Flaky([Lost(), replied(503, busy), replied(502), replied(429, busy), replied(200, {"epsilon": 1})])
     session = RemoteSession("https://example.com/d/visits", "t", client)
     assert session.send("POST", "/x", headers={"Idempotency-Key": "k"}).json() == {"epsilon": 1}
     assert client.keys == ["k"] * 5
@@ -77,13 +76,13 @@ def test_an_error_of_the_query_is_not_sent_again(no_sleep):
 
 
 def test_a_service_that_cannot_be_reached_is_an_error_of_ours(no_sleep):
-    client = Flaky([httpx.ConnectError("x")] * 5)
+    client = Flaky([Lost()] * 5)
     with pytest.raises(shoal.ShoalError, match="E_SOURCE"):
         RemoteSession("https://example.com/d/visits", "t", client).tables()
 
 
 def test_the_face_is_that_of_a_local_session(tmp_path, monkeypatch):
-    sys.path.insert(0, str(Path(__file__).parent / "web"))
+    sys.path.insert(0, str(Path(__file__).parent.parent / "web"))
     from web_server import Served
 
     served = Served(tmp_path)

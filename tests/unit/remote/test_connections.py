@@ -1,0 +1,137 @@
+"""HTTP to one service: kept connections, whole replies, nothing of a header's value becomes another header."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import threading
+from contextlib import closing, contextmanager, suppress
+from urllib.parse import urlsplit
+
+import pytest
+
+import shoal
+from shoal.errors import ShoalError
+from shoal.remote.connections import Direct, Lost, Proxied, Reply, client_of
+
+LAST = b"(then it closes)"
+
+
+@contextmanager
+def answering(*replies: bytes, tls: ssl.SSLContext | None = None):
+    """A server that gives one reply to each request, in order; it closes a connection after one that ends with `LAST`."""
+    heard: list[bytes] = []
+    accepted: list[int] = []
+    waiting = list(replies)
+
+    def serve(listening: socket.socket) -> None:
+        while waiting:
+            connection, _ = listening.accept()
+            accepted.append(1)
+            with connection, suppress(OSError), _spoken(connection, tls) as spoken:
+                while waiting and (request := spoken.recv(65536)):
+                    heard.append(request)
+                    said = waiting.pop(0)
+                    spoken.sendall(said.removesuffix(LAST))
+                    if said.endswith(LAST):
+                        break
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,))
+        thread.start()
+        yield listening.getsockname()[1], heard, accepted
+        thread.join(30)
+
+
+def _spoken(connection: socket.socket, tls: ssl.SSLContext | None) -> socket.socket:
+    return tls.wrap_socket(connection, server_side=True) if tls else connection
+
+
+def reply(body: bytes, *headers: bytes) -> bytes:
+    return b"\r\n".join([b"HTTP/1.1 200 OK", b"Content-Length: %d" % len(body), *headers, b"", body])
+
+
+@contextmanager
+def client(port: int):
+    with closing(Direct(urlsplit(f"http://127.0.0.1:{port}/base"))) as made:
+        yield made
+
+
+def test_one_connection_serves_one_request_after_the_other():
+    with answering(reply(b"1"), reply(b"2")) as (port, heard, accepted), client(port) as made:
+        first = made.request("POST", "/x", headers={"A": "b"}, body={"sql": "ä"})
+        second = made.request("GET", "/y z", headers={}, parameters={"wait": "1 2"})
+    assert (first.json(), second.json(), len(accepted)) == (1, 2, 1)
+    assert heard[0].startswith(b"POST /base/x HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nA: b\r\n" % port)
+    assert heard[0].endswith(b'\r\n\r\n{"sql":"\\u00e4"}')
+    assert heard[1].startswith(b"GET /base/y%20z?wait=1+2 HTTP/1.1\r\n")
+
+
+def test_a_connection_that_the_service_closed_is_not_used_again():
+    announced = reply(b"1", b"Connection: close") + LAST
+    with answering(announced, reply(b"2"), LAST, reply(b"3")) as (port, _, accepted), client(port) as made:
+        assert [made.request("GET", "/", headers={}).json() for _ in range(2)] == [1, 2]
+        with pytest.raises(Lost):
+            made.request("GET", "/", headers={})
+        assert made.request("GET", "/", headers={}).json() == 3
+    assert len(accepted) == 3
+
+
+def test_replies_of_something_in_between_are_read_too():
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[1\r\n2\r\n2]\r\n0\r\n\r\n"
+    until_the_end = b"HTTP/1.0 502 Bad Gateway\r\n\r\n<html>" + LAST
+    with answering(chunked, until_the_end) as (port, *_), client(port) as made:
+        assert made.request("GET", "/", headers={}).json() == [12]
+        assert made.request("GET", "/", headers={}) == Reply(502, b"<html>")
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort", b"\x00" * 70_000]
+)
+def test_what_is_no_whole_reply_is_lost(said):
+    with answering(said + LAST) as (port, *_), client(port) as made, pytest.raises(Lost):
+        made.request("GET", "/", headers={})
+
+
+def test_a_port_where_nobody_listens_is_lost():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    with client(port) as made, pytest.raises(Lost):
+        made.request("GET", "/", headers={})
+
+
+@pytest.mark.parametrize("value", ["a\r\nHost: b", "a\nb", "\x00", "ä", "\u2028"])
+def test_a_header_stays_one_header(value):
+    with client(1) as made, pytest.raises(shoal.ShoalError, match="E_USAGE"):
+        made.request("GET", "/", headers={"Authorization": value})
+    with pytest.raises(shoal.ShoalError, match="E_USAGE"), shoal.connect("http://127.0.0.1:1/d/x", token=value) as one:
+        one.tables()
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path):
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1"]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    files = ["-keyout", str(tmp_path / "k"), "-out", str(tmp_path / "c")]
+    subprocess.run([*made, *names, *files], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "c", tmp_path / "k")
+    with answering(reply(b"1"), tls=context) as (port, heard, _):
+        with closing(client_of(f"https://localhost:{port}")) as careful, pytest.raises(ShoalError, match="not trusted"):
+            careful.request("GET", "/", headers={"Authorization": "Bearer secret"})
+        with closing(client_of(f"https://localhost:{port}")) as trusting:
+            trusting._tls.load_verify_locations(tmp_path / "c")
+            assert trusting.request("GET", "/", headers={}).json() == 1
+    assert not any(b"secret" in each for each in heard)
+
+
+def test_a_proxy_of_the_environment_is_used_for_other_machines_only(monkeypatch):
+    pytest.importorskip("httpx")
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "inside.example")
+    assert isinstance(client_of("https://example.com"), Proxied)
+    assert isinstance(client_of("https://inside.example"), Direct)
+    assert isinstance(client_of("http://127.0.0.1:8642"), Direct)
+    with closing(client_of("https://example.com")) as made, pytest.raises(Lost):
+        made.request("GET", "/", headers={})
