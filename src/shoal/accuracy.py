@@ -10,8 +10,8 @@ from shoal.errors import ShoalError
 from shoal.exact import as_fraction
 from shoal.params import LARGEST_EPSILON, SMALLEST_EPSILON
 from shoal.plan.releases import Inferred
+from shoal.release.computed.carried import shown_aggregates
 from shoal.release.output_names import output_names
-from shoal.release.postprocess import shown_aggregates
 from shoal.sql.grammar.source_text import CallsAsWritten
 from shoal.stack import on_its_own_stack
 

@@ -112,7 +112,7 @@ def _title(result: Result, drawn: list[str], rows: Sequence[dict[str, Any]]) -> 
 
 
 def _gap(labels: list[Any]) -> float:
-    """The least distance of two places along a scale."""
+    """The least distance of two positions along a scale."""
     ordered = sorted(float(label) for label in labels)
     return min((b - a for a, b in pairwise(ordered) if b > a), default=1.0)
 
@@ -235,8 +235,8 @@ def _draw(axes: Any, shape: Shape, kind: str) -> None:
     for number, (name, cells) in enumerate(shape.series.items()):
         shift = (number - (len(shape.series) - 1) / 2) * beside
         at = [label + shift if numbers else label if scale else i + shift for i, label in enumerate(shape.labels)]
-        places = [(place, cell) for place, cell in zip(at, cells, strict=True) if cell is not None]
-        _draw_series(axes, places, kind, width, COLORS[number % len(COLORS)], name)
+        drawn = [(x, cell) for x, cell in zip(at, cells, strict=True) if cell is not None]
+        _draw_series(axes, drawn, kind, width, COLORS[number % len(COLORS)], name)
     if not scale:
         angle = 0 if len(shape.labels) <= 6 and all(len(_text(label)) <= 12 for label in shape.labels) else 45
         side = "center" if angle == 0 else "right"
@@ -260,12 +260,12 @@ def _draw(axes: Any, shape: Shape, kind: str) -> None:
         axes.set_xlabel(f"{shape.axis} (the {which} groups; {shape.left_out} more are in the answer)")
 
 
-def _draw_series(axes: Any, places: list[tuple[Any, Cell]], kind: str, width: float, color: str, name: str) -> None:
-    if not places:
+def _draw_series(axes: Any, drawn: list[tuple[Any, Cell]], kind: str, width: float, color: str, name: str) -> None:
+    if not drawn:
         return
-    x, heights = [place for place, _ in places], [cell.value for _, cell in places]
-    below = [max(0.0, c.value - c.low) if c.low is not None else 0.0 for _, c in places]
-    above = [max(0.0, c.high - c.value) if c.high is not None else 0.0 for _, c in places]
+    x, heights = [at for at, _ in drawn], [cell.value for _, cell in drawn]
+    below = [max(0.0, c.value - c.low) if c.low is not None else 0.0 for _, c in drawn]
+    above = [max(0.0, c.high - c.value) if c.high is not None else 0.0 for _, c in drawn]
     label = name or None
     if kind == "bar":
         axes.bar(x, heights, width, yerr=[below, above], capsize=3, color=color, label=label)

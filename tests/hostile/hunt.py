@@ -100,18 +100,18 @@ class Pair:
     def __init__(self, sessions: list[shoal.Session]) -> None:
         first, second = self.sessions = sessions
         require_one_plan(first, second)
-        self._readings = [session._engine._reading for session in sessions]
+        self._plan_checkers = [session._engine._plan_checker for session in sessions]
         self._once = PlannedOnce(first)
 
     def together(self) -> Iterator[shoal.Session]:
         for session in self.sessions:
-            session._planned, session._engine._reading = self._once, self._readings[0]
+            session._planned, session._engine._plan_checker = self._once, self._plan_checkers[0]
             yield session
 
     def apart(self) -> Iterator[shoal.Session]:
-        for session, reading in zip(self.sessions, self._readings, strict=True):
+        for session, checker in zip(self.sessions, self._plan_checkers, strict=True):
             session.__dict__.pop("_planned", None)
-            session._engine._reading = reading
+            session._engine._plan_checker = checker
             yield session
 
 

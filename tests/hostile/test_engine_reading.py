@@ -191,11 +191,11 @@ def test_the_whole_is_no_surprise_where_its_parts_are_none(sessions, sql):
     """What sums over owners by SQL, as it would be run: all measures, all keys, the query's own rows and numbers."""
     session = sessions[0]
     session.query(sql)
-    reader = session._engine._reading._reader
+    reader = session._engine._plan_checker._reader
     tables = {name: exp.to_table(f'temp.main."{name}"') for name in nasty_data.CATALOG["tables"]}
     plan = session.plan(sql)
     asked = []
-    session._engine._reading.check = lambda plan, asked_of, *_: asked.append(asked_of(plan))
+    session._engine._plan_checker.check = lambda plan, asked_of, *_: asked.append(asked_of(plan))
     prepare(plan, session._engine)
     assert asked[0].totals
     for query in asked[0].totals:

@@ -13,7 +13,7 @@ from shoal.engines.decoded.sqlite_files import is_sqlite, read_sqlite
 from shoal.engines.decoded.workbooks import read_workbook
 from shoal.engines.duckdb.csv_files import (
     Misfits,
-    Reading,
+    Spellings,
     csv_delimiter,
     csv_relation,
     misfits,
@@ -185,11 +185,11 @@ def _open_files(files: dict[str, list[Path]], catalog: Catalog | None = None) ->
     for table, parts in files.items():
         if table in frames:
             continue
-        reading = reading_of(catalog, table)
+        spellings = spellings_of(catalog, table)
         if format_of(parts[0]) == CSV:
-            refuse_broken_lines(connection, parts, reading)
+            refuse_broken_lines(connection, parts, spellings)
         try:
-            connection.execute(f"CREATE VIEW {quoted(table)} AS {_reader(connection, parts, reading)}")
+            connection.execute(f"CREATE VIEW {quoted(table)} AS {_reader(connection, parts, spellings)}")
             doubtful = _with_fragile_times(connection, parts)
         except duckdb.Error:
             raise _unreadable(connection, table, parts) from None
@@ -237,12 +237,12 @@ def _decoded(name: str, parts: list[Path], catalog: Catalog | None) -> Any:
     return frame_table(name, read_json_lines(parts, declared_types(catalog, name), columns))
 
 
-def reading_of(catalog: Catalog | None, table: str) -> Reading:
+def spellings_of(catalog: Catalog | None, table: str) -> Spellings:
     """What the catalog says about the strings of a table."""
     known = catalog.table(table) if catalog is not None else None
     options = known.csv if known is not None else None
     declared = declared_types(catalog, table)
-    return Reading(declared) if options is None else Reading(declared, options)
+    return Spellings(declared) if options is None else Spellings(declared, options)
 
 
 def _unreadable(connection: duckdb.DuckDBPyConnection, table: str, parts: list[Path]) -> ShoalError:
@@ -254,7 +254,7 @@ def _unreadable(connection: duckdb.DuckDBPyConnection, table: str, parts: list[P
         if refused is not None:
             return refused
         try:
-            connection.execute(f"DESCRIBE {_reader(connection, [path], Reading())}")
+            connection.execute(f"DESCRIBE {_reader(connection, [path], Spellings())}")
         except duckdb.Error:
             return ShoalError(
                 "E_SOURCE",
@@ -268,10 +268,10 @@ def _unreadable(connection: duckdb.DuckDBPyConnection, table: str, parts: list[P
     )
 
 
-def _reader(connection: duckdb.DuckDBPyConnection, parts: list[Path], reading: Reading) -> str:
+def _reader(connection: duckdb.DuckDBPyConnection, parts: list[Path], spellings: Spellings) -> str:
     """SELECT over files of one kind."""
     if format_of(parts[0]) == CSV:
-        return csv_relation(connection, parts, reading)
+        return csv_relation(connection, parts, spellings)
     listed = ", ".join(text(str(p.resolve())) for p in parts)
     return f"SELECT * FROM read_parquet([{listed}], union_by_name = true)"
 

@@ -63,7 +63,7 @@ _WITH_SENSITIVITY = frozenset({"laplace", "geometric", "gaussian"})
 
 
 def parse(text: str) -> Claims:
-    """The claims that a text lists; a mistake is refused with its place."""
+    """The claims that a text lists; a mistake is refused with its position."""
     if len(text) > LONGEST:
         raise ShoalError("E_USAGE", f"A list of claims has at most {LONGEST:,} characters.", hint="Write claim*count.")
     return _Reader(text).claims()
@@ -74,20 +74,20 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.place = 0
+        self.offset = 0
         self.kind, self.word, self.start = "", "", 0
         self.advance()
 
     def advance(self) -> str:
         """The current word; the next one takes its place."""
         word = self.word
-        found = _TOKEN.match(self.text, self.place)
+        found = _TOKEN.match(self.text, self.offset)
         if found is None:
-            self.start = len(self.text) - len(self.text[self.place :].lstrip())
+            self.start = len(self.text) - len(self.text[self.offset :].lstrip())
             self.kind, self.word = ("end", "") if self.start == len(self.text) else ("unknown", self.text[self.start])
             return word
         self.kind = found.lastgroup or ""
-        self.word, self.start, self.place = found[self.kind], found.start(self.kind), found.end()
+        self.word, self.start, self.offset = found[self.kind], found.start(self.kind), found.end()
         return word
 
     def claims(self) -> Claims:
@@ -144,5 +144,5 @@ class _Reader:
         self.advance()
 
     def wrong(self, message: str) -> ShoalError:
-        """A refusal with a caret under the place."""
+        """A refusal with a caret under the position."""
         return ShoalError("E_USAGE", message, hint=f"Claims: {NAMES}.", position=(1, self.start + 1), sql=self.text)

@@ -45,9 +45,9 @@ class Distribution:
 
     def at(self, values: ArrayLike) -> Floats:
         """P[S = value] for each of these values."""
-        places = np.asarray(values) - self.first
-        inside = (places >= 0) & (places < len(self.chances))
-        found: Floats = np.where(inside, self.chances[np.clip(places, 0, len(self.chances) - 1)], 0.0)
+        positions = np.asarray(values) - self.first
+        inside = (positions >= 0) & (positions < len(self.chances))
+        found: Floats = np.where(inside, self.chances[np.clip(positions, 0, len(self.chances) - 1)], 0.0)
         return found
 
     def dense(self, count: int) -> Floats:
@@ -72,8 +72,8 @@ class Distribution:
         values = np.arange(self.first, self.last + 1)
         size = -(-len(values) // most)
         ends = np.minimum((values - self.first) // size * size + size - 1 + self.first, self.last)
-        found, places = np.unique(np.where(values >= above, above, np.minimum(ends, above)), return_inverse=True)
-        return list(zip(found.tolist(), np.bincount(places, weights=self.chances).tolist(), strict=True))
+        found, positions = np.unique(np.where(values >= above, above, np.minimum(ends, above)), return_inverse=True)
+        return list(zip(found.tolist(), np.bincount(positions, weights=self.chances).tolist(), strict=True))
 
     def plus(self, other: Distribution) -> Distribution:
         """The distribution of the sum of two independent ones."""

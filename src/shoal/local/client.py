@@ -35,7 +35,7 @@ class Client:
         self.sha256, self._bits, self._memory = sha256_of(self.question), bits, memory
         if QUESTION_SHA256 not in {"", self.sha256}:
             raise ValueError("this client was made for another question")
-        self._places = {value: place for place, value in enumerate(self.question.get("values", []))}
+        self._positions = {value: position for position, value in enumerate(self.question.get("values", []))}
         self._kept: dict[str, Any] = {}
         if memory is not None and os.path.exists(memory):  # noqa: PTH110 - pathlib takes longer to load than all of this
             with open(memory, encoding="utf-8") as file:  # noqa: PTH123 - same
@@ -63,12 +63,12 @@ class Client:
         return self._randomiser(self.question, self.encode(value), self._bits)
 
     def encode(self, value: Any) -> Any:
-        """The value as the randomiser takes it: a place in the list, a text, a position in [0, 1], a whole number."""
+        """The value as the randomiser takes it: a position in the list, a string, a number in [0, 1], a whole number."""
         kind = self.question["kind"]
         if kind == "choice":
-            if type(value) not in {str, int} or value not in self._places:
+            if type(value) not in {str, int} or value not in self._positions:
                 raise ValueError("the value is not in the list of the question: offer an 'other'")
-            return self._places[value]
+            return self._positions[value]
         if kind == "text" and isinstance(value, str):
             return value
         if kind == "text" or type(value) not in {int, float, Decimal, Fraction} or value != value:  # noqa: PLR0124 - NaN
@@ -131,7 +131,7 @@ def point(number: int, field: int, length: int) -> list[int]:
     rest = length - 1
     while number >= field**rest:
         number, rest = number - field**rest, rest - 1
-    return [0] * (length - 1 - rest) + [1] + [number // field**place % field for place in reversed(range(rest))]
+    return [0] * (length - 1 - rest) + [1] + [number // field**position % field for position in reversed(range(rest))]
 
 
 def number_of(vector: list[int], field: int) -> int:

@@ -164,7 +164,7 @@ class Subset:
         return (keys % self.values).reshape(len(own), self.size).astype("<i4")
 
     def is_valid(self, columns: Columns) -> Flags:
-        """Which rows are w ascending places of the list."""
+        """Which rows are w ascending positions of the list."""
         chosen = columns["chosen"].reshape(-1, self.size)
         inside = (chosen >= 0).all(axis=1) & (chosen < self.values).all(axis=1)
         return np.asarray(inside & (np.diff(chosen, axis=1) > 0).all(axis=1))
@@ -174,7 +174,7 @@ class Subset:
         return np.bincount(columns["chosen"].ravel(), minlength=self.values)
 
     def parse(self, answer: object) -> tuple[Any, ...] | None:
-        """A sorted list of w different places."""
+        """A sorted list of w different positions."""
         if not isinstance(answer, list) or len(answer) != self.size:
             return None
         if not all(type(position) is int and 0 <= position < self.values for position in answer):
@@ -182,7 +182,7 @@ class Subset:
         return (answer,) if all(a < b for a, b in itertools.pairwise(answer)) else None
 
     def write(self, columns: Columns) -> Iterator[object]:
-        """Lists of places, of one place too."""
+        """Lists of positions, of one position too."""
         yield from columns["chosen"].reshape(-1, self.size).tolist()
 
     def reports(self) -> int:
@@ -194,8 +194,8 @@ class Subset:
         k, w = self.values, self.size
         total = math.comb(k - 1, w - 1) * self.weights.inside + math.comb(k - 1, w) * self.weights.outside
         inside, outside = Fraction(self.weights.inside, total), Fraction(self.weights.outside, total)
-        sets = [frozenset(places) for places in itertools.combinations(range(k), w)]
-        return [[inside if value in places else outside for places in sets] for value in range(k)]
+        sets = [frozenset(positions) for positions in itertools.combinations(range(k), w)]
+        return [[inside if value in positions else outside for positions in sets] for value in range(k)]
 
 
 @dataclass(frozen=True)
@@ -329,7 +329,7 @@ class Hashing:
         return {"seed": ("<u8", 1), "bucket": ("<u4", 1)}
 
     def draw(self, own: Indices, entropy: Entropy) -> Columns:
-        """Reports for values given as places in `texts`."""
+        """Reports for values given as positions in `texts`."""
         seeds = entropy.uint64(len(own))
         slopes, offsets = _coefficients(seeds)
         home = _hashed(slopes, offsets, _hashes(self.texts)[own], self.buckets)

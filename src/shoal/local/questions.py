@@ -158,7 +158,7 @@ class Choice(Shares):
 
     def _encoded(self, values: Any) -> Any:
         different, which = different_values(values)
-        position = {value: place for place, value in enumerate(self.values)}
+        position = {value: number for number, value in enumerate(self.values)}
         found = [position.get(value) if type(value) in {str, int} else None for value in different]
         if None in found:
             raise wrong_value("some values are not in the list of the question: offer an 'other'")

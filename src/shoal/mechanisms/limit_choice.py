@@ -56,7 +56,7 @@ ROW_WEIGHT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class HistogramReading:
     """Owners per bin: believed and pessimistic; `middles` are the bins' representative values. If no bin stands out: not found."""
 
     middles: NDArray[np.float64]
@@ -69,7 +69,7 @@ class Reading:
     """How far visible counts fail to fall off: 0 if they do, 1 if nothing suggests they ever will."""
     certain: float = 0.0
     """The representative value of the highest bin that is certainly filled."""
-    sides: tuple[Reading, Reading] | None = None
+    sides: tuple[HistogramReading, HistogramReading] | None = None
     """Owners with positive and with negative sums, if these were counted separately."""
 
     @property
@@ -114,7 +114,7 @@ def read_histogram(
     unseen: float = UNSEEN,
     beyond: int = 0,
     whole: Sequence[float] | None = None,
-) -> Reading:
+) -> HistogramReading:
     """The two readings of noisy counts; `slow` is how fast the pessimistic tail falls, `unseen` how much of it may be noise.
 
     `beyond`: how many octaves may be filled beyond the last edge. `whole`: the counts of everybody, if these are a part that may
@@ -124,7 +124,7 @@ def read_histogram(
     middles = np.concatenate([middles, middles[-1] * 2.0 ** np.arange(1, beyond + 1)])
     high = _standing_out(noisy, scale, middles, noisy if whole is None else np.array(whole, dtype=np.float64))
     if not len(high):
-        return Reading(middles, np.zeros(len(middles)), np.zeros(len(middles)), found=False)
+        return HistogramReading(middles, np.zeros(len(middles)), np.zeros(len(middles)), found=False)
     top = int(high[-1])
     believed, tail = (np.concatenate([np.maximum(noisy, 0.0), np.zeros(beyond)]) for _ in range(2))
     for position in range(top + 1, len(noisy)):
@@ -132,7 +132,7 @@ def read_histogram(
         believed[position] = min(max(believed[position] - unseen * scale, 0.0), FALL * believed[position - 1])
     heaviness = 1.0 if beyond and top == len(noisy) - 1 else heaviness_of(noisy, top, slow)
     sure = np.flatnonzero(noisy >= scale * math.log(SURELY * len(noisy)))
-    return Reading(
+    return HistogramReading(
         middles,
         believed,
         _feared(np.maximum(noisy, 0.0), top, scale, slow, heaviness, middles),
@@ -252,7 +252,7 @@ class Target:
     """
 
     candidates: tuple[float, ...]
-    reading: Reading | None
+    reading: HistogramReading | None
     sigmas: tuple[float, ...]
     additive: bool = True
     distinct: bool = False
@@ -269,7 +269,9 @@ class Choice:
     limits: tuple[float, ...]
 
 
-def choose(options: Sequence[GroupOption], groups: Reading | None, targets: Sequence[Target], owners: float) -> Choice:
+def choose(
+    options: Sequence[GroupOption], groups: HistogramReading | None, targets: Sequence[Target], owners: float
+) -> Choice:
     """The smallest maximum regret over group sizes, with the same κ for all targets; `owners` is roughly how many there are."""
     kept = np.array([1.0 if groups is None else groups.kept(option.groups) for option in options])
     # If one limit covers a few listed groups together, groups are large.
@@ -321,7 +323,7 @@ def _losses(
 
 
 def _ratio_losses(
-    reading: Reading | None,
+    reading: HistogramReading | None,
     limits: NDArray[np.float64],
     within: NDArray[np.float64],
     kept: NDArray[np.float64],

@@ -260,19 +260,19 @@ class ChosenQuantiles:
     ) -> None:
         if len(leaf) and (min(leaf.min(), group.min()) < 0 or leaf.max() >= leaves or group.max() >= groups):
             raise InternalError("a count outside its tree")
-        places, which = np.unique(group * leaves + leaf, return_inverse=True)
-        rows = np.zeros(len(places), dtype=np.int64)
+        cells, which = np.unique(group * leaves + leaf, return_inverse=True)
+        rows = np.zeros(len(cells), dtype=np.int64)
         np.add.at(rows, which, count)
         targets = sorted(choice.targets, key=lambda target: target.fraction)
         drawn = np.zeros((groups, len(targets)), dtype=np.int64)
         self._leaves, self._counts = leaves, choice.counts
         self._around: list[tuple[Counts, Reals]] = []
-        most = int(np.bincount(places // leaves).max(initial=1))
+        most = int(np.bincount(cells // leaves).max(initial=1))
         at_once = max(1, min(GROUPS_AT_ONCE, LEAVES_AT_ONCE // most))
         for start in range(0, groups, at_once):
             size = min(at_once, groups - start)
-            here = slice(*np.searchsorted(places, [start * leaves, (start + size) * leaves]))
-            pieces_group, pieces_leaf = places[here] // leaves - start, places[here] % leaves
+            here = slice(*np.searchsorted(cells, [start * leaves, (start + size) * leaves]))
+            pieces_group, pieces_leaf = cells[here] // leaves - start, cells[here] % leaves
             if choice.nested:
                 part = Part(pieces_group, pieces_leaf, rows[here], *_whole_range(size, leaves))
                 own = _nested(part, targets, choice.scale, entropy)
@@ -284,7 +284,7 @@ class ChosenQuantiles:
                 rungs = rungs_around(own, leaves)
                 before = np.concatenate([[0], np.cumsum(rows[here])]).astype(np.int64)
                 starting = (np.arange(size)[:, None] + start) * leaves + rungs
-                rows_before = before[np.searchsorted(places[here], starting)]
+                rows_before = before[np.searchsorted(cells[here], starting)]
                 self._around.append((rungs, noisy_between(rows_before, choice.counts, rungs, entropy)))
         # The middle of a leaf is at most half its width off.
         self._positions: Reals = (drawn + 0.5) / leaves
@@ -308,8 +308,8 @@ class ChosenQuantiles:
             here = slice(start, start + len(rungs))
             ends[:, here] = bands_of(rungs, noisy, self._counts, fractions, levels)
             start += len(rungs)
-        places = self.quantiles([float(p) for p in fractions])
-        return RankBands.around(fractions, levels, places, *ends / self._leaves)
+        positions = self.quantiles([float(p) for p in fractions])
+        return RankBands.around(fractions, levels, positions, *ends / self._leaves)
 
 
 def planned_fraction(probability: float | Fraction) -> Fraction:

@@ -98,9 +98,9 @@ class NoisyForest:
         leaves = branching**height
         if len(leaf) and (min(leaf.min(), group.min()) < 0 or leaf.max() >= leaves or group.max() >= groups):
             raise InternalError("a count outside its tree")
-        places = group * leaves + leaf
-        order = np.argsort(places)
-        self._places = places[order]
+        cells = group * leaves + leaf
+        order = np.argsort(cells)
+        self._cells = cells[order]
         self._rows_before = np.concatenate([[0], np.cumsum(count[order])]).astype(np.int64)
         self._groups, self._noise, self._entropy = groups, noise, entropy
         self._branching, self._height = branching, height
@@ -153,7 +153,7 @@ class NoisyForest:
 
     def bands(self, fractions: Sequence[Fraction], levels: Sequence[float]) -> RankBands:
         """Where these quantiles lie, from the same noisy counts; noise for nodes that no quantile visited is drawn now."""
-        places = self.quantiles([float(p) for p in fractions])
+        positions = self.quantiles([float(p) for p in fractions])
         ends = np.zeros((2, self._groups, len(fractions), len(levels)))
         at_once = max(1, WALKS_AT_ONCE // max(1, self._groups))
         for number, level in enumerate(levels):
@@ -167,7 +167,7 @@ class NoisyForest:
                         walk.into(self._noisy_children(depth, walk.node))
                     found = walk.node % self._branching**self._height + side
                     ends[side, :, start : start + at_once, number] = found.reshape(self._groups, len(some))
-        return RankBands.around(fractions, levels, places, *ends / self._branching**self._height)
+        return RankBands.around(fractions, levels, positions, *ends / self._branching**self._height)
 
     def _noisy_children(self, level: int, node: Counts) -> Reals:
         """The noisy counts of the children of each node, as they were drawn."""
@@ -178,7 +178,7 @@ class NoisyForest:
     def _count_children(self, level: int, nodes: Counts) -> Reals:
         width = self._branching ** (self._height - level - 1)
         edges = (nodes[:, None] * self._branching + np.arange(self._branching + 1)) * width
-        exact = np.diff(self._rows_before[np.searchsorted(self._places, edges)], axis=1)
+        exact = np.diff(self._rows_before[np.searchsorted(self._cells, edges)], axis=1)
         noise = draw_noise(self._noise, exact.size, self._entropy).reshape(exact.shape)
         return np.asarray(exact + noise, dtype=np.float64)
 

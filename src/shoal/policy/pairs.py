@@ -43,8 +43,8 @@ def _data_sets(rule: Policy, moves: Moves, records: int, others: int) -> tuple[l
     stays = (tuple(0 for _ in high), high, moves[0][0])[others]
     rest = [stays] * max(0, records - len(moves))
 
-    def shown(places: list[Positions]) -> list[Any]:
-        return [domain.plain(domain.values_at(position)) for position in places]
+    def shown(positions: list[Positions]) -> list[Any]:
+        return [domain.plain(domain.values_at(position)) for position in positions]
 
     return shown([x for x, _ in moves] + rest), shown([y for _, y in moves] + rest)
 

@@ -24,15 +24,15 @@ def plot_release(release: Release, path: str | Path | None = None) -> Any:
     figure, axes = new_figure("A plot of a release")
     lists = [each if isinstance(each, list) else [each] for each in (release.values, release.low, release.high)]
     values, low, high = ([float(number) for number in each] for each in lists)
-    places = range(len(values))
+    positions = range(len(values))
     if isinstance(release._plan.query, Cumulative):  # noqa: SLF001 - a picture of the release itself
         axes.step(release.keys, values, where="post", color=_POLICY)
         axes.fill_between(release.keys, low, high, step="post", color=_POLICY, alpha=0.2)
     else:
-        axes.bar(places, values, color=_POLICY)
-        axes.vlines(places, low, high, color="#5a5a5a", linewidth=1)
+        axes.bar(positions, values, color=_POLICY)
+        axes.vlines(positions, low, high, color="#5a5a5a", linewidth=1)
         if len(values) <= 40:
-            axes.set_xticks(list(places), [str(key) for key in release.keys], rotation=45, ha="right")
+            axes.set_xticks(list(positions), [str(key) for key in release.keys], rotation=45, ha="right")
     axes.set_title(
         f"{release.mechanism}, ε = {float(release.epsilon):.3g}; {release.promise.split(';')[0]}", fontsize=9
     )

@@ -31,11 +31,12 @@ if TYPE_CHECKING:
     from shoal.plan.aggregates import Aggregate, NoisyMeasure
     from shoal.plan.nodes import Node
     from shoal.plan.releases import Column, SelectPlan, StatementPlan
+    from shoal.release.computed.carried import Source
     from shoal.release.computed.columns import Computed
     from shoal.release.computed.draws import LookedAt
     from shoal.release.cuts.clamped import Clamped
     from shoal.release.cuts.widening import Ends
-    from shoal.release.postprocess import Answer, Source
+    from shoal.release.postprocess import Answer
     from shoal.release.stored_rows import StoredRows
     from shoal.rewrite.limits.choosing import Kept
 

@@ -57,11 +57,11 @@ def _beyond(plan: SelectPlan, search: Search, counts: list[list[float]]) -> tupl
         seen = sum(max(each, 0.0) for each in owners) * float(histogram.select.options.epsilon)
         if sought.kind != "value" or seen < FEWEST_OWNERS or not isinstance(noise, LaplaceNoise):
             continue
-        for place in sought.calls:
-            call = plan.select.aggregates[place]
+        for position in sought.calls:
+            call = plan.select.aggregates[position]
             if call.bounds is not None:
                 clamped = what_is_beyond(sought.edges, noise, owners, call.bounds)
-                found[place] = clamped if call.bounds_source in SAID else without_outside(clamped)
+                found[position] = clamped if call.bounds_source in SAID else without_outside(clamped)
     return tuple(found)
 
 
@@ -71,8 +71,8 @@ def _with_measured(search: Search, counts: list[list[float]], kept: tuple[Kept |
     for sought, histogram, owners in zip(search.sought, search.histograms, counts, strict=True):
         if sought.kind == "cut":
             measured = what_is_kept(sought, owners, scale_of(histogram), float(histogram.select.options.epsilon))
-            for place in sought.calls:
-                known[place] = both(known[place], measured)
+            for position in sought.calls:
+                known[position] = both(known[position], measured)
     return tuple(known)
 
 
@@ -100,8 +100,8 @@ def notes_of_limits(
     if found.missing:
         things = " and ".join(dict.fromkeys(THINGS[kind] for kind in found.missing))
         yield f"Too few owners to find {things}: public guesses are used instead."
-    for place, kept in enumerate(found.kept):
-        call = found.plan.columns[place].call
+    for position, kept in enumerate(found.kept):
+        call = found.plan.columns[position].call
         if kept is not None and call.aggregate.loses is not None:
             yield f"{written.at(call.position) or call.aggregate.name}: {in_words(kept, call.aggregate.loses)}."
     yield from _notes_of_bounds(found, search, beyond, written)
@@ -111,9 +111,9 @@ def _notes_of_bounds(
     found: Found, search: Search, beyond: Sequence[Clamped | None], written: CallsAsWritten
 ) -> Iterator[str]:
     """What lies beyond given bounds; or that too few owners are seen to say."""
-    measured = sorted({place for sought in search.sought if sought.kind == "value" for place in sought.calls})
-    for place in measured:
-        call, clamped = found.plan.columns[place].call, beyond[place]
+    measured = sorted({position for sought in search.sought if sought.kind == "value" for position in sought.calls})
+    for position in measured:
+        call, clamped = found.plan.columns[position].call, beyond[position]
         name = written.at(call.position) or call.aggregate.name
         if call.bounds_source not in SAID:
             continue  # nothing lies beyond the bounds of an expression over constants
@@ -133,7 +133,7 @@ def kept_of_guesses(plan: SelectPlan) -> tuple[Kept | None, ...]:
     """Guessed limits are assumed to count about half, never all."""
     if not plan.guessed:
         return ()
-    return tuple(HALF if place in plan.guessed else None for place in range(len(plan.columns)))
+    return tuple(HALF if position in plan.guessed else None for position in range(len(plan.columns)))
 
 
 def notes_of_guesses(plan: SelectPlan) -> tuple[str, ...]:

@@ -6,9 +6,7 @@ Touches released rows and public tables only, on a separate embedded DuckDB that
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import field, replace
-from functools import reduce
-from itertools import count
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -24,22 +22,19 @@ from shoal.errors import InternalError
 from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.plan import nodes
-from shoal.plan.expressions import Cast, Expression, Literal
 from shoal.plan.expressions import Column as ColumnOf
 from shoal.plan.nodes import Field, Node
 from shoal.plan.traverse import all_nodes, rebuilt
-from shoal.plan.types import DOUBLE, Kind
+from shoal.release.computed.carried import PUBLIC, Carried, Source, carry
 from shoal.release.computed.columns import (
     all_symbols,
-    can_be_keys,
     computed_columns,
     computed_in_parts,
     passing_on,
 )
 from shoal.release.computed.draws import LookedAt
 from shoal.release.computed.scalars import with_scalars_joined
-from shoal.release.stored_rows import StoredRows, arrow_type, component, components_of, distinct_names
-from shoal.sql import functions
+from shoal.release.stored_rows import StoredRows, arrow_type, distinct_names
 from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
@@ -62,25 +57,10 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "temp_directory": "",
 }
 """One thread, so that nothing depends on how work is split; a quarter of the memory, and nothing in the working folder."""
-PUBLIC = 1_000_000
-"""Public tables are numbered from here among the released ones."""
 
 
 class AnswerTooLargeError(Exception):
     """The result is larger than an answer may be. Its size follows from released and public rows alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A private aggregate, by SELECT and column, and the columns that carry the noisy numbers behind a copy of it."""
-
-    select: int
-    column: int
-    numbers: tuple[str, ...]
-
-
-Carried = dict[str, tuple[Source, ...]]
-"""Symbol of a copy → the aggregates it copies: several after UNION, and every row has the numbers of at least one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +109,7 @@ class Answer:
     def row_by_row(self) -> list[Computed]:
         """The columns that are computed row by row, in every part of a UNION ALL."""
         in_first = self.parts[0].computed if self.parts else {}
-        everywhere = [c for place, c in in_first.items() if all(place in part.computed for part in self.parts)]
+        everywhere = [c for position, c in in_first.items() if all(position in part.computed for part in self.parts)]
         return [*self.computed.values(), *everywhere]
 
 
@@ -165,16 +145,16 @@ def finish(
     )
     extra = [number for sources in carried.values() for source in sources for number in source.numbers]
     every = computed_columns(plan)
-    computed = {place: column for place, column in every.items() if column.groups is None}
+    computed = {position: column for position, column in every.items() if column.groups is None}
     windows = tuple(_windows(plan, rows, every, (tables, released), deadline)) if len(computed) < len(every) else ()
     read = all_symbols(computed)
     inputs = {symbol: carried[symbol][0] for symbol in sorted(read & carried.keys())}
-    by_place = {i: carried[f.symbol] for i, f in enumerate(shown) if f.symbol in carried}
+    by_position = {i: carried[f.symbol] for i, f in enumerate(shown) if f.symbol in carried}
     notes = tuple(note for r in released.values() for note in r.notes)
     others = rows.select(sorted(read - inputs.keys()))
     components = rows.select(list(dict.fromkeys(extra)))
     parts = tuple(_part(rows, columns, carried) for columns in computed_in_parts(plan))
-    return Answer(answer, components, by_place, released, notes, computed, inputs, others, windows, parts)
+    return Answer(answer, components, by_position, released, notes, computed, inputs, others, windows, parts)
 
 
 def _part(rows: pa.Table, columns: Mapping[int, Computed], carried: Carried) -> Part:
@@ -201,12 +181,12 @@ def _windows(
     tables, released = stored
     looked_at = {id(c.groups.rows): c.groups for c in columns.values() if c.groups is not None}
     for name, groups in looked_at.items():
-        own = {place: c for place, c in columns.items() if c.groups is not None and id(c.groups.rows) == name}
+        own = {position: c for position, c in columns.items() if c.groups is not None and id(c.groups.rows) == name}
         read = all_symbols(own)
         root, carried = carry(passing_on(groups.rows, read), plan)
         everything = evaluated(root, tables, deadline)
         keys = sorted(groups.keys)
-        places = {key: place for place, key in enumerate(_keys(everything, keys))}
+        positions = {key: position for position, key in enumerate(_keys(everything, keys))}
         inputs = {symbol: carried[symbol][0] for symbol in sorted(read & carried.keys())}
         yield Windows(
             own,
@@ -215,7 +195,7 @@ def _windows(
             everything.select(sorted(read - inputs.keys())),
             LookedAt(
                 everything.num_rows,
-                np.array([places.get(key, 0) for key in _keys(rows, keys)], dtype=np.int64),
+                np.array([positions.get(key, 0) for key in _keys(rows, keys)], dtype=np.int64),
                 _sizes(plan, groups, everything, released),
                 groups.even_chance,
                 groups.of_sum is None,
@@ -347,138 +327,6 @@ def _with_public(root: Node, public: dict[str, pa.Table], tables: dict[str, pa.T
         return rebuilt(node, stored)
 
     return stored(root)
-
-
-def shown_aggregates(plan: StatementPlan) -> frozenset[tuple[int, int]]:
-    """The private aggregates, by SELECT and column, that reach the answer as they are."""
-    _, carried = carry(plan.root, plan)
-    return frozenset((s.select, s.column) for f in plan.root.fields for s in carried.get(f.symbol, ()))
-
-
-def carry(node: Node, plan: StatementPlan) -> tuple[Node, Carried]:
-    """The tree with the noisy numbers behind each aggregate carried along its plain copies."""
-    match node:
-        case nodes.StoredRows() if node.select < PUBLIC:
-            carried: Carried = {}
-            extra: list[Field] = []
-            for number, column in enumerate(plan.selects[node.select].columns):
-                symbols = components_of(plan.selects[node.select], column, column.call.field.symbol)
-                carried[column.call.field.symbol] = (Source(node.select, number, symbols),)
-                extra.extend(Field("", s, DOUBLE) for s in symbols)
-            return replace(node, fields=(*node.fields, *extra)), carried
-        case nodes.Filter() | nodes.Sort():
-            below, carried = carry(node.input, plan)
-            return replace(node, input=below), carried
-        case nodes.Project():
-            return _carry_project(node, plan)
-        case nodes.Join() if node.kind not in {"semi", "anti"}:
-            left, left_carried = carry(node.left, plan)
-            right, right_carried = carry(node.right, plan)
-            return replace(node, left=left, right=right), left_carried | right_carried
-        case nodes.Join():
-            below, carried = carry(node.left, plan)
-            return replace(node, left=below), carried
-        case nodes.SetOperation(kind="union_all"):
-            return _carry_union(node, plan)
-        case nodes.SetOperation(kind="union"):
-            return _distinct(*_carry_union(replace(node, kind="union_all"), plan), node)
-        case nodes.SetOperation():
-            return _carry_chosen(node, plan)
-        case nodes.Distinct():
-            return _distinct(*carry(node.input, plan), node)
-    return node, {}
-
-
-def _distinct(below: Node, carried: Carried, node: Node) -> tuple[Node, Carried]:
-    """Every distinct row once, with the numbers of one of its duplicates; unchanged if nothing is carried."""
-    kept = {f.symbol: carried[f.symbol] for f in node.fields if f.symbol in carried}
-    if not kept or not can_be_keys(node):
-        return node, {}
-    keys = tuple((f, ColumnOf(f.symbol, f.type)) for f in node.fields)
-    names = [name for sources in kept.values() for name in _numbers(sources)]
-    numbers = ((Field("", n, DOUBLE), nodes.RowAggregate("max", (ColumnOf(n, DOUBLE),), DOUBLE)) for n in names)
-    return nodes.Aggregate(below, keys, tuple(numbers)), kept
-
-
-def _carry_chosen(node: nodes.SetOperation, plan: StatementPlan) -> tuple[Node, Carried]:
-    """INTERSECT and EXCEPT: the distinct rows of the left side that are, or are not, on the right."""
-    below, carried = _distinct(*carry(node.left, plan), nodes.Distinct(node.left))
-    if not carried:
-        return node, {}
-    same = [
-        functions.resolve("is_not_distinct_from", [ColumnOf(a.symbol, a.type), ColumnOf(b.symbol, b.type)], None)
-        for a, b in zip(node.left.fields, node.right.fields, strict=True)
-    ]
-    condition = reduce(lambda a, b: functions.resolve("and", [a, b], None), same)
-    chosen = nodes.Join(below, node.right, "semi" if node.kind == "intersect" else "anti", condition)
-    items: list[tuple[Field, Expression]] = []
-    kept: Carried = {}
-    for f, side in zip(node.fields, node.left.fields, strict=True):
-        items.append((f, ColumnOf(side.symbol, side.type)))
-        if sources := carried.get(side.symbol, ()):
-            kept[f.symbol] = _copied(sources, f.symbol)
-            pairs = zip(_numbers(kept[f.symbol]), _numbers(sources), strict=True)
-            items.extend((Field("", new, DOUBLE), ColumnOf(old, DOUBLE)) for new, old in pairs)
-    return nodes.Project(chosen, tuple(items)), kept
-
-
-def _carry_project(node: nodes.Project, plan: StatementPlan) -> tuple[Node, Carried]:
-    below, carried = carry(node.input, plan)
-    items = list(node.items)
-    kept: Carried = {}
-    for f, value in node.items:
-        sources = carried.get(_original(value) or "", ())
-        if sources:
-            kept[f.symbol] = _copied(sources, f.symbol)
-            items.extend(
-                (Field("", new, DOUBLE), ColumnOf(old, DOUBLE))
-                for new, old in zip(_numbers(kept[f.symbol]), _numbers(sources), strict=True)
-            )
-    return replace(node, input=below, items=tuple(items)), kept
-
-
-def _original(value: Expression) -> str | None:
-    """The column that a value is a copy of; a whole number that became a double is the same number."""
-    if isinstance(value, Cast) and (value.value.type.kind, value.type.kind) == (Kind.INTEGER, Kind.DOUBLE):
-        value = value.value
-    return value.symbol if isinstance(value, ColumnOf) else None
-
-
-def _copied(sources: tuple[Source, ...], symbol: str, first: int = 0) -> tuple[Source, ...]:
-    """The same aggregates, with their numbers in columns named after another copy, starting at a given number."""
-    names = (component(symbol, number) for number in count(first))
-    return tuple(replace(source, numbers=tuple(next(names) for _ in source.numbers)) for source in sources)
-
-
-def _numbers(sources: tuple[Source, ...]) -> list[str]:
-    return [number for source in sources for number in source.numbers]
-
-
-def _carry_union(node: nodes.SetOperation, plan: StatementPlan) -> tuple[Node, Carried]:
-    """Both sides with the numbers of both: a row has those of the side that it comes from, and NULL for the other's."""
-    inputs = (node.left, node.right)
-    sides = [carry(side, plan) for side in inputs]
-    kept: Carried = {}
-    values: list[dict[str, Expression]] = [{}, {}]
-    for position, f in enumerate(node.fields):
-        for (_, carried), side, own in zip(sides, inputs, values, strict=True):
-            old = carried.get(side.fields[position].symbol, ())
-            known = kept.get(f.symbol, ())
-            new = _copied(old, f.symbol, len(_numbers(known)))
-            own |= {name: ColumnOf(s, DOUBLE) for name, s in zip(_numbers(new), _numbers(old), strict=True)}
-            kept |= {f.symbol: known + new} if new else {}
-    added = [Field("", name, DOUBLE) for sources in kept.values() for name in _numbers(sources)]
-    left, right = (
-        nodes.Project(
-            below,
-            (
-                *((f, ColumnOf(f.symbol, f.type)) for f in side.fields),
-                *((number, own.get(number.symbol, Literal(None, DOUBLE))) for number in added),
-            ),
-        )
-        for (below, _), side, own in zip(sides, inputs, values, strict=True)
-    )
-    return replace(node, left=left, right=right, fields=(*node.fields, *added)), kept
 
 
 def evaluated(root: Node, tables: dict[str, pa.Table], deadline: Deadline) -> pa.Table:

@@ -58,7 +58,7 @@ def equivalence_classes(quasi: Integers, k: int) -> Integers:
     >>> equivalence_classes(np.array([[1], [2], [8], [9]]), 2).tolist()
     [0, 0, 1, 1]
     """
-    names = [f"q{place}" for place in range(quasi.shape[1])]
+    names = [f"q{number}" for number in range(quasi.shape[1])]
     table = pa.table(dict(zip(names, quasi.T, strict=True)))
     released = enforce(table, names, k=k, recoding="local").to_arrow().group_by(names, use_threads=False).aggregate([])
     inside = np.ones((len(quasi), released.num_rows), dtype=bool)

@@ -147,8 +147,8 @@ def _chance_of_two(one: NDArray[np.float64], threshold: int) -> float:
     """P[K + X + Y ≥ τ] = Σ P[X = x]·P[Y ≥ τ − K − x]; beyond what is summed up, nothing is left that matters."""
     reach = (len(one) - 1) // 2
     tail = np.concatenate((np.cumsum(one[::-1])[::-1], [0.0]))
-    places = np.clip(threshold - STEPS_OF_A_WHOLE - np.arange(-reach, reach + 1) + reach, 0, 2 * reach + 1)
-    return float(np.dot(one, tail[places]))
+    positions = np.clip(threshold - STEPS_OF_A_WHOLE - np.arange(-reach, reach + 1) + reach, 0, 2 * reach + 1)
+    return float(np.dot(one, tail[positions]))
 
 
 def gaussian_threshold(epsilon: float) -> Computed:
@@ -242,7 +242,7 @@ def _any_choice(epsilon: float, targets: Sequence[tuple[float, float]]) -> Compu
     for fraction, lean in targets:
         for counts in itertools.product(range(4), repeat=4):
             for leaf in range(4):
-                more = [count + (place == leaf) for place, count in enumerate(counts)]
+                more = [count + (position == leaf) for position, count in enumerate(counts)]
                 laws = choice_law(counts, fraction, epsilon, lean), choice_law(more, fraction, epsilon, lean)
                 worst = max(worst, *(float(np.max(a - math.exp(epsilon) * b)) for a, b in (laws, laws[::-1])))
     return _compared(max(worst, 0.0), DELTA)

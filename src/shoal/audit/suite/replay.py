@@ -343,18 +343,18 @@ def _whole_entries(
     plan: SelectPlan, measured: list[ResolvedTotals], groups: list[list[tuple[Any, ...]]]
 ) -> Iterator[Entry]:
     """Sums that make a whole share one noise: what is moved of all of them together."""
-    for places in dict.fromkeys(column.releases for column in plan.columns):
-        if not places or plan.releases[places[0]].measure.origin == "middle":
+    for positions in dict.fromkeys(column.releases for column in plan.columns):
+        if not positions or plan.releases[positions[0]].measure.origin == "middle":
             continue
         together: list[Moves] = [
             {
                 (position, group): int(value)
-                for position in places
+                for position in positions
                 for group, value in zip(names, np.asarray(side.measurement.totals[position]), strict=True)
             }
             for names, side in zip(groups, measured, strict=True)
         ]
-        yield from _compared("parts of a whole", measured[0].noises[places[0]].shift, together)
+        yield from _compared("parts of a whole", measured[0].noises[positions[0]].shift, together)
 
 
 def _weights(groups: list[tuple[Any, ...]], side: ResolvedTotals) -> Moves:

@@ -24,11 +24,11 @@ def _ask(shell: Any, line: str, cell: str) -> Any:
     words = line.split()
     kept = None
     if "-o" in words:
-        place = words.index("-o")
-        if place + 1 >= len(words) or not words[place + 1].isidentifier():
+        position = words.index("-o")
+        if position + 1 >= len(words) or not words[position + 1].isidentifier():
             raise ShoalError("E_USAGE", "-o takes a name for the answer.", hint="%%shoal session -o visits")
-        kept = words[place + 1]
-        del words[place : place + 2]
+        kept = words[position + 1]
+        del words[position : position + 2]
     answer = _session(shell.user_ns, words).query(cell)
     if kept is not None:
         shell.user_ns[kept] = answer

@@ -53,7 +53,7 @@ def _in_digits(values: Collection[str]) -> str | None:
     kinds = {(mark, len(year), hours is not None, seconds is not None) for _, mark, _, year, hours, seconds in parts}
     if not parts or len(parts) < len(values) or len(kinds) != 1:
         return None
-    first, second = (max(int(part[place]) for part in parts) for place in (0, 2))
+    first, second = (max(int(part[position]) for part in parts) for position in (0, 2))
     ((mark, digits, with_time, with_seconds),) = kinds
     day_first = mark == "." or first > 12
     if max(first, second) > 31 or min(first, second) > 12 or (mark != "." and max(first, second) <= 12):

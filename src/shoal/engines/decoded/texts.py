@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shoal.engines.duckdb.csv_files import Reading, quoted, typed_relation
+from shoal.engines.duckdb.csv_files import Spellings, quoted, typed_relation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,5 +18,5 @@ def with_types(texts: pa.Table, declared: Mapping[str, str]) -> pa.Table:
 
     with duckdb.connect(":memory:") as connection:
         connection.register("texts", texts)
-        relation = typed_relation(connection, quoted("texts"), texts.column_names, Reading(declared=declared))
+        relation = typed_relation(connection, quoted("texts"), texts.column_names, Spellings(declared=declared))
         return connection.sql(relation).to_arrow_table()

@@ -43,7 +43,7 @@ _TESTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Spellings:
     """What the catalog says about strings that become values: types by the small letters of a column's name, and spellings."""
 
     declared: Mapping[str, str] = field(default_factory=dict)
@@ -87,10 +87,10 @@ class Reading:
         return found
 
 
-def csv_relation(connection: duckdb.DuckDBPyConnection, paths: list[Path], reading: Reading | None = None) -> str:
+def csv_relation(connection: duckdb.DuckDBPyConnection, paths: list[Path], spellings: Spellings | None = None) -> str:
     """SELECT over CSV files of one shape; values are read as text and try-cast."""
-    reading = reading or Reading()
-    return typed_relation(connection, *texts_of(paths, reading), reading)
+    spellings = spellings or Spellings()
+    return typed_relation(connection, *texts_of(paths, spellings), spellings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +107,12 @@ class Misfits:
 
 def misfits(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> dict[str, Misfits]:
     """Column → the strings that the guessed type leaves out, where there are any."""
-    reading, commas = Reading(), Reading(options=CsvOptions(thousands=","))
-    rows, names = texts_of(paths, reading)
+    spellings, commas = Spellings(), Spellings(options=CsvOptions(thousands=","))
+    rows, names = texts_of(paths, spellings)
     found: dict[str, Misfits] = {}
-    for name, type_ in zip(names, guessed_types(connection, rows, names, reading), strict=True):
+    for name, type_ in zip(names, guessed_types(connection, rows, names, spellings), strict=True):
         column = quoted(name)
-        lost = f"trim({column}) <> '' AND {_value(column, type_, reading)} IS NULL"
+        lost = f"trim({column}) <> '' AND {_value(column, type_, spellings)} IS NULL"
         kept = f"count(*) FILTER (WHERE {_value(column, type_, commas)} IS NOT NULL)"
         query = f"SELECT count(*), mode(left({column}, 2)), {kept} FROM {rows} WHERE {lost}"
         number, start, read = connection.execute(query).fetchall()[0] if type_ != "VARCHAR" else (0, "", 0)
@@ -121,10 +121,10 @@ def misfits(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> dict[st
     return found
 
 
-def texts_of(paths: list[Path], reading: Reading) -> tuple[str, list[str]]:
+def texts_of(paths: list[Path], spellings: Spellings) -> tuple[str, list[str]]:
     """The relation of all strings, and its columns."""
-    names, delimiter = _header(paths[0], reading.options.delimiter)
-    if any(_header(path, reading.options.delimiter) != (names, delimiter) for path in paths[1:]):
+    names, delimiter = _header(paths[0], spellings.options.delimiter)
+    if any(_header(path, spellings.options.delimiter) != (names, delimiter) for path in paths[1:]):
         raise ShoalError(
             "E_SOURCE",
             "CSV files of one table have different first lines.",
@@ -139,21 +139,21 @@ def texts_of(paths: list[Path], reading: Reading) -> tuple[str, list[str]]:
     return f"read_csv([{files}], columns = {{{texts}}}, {options})", names
 
 
-def typed_relation(connection: duckdb.DuckDBPyConnection, rows: str, names: list[str], reading: Reading) -> str:
+def typed_relation(connection: duckdb.DuckDBPyConnection, rows: str, names: list[str], spellings: Spellings) -> str:
     """SELECT over a relation of strings, each as a value of the type that is declared, or that nearly all of them have."""
-    types = guessed_types(connection, rows, names, reading)
-    items = ", ".join(f"{_value(quoted(n), t, reading)} AS {quoted(n)}" for n, t in zip(names, types, strict=True))
+    types = guessed_types(connection, rows, names, spellings)
+    items = ", ".join(f"{_value(quoted(n), t, spellings)} AS {quoted(n)}" for n, t in zip(names, types, strict=True))
     return f"SELECT {items} FROM {rows}"
 
 
-def _value(column: str, type_: str, reading: Reading) -> str:
+def _value(column: str, type_: str, spellings: Spellings) -> str:
     """A string as a value of a type, NULL where it is not one: 7.4 is not read as a whole number that rounds to 7."""
-    column = reading.present(column)
+    column = spellings.present(column)
     if type_ in {"DATE", "TIMESTAMP"}:
-        return reading.instant(column, type_)
+        return spellings.instant(column, type_)
     if type_ in {"DOUBLE", "FLOAT"} or type_.startswith("DECIMAL"):
-        return f"TRY_CAST({reading.number(column)} AS {type_})"
-    column = reading.whole(column) if type_ in {"BIGINT", "HUGEINT"} else column
+        return f"TRY_CAST({spellings.number(column)} AS {type_})"
+    column = spellings.whole(column) if type_ in {"BIGINT", "HUGEINT"} else column
     value = f"TRY_CAST({column} AS {type_})"
     if type_ not in {"BIGINT", "HUGEINT"}:
         return value
@@ -215,16 +215,18 @@ def reading_refused(path: Path) -> ShoalError | None:
     return None
 
 
-def guessed_types(connection: duckdb.DuckDBPyConnection, rows: str, names: list[str], reading: Reading) -> list[str]:
+def guessed_types(
+    connection: duckdb.DuckDBPyConnection, rows: str, names: list[str], spellings: Spellings
+) -> list[str]:
     """The type of each column: the declared one, or the one that nearly all of its first strings have."""
-    tests = reading.tests()
+    tests = spellings.tests()
     counts = ", ".join(["count(v)", *(f"count(*) FILTER (WHERE {test})" for test in tests.values())])
     found = []
     for name in names:
-        if fold(name) in reading.declared:
-            found.append(reading.declared[fold(name)])
+        if fold(name) in spellings.declared:
+            found.append(spellings.declared[fold(name)])
             continue
-        sample = f"SELECT {reading.present(quoted(name))} AS v FROM {rows} LIMIT {SAMPLE_ROWS}"
+        sample = f"SELECT {spellings.present(quoted(name))} AS v FROM {rows} LIMIT {SAMPLE_ROWS}"
         row = connection.execute(f"SELECT {counts} FROM ({sample})").fetchall()[0]
         found.append(_type(row[0], dict(zip(tests, row[1:], strict=True))))
     return found

@@ -14,7 +14,7 @@ import duckdb
 from sqlglot import exp
 
 from shoal.engines.base import EngineFailure
-from shoal.engines.duckdb.checking.prepare import Reading
+from shoal.engines.duckdb.checking.prepare import PlanChecker
 from shoal.engines.duckdb.connection import BATCH_ROWS, ROOM_SHARE, within
 from shoal.engines.duckdb.line_up import lined_up
 from shoal.engines.duckdb.room import rows_at_most
@@ -109,7 +109,7 @@ class DuckDBEngine(KnownTables):
         self._sources: dict[str, exp.Expr] = {}
         self._schemas: dict[str, list[tuple[str, str]]] = {}
         self._places: dict[str, tuple[str, str]] = {}
-        self._reading = Reading(LOCKDOWN, qualify_operators=not ours)
+        self._plan_checker = PlanChecker(LOCKDOWN, qualify_operators=not ours)
         self._rows_kept = memory.KeptRows() if for_one_query else None
         if ours and not is_locked(self._connection):
             with suppress(duckdb.Error):  # off already in a notebook that has no ipywidgets, where it cannot be set
@@ -224,7 +224,7 @@ class DuckDBEngine(KnownTables):
 
     def prepare(self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked]) -> None:
         """Every statement of a plan, written and read over an empty copy of the schema."""
-        self._reading.check(plan, asked_of, self._schemas)
+        self._plan_checker.check(plan, asked_of, self._schemas)
         self._python.start(stages_of(plan))
 
     def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:

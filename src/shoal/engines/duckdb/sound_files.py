@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from shoal.engines.duckdb.checking.reading import Named
-    from shoal.engines.duckdb.csv_files import Reading
+    from shoal.engines.duckdb.csv_files import Spellings
 
 Stamp = tuple[int, int]
 """Size and time of change in nanoseconds."""
@@ -86,7 +86,7 @@ def refuse_broken_texts(connection: duckdb.DuckDBPyConnection, paths: list[Path]
     remembered.save()
 
 
-def refuse_broken_lines(connection: duckdb.DuckDBPyConnection, paths: list[Path], reading: Reading) -> None:
+def refuse_broken_lines(connection: duckdb.DuckDBPyConnection, paths: list[Path], spellings: Spellings) -> None:
     """E_SOURCE for a CSV file that cannot be read to its end.
 
     Odd rows are left out, but a line that ends otherwise than the first one ends the whole reading, wherever it is.
@@ -95,10 +95,10 @@ def refuse_broken_lines(connection: duckdb.DuckDBPyConnection, paths: list[Path]
 
     remembered = _Remembered()
     for path in paths:
-        how = f"CSV {reading.options.delimiter or ''}"
+        how = f"CSV {spellings.options.delimiter or ''}"
         if remembered.knows(path, how):
             continue
-        rows, _ = texts_of([path], reading)
+        rows, _ = texts_of([path], spellings)
         try:
             connection.execute(f"SELECT count(*) FROM {rows}").fetchall()
         except duckdb.Error:

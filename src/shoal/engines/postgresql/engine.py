@@ -19,7 +19,7 @@ import pyarrow as pa
 from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.deadline import DEFAULT_SECONDS, Deadline
-from shoal.engines.duckdb.checking.prepare import Reading
+from shoal.engines.duckdb.checking.prepare import PlanChecker
 from shoal.engines.duckdb.connection import failure_of
 from shoal.engines.duckdb.engine import DuckDBEngine
 from shoal.engines.duckdb.filled import settings
@@ -78,7 +78,7 @@ class PostgreSQLEngine:
             )
         self.warnings = () if catalog is None else warnings_of(self._contents, self._relations)
         self._added: list[AddedOwner] = []
-        self._reading = Reading(LOCKDOWN)
+        self._plan_checker = PlanChecker(LOCKDOWN)
         self._connection: Connection | None = None
         self._deadline = Deadline(DEFAULT_SECONDS)
         self._planned: dict[str, Need] = {}
@@ -275,7 +275,7 @@ class PostgreSQLEngine:
     def prepare(self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked]) -> None:
         """Every statement of a plan, written and read over an empty copy of the schema; and what all of them will need."""
         asked = asked_of(plan)
-        self._reading.check(plan, lambda _: asked, self._schemas())
+        self._plan_checker.check(plan, lambda _: asked, self._schemas())
         self._python.start(stages_of(plan))
         self._planned = _together([need for query in asked.totals for need in needs_of(narrowed(query))])
 

@@ -119,18 +119,18 @@ def run_step(step: Step, function: Function, rows: Rows, owners: Owners, number:
         rows.records = records_of(rows.columns, step.fields, len(rows.owner))
     call = _CALLS[step.kind](step, function)
     progress.waiting = waiting = iter(rows.records)
-    places: list[int] = []
+    positions: list[int] = []
     found: list[Any] = []
     if owners.apart or step.kind == "per_owner":
         start = 0
         for end in _ends(rows.owner):
             seed = owners.begin(int(rows.owner[start]), number)
-            call(islice(waiting, end - start), start, seed, places, found)
+            call(islice(waiting, end - start), start, seed, positions, found)
             start = end
     else:
         owners.watch(rows.owner, number, waiting)
-        call(waiting, 0, 0, places, found)
-    kept = np.array(places, dtype=np.int64)
+        call(waiting, 0, 0, positions, found)
+    kept = np.array(positions, dtype=np.int64)
     if step.kind == "filter":
         return rows.take(kept)
     owner = rows.owner[kept]
@@ -167,8 +167,8 @@ after value: a tuple that is kept for each record would take as long as calling 
 
 
 def _filter(_: Step, function: Function) -> Call:
-    def call(records: Iterator[Any], first: int, _: int, places: list[int], __: list[Any]) -> None:
-        keep = places.append
+    def call(records: Iterator[Any], first: int, _: int, positions: list[int], __: list[Any]) -> None:
+        keep = positions.append
         for position, record in enumerate(records, first):
             try:
                 if function(record):
@@ -184,7 +184,7 @@ def _filter(_: Step, function: Function) -> Call:
 def _map(step: Step, function: Function) -> Call:
     read, together = _reader(step), _together([name for name, _ in step.made])
 
-    def call(records: Iterator[Any], first: int, _: int, places: list[int], found: list[Any]) -> None:
+    def call(records: Iterator[Any], first: int, _: int, positions: list[int], found: list[Any]) -> None:
         add, missing, position = found.extend, set[int](), first - 1
         for position, record in enumerate(records, first):
             try:
@@ -198,7 +198,7 @@ def _map(step: Step, function: Function) -> Call:
             except BaseException:  # noqa: BLE001 - what a function raises says nothing
                 missing.add(position)
         there = range(first, position + 1)
-        places += [position for position in there if position not in missing] if missing else there
+        positions += [position for position in there if position not in missing] if missing else there
 
     return call
 
@@ -206,11 +206,11 @@ def _map(step: Step, function: Function) -> Call:
 def _flat_map(step: Step, function: Function) -> Call:
     several, width = _several(step, function), len(step.made)
 
-    def call(records: Iterator[Any], position: int, _: int, places: list[int], found: list[Any]) -> None:
+    def call(records: Iterator[Any], position: int, _: int, positions: list[int], found: list[Any]) -> None:
         for record in records:
             made = several(record)
             found += made
-            places += repeat(position, len(made) // width)
+            positions += repeat(position, len(made) // width)
             position += 1
 
     return call
@@ -219,10 +219,10 @@ def _flat_map(step: Step, function: Function) -> Call:
 def _per_owner(step: Step, function: Function) -> Call:
     several, width = _several(step, function), len(step.made)
 
-    def call(records: Iterator[Any], position: int, seed: int, places: list[int], found: list[Any]) -> None:
+    def call(records: Iterator[Any], position: int, seed: int, positions: list[int], found: list[Any]) -> None:
         made = several(fewer(list(records), step.max_rows, seed))
         found += made
-        places += repeat(position, len(made) // width)
+        positions += repeat(position, len(made) // width)
 
     return call
 

@@ -53,8 +53,8 @@ def in_order(rows: pa.Table) -> Iterator[pa.RecordBatch]:
     whole = rows.combine_chunks()
     order = Order.of([Sortable.of(column) for column in whole.columns], rows.num_rows)
     return (
-        pa.record_batch([column.take(pa.array(places)) for column in _chunks(whole)], schema=rows.schema)
-        for places in order.pieces()
+        pa.record_batch([column.take(pa.array(positions)) for column in _chunks(whole)], schema=rows.schema)
+        for positions in order.pieces()
     )
 
 
@@ -111,8 +111,8 @@ class Order:
             raise TooManyBits
         words = np.arange(rows, dtype=np.uint64)
         for start in range(0, rows, PIECE_ROWS):
-            places = slice(start, start + PIECE_ROWS)
-            _write(words[places], columns, places, WORD - row_bits)
+            positions = slice(start, start + PIECE_ROWS)
+            _write(words[positions], columns, positions, WORD - row_bits)
         words.sort()
         return cls(columns, words, row_bits)
 
@@ -146,14 +146,14 @@ class Order:
         return rows
 
 
-def _write(words: NDArray[np.uint64], columns: list[Sortable], places: slice, free: int) -> None:
+def _write(words: NDArray[np.uint64], columns: list[Sortable], positions: slice, free: int) -> None:
     """Adds columns to the words of some rows, from the highest bit down, until there is no room."""
     shift = WORD - free
     for column in columns:
         taken = min(column.bits, free)
         free -= taken
         if taken:
-            words |= column.numbers(places) >> np.uint64(column.bits - taken) << np.uint64(shift + free)
+            words |= column.numbers(positions) >> np.uint64(column.bits - taken) << np.uint64(shift + free)
         if taken < column.bits:
             return
 

@@ -211,8 +211,8 @@ def checked(stage: Stage, batch: OwnedBatch, answer: pa.Table) -> pa.Table:
     wanted = pa.schema([pa.field("row", pa.int64()), *list(schema)[1:]])
     if answer.schema.remove_metadata() != wanted or answer.column("row").null_count:
         raise EngineFailure
-    places = answer.column("row").combine_chunks()
-    if len(places) and (pc.min(places).as_py() < 0 or pc.max(places).as_py() >= len(batch.owners)):
+    positions = answer.column("row").combine_chunks()
+    if len(positions) and (pc.min(positions).as_py() < 0 or pc.max(positions).as_py() >= len(batch.owners)):
         raise EngineFailure
-    columns = [batch.owners.take(places), *answer.columns[1:]]
+    columns = [batch.owners.take(positions), *answer.columns[1:]]
     return pa.table(columns, schema=schema).replace_schema_metadata(answer.schema.metadata)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from shoal.catalog import CARRIED_OWNER, fold
 from shoal.catalog.defaults import LONGEST_QUERY_SECONDS
 from shoal.engines.base import EngineFailure
-from shoal.engines.duckdb.checking.prepare import Reading
+from shoal.engines.duckdb.checking.prepare import PlanChecker
 from shoal.engines.duckdb.filled import filled
 from shoal.engines.duckdb.settings import LOCKDOWN
 from shoal.engines.partials import added, total_of
@@ -96,7 +96,7 @@ class SparkEngine:
         self._loaded: set[Work] = set()
         self._named_rows: dict[str, tuple[tuple[str, Type], ...]] = {}
         self._group = ""
-        self._reading = Reading(LOCKDOWN)
+        self._plan_checker = PlanChecker(LOCKDOWN)
         self._check_executors()
         for key, table in self._named(catalog).items():
             frame = self._quietly(partial(self._spark.table, table))
@@ -319,7 +319,7 @@ class SparkEngine:
     def prepare(self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked]) -> None:
         """Every statement of a plan, read over an empty copy of the schema; public tables, which every task gets, are small."""
         asked = asked_of(plan)
-        self._reading.check(plan, lambda _: asked, self.tables())
+        self._plan_checker.check(plan, lambda _: asked, self.tables())
         self._refuse_unloadable(stages_of(plan))
         for query in asked.totals:
             self._public_tables(needs_of(narrowed(query)))

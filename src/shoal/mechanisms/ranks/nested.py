@@ -54,8 +54,8 @@ class Part:
         steps = np.arange(SUB_LEAVES + 1)
         held = np.diff(self.rows[:, None] * steps // SUB_LEAVES, axis=1)
         some = held > 0
-        place = self.leaf[:, None] * SUB_LEAVES + steps[:-1]
-        return np.repeat(self.group, some.sum(axis=1)), place[some], held[some]
+        cells = self.leaf[:, None] * SUB_LEAVES + steps[:-1]
+        return np.repeat(self.group, some.sum(axis=1)), cells[some], held[some]
 
     def cut(self, chosen: Counts) -> tuple[Part, Part]:
         """What lies on either side of the chosen sub-leaf of every group."""

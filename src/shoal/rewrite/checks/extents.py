@@ -323,8 +323,8 @@ class Extents:
     def _united(self, node: nodes.SetOperation) -> dict[str, int]:
         sides = [(side.fields, self.of(side).texts) for side in (node.left, node.right)]
         return {
-            f.symbol: max(_long(texts.get(fields[place].symbol, 0)) for fields, texts in sides)
-            for place, f in enumerate(node.fields)
+            f.symbol: max(_long(texts.get(fields[position].symbol, 0)) for fields, texts in sides)
+            for position, f in enumerate(node.fields)
         }
 
     def _computed(self, node: nodes.Project) -> Extent:

@@ -25,7 +25,7 @@ from shoal.rewrite.verify.searches import verify_found
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from shoal.mechanisms.limit_choice import Choice, Reading
+    from shoal.mechanisms.limit_choice import Choice, HistogramReading
     from shoal.plan.limits.sought import Search, Sought
     from shoal.plan.releases import PrivateSelect, SelectPlan
 
@@ -116,13 +116,13 @@ def scale_of(histogram: SelectPlan) -> float:
     return float(noise.scale)
 
 
-def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float]) -> Reading:
+def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float]) -> HistogramReading:
     middles = limit_choice.middles_of([float(edge) for edge in sought.edges], whole=sought.kind != "sum")
     slow = SLOW.get(sought.kind, SLOW_OCTAVES)
     unseen = limit_choice.UNSEEN if sought.kind == "groups" else 0.0
     beyond = limit_choice.OCTAVES_BEYOND if _is_open_ended(sought) else 0
 
-    def read(owners: Sequence[float], scale: float, whole: Sequence[float] | None = None) -> Reading:
+    def read(owners: Sequence[float], scale: float, whole: Sequence[float] | None = None) -> HistogramReading:
         return limit_choice.read_histogram(owners, scale, middles, slow=slow, unseen=unseen, beyond=beyond, whole=whole)
 
     if not sought.signed:
@@ -144,7 +144,7 @@ def _is_open_ended(sought: Sought) -> bool:
 # ---- the choice --------------------------------------------------------------------------------------------------
 
 
-def _chosen(plan: SelectPlan, search: Search, readings: Sequence[Reading]) -> Limits:
+def _chosen(plan: SelectPlan, search: Search, readings: Sequence[HistogramReading]) -> Limits:
     of_groups, of_call = _by_purpose(search, readings)
     generic = _generic(search)
     cap = max(choice.contribution.groups for choice in generic)
@@ -165,10 +165,12 @@ def _chosen(plan: SelectPlan, search: Search, readings: Sequence[Reading]) -> Li
     return Limits(options[choice.option].groups, _limits(plan.select, search, of_call, choice))
 
 
-def _by_purpose(search: Search, readings: Sequence[Reading]) -> tuple[Reading | None, dict[int, Reading]]:
+def _by_purpose(
+    search: Search, readings: Sequence[HistogramReading]
+) -> tuple[HistogramReading | None, dict[int, HistogramReading]]:
     """The reading of groups per owner, and that of every aggregate with its own limit."""
-    groups: Reading | None = None
-    of_call: dict[int, Reading] = {}
+    groups: HistogramReading | None = None
+    of_call: dict[int, HistogramReading] = {}
     for (sought, _), reading in zip(_searched(search), readings, strict=True):
         if sought.kind == "groups":
             groups = reading
@@ -201,7 +203,11 @@ def _option(choice: SelectPlan, first: SelectPlan) -> limit_choice.GroupOption:
 
 
 def _target(
-    select: PrivateSelect, choices: Sequence[SelectPlan], search: Search, of_call: dict[int, Reading], position: int
+    select: PrivateSelect,
+    choices: Sequence[SelectPlan],
+    search: Search,
+    of_call: dict[int, HistogramReading],
+    position: int,
 ) -> limit_choice.Target:
     """An aggregate as the choice sees it: its candidates, and the noise of step two per unit of its limit."""
     aggregate, reading = select.aggregates[position].aggregate, of_call.get(position)
@@ -243,7 +249,7 @@ def _noise_per_unit(choice: SelectPlan, position: int, *, limited: bool) -> floa
 
 
 def _limits(
-    select: PrivateSelect, search: Search, of_call: dict[int, Reading], choice: Choice
+    select: PrivateSelect, search: Search, of_call: dict[int, HistogramReading], choice: Choice
 ) -> tuple[Fraction | None, ...]:
     """The limits of all aggregates; if one sum has none, all sums look for their bounds in step two."""
     kinds = {position: sought.kind for sought, _ in _searched(search) for position in sought.calls}
@@ -266,7 +272,7 @@ def _limits(
 # ---- what is kept, and the plan ----------------------------------------------------------------------------------
 
 
-def _kept(search: Search, readings: Sequence[Reading], limits: Limits, position: int) -> Kept | None:
+def _kept(search: Search, readings: Sequence[HistogramReading], limits: Limits, position: int) -> Kept | None:
     """The share that κ and the aggregate's own limit keep; about half if there are too few owners to tell."""
     share, pessimistic, heaviness = 1.0, 1.0, 0.0
     seen, binds, measured = False, False, True
@@ -293,7 +299,9 @@ def _kept(search: Search, readings: Sequence[Reading], limits: Limits, position:
     return Kept(share, min(share, pessimistic), measured=True, binds=binds, heaviness=heaviness, against=against)
 
 
-def _signs(sides: tuple[Reading, Reading], limit: float, scale: float) -> tuple[Reading, Against | None]:
+def _signs(
+    sides: tuple[HistogramReading, HistogramReading], limit: float, scale: float
+) -> tuple[HistogramReading, Against | None]:
     """The owners of the sign that has most, and what the others have; nothing where both have about as much.
 
     If the others do not stand out, assume as many as one scale of the noise hides, as large as the rest.

@@ -90,24 +90,24 @@ def cuts_of(select: PrivateSelect, sought: Sequence[Sought], cap: int | None, *,
     groups = options.max_groups_per_owner if select.keys else None
     if groups is not None and cap is not None and groups >= cap:
         groups = None
-    open_calls = {place for limit in sought for place in limit.calls}
+    open_calls = {position for limit in sought for position in limit.calls}
     found: dict[object, Cut] = {}
-    for place, call in enumerate(select.aggregates):
-        cut = _cut(call, place, groups, is_open=place in open_calls, one_row=one_row)
+    for position, call in enumerate(select.aggregates):
+        cut = _cut(call, position, groups, is_open=position in open_calls, one_row=one_row)
         if cut is None or not cut.may_cut or (one_row and cut.bounds is None):
             continue
         about = (cut.size, call.aggregate.argument, cut.limit, cut.bounds)
         known = found.get(about)
-        found[about] = cut if known is None else replace(cut, calls=(*known.calls, place))
+        found[about] = cut if known is None else replace(cut, calls=(*known.calls, position))
     return tuple(found.values())
 
 
-def _cut(call: AggregateCall, place: int, groups: int | None, *, is_open: bool, one_row: bool) -> Cut | None:
+def _cut(call: AggregateCall, position: int, groups: int | None, *, is_open: bool, one_row: bool) -> Cut | None:
     # Even when a limit on rows is sought, bounds of values are given.
     given = call.aggregate.given_limit(None if is_open and not call.rows_left_open else call.bounds, is_open=is_open)
     if given is None or given[0] != "value":
-        return None if given is None else Cut(given[0], groups, given[1], (place,))
-    return Cut("value", None, None, (place,), call.bounds) if _may_move(call, one_row=one_row) else None
+        return None if given is None else Cut(given[0], groups, given[1], (position,))
+    return Cut("value", None, None, (position,), call.bounds) if _may_move(call, one_row=one_row) else None
 
 
 def _may_move(call: AggregateCall, *, one_row: bool) -> bool:
@@ -128,7 +128,7 @@ def cut_select(select: PrivateSelect, cut: Cut, prefix: str, epsilon: Fraction) 
     maker, sought = Maker(select, prefix), cut.sought
     owner, bin_, field = maker.field, maker.field(INTEGER), maker.field(INTEGER)
     node, key = _per_owner(maker, cut, sought) if cut.bounds is None else _value_of_owner(maker, sought)
-    listed = Values(tuple((place,) for place in sought.bins), (owner(INTEGER),))
+    listed = Values(tuple((position,) for position in sought.bins), (owner(INTEGER),))
     options = Options(
         select.options.clause, epsilon, None, max_groups_per_owner=1, strategy="PUBLIC_GROUPS", noise="LAPLACE"
     )

@@ -45,7 +45,7 @@ def histogram_select(select: PrivateSelect, sought: Sought, prefix: str, epsilon
         # Nothing limits a sum of nothing: an owner with only zeros is in no listed bin.
         nothing = functions.resolve("less_equal", [of_owner.bottom, Literal(0.0, DOUBLE)], None)
         key = functions.case([(nothing, Literal(-1, INTEGER))], key, None)
-    listed = nodes.Values(tuple((place,) for place in sought.bins), (maker.field(INTEGER),))
+    listed = nodes.Values(tuple((position,) for position in sought.bins), (maker.field(INTEGER),))
     options = Options(
         select.options.clause, epsilon, None, max_groups_per_owner=1, strategy="PUBLIC_GROUPS", noise="LAPLACE"
     )
@@ -76,7 +76,7 @@ def first_edge(edges: Sequence[Fraction], top: Expression, bottom: Expression) -
             most = functions.resolve("multiply", [bottom, most], None)
         return functions.resolve("less_equal", [top, most], None)
 
-    branches = [(reaches(edge), Literal(place, INTEGER)) for place, edge in enumerate(edges)]
+    branches = [(reaches(edge), Literal(position, INTEGER)) for position, edge in enumerate(edges)]
     return functions.case(branches, Literal(len(edges), INTEGER), None)
 
 

@@ -174,7 +174,7 @@ def _guessed(plan: SelectPlan, sought: tuple[Sought, ...], cap: int | None) -> t
     if any(limit.kind == "groups" for limit in sought) and not every_group:
         return tuple(range(len(plan.columns)))
     guesses = {position for limit in sought for position in limit.calls}
-    found = {place for place, column in enumerate(plan.columns) if column.call.bounds_source == "inferred"}
+    found = {position for position, column in enumerate(plan.columns) if column.call.bounds_source == "inferred"}
     return tuple(sorted(guesses - found))
 
 

@@ -174,7 +174,7 @@ def _check_shared_count(plan: SelectPlan) -> None:
 
 def _check_selecting_whole(plan: SelectPlan, selection: WholeSelection, shared: int) -> None:
     """Groups are selected by two parts that every owner of a group adds one whole to, with the noise that is released."""
-    pairs = [places for places in wholes_of(plan) if places[0] == shared]
+    pairs = [pair for pair in wholes_of(plan) if pair[0] == shared]
     require(len(pairs) == 1, "what selects groups is no whole")
     release = plan.releases[shared]
     require(isinstance(release.measure, OwnerSum | RowCount), "a whole that does not count every owner")

@@ -48,7 +48,9 @@ def canonical(array: pa.Array, hasher: SipHash) -> Canonical:
         return Canonical(len(array), _parts(array, hasher))
     valid = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
     inner = _parts(array.drop_null(), hasher)
-    return Canonical(len(array), [(valid if places is None else valid[places], form) for places, form in inner])
+    return Canonical(
+        len(array), [(valid if positions is None else valid[positions], form) for positions, form in inner]
+    )
 
 
 def _unwrapped(array: pa.Array) -> pa.Array:
@@ -81,9 +83,9 @@ def _uuid_texts(array: pa.Array) -> pa.Array:
     raw = np.frombuffer(array.buffers()[1] or b"", np.uint8)[16 * array.offset : 16 * (array.offset + len(array))]
     digits = np.frombuffer(b"0123456789abcdef", np.uint8)
     text = np.full((len(array), 36), ord("-"), np.uint8)
-    places = [position for position in range(36) if position not in {8, 13, 18, 23}]
-    text[:, places[0::2]] = digits[raw.reshape(-1, 16) >> 4]
-    text[:, places[1::2]] = digits[raw.reshape(-1, 16) & 15]
+    digits_at = [position for position in range(36) if position not in {8, 13, 18, 23}]
+    text[:, digits_at[0::2]] = digits[raw.reshape(-1, 16) >> 4]
+    text[:, digits_at[1::2]] = digits[raw.reshape(-1, 16) & 15]
     offsets = np.arange(0, 36 * (len(array) + 1), 36, dtype=np.int64)
     plain = pa.LargeStringArray.from_buffers(len(array), pa.py_buffer(offsets), pa.py_buffer(text))
     return pc.if_else(array.is_valid(), plain, pa.scalar(None, pa.large_string())) if array.null_count else plain

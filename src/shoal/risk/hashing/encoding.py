@@ -30,10 +30,10 @@ Codes = npt.NDArray[np.int64] | npt.NDArray[np.int32]
 
 
 class Shaped(Protocol):
-    """Knows the shapes of values by their places."""
+    """Knows the shapes of values by their positions."""
 
     def shapes(self, chosen: Positions) -> Shapes:
-        """The shapes at these places."""
+        """The shapes at these positions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ Part = tuple["Positions | None", Form]
 
 @dataclass(frozen=True, slots=True)
 class Canonical:
-    """An array in canonical form: parts of one kind each, and the places of their values (None: everywhere)."""
+    """An array in canonical form: parts of one kind each, and the positions of their values (None: everywhere)."""
 
     length: int
     parts: list[Part]
@@ -98,18 +98,18 @@ class Canonical:
         if len(self.parts) == 1 and self.parts[0][0] is None:
             return self.parts[0][1].hashes(hasher)
         out = np.full(self.length, null_hash(hasher), dtype=np.uint64)
-        for places, form in self.parts:
-            out[slice(None) if places is None else places] = form.hashes(hasher)
+        for positions, form in self.parts:
+            out[slice(None) if positions is None else positions] = form.hashes(hasher)
         return out
 
     def shapes(self, chosen: Positions) -> Shapes:
-        """The shapes of the values at these places."""
+        """The shapes of the values at these positions."""
         out = np.full(len(chosen), shapes.NULL, dtype=np.uint16)
-        for places, form in self.parts:
-            if places is None:
+        for positions, form in self.parts:
+            if positions is None:
                 return form.take(chosen).shapes()
-            where = np.minimum(np.searchsorted(places, chosen), max(len(places) - 1, 0))
-            here = np.flatnonzero(places[where] == chosen) if len(places) else np.empty(0, np.int64)
+            where = np.minimum(np.searchsorted(positions, chosen), max(len(positions) - 1, 0))
+            here = np.flatnonzero(positions[where] == chosen) if len(positions) else np.empty(0, np.int64)
             out[here] = form.take(where[here]).shapes()
         return out
 

@@ -76,8 +76,8 @@ def of_texts(kind: str, data: Bytes, starts: Positions, lengths: Positions) -> S
     if len(filled):
         counts = seen[filled]
         firsts = np.cumsum(counts) - counts
-        places = np.repeat(starts[filled] - firsts, counts) + np.arange(int(counts.sum()))
-        letters[filled] = np.bitwise_or.reduceat(_ALPHABET[data[places]], firsts)
+        positions = np.repeat(starts[filled] - firsts, counts) + np.arange(int(counts.sum()))
+        letters[filled] = np.bitwise_or.reduceat(_ALPHABET[data[positions]], firsts)
     return np.asarray(base | (letters << np.uint16(6)) | seen.astype(np.uint16), dtype=np.uint16)
 
 

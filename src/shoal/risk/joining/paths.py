@@ -53,7 +53,7 @@ class LinkGraph:
         self.datasets = list(dict.fromkeys(column.dataset for column in comparison.columns))
         numbers = {name: number for number, name in enumerate(self.datasets)}
         of_column = np.array([numbers[column.dataset] for column in comparison.columns], dtype=np.int64)
-        self._direct, self._place = _best_links(comparison, of_column, len(self.datasets), minimum_score)
+        self._direct, self._best_pair = _best_links(comparison, of_column, len(self.datasets), minimum_score)
         self._best, self._over = _best_ways(self._direct)
 
     def path(self, start: str, end: str) -> LinkPath | None:
@@ -61,11 +61,13 @@ class LinkGraph:
         i, j = self.datasets.index(start), self.datasets.index(end)
         if i == j or self._best[i, j] == 0:
             return None
-        return LinkPath(start, end, tuple(self._comparison.pair(position) for position in self._places(i, j)))
+        return LinkPath(start, end, tuple(self._comparison.pair(position) for position in self._positions(i, j)))
 
-    def _places(self, i: int, j: int) -> list[int]:
+    def _positions(self, i: int, j: int) -> list[int]:
         station = int(self._over[i, j])
-        return [int(self._place[i, j])] if station < 0 else self._places(i, station) + self._places(station, j)
+        return (
+            [int(self._best_pair[i, j])] if station < 0 else self._positions(i, station) + self._positions(station, j)
+        )
 
     def indirect_paths(self, most: int) -> list[LinkPath]:
         """Ways over other datasets that beat the direct one, or serve where there is none; the best first."""
@@ -88,15 +90,15 @@ class LinkGraph:
 
 
 def _best_links(comparison: Comparison, of_column: Places, count: int, minimum: float) -> tuple[Matrix, Places]:
-    """For each two datasets the highest score of a pair, and the place of that pair."""
-    scores, places = np.zeros((count, count)), np.full((count, count), -1, dtype=np.int64)
+    """For each two datasets the highest score of a pair, and the position of that pair."""
+    scores, positions = np.zeros((count, count)), np.full((count, count), -1, dtype=np.int64)
     chosen = np.flatnonzero(comparison.evident & (comparison.score >= minimum))
     chosen = chosen[np.argsort(comparison.score[chosen], kind="stable")]  # the best is written last
     first, second = of_column[comparison.first[chosen]], of_column[comparison.second[chosen]]
     for here, there in ((first, second), (second, first)):
         scores[here, there] = comparison.score[chosen]
-        places[here, there] = chosen
-    return scores, places
+        positions[here, there] = chosen
+    return scores, positions
 
 
 def _best_ways(direct: Matrix) -> tuple[Matrix, Places]:

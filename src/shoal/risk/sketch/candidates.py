@@ -19,7 +19,7 @@ class Candidates:
 
     hashes: Hashes
     counts: Positions  # rows of each
-    examples: Positions  # for each, a place in the encoded column that has it
+    examples: Positions  # for each, a position in the encoded column that has it
     rows: Positions | None  # the rows below the ceiling; None: all
     of_row: Positions  # for each of these rows which candidate; len(hashes): none
 
@@ -64,8 +64,8 @@ def _distinct(hashes: Hashes) -> tuple[Hashes, Positions, Positions]:
 
 
 def places_of(hashes: Hashes, kept: Hashes) -> Positions:
-    """The place of each hash in a sorted array, −1 where it is not in it."""
+    """The position of each hash in a sorted array, −1 where it is not in it."""
     if not len(kept):
         return np.full(len(hashes), -1, dtype=np.int64)
-    places = np.minimum(np.searchsorted(kept, hashes), len(kept) - 1)
-    return np.where(kept[places] == hashes, places, -1)
+    positions = np.minimum(np.searchsorted(kept, hashes), len(kept) - 1)
+    return np.where(kept[positions] == hashes, positions, -1)

@@ -151,7 +151,7 @@ class Sketch:
         self.owned_by = max(self.owned_by, owned_by)
 
     def _admit(self, found: Candidates, values: Encoded) -> Positions:
-        """Put candidates into the sample; the place of each in it, −1 for those that are not among the K smallest."""
+        """Put candidates into the sample; the position of each in it, −1 for those that are not among the K smallest."""
         known = np.isin(found.hashes, self.hashes, assume_unique=True)
         self._make_room(found.hashes[~known])
         slots = places_of(found.hashes, self.hashes)

@@ -50,11 +50,11 @@ class Named:
 def in_real_names(error: ShoalError, tree: exp.Expr, catalog: Catalog, schemas: Schemas) -> ShoalError:
     """The same error with its hint about the tables the query names; unchanged if there is nothing better to say."""
     private = _private(tree, catalog, schemas)
-    advise, place = _ADVICE.get(error.code), _ADVICE_AT.get(error.code)
+    advise, advise_at = _ADVICE.get(error.code), _ADVICE_AT.get(error.code)
     if not private or not error.hint:
         return error
-    there = [part for part in tree.walk() if position_of(part) == error.position] if place is not None else []
-    found = place(error.hint, there, private) if place is not None else None
+    there = [part for part in tree.walk() if position_of(part) == error.position] if advise_at is not None else []
+    found = advise_at(error.hint, there, private) if advise_at is not None else None
     if found is None and advise is not None:
         found = advise(error.hint, private)
     error.hint = found or error.hint

@@ -89,7 +89,7 @@ def _replaced(node: Node, symbols: frozenset[str], cut_up: Callable[[Node], Node
 def _cut_up(public: Node, part: Field, text: Expression, separator: Literal, symbols: Symbols) -> Node:
     position = text.position
     number = symbols.field("", INTEGER)
-    place = Column(number.symbol, INTEGER)
+    ordinal = Column(number.symbol, INTEGER)
     without = functions.resolve("replace", [text, separator, Literal("", TEXT)], position)
     lengths = [functions.resolve("length", [each], position) for each in (text, without)]
     removed = functions.resolve("subtract", lengths, position)
@@ -98,7 +98,9 @@ def _cut_up(public: Node, part: Field, text: Expression, separator: Literal, sym
         "add", [functions.resolve("integer_divide", [removed, size], position), Literal(1, INTEGER)], position
     )
     numbers = nodes.Values(tuple((n,) for n in range(1, MOST_PARTS + 1)), (number,))
-    condition = functions.resolve("less_equal", [place, parts], position)
+    condition = functions.resolve("less_equal", [ordinal, parts], position)
     joined = nodes.Join(public, numbers, "inner", condition, position=position)
     copies: list[tuple[Field, Expression]] = [(f, Column(f.symbol, f.type)) for f in public.fields]
-    return nodes.Project(joined, (*copies, (part, functions.resolve("split_part", [text, separator, place], position))))
+    return nodes.Project(
+        joined, (*copies, (part, functions.resolve("split_part", [text, separator, ordinal], position)))
+    )

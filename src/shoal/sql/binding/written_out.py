@@ -37,7 +37,7 @@ def _unnested_in_from(tree: exp.Select) -> exp.Select:
     if tree.args.get("group") is None or not any(is_unnested(value) for _, value in items):
         return tree
     found = tree.copy()
-    for place, (alias, value) in enumerate(select_items(found.expressions)):
+    for position, (alias, value) in enumerate(select_items(found.expressions)):
         if not is_unnested(value):
             continue
         name = exp.Identifier(this=alias or "unnest", quoted=True)
@@ -47,7 +47,7 @@ def _unnested_in_from(tree: exp.Select) -> exp.Select:
         for made in (relation, join, *shown.walk()):
             made.meta.update(value.meta)
         found.append("joins", join)
-        found.expressions[place].replace(shown)
+        found.expressions[position].replace(shown)
     return found
 
 
@@ -64,15 +64,17 @@ def _with_keys(tree: exp.Select) -> exp.Select:
             hint="Name the columns.",
             position=position_of(clause),
         )
-    places: list[int] = []
+    positions: list[int] = []
     computed: set[str] = set()
-    for place, (alias, value) in enumerate(items, start=1):
+    for position, (alias, value) in enumerate(items, start=1):
         if _is_key(value) and not computed & {fold(c.name) for c in value.find_all(exp.Column) if not c.table}:
-            places.append(place)
+            positions.append(position)
         elif alias is not None:
             computed.add(fold(alias))
     found = tree.copy()
-    found.set("group", exp.Group(expressions=[exp.Literal.number(place) for place in places]) if places else None)
+    found.set(
+        "group", exp.Group(expressions=[exp.Literal.number(position) for position in positions]) if positions else None
+    )
     return found
 
 
@@ -135,8 +137,8 @@ def _one_grouping(tree: exp.Select, kept: list[exp.Expr], every: list[exp.Expr])
         found.set("group", exp.Group(expressions=[key.copy() for key in kept]))
     items = select_items(found.expressions)
     shown = [
-        exp.Null() if _names(left_out, place, alias) else _without(value, left_out, kept)
-        for place, (alias, value) in enumerate(items, start=1)
+        exp.Null() if _names(left_out, position, alias) else _without(value, left_out, kept)
+        for position, (alias, value) in enumerate(items, start=1)
     ]
     names = [alias or _own_name(value) for alias, value in items]
     found.set("expressions", [_aliased(value, name) for value, name in zip(shown, names, strict=True)])
@@ -152,10 +154,10 @@ def _one_grouping(tree: exp.Select, kept: list[exp.Expr], every: list[exp.Expr])
     return found
 
 
-def _names(keys: list[exp.Expr], place: int, alias: str | None) -> bool:
+def _names(keys: list[exp.Expr], position: int, alias: str | None) -> bool:
     """Whether a key is the item itself, by position or by name."""
     for key in keys:
-        if isinstance(key, exp.Literal) and key.name == str(place):
+        if isinstance(key, exp.Literal) and key.name == str(position):
             return True
         if alias is not None and isinstance(key, exp.Column) and not key.table and fold(key.name) == fold(alias):
             return True

@@ -66,10 +66,12 @@ class QueryGrammar(RelationGrammar):
         before, dash = self.tokens[self.index - 1], self.token
         if dash.key != "-" or before.kind is not Kind.WORD or before.end != dash.start:
             return
-        place = self.index
-        while self.tokens[place].start == self.tokens[place - 1].end and self.tokens[place].kind is not Kind.END:
-            place += 1
-        name = self.source.sql[before.start : self.tokens[place - 1].end].rstrip(";")
+        position = self.index
+        while (
+            self.tokens[position].start == self.tokens[position - 1].end and self.tokens[position].kind is not Kind.END
+        ):
+            position += 1
+        name = self.source.sql[before.start : self.tokens[position - 1].end].rstrip(";")
         self.fail("E_PARSE", "A name with a dash needs double quotes.", f'Write "{name}".', at=before)
 
     def at_query(self) -> bool:

@@ -71,8 +71,8 @@ def columns_of(explained: dict[str, Any]) -> list[dict[str, str]]:
 
 def smallest_left(explained: dict[str, Any], of: str = "epsilon") -> float | None:
     """What may still be spent, from the ledger and from each of the caller's allowances."""
-    place = ("epsilon", "delta").index(of)
-    ledger = [] if explained.get("remaining") is None else [explained["remaining"][place]]
+    position = ("epsilon", "delta").index(of)
+    ledger = [] if explained.get("remaining") is None else [explained["remaining"][position]]
     own = [each["left"][of] for each in explained["allowances"] if each["left"] is not None]
     return min([*ledger, *own], default=None)
 

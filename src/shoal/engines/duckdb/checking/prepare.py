@@ -74,7 +74,7 @@ PLAIN_TASK = GridMeasure(
 """Rows of an owner that are sampled and summed: it has every common table, and every comparison of keys."""
 
 
-class Reading:
+class PlanChecker:
     """Reads the statements of plans as one engine writes them, each plan once."""
 
     def __init__(self, lockdown: tuple[str, ...], *, qualify_operators: bool = False) -> None:
