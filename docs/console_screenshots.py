@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FIGURES = Path(__file__).parent / "figures"
-PEOPLE = {"carla": ["custodian"], "dora": ["custodian"], "ann": ["analyst"], "bob": ["analyst"], "otto": ["auditor"]}
+PEOPLE = {
+    "carla": ["custodian"],
+    "dora": ["custodian"],
+    "ann": ["analyst"],
+    "bob": ["analyst"],
+    "nora": ["analyst"],
+    "otto": ["auditor"],
+}
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY\n  OPTIONS(epsilon = {}, delta = 1e-7, max_groups_contributed = 3)\n"
 BY_SITE = CLAUSE.format(0.5) + "  site, COUNT(DISTINCT uid) AS people\nFROM visits\nGROUP BY site\nORDER BY people DESC"
 BY_MONTH = (
@@ -51,7 +58,7 @@ def shop() -> Iterator[tuple[Service, str]]:
         new = NewDataSet("shop", str(folder / "data"), str(folder / "shoal.toml"), budget((3, 1e-5)))
         service.add_dataset(OPERATOR, new)
         for person, roles in PEOPLE.items():
-            service.add_user(OPERATOR, person, roles, ["research"] if "analyst" in roles else [])
+            service.add_user(OPERATOR, person, roles, ["research"] if person in {"ann", "bob"} else [])
         service.allow(OPERATOR, Grant("shop", "group:research", "week", budget((2.5, 1e-5)), None, Fraction(4, 5)))
         service.start()
         listening = bound_socket(Place(port=0))
@@ -112,62 +119,87 @@ def prepare(service: Service, url: str, browser: Any) -> dict[str, str]:
     ledger.suspend("bob", ledger.entries()[-1].sequence, "late replies")
     ann.sign_in(known["ann"])
     places["approval"] = ann.ask(DEAR)
+    places["cancelled"] = ann.ask(DEAR.replace("0.9", "0.95"))
+    ann.page.click("#cancel")
+    ann.page.wait_for_selector("#job[data-state=cancelled]")
     context.close()
     return known | places
+
+
+class Album(Visitor):
+    """A visitor who takes pictures of whole pages."""
+
+    def __init__(self, page: Any, url: str, folder: Path) -> None:
+        super().__init__(page, url)
+        self.folder = folder
+
+    def taken(self, name: str) -> None:
+        """The page that is open."""
+        self.page.screenshot(path=self.folder / f"{name}.png", full_page=True)
+
+    def opened(self, name: str, path: str) -> None:
+        """A page of the console, or at an address."""
+        self.page.goto(path if path.startswith("http") else self.url + path)
+        self.taken(name)
+
+    def written(self, name: str, sql: str, shown: str) -> None:
+        """A question in the editor, once this is shown beside it."""
+        self.page.goto(f"{self.url}/d/shop/ask")
+        self.page.fill("#sql", sql)
+        self.page.wait_for_selector(shown)
+        self.taken(name)
+
+    def pressed(self, name: str, path: str, button: str, shown: str) -> None:
+        """A page after a button."""
+        self.page.goto(self.url + path)
+        self.page.click(button)
+        self.page.wait_for_selector(shown)
+        self.taken(name)
 
 
 def pictures(url: str, browser: Any, known: dict[str, str], folder: Path, **options: Any) -> None:
     """Every page, with real answers in it."""
     context = browser.new_context(**options)
-    window = context.new_page()
-    visitor = Visitor(window, url)
-
-    def taken(name: str) -> None:
-        window.screenshot(path=folder / f"{name}.png", full_page=True)
-
-    def opened(name: str, path: str) -> None:
-        window.goto(path if path.startswith("http") else url + path)
-        taken(name)
-
-    opened("login", "/login")
-    visitor.sign_in(known["ann"])
-    opened("datasets", "/")
-    opened("dataset", "/d/shop")
-    opened("ask-empty", "/d/shop/ask")
-    visitor.explain(BY_SITE.replace("0.5", "0.6"))
-    taken("ask")
-    visitor.explain(BY_SITE)
-    taken("ask-replay")
-    window.goto(f"{url}/d/shop/ask")
-    window.fill("#sql", BY_SITE.replace("FROM visits", "FROM visitors"))
-    window.wait_for_selector("#refusal")
-    taken("ask-refused")
-    for name in ("by_site", "by_month", "in_all"):
-        opened(f"answer-{name}", known[name])
-    opened("approval-waiting", known["approval"])
-    opened("budget-own", "/d/shop/budget")
-    opened("tokens-own", "/tokens")
-    opened("meaning", "/meaning?epsilon=1&prior=10")
-    opened("help", "/help")
-    opened("forbidden", "/people")
-    opened("not-found", "/d/nothing")
-    visitor.sign_in(known["carla"])
-    opened("budget", "/d/shop/budget")
-    visitor.tune(SPENDING)
-    taken("tune")
-    opened("tune-empty", "/d/shop/tune")
-    opened("approvals", "/approvals")
-    opened("people", "/people")
-    opened("dataset-custodian", "/d/shop")
-    window.goto(f"{url}/tokens")
-    window.click("#make")
-    window.wait_for_selector("#made")
-    taken("tokens-made")
-    window.goto(f"{url}/log")
-    window.click("#verify")
-    window.wait_for_selector("#verified")
-    taken("log")
+    album = Album(context.new_page(), url, folder)
+    album.opened("login", "/login")
+    album.sign_in(known["ann"])
+    of_an_analyst(album, known)
+    album.sign_in(known["nora"])
+    album.opened("datasets-empty", "/")
+    album.opened("approvals-empty", "/approvals")
+    album.sign_in(known["bob"])
+    album.opened("ask-suspended", "/d/shop/ask")
+    album.sign_in(known["carla"])
+    of_a_custodian(album)
     context.close()
+
+
+def of_an_analyst(album: Album, known: dict[str, str]) -> None:
+    """What somebody sees who asks."""
+    pages = {"datasets": "/", "dataset": "/d/shop", "ask-empty": "/d/shop/ask"}
+    pages |= {f"answer-{name}": known[name] for name in ("by_site", "by_month", "in_all")}
+    pages |= {"approval-waiting": known["approval"], "cancelled": known["cancelled"], "approvals-own": "/approvals"}
+    pages |= {"budget-own": "/d/shop/budget", "tokens-own": "/tokens", "meaning": "/meaning?epsilon=1&prior=10"}
+    pages |= {"help": "/help", "forbidden": "/people", "not-found": "/d/nothing"}
+    for name, path in pages.items():
+        album.opened(name, path)
+    album.written("ask", BY_SITE.replace("0.5", "0.6"), "#pay:not([disabled])")
+    album.written("ask-replay", BY_SITE, "#replay")
+    album.written("ask-refused", BY_SITE.replace("FROM visits", "FROM visitors"), "#refusal")
+    album.written("ask-approval", DEAR.replace("0.9", "0.85"), "#reason")
+    album.written("ask-too-dear", DEAR.replace("0.9", "2"), "#explanation .notice.danger")
+
+
+def of_a_custodian(album: Album) -> None:
+    """What only a custodian sees."""
+    pages = {"datasets-custodian": "/", "dataset-custodian": "/d/shop", "budget": "/d/shop/budget"}
+    pages |= {"tune-empty": "/d/shop/tune", "approvals": "/approvals", "people": "/people"}
+    for name, path in pages.items():
+        album.opened(name, path)
+    album.tune(SPENDING)
+    album.taken("tune")
+    album.pressed("tokens-made", "/tokens", "#make", "#made")
+    album.pressed("log", "/log", "#verify", "#verified")
 
 
 def for_the_docs(service: Service, url: str, browser: Any, known: dict[str, str]) -> None:

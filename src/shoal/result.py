@@ -31,6 +31,13 @@ class Rows:
     def __init__(self, table: pa.Table) -> None:
         self._table = table
 
+    @classmethod
+    def in_words(cls, explanation: object) -> Rows:
+        """What EXPLAIN PRIVACY answers: an explanation, line by line."""
+        import pyarrow as pa
+
+        return cls(pa.table({"explanation": str(explanation).splitlines()}))
+
     @property
     def columns(self) -> list[str]:
         """Names, as the analyst wrote them."""

@@ -316,26 +316,26 @@ def described(catalog: Catalog, schemas: dict[str, Schema]) -> dict[str, dict[st
     return found
 
 
-def rows_about(catalog: Catalog, known: dict[str, dict[str, Any]], word: str, name: str | None) -> pa.Table:
-    """What SHOW TABLES and DESCRIBE name answer."""
+def rows_about(known: dict[str, dict[str, Any]], word: str, name: str | None) -> pa.Table:
+    """What SHOW TABLES and DESCRIBE name answer, from the tables that a session lists, here or at a service."""
     import pyarrow as pa
 
     if word == "SHOW":
         owners = ["(public)" if table["public"] else table["owner"] for table in known.values()]
         columns = [", ".join(table["columns"]) for table in known.values()]
         return pa.table({"table": list(known), "owner": owners, "columns": columns})
-    table = catalog.table(name or "")
+    table = next((each for each in known if fold(each) == fold(name or "")), None)
     if table is None:
         raise ShoalError(
             "E_UNKNOWN_TABLE",
             "There is no such table in the catalog.",
             hint=f"Tables: {', '.join(sorted(known)[:30])}.",
         )
-    facts = known[table.name]["columns"].values()
+    facts = known[table]["columns"].values()
     listed = [", ".join(map(str, fact["values"][:20])) if fact["values"] is not None else None for fact in facts]
     return pa.table(
         {
-            "column": list(known[table.name]["columns"]),
+            "column": list(known[table]["columns"]),
             "type": [fact["type"] for fact in facts],
             "bounds": pa.array([str(fact["bounds"]) if fact["bounds"] else None for fact in facts], pa.string()),
             "values": pa.array(listed, pa.string()),

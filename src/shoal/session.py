@@ -170,7 +170,7 @@ class Session:
         sql = sql if params is None else with_parameters(sql, params)
         question = asked_of_catalog(sql)
         if question is not None:
-            return Rows(rows_about(self._catalog, self.tables(), *question))
+            return Rows(rows_about(self.tables(), *question))
         request = None
         if key is not None:
             terms_of_it = composition if epsilon is None else f"{composition} {float(epsilon)!r}"
@@ -196,9 +196,7 @@ class Session:
         return self.run(plan, terms)
 
     def _explained(self, plan: StatementPlan) -> Rows:
-        import pyarrow as pa
-
-        return Rows(pa.table({"explanation": str(self.explained(plan)).splitlines()}))
+        return Rows.in_words(self.explained(plan))
 
     def snapshot(self, deadline: Deadline) -> AbstractContextManager[Engine]:
         """The engine itself, for instruments that look at raw data; see `Engine.snapshot`."""
@@ -375,13 +373,11 @@ class Session:
         return widest(planned[0], level, owners)
 
     def _policy_query(self, plan: PolicyPlan, explain: bool, terms: Terms) -> Result | Rows:
-        import pyarrow as pa
-
         from shoal.engines.domain_records import check_columns
         from shoal.release.policy_clause.run import execute_policy
 
         if explain:
-            return Rows(pa.table({"explanation": str(self._policy_explanation(plan)).splitlines()}))
+            return Rows.in_words(self._policy_explanation(plan))
         select = plan.select
         self._require_policy_ceiling(plan)
         check_columns(self._engine, select.table, select.rule.domain, select.owner)

@@ -134,8 +134,14 @@ class Trials:
         self.keys: dict[str, str] = {}
         self.seen: dict[str, list[object]] = {}
         self.wrong = {"unpaid": 0, "charged twice": 0, "changed": 0, "never ended": 0, "chains": 0}
-        self.killed = self.tried = self.serving = self.armed = 0
+        self.deaths = {"before": 0, "after": 0}
+        self.tried = self.serving = self.armed = 0
         self.patience = 20.0
+
+    @property
+    def killed(self) -> int:
+        """How many processes died at the point itself, before or after it."""
+        return sum(self.deaths.values())
 
     def prepare(self, *, approve: bool) -> None:
         """A service with data, an analyst and a custodian; made in a child, because opening a source starts threads."""
@@ -240,7 +246,7 @@ class Trials:
             self.serve()
         self.arm(point, when)
         self.first_round(keys, jobs, point)
-        self.killed += self.ended(SOON)
+        self.deaths[when] += self.ended(SOON)
         self.disarm()
         self.serve()
         self.second_round(keys, point)
@@ -348,7 +354,7 @@ def migrations(folder: Path, place: Path | str, times: int) -> Trials:
                 plant_in_migration(when)
                 migrate(place, "x")
 
-            trials.killed += ending_of(in_child(work)) == -signal.SIGKILL
+            trials.deaths[when] += ending_of(in_child(work)) == -signal.SIGKILL
             if ending_of(in_child(lambda: migrate(place, "x"))):
                 trials.wrong["chains"] += 1
         trials.serve()
@@ -441,7 +447,7 @@ def main() -> int:
     if said.asked:
         for number, line in enumerate(sys.stdin):
             trials = trials_of(line.strip(), said.folder, place_for(said.store, said.folder, number), said.times)
-            print(json.dumps({"tried": trials.tried, "killed": trials.killed} | trials.wrong), flush=True)
+            print(json.dumps(trials.deaths | trials.wrong), flush=True)
         return 0
     while True:
         done = done_before(said.keep, kind)

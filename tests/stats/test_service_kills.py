@@ -18,6 +18,8 @@ from service_kills import POINTS
 pytestmark = pytest.mark.slow
 
 PROGRAM = Path(__file__).with_name("service_kills.py")
+AT_LEAST = 5
+"""So many processes die at each point, on each store."""
 
 
 STORES = [pytest.param(store, marks=pytest.mark.xdist_group(f"kills, {store}")) for store in ("file", "postgresql")]
@@ -28,7 +30,7 @@ def killing(request, tmp_path_factory):
     """The program, started once for each store: it is told a point, and says what it found there."""
     store = request.param if request.param == "file" else new_database(request.getfixturevalue("postgres_server")[0])
     folder = tmp_path_factory.mktemp("kills")
-    words = [sys.executable, str(PROGRAM), "--times", "1", "--store", store, "--folder", str(folder), "--asked"]
+    words = [sys.executable, str(PROGRAM), "--times", "3", "--store", store, "--folder", str(folder), "--asked"]
     complaints = folder / "complaints.txt"
     with (
         complaints.open("w") as heard,
@@ -54,10 +56,12 @@ def new_database(server):
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_service_that_is_killed_owes_nothing(killing, point):
-    """A busy machine may keep a process from its point in time, so what was not killed is tried again."""
+    """Six at a time, three before the point and three after; a busy machine may keep one from its point, so others are sent."""
+    deaths = {"before": 0, "after": 0}
     for _ in range(3):
         found = killing(point)
         assert {found[name] for name in ("unpaid", "charged twice", "changed", "never ended", "chains")} == {0}
-        if found["killed"] == found["tried"] == 2:
+        deaths = {when: number + found[when] for when, number in deaths.items()}
+        if sum(deaths.values()) >= AT_LEAST and min(deaths.values()) >= 2:
             return
-    pytest.fail("no process came to its point")
+    pytest.fail(f"too few processes came to their point: {deaths}")

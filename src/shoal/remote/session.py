@@ -17,8 +17,11 @@ from shoal.explain import Explanation
 from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import SYSTEM
 from shoal.release.answer_bytes import MEDIA_TYPE
-from shoal.result import Result
+from shoal.result import Result, Rows
+from shoal.schema import rows_about
+from shoal.sql.grammar.catalog_questions import asked_of_catalog
 from shoal.sql.grammar.parameters import with_parameters
+from shoal.sql.grammar.tokens import first_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -118,12 +121,19 @@ class RemoteSession:
         key: str | None = None,
         reason: str = "",
         answer_time: float | None = None,
-    ) -> Result:
+    ) -> Result | Rows:
         """The private answer. An answer that was released before comes back and is free, unless it is to be `fresh`.
+
+        `EXPLAIN PRIVACY …`, SHOW TABLES and DESCRIBE are answered as by a local session, free.
 
         `answer_time`: a question that takes long names a longer time than the service's at which its reply leaves.
         """
         sql = sql if params is None else with_parameters(sql, params)
+        question = asked_of_catalog(sql)
+        if question is not None:
+            return Rows(rows_about(self.tables(), *question))
+        if (first_word(sql) or [""])[0] == "EXPLAIN":
+            return Rows.in_words(self.explain(sql, epsilon=epsilon, composition=composition))
         said = {"epsilon": epsilon, "fresh": fresh, "reason": reason, "answer_time": answer_time}
         found: Result = self._asked(sql, composition, key, WAIT_SECONDS, said)
         return found

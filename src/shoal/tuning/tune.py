@@ -122,10 +122,11 @@ class Tuning:
     def options(self, index: int) -> dict[str, str]:
         """The setting as it is written: OPTIONS of the query, and lines of the catalog."""
         one = self.settings[index]
-        said = f"epsilon = {one.epsilon:g}, delta = {one.delta:g}, max_groups_contributed = {one.max_groups}"
-        lines = ["[defaults]", f"epsilon = {one.epsilon:g}", f"max_groups_per_owner = {one.max_groups}"]
+        epsilon, delta = _written(one.epsilon), _written(one.delta)
+        said = f"epsilon = {epsilon}, delta = {delta}, max_groups_contributed = {one.max_groups}"
+        lines = ["[defaults]", f"epsilon = {epsilon}", f"max_groups_per_owner = {one.max_groups}"]
         clamps = [
-            f"{name}: contribution_bounds_per_group => ({pair[0]:g}, {pair[1]:g})"
+            f"{name}: contribution_bounds_per_group => ({_written(pair[0])}, {_written(pair[1])})"
             for name, pair in one.bounds.items()
             if pair is not None
         ]
@@ -147,6 +148,11 @@ class _Computed:
     setting: Setting
     columns: tuple[ColumnFigures | None, ...]
     keep: NDArray[np.float64]
+
+
+def _written(number: float) -> str:
+    """A number of a setting, without losing a digit."""
+    return str(int(number)) if float(number).is_integer() and abs(number) < 1e15 else repr(float(number))
 
 
 def tune(

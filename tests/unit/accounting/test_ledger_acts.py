@@ -97,6 +97,23 @@ def test_a_budget_can_be_raised_with_a_reason_and_not_lowered(ledger):
     check(ledger)
 
 
+def test_a_budget_that_two_raise_at_once_is_never_lowered(ledger):
+    """Both looked at the same budget; what counts is the one in force when the second is written."""
+    three, two = (Budget(Fraction(number), Fraction(1, 10**6)) for number in (3, 2))
+    acts = (lambda pen: pen.raise_budget(three, "a survey"), lambda pen: pen.raise_budget(two, "another"))
+    assert refusal(ledger._turns.do, *acts).code == "E_USAGE"
+    assert ledger.budget == three
+    check(ledger)
+
+
+def test_a_suspension_that_two_lift_at_once_is_lifted_once(ledger):
+    ledger.reserve(TENTH, user="ann").fail()
+    acts = (lambda pen: pen.lift("ann", "one"), lambda pen: pen.lift("ann", "two"))
+    assert refusal(ledger._turns.do, *acts).code == "E_USAGE"
+    assert [each.because for each in ledger.suspensions()] == ["one"]
+    check(ledger)
+
+
 def test_a_raised_budget_survives_reopening(path):
     Ledger.create(path, ONE).raise_budget(Budget(Fraction(2), Fraction(1, 10**6)), because="more")
     assert Ledger.open(path).budget.epsilon == 2

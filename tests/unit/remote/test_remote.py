@@ -104,6 +104,13 @@ def test_the_face_is_that_of_a_local_session(tmp_path, monkeypatch):
         assert session.job(job.id).state == "answered" if job.id else job.state == "answered"
         assert 0 < session.epsilon_for(sql, 3) < 10
         assert session.tables()["visits"]["owner"] == "uid"
+        with shoal.connect(tmp_path / "data", catalog=tmp_path / "shoal.toml") as here:
+            for asked in ("SHOW TABLES", "DESCRIBE Visits", f"EXPLAIN PRIVACY {counting(0.5, 'told')}"):
+                told = [
+                    row for row in session.query(asked) if not str(row.get("explanation")).startswith("budget left")
+                ]
+                assert told == list(here.query(asked))
+        assert session.spent == (1.1, 0.0)
         with pytest.raises(shoal.ShoalError) as local:
             session.query("SELECT uid FROM visits")
         assert (local.value.code, bool(local.value.hint)) == ("E_NO_DP_CLAUSE", True)

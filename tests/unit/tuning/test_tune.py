@@ -87,6 +87,12 @@ def test_the_grid_is_every_combination(table):
     assert "max_groups_contributed = 1" in found.options(0)["sql"]
 
 
+def test_options_to_copy_lose_no_digit(table):
+    wide = tuning.tune({"t": table}, CATALOG, SQL, epsilon=[0.123456789], bounds={"n": [(0, 1234567)]})
+    assert "epsilon = 0.123456789," in wide.options(0)["sql"]
+    assert wide.options(0)["bounds"] == "n: contribution_bounds_per_group => (0, 1234567)"
+
+
 def test_a_histogram_shows_what_clamping_does(table):
     shape = tuning.tune({"t": table}, CATALOG, SQL).histogram(0, "n")
     assert sum(shape["raw"]) == sum(shape["clamped"]) == 1086

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 from shoal.accounting.accountants import Accountant, Loss, Spent, accountant
 from shoal.accounting.promises import VALUE, Promise, cost_of
 from shoal.accounting.spending.processes import is_gone, this_process
-from shoal.accounting.spending.refusals import ended_without_an_answer, no_longer_kept, other_request, over_budget
+from shoal.accounting.spending.refusals import (
+    ended_without_an_answer,
+    no_longer_kept,
+    not_raised,
+    not_suspended,
+    other_request,
+    over_budget,
+)
 from shoal.accounting.stores.base import CHUNK
 from shoal.accounting.stores.rows import (
     FORMAT,
@@ -218,7 +225,9 @@ class Pen:
             self._append(Row("suspend", user=user, about=spend, details=canonical({"why": why})))
 
     def lift(self, user: str, because: str) -> None:
-        """End a suspension."""
+        """End a suspension that is in force."""
+        if not self.is_suspended(user):
+            raise not_suspended()
         self._put_suspended(user, 0)
         self._append(Row("lift", user=user, description=because))
 
@@ -231,7 +240,10 @@ class Pen:
     # --- acts of the custodian ---
 
     def raise_budget(self, budget: Budget, because: str) -> None:
-        """A larger budget, from now on."""
+        """A larger budget, from now on: no smaller than the one in force when it is written, whoever raised that."""
+        before = self.budget
+        if before is None or budget.epsilon < before.epsilon or budget.delta < before.delta:
+            raise not_raised()
         texts = amount_text(budget.epsilon), amount_text(budget.delta)
         self.head = replace(self.head, state=replace(self.head.state, budget=texts))
         details = canonical({"epsilon": texts[0], "delta": texts[1]})

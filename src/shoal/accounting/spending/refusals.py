@@ -73,3 +73,15 @@ def _shown(amount: Fraction, rounding: str = ROUND_FLOOR) -> str:
     context = Context(prec=6, rounding=rounding, Emin=-999999, Emax=999999, traps=[])
     short = context.divide(Decimal(amount.numerator), Decimal(amount.denominator)).normalize()
     return f"{short:f}" if -5 <= short.adjusted() <= 12 else f"{short:e}"
+
+
+def not_suspended() -> ShoalError:
+    """There is nothing to lift."""
+    return ShoalError(
+        "E_USAGE", "This user is not suspended on this ledger.", hint="shoal budget --ledger FILE shows who is."
+    )
+
+
+def not_raised() -> ShoalError:
+    """A budget is for life."""
+    return ShoalError("E_USAGE", "A budget can be raised, but not lowered or added later.")

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 WIDE = 720
+HALF = 480
+"""Beside something else."""
 NARROW = 330
 BESIDE = 380
 LONGEST_LABEL = 18
@@ -67,7 +69,7 @@ def steps(totals: Sequence[tuple[str, float]], limit: float | None, title: str) 
 
 def histogram(edges: Sequence[float], raw: Sequence[float], clamped: Sequence[float], title: str) -> Markup:
     """Values before and after clamping."""
-    return _twice(lambda width: _histogram(edges, raw, clamped, title, width))
+    return _twice(lambda width: _histogram(edges, raw, clamped, title, width), HALF)
 
 
 def beliefs(bounds: Callable[[float], tuple[float, float]], prior: float, title: str) -> Markup:
@@ -272,8 +274,8 @@ def _belief(prior: float, low: float, high: float, title: str, width: int) -> st
 # ---- pieces -------------------------------------------------------------------------------------------------------
 
 
-def _twice(drawn: Callable[[int], str]) -> Markup:
-    return Markup(f'<div class="wide">{drawn(WIDE)}</div><div class="narrow">{drawn(NARROW)}</div>')  # noqa: S704 - as above
+def _twice(drawn: Callable[[int], str], wide: int = WIDE) -> Markup:
+    return Markup(f'<div class="wide">{drawn(wide)}</div><div class="narrow">{drawn(NARROW)}</div>')  # noqa: S704 - as above
 
 
 def _svg(width: float, height: float, title: str, drawn: str, kind: str = "chart") -> str:
@@ -332,18 +334,16 @@ def _horizontal_grid(ticks: Sequence[float], scale: Callable[[float], float], le
 
 
 def _bottom_labels(labels: Sequence[str], across: Sequence[float], y: float, apart: float) -> str:
-    """As many labels as fit, including the first and the last; none twice in a row."""
+    """As many labels as fit, evenly apart from the first on; none twice in a row."""
     if not labels:
         return ""
     every = max(1, math.ceil(len(labels) * apart / max(1.0, across[-1] - across[0] + apart)))
-    shown = [i for i in range(0, len(labels), every) if len(labels) - 1 - i >= every or i == len(labels) - 1]
-    shown += [] if len(labels) - 1 in shown else [len(labels) - 1]
+    shown = list(range(0, len(labels), every))
     shown = shown[:1] + [i for before, i in pairwise(shown) if labels[before] != labels[i]]
     drawn = ""
     for i in shown:
-        anchor = (
-            "end" if i == len(labels) - 1 and len(labels) > 1 else "start" if i == 0 and len(labels) > 1 else "middle"
-        )
+        at_the_end = len(labels) > 1 and across[-1] - across[i] < apart / 3
+        anchor = "end" if at_the_end else "start" if i == 0 and len(labels) > 1 else "middle"
         drawn += f'<text class="tick" x="{across[i]:.1f}" y="{y}" text-anchor="{anchor}">{_short(labels[i])}</text>'
     return drawn
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 WEB = Path(__file__).parent.parent
 LONGEST_CELL = 200
+_CLAUSE = re.compile(r"SELECT WITH \w+ OPTIONS ?\(", re.IGNORECASE)
 SIGNS = {"E_NOT_FOUND": "Not found", "E_FORBIDDEN": "Not yours to open", "E_AUTH": "Sign in again"}
 
 
@@ -39,6 +40,9 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
+        "audience": audience,
+        "brief": brief,
+        "exactly": exactly,
         "number": number,
         "small": small,
         "percent": percent,
@@ -47,6 +51,7 @@ def _templates() -> Environment:
         "detail": detail,
         "moment": moment,
         "statement": statement,
+        "tenths": tenths,
         "written_out": written_out,
     }
     made.globals["asset"] = asset
@@ -114,7 +119,16 @@ def number(value: float | None) -> str:
 
 def small(value: float | None) -> str:
     """A δ: 0, or a power of ten."""
-    return "—" if value is None else re.sub(r"e-0(\d)$", r"e-\1", f"{value:.3g}")
+    return "—" if value is None else _short_power(f"{value:.3g}")
+
+
+def exactly(value: float) -> str:
+    """A number to be changed in a form: no digit is lost."""
+    return _short_power(repr(value))
+
+
+def _short_power(text: str) -> str:
+    return re.sub(r"e-0(\d)$", r"e-\1", text)
 
 
 def percent(share: float | None) -> str:
@@ -124,6 +138,30 @@ def percent(share: float | None) -> str:
     hundredfold = 100 * share
     text = f"{hundredfold:.1f}" if hundredfold < 99.95 or share == 1 else "over 99.9"
     return text.removesuffix(".0") + "%"
+
+
+def tenths(share: float | None) -> str:
+    """A share in a column of shares, each with one decimal."""
+    return "—" if share is None else f"{100 * share:.1f}%"
+
+
+def audience(to: str) -> str:
+    """Whom an allowance is for."""
+    return f"the group {to.removeprefix('group:')}" if to.startswith("group:") else to
+
+
+def brief(sql: str) -> str:
+    """What a statement asks, in one line: of the clause that most have in common only a sign is left."""
+    text = " ".join(sql.split())
+    clause = _CLAUSE.match(text)
+    if clause is None:
+        return text
+    depth, end = 1, clause.end()
+    while depth and end < len(text):
+        depth += {"(": 1, ")": -1}.get(text[end], 0)
+        end += 1
+    rest = text[end:].lstrip()
+    return f"SELECT … {rest}" if rest else text
 
 
 def cell(value: Any) -> str:

@@ -91,7 +91,9 @@ for (const live of document.querySelectorAll("form[data-live]")) {
   const follow = async () => {
     const mine = ++number, data = new URLSearchParams(new FormData(live));
     const post = live.method === "post";
-    const reply = await fetch(post ? live.action : `${live.action}?${data}`, post ? { method: "POST", body: data } : {});
+    const reply = await fetch(post ? live.action : `${live.action}?${data}`, post ? { method: "POST", body: data } : {}).catch(() => null);
+    if (mine !== number) return;
+    if (!reply) { byId(live.dataset.live).textContent = "The service cannot be reached. Reload the page."; return; }
     const found = new DOMParser().parseFromString(await reply.text(), "text/html").getElementById(live.dataset.live);
     if (found && mine === number) byId(live.dataset.live).replaceWith(document.adoptNode(found));
   };
