@@ -270,7 +270,7 @@ def spark_programs(tmp_path):
         finally:
             for process in reversed(processes):
                 process.terminate()
-                process.wait(timeout=60)
+                process.wait(timeout=300)
 
     return started
 

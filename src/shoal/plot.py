@@ -139,14 +139,14 @@ def _numbers(result: Result, rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _keys(result: Result, numbers: list[str]) -> list[str]:
-    """What tells rows apart: no number, neither with an interval nor with a reason instead."""
+    """What distinguishes rows: no number, neither with an interval nor with a reason instead."""
     ends = {f"{name}{end}" for name in numbers for end in ("_low", "_high")}
     computed = {name for name in result.columns if f"{name}{WITHOUT_INTERVAL}" in result.notes}
     return [name for name in result.columns if name not in {*numbers, *ends, *computed}]
 
 
 def _shape(rows: list[dict[str, Any]], keys: list[str], numbers: list[str], ranks: tuple[float, ...] = ()) -> Shape:
-    """No key: a bar for each number. One: its groups. More: the last key that has few values tells series apart."""
+    """No key: a bar for each number. One: its groups. More: the last key with few values distinguishes the series."""
     if any(isinstance(row[numbers[0]], list) for row in rows):
         return _list_shape(rows, keys, numbers[0], ranks)
     if not keys:

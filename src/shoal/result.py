@@ -163,7 +163,7 @@ class Result(Rows):
         """The same rows with <name>_low and <name>_high after every private aggregate.
 
         Marginal: each interval covers the noise of its own number with this confidence. Where limits on each owner were found
-        privately, the far end also counts what lies beyond them, without a level of its own; <name>_noise_low and
+        privately, the far end also counts what lies beyond them, without a confidence level; <name>_noise_low and
         <name>_noise_high are then the noise part. Groups that were not kept are not covered.
         """
         exact = float(params.confidence_level(self.level if level is None else level))

@@ -98,7 +98,7 @@ class PageRun:
     def run_sh(self, block: Block) -> None:
         if any(line.lstrip().startswith(NOT_RUN) for line in block.text.splitlines()):
             return
-        done = subprocess.run(["sh", "-eu"], input=block.text, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(["sh", "-eu"], input=block.text, capture_output=True, text=True, timeout=500, check=False)
         expected = 2 if "refused" in block.directives else int(block.directives.get("exit", "0"))
         self.printed = done.stdout + done.stderr
         assert done.returncode == expected, self.printed

@@ -30,7 +30,7 @@ def programs(tmp_path_factory):
     server = started(folder)
     yield folder
     server.terminate()
-    server.wait(timeout=60)
+    server.wait(timeout=300)
     server.stdout.close()
 
 

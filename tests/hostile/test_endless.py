@@ -34,7 +34,7 @@ def test_waiting_on_the_clock_has_four_times_as_long():
     stopped = threading.Event()
     before = time.monotonic()
     with deadline.stops(stopped.set):
-        assert stopped.wait(60)
+        assert stopped.wait(300)
     assert time.monotonic() - before >= CLOCK_FACTOR * 0.2
     assert deadline.passed
 
@@ -55,7 +55,7 @@ def test_two_queries_of_two_threads_do_not_wait_for_each_other():
     with session._engine.snapshot(Deadline(60)):
         asking = threading.Thread(target=lambda: answered.append(session.query(COUNT).to_dicts()))
         asking.start()
-        asking.join(60)
+        asking.join(300)
     assert len(answered) == 1
 
 

@@ -279,7 +279,7 @@ class ZcdpAccountant:
         return spent.rho + rho <= limit and spent.rho_delta + delta <= budget.delta / 2
 
     def total(self, spent: Spent, budget: Budget | None) -> tuple[Fraction, Fraction]:
-        """ε of Σρ at δ/2, and δ/2 + Σδ′; without a budget there is no δ to convert at, and the basic sums are told."""
+        """ε of Σρ at δ/2, and δ/2 + Σδ′; without a budget there is no δ to convert at, and the basic sums are returned."""
         if budget is None:
             return spent.epsilon, spent.delta
         if spent.rho == 0:

@@ -189,7 +189,7 @@ class Ledger:
     ) -> Reservation:
         """Charge the loss durably, or refuse with E_BUDGET or E_SUSPENDED; one conditional write.
 
-        Call it before data is read. `fingerprint` stands for everything that determines the answer (plan, catalog
+        Call it before data is read. `fingerprint` identifies everything that determines the answer (plan, catalog
         version, options; never the data): an answer that was stored under it comes back and nothing is charged. `request`
         is one user's request, however often it is sent: its answer comes back, and another body under its key is
         E_IDEMPOTENCY. A charge that was cut short is charged again, or, with `resume`, taken up again, once.
@@ -389,7 +389,7 @@ class Ledger:
             return suspensions_of(transaction)
 
     def told_by_failures(self, least_epsilon: Fraction) -> Told:
-        """What failing queries can have told, and can still tell where none costs less than this."""
+        """What failing queries may have revealed, and can still reveal if none costs less than this."""
         remaining = self.remaining
         left = int(remaining[0] / least_epsilon) if remaining is not None and self.accountant == "basic" else None
         return told_by_failures(self.entries(), self.suspensions(), left)

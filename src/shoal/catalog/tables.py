@@ -77,7 +77,7 @@ class CsvOptions:
     timestamp_format: str | None = None
     decimal: str = "."
     thousands: str | None = None
-    """What stands between groups of three digits, as in 1,234,567."""
+    """What separates groups of three digits, as in 1,234,567."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ def _read_place(where: str, raw: Any) -> tuple[str | None, str | None, int | Non
 
 
 THOUSANDS = (",", ".", " ", "'")
-"""What may stand between groups of three digits."""
+"""What may separate groups of three digits."""
 _SPELLINGS = re.compile(r"([^%]|%[dmYyHMSfIpbBj-])*")
 """Formats of dates whose every part is a number or the name of a month."""
 

@@ -297,7 +297,7 @@ def show_promises(book: Ledger) -> None:
 
 
 def show_suspensions(book: Ledger) -> None:
-    """Who may not ask, and what all failures together can have told."""
+    """Who may not ask, and what all failures together may have revealed."""
     from shoal.params import MIN_EPSILON_PER_QUERY
 
     out = console()

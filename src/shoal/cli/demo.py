@@ -48,7 +48,7 @@ GREEDY = PRIVATE.replace("epsilon=1", "epsilon=5")
 
 @dataclass(frozen=True)
 class Story:
-    """What the demo found, before it is told."""
+    """What the demo found, before it is printed."""
 
     folder: Path
     tables: dict[str, pa.Table]
@@ -253,7 +253,7 @@ def tell_honest_interval(story: Story, out: Console) -> None:
 
 
 def tell_budget(story: Story, out: Console) -> None:
-    """What was spent, what is left, and what a greedy query is told."""
+    """What was spent, what is left, and how a greedy query is refused."""
     epsilon, delta = BUDGET
     out.print(
         f"Budget: epsilon {epsilon:g}, delta {delta:g}. The private answers above took epsilon {story.spent[0]:g},"

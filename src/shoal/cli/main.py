@@ -43,7 +43,7 @@ Verbs that are loaded alone answer once and end: whatever they leave goes with t
 
 
 def program() -> NoReturn:
-    """The program `shoal`, in a process of its own."""
+    """The program `shoal`, in a separate process."""
     alone = sys.argv[1:] and sys.argv[1] in ALONE
     gc.set_threshold(ONCE if alone else RARELY)
     if "attack" not in sys.argv[1:2]:  # the one verb with linear algebra; for the others NumPy starts threads in vain

@@ -4,7 +4,7 @@
     >>> agg.sum("euros", bounds=(0, 100)).calls("total")
     (('total', 'SUM("euros", contribution_bounds_per_group => (0, 100))'),)
 
-Omitted bounds are found and paid for, as in SQL. `epsilon` is a share of its own for one aggregate.
+Omitted bounds are found and paid for, as in SQL. `epsilon` is a separate share for one aggregate.
 """
 
 from __future__ import annotations

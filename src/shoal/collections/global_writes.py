@@ -1,7 +1,7 @@
 """Items and attributes of globals that a function sets: `COUNTS[key] += 1`, `state.last = record`, `del SEEN[0]`.
 
 The usual way to count by mistake across owners. Bytecode does not say what is written to: so the stack of values is followed from
-one instruction to the next, as far as needed to know which of its places a global stands at.
+one instruction to the next, as far as needed to know which of its positions holds a global.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
 _CONTAINER = {"STORE_SUBSCR": 2, "DELETE_SUBSCR": 2, "STORE_SLICE": 3, "STORE_ATTR": 1, "DELETE_ATTR": 1}
-"""Where on the stack, from the top, stands what is written to."""
+"""Where on the stack, from the top, is what is written to."""
 _NOTHING = frozenset({"NOP", "RESUME", "CACHE", "EXTENDED_ARG", "PRECALL", "KW_NAMES", "COPY_FREE_VARS", "MAKE_CELL"})
 _LEAVES = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD"})
 _ONLY_TAKE = ("POP_", "STORE_", "DELETE_", "JUMP_", "RETURN_")

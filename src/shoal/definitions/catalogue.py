@@ -40,7 +40,7 @@ class Definition:
     relations: tuple[tuple[str, str], ...] = ()
     """As the entry states them: (kind, id of the other one)."""
     claim: str | None = None
-    """The class of `shoal.guarantees` that stands for it."""
+    """The class of `shoal.guarantees` that represents it."""
     note: str | None = None
 
     def __post_init__(self) -> None:

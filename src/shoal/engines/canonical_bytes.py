@@ -103,7 +103,7 @@ def _array_from_bytes(array: pa.Array, type_: pa.DataType) -> pa.Array:
     filled = array.fill_null(bytes(width)) if array.null_count else pa.concat_arrays([array])
     joined = b"".join(filled.to_pylist())
     if len(joined) != width * len(array):
-        raise InternalError("bytes that are no value of their type")
+        raise InternalError("bytes that are not a value of their type")
     missing = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     return pa.Array.from_buffers(type_, len(array), [_bitmap(missing), pa.py_buffer(joined)])
 

@@ -128,7 +128,7 @@ def limbs_of(numbers: NDArray[Any]) -> list[pa.Array]:
 
 
 def numbers_of(limbs: list[NDArray[np.int64]]) -> NDArray[Any]:
-    """The numbers that sums of limbs stand for; as machine words where all of them fit.
+    """The numbers that sums of limbs represent; as machine words if all of them fit.
 
     >>> numbers_of([np.array([5, 2**31 - 1]), np.array([1, 2**31 - 1]), np.array([0, 2**31 - 1]), np.array([0, -1])])
     array([2147483653,         -1])

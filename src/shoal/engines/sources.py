@@ -70,7 +70,7 @@ def open_source(source: Any, catalog: Catalog | None = None, buckets: int | None
 
 
 def is_postgresql(place: str) -> bool:
-    """Whether a text is the URL of a PostgreSQL database."""
+    """Whether a string is the URL of a PostgreSQL database."""
     return place.startswith(("postgresql://", "postgres://"))
 
 
@@ -207,7 +207,7 @@ def _open_files(files: dict[str, list[Path]], catalog: Catalog | None = None) ->
 
 
 def csv_delimiters_at(place: str) -> dict[str, str]:
-    """Table → what stands between the columns of its CSV files."""
+    """Table → what separates the columns of its CSV files."""
     return {fold(table): csv_delimiter(parts[0]) for table, parts in _csv_files_at(place)}
 
 
@@ -326,7 +326,7 @@ def _registers(connection: Any, table: Any, column: str) -> bool:
 
 
 def _unread(table: str, columns: list[str]) -> ShoalError:
-    """Columns that are not of one type that the engine knows; their names are no secret, their values are not shown."""
+    """Columns that are not of one type that the engine knows; their names are public, their values are not shown."""
     of = f" of the table {table!r}" if table else ""
     names = ", ".join(map(repr, columns)) or "a column"
     return ShoalError(
@@ -393,7 +393,7 @@ def _is_of(frame: Any, package: str) -> bool:
 
 
 def _columns(frame: Any) -> list[Any]:
-    """The names of a frame's columns, as far as it tells them."""
+    """The names of a frame's columns, as far as it has them."""
     if isinstance(frame, dict):
         return list(frame)
     if hasattr(frame, "collect_schema"):  # of polars: to ask a query for its columns is slow, and warns

@@ -64,7 +64,7 @@ class Claim:
     """As the command line writes it."""
 
     def approximate(self) -> tuple[Fraction, Fraction] | None:
-        """One (ε, δ) that it implies without being told ε or δ."""
+        """One (ε, δ) that it implies, with neither ε nor δ given."""
         return None
 
     def concentrated(self) -> Concentrated | None:

@@ -63,14 +63,14 @@ _WITH_SENSITIVITY = frozenset({"laplace", "geometric", "gaussian"})
 
 
 def parse(text: str) -> Claims:
-    """The claims that a text lists; a mistake is refused with its position."""
+    """The claims that a string lists; a mistake is refused with its position."""
     if len(text) > LONGEST:
         raise ShoalError("E_USAGE", f"A list of claims has at most {LONGEST:,} characters.", hint="Write claim*count.")
     return _Reader(text).claims()
 
 
 class _Reader:
-    """Reads a text from left to right."""
+    """Reads a string from left to right."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -80,7 +80,7 @@ def probabilities_of(values: Iterable[Any], expected: int, of_whom: str) -> tupl
 
 
 def groups_are_few(chances: tuple[float, ...], related: int) -> None:
-    """Groups of related people, told apart by their chances, are all tried."""
+    """Groups of related people that differ in their chances are all tried."""
     if related > 1 and math.comb(len(set(chances)) + related - 1, related) > MOST_GROUPS:
         raise ShoalError(
             "E_USAGE",

@@ -170,7 +170,7 @@ def left_out(probabilities: Floats, group: int = 1) -> LeftOut:
 
 
 def _spread(chances: Floats, most: int) -> tuple[Floats, float]:
-    """Chances at even distances, both ends among them, and the largest w; a tenth more, for pairs stand for their kin."""
+    """Chances at even distances, both ends among them, and the largest w; a tenth more, because a pair represents similar ones."""
     wanted = np.linspace(chances[0], chances[-1], most)
     tried = np.unique(np.append(chances[np.minimum(np.searchsorted(chances, wanted), len(chances) - 1)], chances[0]))
     above = tried[np.searchsorted(tried, chances)]
@@ -182,7 +182,7 @@ def _spread(chances: Floats, most: int) -> tuple[Floats, float]:
 
 
 def _groups(chances: list[float], people: list[int], group: int) -> list[tuple[float, ...]]:
-    """Every group of this many people, told apart by their chances."""
+    """Every group of this many people, up to equal chances."""
     left = dict(zip(chances, people, strict=True))
     every = combinations_with_replacement(chances, group)
     return [members for members in every if all(members.count(chance) <= left[chance] for chance in set(members))]

@@ -65,7 +65,7 @@ class Distribution:
         return found
 
     def in_groups(self, most: int, above: int) -> list[tuple[int, float]]:
-        """At most about this many values with their chances, each the largest of a group that it stands for.
+        """At most about this many values with their chances, each the largest of the group it represents.
 
         Everything from `above` on is one group: what grows with the value is never understated there either if it stays equal.
         """

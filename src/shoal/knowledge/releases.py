@@ -198,7 +198,7 @@ def repeated(
 ) -> Guarantee:
     """A count that is released `times` times. Exact counts over the same people compose only under stated assumptions.
 
-    `answers`: "new people" (nobody is in two releases), "independent" (what a person says at one time tells nothing about
+    `answers`: "new people" (nobody is in two releases), "independent" (what a person says at one time reveals nothing about
     another), "dependent" (given a person's past, each answer keeps a chance of at least λ).
 
     >>> f"{repeated(1000, 2, uncertainty=0.2, answers='dependent').delta_at(1):.4e}"

@@ -276,7 +276,7 @@ class Question(ABC):
             level: how often an interval covers.
             consistent: project shares onto the probability simplex, means into their bounds; `.raw` stays unbiased.
             target: "respondents", those who answered, or the "population" they were drawn from.
-            candidates: of text questions, the texts to look for.
+            candidates: of text questions, the strings to look for.
             simultaneous: widen the intervals so that all of them cover together (Bonferroni).
             max_rejected: the largest share of rejected reports that is put up with.
         """

@@ -1,6 +1,6 @@
 """Numbers between two bounds: a sign, or a point near the value, and the mean of many without bias.
 
-A value in [lower, upper] is a position in [−1, 1]. *Sign* (Duchi): rounded at random to ±N, then told by binary randomized
+A value in [lower, upper] is a position in [−1, 1]. *Sign* (Duchi): rounded at random to ±N, then reported by binary randomized
 response. *Piecewise*: rounded at random to t ∈ {−N … N}, then y ∈ {−N−h … N+h} with weight w₁ where |y − t| ≤ h and w₀
 elsewhere. Up to ε = 0.61 every report is a sign; above, a public coin takes piecewise with chance 1 − e^{−ε/2}, which keeps
 the variance the same for all values.
@@ -175,7 +175,7 @@ class Numbers:
 
     @cached_property
     def largest_estimate(self) -> float:
-        """The largest position that one report can stand for."""
+        """The largest position that one report can represent."""
         sign, near = self.scales
         branches = [sign * HALF_RANGE] * (self.mix < 1) + [near * (HALF_RANGE + self.reach)] * (self.mix > 0)
         return max(branches)

@@ -2,7 +2,7 @@
 
 p is the chance that a report supports its sender's value, q that it supports another one. The share of a value is estimated
 by (c/n − q)/(p − q), c the number of reports that support it: unbiased, because p and q are the rationals that are really
-drawn. Each class carries its proof note; `projective` is in a file of its own.
+drawn. Each class carries its proof note; `projective` has its own file.
 
     >>> from shoal.local.weights import weights_for
     >>> subset = best_subset(3, weights_for(Fraction(1)))

@@ -194,7 +194,7 @@ class Survey:
         return {name: one.expected_error(each) for name, one in self.questions.items()}
 
     def estimate(self, reports: Mapping[str, Any] | Any, target: str = "population", **options: Any) -> dict[str, Any]:
-        """An estimate for each question; those who were asked stand for all, so the target is the population.
+        """An estimate for each question; those who were asked represent everybody, so the target is the population.
 
         `reports` is {name: reports}, or one list of what respondents sent: each report names its question.
         """

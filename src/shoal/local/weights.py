@@ -37,7 +37,7 @@ class Weights:
 
     @property
     def ratio(self) -> Fraction:
-        """w₁/w₀, which stands for e^ε in every formula."""
+        """w₁/w₀, which replaces e^ε in every formula."""
         return Fraction(self.inside, self.outside)
 
     @property
@@ -100,7 +100,7 @@ def log_below(ratio: Fraction) -> float:
 
 
 def from_keep_probability(probability: Number) -> float:
-    """The ε of randomized response that tells the truth with this chance ½ + γ: ln((½ + γ)/(½ − γ)), rounded up.
+    """The ε of randomized response that is truthful with this chance ½ + γ: ln((½ + γ)/(½ − γ)), rounded up.
 
     >>> round(from_keep_probability(0.75), 6)
     1.098612
@@ -119,7 +119,7 @@ def from_keep_probability(probability: Number) -> float:
 
 
 def warnings_about(epsilon: Fraction | float) -> str | None:
-    """What to say about a large ε: the value of one report is as good as told."""
+    """What to say about a large ε: one report practically reveals its value."""
     if epsilon <= DOUBTFUL_EPSILON:
         return None
     if epsilon < params.PROTECTS_UP_TO:

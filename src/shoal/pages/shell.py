@@ -16,7 +16,7 @@ from shoal.errors import ShoalError
 
 
 def page(title: str, body: str, script: str = "") -> str:
-    """A whole page around a body; a script of its own runs behind that of all pages."""
+    """A whole page around a body; its own script runs after that of all pages."""
     folder = resources.files("shoal.pages")
     script = (folder / "page.js").read_text(encoding="utf-8") + script
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -178,7 +178,7 @@ def _reserved(
 
 
 def _run_or_none(run: Callable[[], Any], reservation: Reservation | None, held: HeldInterrupts) -> Any:
-    """What is found, or None whatever went wrong: it could depend on the data, and none of it may be told."""
+    """What is found, or None whatever went wrong: it could depend on the data, and none of it may be revealed."""
     try:
         held.let_go()
         return run()

@@ -83,7 +83,7 @@ def find_bounds(plan: SelectPlan, seen: ExactTotals, kept: NDArray[np.int64], en
     bounds, outside, clamped = [], [], []
     for release, counts in zip(plan.histograms, seen.histograms, strict=True):
         if not isinstance(counts, LeafCounts):
-            raise InternalError("the bounds of each group come from a histogram of its own")
+            raise InternalError("the bounds of each group come from its own histogram")
         read = _read(release, counts, kept, entropy)
         bounds.append([each.bounds for each in read])
         outside.append(tuple(each.outside for each in read))

@@ -1,6 +1,6 @@
 """The same face as a local session, over HTTP: `shoal.connect("https://host/d/visits", token=…)`.
 
-Every call carries a key of its own and is sent again when a connection is lost or the service is busy: never charged twice.
+Every call carries its own key and is sent again when a connection is lost or the service is busy: never charged twice.
 """
 
 from __future__ import annotations

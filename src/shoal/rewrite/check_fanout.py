@@ -123,8 +123,8 @@ def _extents(
 def _notes_of(share: OwnerShare) -> Iterator[str]:
     if share.rows < WORTH_A_NOTE:
         yield (
-            f"Owners with more than {many(share.rows, 'row')} take no part: each of their rows meets so many public ones, or takes "
-            "so long, that they could keep the query busy."
+            f"Owners with more than {many(share.rows, 'row')} are left out: each of their rows joins too many public ones or takes "
+            "too long, so they could keep the query busy."
         )
 
 

@@ -58,7 +58,7 @@ def _refuse_listing(tree: Node) -> None:
             if window.function in NO_WINDOWS and is_owned(node):
                 raise ShoalError(
                     "E_UNSUPPORTED",
-                    f"{window.function.upper()} is no window function over private rows.",
+                    f"{window.function.upper()} cannot be a window function over private rows.",
                     hint="Compute it in a subquery that groups by the owner, and join that on the owner.",
                     position=window.position,
                 )

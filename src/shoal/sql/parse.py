@@ -61,7 +61,7 @@ class Statement:
 
 
 def parse(sql: str) -> Statement:
-    """The one query in a text; raises a ShoalError that says why there is none."""
+    """The one query in some SQL; raises a ShoalError that says why there is none."""
     if not isinstance(sql, str):
         raise ShoalError("E_USAGE", "A query must be a string.", hint="Pass the SQL text.")
     try:

@@ -31,7 +31,7 @@ class Pairs:
     group: NDArray[np.int64]
     rows: NDArray[np.int64]
     values: tuple[NDArray[np.float64] | None, ...]
-    """None for aggregates of which only groups are told."""
+    """None for aggregates of which only groups are reported."""
     keys: list[tuple[Any, ...]]
 
     @cached_property

@@ -222,7 +222,7 @@ def _choices(
     groups: Sequence[int] | None,
     bounds: Mapping[str, Sequence[tuple[float, float]]],
 ) -> list[PrivateSelect]:
-    """Every combination, as a question of its own."""
+    """Every combination, as a separate question."""
     unknown = set(bounds) - set(names)
     if unknown:
         raise ShoalError("E_USAGE", f"There is no column {min(unknown)!r}.", hint=f"Columns: {', '.join(names)}.")

@@ -266,7 +266,7 @@ def test_charges_that_wait_share_a_transaction_and_none_overspends(ledger):
 
     def slow_writing():
         transactions.append(1)
-        gate.wait(30)
+        gate.wait(300)
         return writing()
 
     ledger._store.writing = slow_writing

@@ -41,7 +41,7 @@ def answering(*replies: bytes, tls: ssl.SSLContext | None = None):
         thread = threading.Thread(target=serve, args=(listening,))
         thread.start()
         yield listening.getsockname()[1], heard, accepted
-        thread.join(30)
+        thread.join(300)
 
 
 def _spoken(connection: socket.socket, tls: ssl.SSLContext | None) -> socket.socket:

@@ -100,7 +100,7 @@ def test_the_face_is_that_of_a_local_session(tmp_path, monkeypatch):
         assert session.query(sql, fresh=True, key="a").to_bytes() == session.query(sql, fresh=True, key="a").to_bytes()
         assert session.spent == (1.0, 0.0)
         job = session.submit(counting(0.1, "m"))
-        assert job.result(30).columns == ["m"]
+        assert job.result(300).columns == ["m"]
         assert session.job(job.id).state == "answered" if job.id else job.state == "answered"
         assert 0 < session.epsilon_for(sql, 3) < 10
         assert session.tables()["visits"]["owner"] == "uid"

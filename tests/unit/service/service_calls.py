@@ -12,7 +12,7 @@ def caller(service, name):
     return service.people.trusted(name, "test")
 
 
-def ask(service, name, sql, key=None, seconds=30.0, **more):
+def ask(service, name, sql, key=None, seconds=300.0, **more):
     job = service.ask(caller(service, name), "visits", Question(sql, **more), key)
     return service.wait(job.id, seconds)
 

@@ -106,7 +106,7 @@ def test_a_job_can_be_polled_and_cancelled(ann):
     reply = asked(ann, new_question(), wait=0)
     assert reply.status_code in {200, 202}
     if reply.status_code == 202:
-        job = ann.get(f"/v1/jobs/{reply.json()['job']}", params={"wait": 30}).json()
+        job = ann.get(f"/v1/jobs/{reply.json()['job']}", params={"wait": 60}).json()
         assert (job["state"], job["position"], job["error"]) == ("answered", None, None)
         assert ann.delete(f"/v1/jobs/{job['job']}").json()["state"] == "answered"
 
@@ -183,7 +183,7 @@ def test_an_approval_goes_round(served, carla):
     assert (waiting["asker"], waiting["reason"], waiting["job"]) == ("bob", "for the board", reply.json()["job"])
     assert code_of(bob.post(f"/v1/approvals/{waiting['id']}", json={"decision": "approve"})) == (403, "E_FORBIDDEN")
     assert carla.post(f"/v1/approvals/{waiting['id']}", json={"decision": "approve"}).status_code == 200
-    assert bob.get(f"/v1/jobs/{reply.json()['job']}", params={"wait": 30}).json()["state"] == "answered"
+    assert bob.get(f"/v1/jobs/{reply.json()['job']}", params={"wait": 60}).json()["state"] == "answered"
     asked_for = bob.post("/v1/approvals", json={"dataset": "visits", "sql": new_question(5), "reason": "once more"})
     assert (asked_for.status_code, asked_for.json()["state"]) == (202, "approval")
     assert bob.delete(f"/v1/jobs/{asked_for.json()['job']}").json()["state"] == "cancelled"
@@ -420,7 +420,7 @@ def test_no_request_gets_a_500(served, method, path, body, tail):
 def test_raw_bytes_on_the_socket_do_no_harm(served, seed):
     generator = random.Random(seed)
     port = int(served.url.rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", port), timeout=300) as raw:
         start = generator.choice([b"", b"GET / HTTP/1.1\r\n", b"POST /v1/users HTTP/1.1\r\nHost: localhost\r\n"])
         raw.sendall(start + generator.randbytes(generator.randrange(1, 2000)) + b"\r\n\r\n")
         raw.shutdown(socket.SHUT_WR)

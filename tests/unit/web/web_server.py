@@ -41,7 +41,7 @@ class Served:
 
     def client(self, name: str | None) -> httpx.Client:
         headers = {} if name is None else {"Authorization": f"Bearer {self.token(name)}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=60)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=300)
 
     def close(self) -> None:
         self._server.should_exit = True

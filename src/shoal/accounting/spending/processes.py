@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def this_process() -> str:
-    """This process, told apart from every other, also from a later one of the same number."""
+    """This process, distinct from every other, including a later one with the same number."""
     return _token(os.getpid())
 
 

@@ -164,9 +164,9 @@ def row_hash(previous: str, sequence: int, row: Row, row_format: int) -> str:
     try:
         joined = SEPARATOR.join(texts)
     except TypeError:
-        raise damaged("a field is not a text") from None
+        raise damaged("a field is not a string") from None
     if joined.count(SEPARATOR) != len(texts) - 1:
-        raise damaged("a text holds a control character")
+        raise damaged("a string contains a control character")
     return hashlib.sha256(f"{previous}\x1f{sequence}\x1f{row.reservation}\x1f{joined}".encode()).hexdigest()
 
 

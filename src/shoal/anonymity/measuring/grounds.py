@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def distances_for(columns: Mapping[str, Column], asked: Mapping[str, Any] | None) -> dict[str, Distance]:
-    """Sensitive column → distance: numbers and dates ordered, text equal, unless told otherwise."""
+    """Sensitive column → distance: numbers and dates ordered, text equal, unless the caller says otherwise."""
     unknown = set(asked or {}) - set(columns)
     if unknown:
         raise usage(f"distance names {min(unknown)!r}, which is not a sensitive column.", hint="Add it to sensitive=.")

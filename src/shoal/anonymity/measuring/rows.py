@@ -1,6 +1,6 @@
 """A source → coded rows: each column as numbers into its sorted distinct values, each combination with how often it occurs.
 
-NULL is a value of its own and sorts first. Equal values are equal as text too (`-0.0` is `0`), so that a hierarchy and the
+NULL is a separate value and sorts first. Equal values are equal as text too (`-0.0` is `0`), so that a hierarchy and the
 data always mean the same value.
 """
 

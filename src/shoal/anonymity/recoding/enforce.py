@@ -105,7 +105,7 @@ def _check_choices(recoding: str, quality: str, time_limit: float | None) -> Non
 
 
 def checked_weights(quasi: Sequence[str], weights: Mapping[str, Any] | None) -> tuple[Fraction, ...]:
-    """A weight above 0 for each column; 1 unless told."""
+    """A weight above 0 for each column; 1 by default."""
     given = dict(weights or {})
     unknown = set(given) - set(quasi)
     if unknown:

@@ -48,7 +48,7 @@ def membership(
 
 
 def _share_told(inside: Floats, outside: Floats, population: Floats, counts: Floats) -> float:
-    """The share of members and strangers told rightly by their scores."""
+    """The share of members and strangers that their scores classify correctly."""
     members = len(inside)
     threshold = float((population * (1 - population)).sum()) / members / 2
     weights = counts / members - population

@@ -112,7 +112,7 @@ def gaussian_count_and_sum(epsilon: float, coordinates: int = 2) -> Computed:
 
 
 def _of_continuous(move: float, loss: float) -> float:
-    """The δ of continuous noise that one owner moves by so many deviations."""
+    """The δ of continuous noise that one owner moves by this many deviations."""
     return _normal_tail(loss / move - move / 2) - math.exp(loss) * _normal_tail(loss / move + move / 2)
 
 
@@ -169,7 +169,7 @@ def gaussian_threshold(epsilon: float) -> Computed:
 def weighted_selection(epsilon: float) -> Computed:
     """The δ of noisy weights and of the threshold on them, for owners of every degree, however many of their groups are new.
 
-    A step is a part in 2²⁰ of a weight: continuous noise tells the same to twelve digits.
+    A step is a part in 2²⁰ of a weight: continuous noise agrees to twelve digits.
     """
     made = WeightedRule().apart(GROUPS_PER_OWNER, 1, as_fraction(epsilon), as_fraction(DELTA)).selection
     assert isinstance(made, WeightedSelection)  # noqa: S101 - by the rule

@@ -282,7 +282,7 @@ class _ReleasedWhenRead(Mapping[int, "StoredRows"]):
 
 
 def _entries_by_group(plan: SelectPlan, engines: list[Recorder], key: SamplingKey, seed: int) -> Iterator[Entry]:
-    """The same where every group has bounds of its own: everything is compared for all groups, under the bounds of each."""
+    """The same where every group has its own bounds: everything is compared for all groups, under the bounds of each."""
     seen = [engine.totals(histogram_query(plan), key) for engine in engines]
     yield from _histogram_entries(plan, seen)
     everyone = np.arange(len(seen[0].owners), dtype=np.int64)

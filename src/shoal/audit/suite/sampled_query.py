@@ -1,7 +1,7 @@
 """A private query as a mechanism for the tester: the engine is asked once for each data set, the noise is drawn many times.
 
 The exact integers of a data set are copied n times, as if n copies of every group had been asked for at once, and released
-together: each copy has draws of its own, so the copies are n independent answers. The sampling key is fixed (any fixed key is
+together: each copy has its own draws, so the copies are n independent answers. The sampling key is fixed (any fixed key is
 private). Bounds that must be found are found anew for every answer, and the engine is asked once for each that comes up.
 
     >>> tables = {"two owners": {"t": {"uid": [1, 2], "x": [3, 4]}}, "one owner": {"t": {"uid": [1], "x": [3]}}}
@@ -228,7 +228,7 @@ class SampledQuery:
 
 
 def _bounds_found(release_: HistogramRelease, counts: NDArray[np.int64], times: int) -> list[Bounds | None]:
-    """Bounds read off this many copies of a histogram, each with noise of its own."""
+    """Bounds read off this many copies of a histogram, each with its own noise."""
     at_once = max(1, MOST_BINS // counts.size)
     parts = [
         noisy_bins(release_, np.repeat(counts, min(at_once, times - start), axis=0), _MANY)[1]
@@ -253,7 +253,7 @@ def group_names(measurement: ExactTotals) -> list[Group]:
 
 
 def copied(measured: ResolvedTotals, copies: int) -> ResolvedTotals:
-    """The exact integers of every group this many times, each copy a group of its own with a number for a key."""
+    """The exact integers of every group this many times, each copy a separate group with a number for a key."""
     weights = None if measured.weights is None else np.tile(measured.weights, copies)
     return replace(measured, measurement=copied_groups(measured.measurement, copies), weights=weights)
 

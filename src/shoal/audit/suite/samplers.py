@@ -63,7 +63,7 @@ def _gaussian(epsilon: float, samples: int) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Coins(Sampler):
-    """Randomized response: whether the number of letters is odd, told truly with chance e^ε/(1 + e^ε) rounded down."""
+    """Randomized response: whether the number of letters is odd, reported truthfully with chance e^ε/(1 + e^ε) rounded down."""
 
     def mechanism(self, epsilon: float) -> Callable[[str, int], NDArray[Any]]:
         """A coin that is biased by the number of letters."""

@@ -195,7 +195,7 @@ def _parts(first: Halves, second: Halves) -> tuple[Outcomes, Outcomes, Outcomes,
 
 
 def _choose_edges(first: Floats, second: Floats) -> Floats:
-    """Edges at equal steps of mass and at halving tails of each sample; a repeated value gets a bin of its own."""
+    """Edges at equal steps of mass and at halving tails of each sample; a repeated value gets its own bin."""
     points = np.unique(np.concatenate([values[_ranks(len(values))] for values in (first, second)]))
     repeats = sum(np.searchsorted(v, points, "right") - np.searchsorted(v, points, "left") for v in (first, second))
     return np.unique(np.concatenate((points, np.nextafter(points[repeats > 1], math.inf))))

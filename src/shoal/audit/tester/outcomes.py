@@ -97,7 +97,7 @@ def _run_singly(mechanism: Callable[[Any, int], Any], dataset: Any, calls: int, 
 
 
 def _fresh(dataset: Any) -> Any:
-    """A list of its own for each call, so that a mechanism that sorts in place disturbs nobody."""
+    """A fresh list for each call, so that a mechanism that sorts in place disturbs nobody."""
     return list(dataset) if isinstance(dataset, list) else dataset
 
 

@@ -96,7 +96,7 @@ def _price(session: Session, sql: str) -> str:
 
 
 def _statements(*, interactive: bool) -> Iterator[str]:
-    """Texts that end with a semicolon; a line may hold several, and a text several lines."""
+    """Statements that end with a semicolon; a line may contain several, and a statement may span lines."""
     waiting = ""
     while True:
         try:
@@ -126,7 +126,7 @@ def _statements(*, interactive: bool) -> Iterator[str]:
 
 
 def _split(text: str) -> list[str]:
-    """Cut at semicolons that stand outside of quotes.
+    """Cut at semicolons outside of quotes.
 
     >>> _split("SELECT ';'; SELECT 1;")
     ["SELECT ';'", ' SELECT 1', '']

@@ -111,7 +111,7 @@ def judged(name: str, values: Counter[object], kind: Kind) -> Looked:
 
 
 def is_number(value: str) -> bool:
-    """Whether a text is a number as people write one.
+    """Whether a string is a number as people write one.
 
     >>> [is_number(text) for text in ("12", "-0.5", "C536379", "", "007")]
     [True, True, False, False, False]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def one_claim(text: str) -> Claim:
-    """The single claim that a text holds."""
+    """The single claim in a string."""
     from shoal.guarantees import parse
 
     claims = parse(text)

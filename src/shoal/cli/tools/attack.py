@@ -51,7 +51,7 @@ def shown(attack: Callable[[], AttackResult], *, plot: Plot = None, json: Json =
 
 
 def attack_on_answers(function: str, of_people: str, people: int, epsilon: float, words: str) -> None:
-    """Mount an attack that is told how many people have a secret (its parameter `of_people`) and the budget, no more."""
+    """Mount an attack that knows only how many people have a secret (its parameter `of_people`) and the budget."""
     name = function.replace("_", "-")
 
     def verb(

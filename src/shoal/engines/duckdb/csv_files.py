@@ -50,12 +50,12 @@ class Spellings:
     options: CsvOptions = field(default_factory=CsvOptions)
 
     def number(self, column: str) -> str:
-        """A text with the point that numbers have."""
+        """A string with the point that numbers have."""
         column = self.whole(column)
         return column if self.options.decimal == "." else f"replace({column}, {text(self.options.decimal)}, '.')"
 
     def whole(self, column: str) -> str:
-        """A text without what stands between groups of three digits; as it is where the groups are not of three."""
+        """A string without what separates groups of three digits; unchanged if the groups are not of three."""
         mark = self.options.thousands
         if mark is None:
             return column
@@ -63,7 +63,7 @@ class Spellings:
         return f"CASE WHEN regexp_full_match({column}, {text(grouped)}) THEN replace({column}, {text(mark)}, '') ELSE {column} END"
 
     def instant(self, column: str, type_: str) -> str:
-        """A text as a date or a timestamp, NULL where it is none."""
+        """A string as a date or a timestamp, NULL if it is neither."""
         pattern = self.options.date_format if type_ == "DATE" else self.options.timestamp_format
         if pattern is None:
             return f"TRY_CAST({column} AS {type_})"
@@ -179,7 +179,7 @@ def _header(path: Path, given: str | None = None) -> tuple[list[str], str]:
 
 
 def csv_delimiter(path: Path) -> str:
-    """What stands between the columns of a file."""
+    """What separates the columns of a file."""
     return _header(path)[1]
 
 

@@ -1,6 +1,6 @@
 """Files that cannot fail late: what a reader could refuse is decoded once when a file is opened, and changed files are reported.
 
-A parquet file may hold a text that is not UTF-8. Its reader fails when it reaches that row, so that a filter on one owner would
+A parquet file may contain a string that is not UTF-8. Its reader fails when it reaches that row, so a filter on one owner would
 tell whether the row is there. Reading every text once settles it for everybody. A CSV file may hold a line end of another kind,
 for instance in a value of one person, which ends the reading of all. Files that passed are remembered by path, size
 and time of change, in the user's cache, so that the next process need not read them again.
@@ -62,7 +62,7 @@ def refuse_changed(opened: dict[Path, Stamp]) -> None:
 
 
 def refuse_broken_texts(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> None:
-    """E_SOURCE for a parquet file with a text that is not UTF-8."""
+    """E_SOURCE for a parquet file with a string that is not UTF-8."""
     import duckdb
 
     remembered = _Remembered()

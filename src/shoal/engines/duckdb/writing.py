@@ -306,7 +306,7 @@ class _Writer:
         return f"{self._part(node, 'with_')}SELECT{distinct} {items}{self._part(node, 'from_')}{joins}{clauses}"
 
     def set_operation(self, node: Node) -> str:
-        """Of two SELECTs that end with their groups; what else can stand beside the word, the generator knows."""
+        """Of two SELECTs that end with their groups; the generator knows what else can follow the word."""
         _only(node, "this", "expression", "distinct")
         sides, distinct = (node.args["this"], node.args["expression"]), node.args.get("distinct")
         if distinct is None or any(type(side) is not exp.Select for side in sides):

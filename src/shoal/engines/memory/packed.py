@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SLICE_ROWS = 1 << 18
 BLOCK_ROWS = 1 << 18
 STEP_ROWS = 1 << 14
-"""What is computed of so many rows stays in the processor's caches, and in memory that a thread has already."""
+"""What is computed from this many rows stays in the processor's caches, and in memory that a thread has already."""
 
 
 @dataclass(frozen=True, slots=True)

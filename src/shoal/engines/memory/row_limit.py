@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """One column of what a row is told apart by: an argument as it is, or counted in steps of a grid."""
+    """One column of what distinguishes rows: an argument as it is, or counted in steps of a grid."""
 
     argument: int
     grid: Fraction | None
@@ -63,7 +63,7 @@ def cut_to_rows(
 
 
 def _column(argument: Argument, grid: Fraction | None) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """What tells values apart, NULL as 0, and what is hashed of them."""
+    """What distinguishes values, NULL as 0, and what is hashed of them."""
     steps = argument.in_steps(grid).view(np.uint64) if grid is not None else None
     identity = argument.identities() if steps is None else steps
     canonical = argument.canonical() if steps is None else steps

@@ -296,7 +296,7 @@ class HistogramTally:
         self._cells: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
 
     def of(self, bounded: Bounded) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Numbers of (group, bin), and how many values each holds; group 0 stands for all where they share the bins."""
+        """Numbers of (group, bin), and how many values each holds; group 0 means all groups if they share the bins."""
         pairs, values = self._values(bounded)
         groups = bounded.groups[pairs] if self._histogram.per_group else np.zeros(len(pairs), dtype=np.int64)
         if self._histogram.ends_at_powers:

@@ -158,7 +158,7 @@ class PostgreSQLEngine:
             raise ShoalError(
                 "E_CATALOG",
                 f"The view of table {view!r} in the catalog has several columns called {fold(relation.alike[0])!r}.",
-                hint="Names are compared without case: give each column a name of its own, SELECT a AS first, b AS second.",
+                hint="Names are compared without case: give each column a different name, SELECT a AS first, b AS second.",
             )
         if not trusted:
             refuse_fragile(view, relation, self._contents)

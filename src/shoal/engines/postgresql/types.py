@@ -90,4 +90,4 @@ _AS_TEXT = {"numeric", "text", "varchar", "bpchar", "uuid", "json"}
 ORDERED = {"int2", "int4", "int8", "date"}
 """What a condition with an order may be handed on for."""
 TEXTS = {"text", "varchar", "bpchar"}
-"""What a condition on a text may be handed on for: constants of other types can be errors."""
+"""What a condition on a string may be handed on for: constants of other types can be errors."""

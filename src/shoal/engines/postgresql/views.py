@@ -74,7 +74,7 @@ def _fragile_table(tree: exp.Expr, contents: Contents, depth: int) -> str | None
 
 
 def _is_harmless_cast(node: exp.Expr) -> bool:
-    """A constant that is cast fails for every row or for none; anything can be written as a text."""
+    """A constant that is cast fails for every row or for none; anything can be written as a string."""
     if not isinstance(node, exp.Cast):
         return False
     return isinstance(node.this, (exp.Literal, exp.Null, exp.Array)) or node.to.is_type("text", "varchar")

@@ -282,7 +282,7 @@ def _reader(step: Step) -> Callable[[Any], tuple[Any, ...]]:
 def fewer(records: list[Any], most: int, seed: int) -> list[Any]:
     """The records of an owner; where there are too many, those with the smallest keyed picks, in their order.
 
-    Equal records are told apart by their number, so the choice follows from what the records are, and not from where they were.
+    Equal records are distinguished by their number, so the choice follows from what the records are, and not from where they were.
     """
     if len(records) <= most:
         return records

@@ -163,7 +163,7 @@ def _is_number(type_: pa.DataType) -> bool:
 
 
 def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Machine numbers; what stands for NULL means nothing."""
+    """Machine numbers; the one in place of NULL means nothing."""
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.int32() if column.type.bit_width < WORD else pa.int64())
     elif pa.types.is_boolean(column.type):
@@ -172,7 +172,7 @@ def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
 
 
 def _ranks(column: pa.ChunkedArray) -> NDArray[np.uint64]:
-    """Other values by their position among all of them, texts compared by their bytes; what stands for NULL means nothing."""
+    """Other values by their position among all of them, strings compared by their bytes; the one in place of NULL means nothing."""
     encoded = column.combine_chunks().dictionary_encode()
     ranks = np.zeros(max(len(encoded.dictionary), 1), dtype=np.uint64)
     ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(encoded.dictionary), dtype=np.uint64)

@@ -1,7 +1,7 @@
 """Tables that compute and convert nothing: only these may be narrowed by conditions.
 
 Spark moves conditions below the expressions of a view, and into readers. A view with `100 / x` fails on the row where x is 0, a CSV
-file that is read with `mode = FAILFAST` fails on the line that is not a number, and what is behind JDBC may be a view of its own. A
+file that is read with `mode = FAILFAST` fails on the line that is not a number, and what is behind JDBC may be a view. A
 condition that is moved would decide whether that row is met. Parquet and ORC files hold values of the types that are read.
 """
 

@@ -245,7 +245,7 @@ class Compiler:
         raise InternalError("an expression without SQL")
 
     def _only_value(self, node: Node) -> exp.Subquery:
-        """The value of the one row, as the largest of one: so the engine adds no check of its own that could fail."""
+        """The value of the one row, as the largest of one: then the engine adds no check that could fail."""
         limited = self.subquery(self.relation(node).limit(1, copy=False))
         return exp.Subquery(this=select([functions.builtin("max", column(node.fields[0].symbol))], limited))
 

@@ -1,4 +1,4 @@
-"""Shortest paths in a secret graph, where no quotient tells them.
+"""Shortest paths in a secret graph, where no quotient gives them.
 
 >>> fewest_steps((10,), (Fraction(3),), Fraction(10))  # steps of at most 3
 4

@@ -96,7 +96,7 @@ class LookedAt:
     sizes: NDArray[np.float64] | None = None
     even_chance: int = 0
     counted: bool = True
-    """Whether sizes count owners; else there are at least so many."""
+    """Whether sizes count owners; otherwise they are lower bounds."""
 
     def left_out(self) -> NDArray[np.float64]:
         """How much the groups left out of a total may hold, as a share of each group's own number.
@@ -116,7 +116,7 @@ class LookedAt:
     def groups_left_out(self) -> float:
         """How many groups may be left out, relative to those that appear, in the same worst case: one, or many small ones.
 
-        Owners that are only known to be at least so many say nothing about groups near the even-chance size.
+        A lower bound on the number of owners says nothing about groups near the even-chance size.
         """
         if self.sizes is None or not self.even_chance:
             return 0.0

@@ -43,7 +43,7 @@ FRAMED_MEDIAN = 40_000
 TEXT_BYTE = 12
 """A string function, for each byte."""
 CAST, CAST_DECIMAL, CAST_BYTE = 100, 400, 2
-"""A cast, one from or to a decimal, and for each byte of a string that is cast: 420 nanoseconds for 256 bytes that are no time."""
+"""A cast, one from or to a decimal, and for each byte of a string that is cast: 420 ns for 256 bytes that are not a time."""
 SLOW = {"bucket_start": 250}
 """Functions of other values that take longer than the rest."""
 PATTERN_BYTE, PATTERN_STATE = 50, 25

@@ -175,7 +175,7 @@ def _check_shared_count(plan: SelectPlan) -> None:
 def _check_selecting_whole(plan: SelectPlan, selection: WholeSelection, shared: int) -> None:
     """Groups are selected by two parts that every owner of a group adds one whole to, with the noise that is released."""
     pairs = [pair for pair in wholes_of(plan) if pair[0] == shared]
-    require(len(pairs) == 1, "what selects groups is no whole")
+    require(len(pairs) == 1, "what selects groups is not a whole")
     release = plan.releases[shared]
     require(isinstance(release.measure, OwnerSum | RowCount), "a whole that does not count every owner")
     require(release.noise == selection.noise, "the whole that selects groups is not the one that is released")

@@ -241,7 +241,7 @@ def _furthest_of_any(measure: Measure, grid: Fraction) -> int:
     Whatever bounds a histogram yields, they are no further than this in steps of the stretched grid; noise.md has the proof.
     """
     exponent = grid.numerator.bit_length() - grid.denominator.bit_length()
-    require(grid == Fraction(2) ** exponent, "a grid that is no power of two cannot be stretched")
+    require(grid == Fraction(2) ** exponent, "a grid that is not a power of two cannot be stretched")
     require(exponent % measure.power == 0, "a grid of squares without a root")
     ends = 1 if measure.origin == "middle" else 2
     return int((ends * math.ceil(1 / Fraction(2) ** (exponent // measure.power))) ** measure.power)

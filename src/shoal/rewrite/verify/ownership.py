@@ -108,7 +108,7 @@ class Ownership:
         table = self._catalog.table(node.table)
         require(table is not None, "a table that the catalog does not know")
         assert table is not None  # noqa: S101 - just required
-        require(len(node.fields) == len(node.columns), "a table with fields that are no columns")
+        require(len(node.fields) == len(node.columns), "a table with fields that are not its columns")
         if table.owner is None:
             return None
         owners = [f for f, c in zip(node.fields, node.columns, strict=True) if fold(c) == fold(str(table.owner))]
@@ -161,7 +161,7 @@ class Ownership:
     def check_public(self, relations: Iterable[Node]) -> None:
         """There are no private rows under these relations."""
         for relation in relations:
-            require(self.of(relation) is None, "private rows stand where only public ones may")
+            require(self.of(relation) is None, "private rows are where only public ones may be")
 
 
 def _above(node: Node, below: Owned) -> Owned:

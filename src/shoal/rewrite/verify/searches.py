@@ -51,9 +51,10 @@ def check_search(plan: SelectPlan) -> None:
     same = (replace(example, select=choice.select, events=choice.events) == choice for choice in search.choices)
     require(any(same), "a plan explains itself by a step that cannot be taken")
     known = (*(e for histogram in search.histograms for e in histogram.events),)
-    require(plan.events[: len(known)] == known, "what step one draws is not told")
+    require(plan.events[: len(known)] == known, "what step one draws is not stated")
     require(
-        any(plan.events[len(known) :] == choice.events for choice in search.choices), "what step two draws is not told"
+        any(plan.events[len(known) :] == choice.events for choice in search.choices),
+        "what step two draws is not stated",
     )
     require(
         all(each.composition == "basic" for each in (plan, *search.choices)),

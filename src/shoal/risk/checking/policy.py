@@ -153,8 +153,8 @@ class _Entry:
         )
 
     def text(self, key: str, allowed: Sequence[str] | None = None, default: str | None = None) -> Any:
-        """A text, one of those allowed."""
-        what = "a text" if allowed is None else "one of " + ", ".join(allowed)
+        """A string, one of those allowed."""
+        what = "a string" if allowed is None else "one of " + ", ".join(allowed)
         return self._take(
             key, lambda value: isinstance(value, str) and (allowed is None or value in allowed), what, default
         )

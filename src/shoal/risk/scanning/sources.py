@@ -1,7 +1,7 @@
 """Where rows come from: files, folders, globs, DuckDB files and tables, data frames, all as tables of Arrow batches.
 
 A folder or a glob is a table for each file stem (files of one stem are shards of one table), a subfolder with data
-files is a table of its own. Parquet is read by Arrow, row group by row group; CSV, JSON lines and databases by
+files is a separate table. Parquet is read by Arrow, row group by row group; CSV, JSON lines and databases by
 DuckDB.
 """
 

@@ -78,7 +78,7 @@ class Sketch:
     def update(self, values: Any, owners: Any = None) -> None:
         """Take in rows: Arrow arrays, NumPy arrays, data frame columns or lists, of any length.
 
-        Without `owners` every row is an owner of its own. Rows whose owner is NULL belong to nobody and are left out.
+        Without `owners` every row is a separate owner. Rows whose owner is NULL belong to nobody and are left out.
         """
         self._update([values], owners)
 

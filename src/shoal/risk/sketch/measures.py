@@ -103,7 +103,7 @@ def _share_of_values(sample: Sample, k: int) -> Estimate:
 
 
 def _share_of_total(sample: Sample, amounts: Amounts, total: Estimate, k: int) -> Estimate:
-    """Σ amounts below k over a total that is known better than the sample tells.
+    """Σ amounts below k over a total that is known better than from the sample.
 
     Where the whole sample adds up to that total, no large value was missed and the share within the sample is the better
     value; the interval stays the one of the sum.

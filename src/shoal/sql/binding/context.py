@@ -80,7 +80,7 @@ class Scope:
         self.relations.append(relation)
 
     def visible(self) -> Iterator[tuple[str, Field]]:
-        """All columns a star stands for, in order, each once."""
+        """All columns a star expands to, in order, each once."""
         for relation in self.relations:
             for f in relation.fields:
                 if f.name and f.symbol not in self.hidden:

@@ -371,7 +371,7 @@ def _as_number(call: FunctionCall, type_: Type) -> str:
         return "Count days: DATE_DIFF('day', DATE '2025-01-01', x)."
     of = call.arguments[0] if len(call.arguments) == 1 else None
     if type_.kind is Kind.TEXT and isinstance(of, exp.Column):
-        return f"Write {call.name}(CAST({of.sql()} AS DOUBLE)): strings that are no numbers are then NULL."
+        return f"Write {call.name}(CAST({of.sql()} AS DOUBLE)): strings that are not numbers become NULL."
     return "Cast it, or use CASE."
 
 

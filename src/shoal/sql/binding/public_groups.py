@@ -105,7 +105,7 @@ def listed_in_tables(binder: Binder, node: Node, keys: Keys) -> tuple[Node, tupl
 
 
 def _asks(value: Expression) -> bool:
-    """Whether an expression reads a relation of its own, or looks at other rows."""
+    """Whether an expression reads another relation, or looks at other rows."""
     return any(isinstance(part, (ScalarRelation, InRelation, ExistsRelation, WindowCall)) for part in walk(value))
 
 

@@ -19,7 +19,7 @@ ENVIRONMENT_NAMES = _DATES | _TIMES | _TIMESTAMPS
 
 
 def fold_environment(name: str, now: datetime) -> Literal | None:
-    """The constant that CURRENT_DATE and the like stand for; `now` is in UTC. None for other names.
+    """The constant that CURRENT_DATE and the like mean; `now` is in UTC. None for other names.
 
     >>> from datetime import datetime
     >>> fold_environment("CURRENT_DATE", datetime(2026, 5, 1, 12, 30)).value

@@ -136,7 +136,7 @@ def special(
 
 def never_asked(*_: exp.Expr) -> exp.Expr:
     """The form of a function that binds to calls of others."""
-    raise AssertionError("this function has no form of its own")
+    raise AssertionError("this function is always written as others")
 
 
 def truth(function: Function, arguments: Sequence[Expression], position: Position) -> Call:

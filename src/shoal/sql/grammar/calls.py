@@ -56,7 +56,7 @@ class CallGrammar(Cursor):
         return self._suffixes(self.mark(node, start), start)
 
     def _of_pairs(self, name: str, node: exp.Expr, start: Token) -> exp.Expr:
-        """An aggregate of pairs, written out: it is called as before, each of its parts has the FILTER, and it is no window."""
+        """An aggregate of pairs, written out: it is called as before, each of its parts has the FILTER, and it is not a window."""
         if self.at("FILTER", "("):
             self.advance()
             node = self.made(with_filter(node, self.wrapped(self._where)), start)

@@ -108,7 +108,7 @@ _REFUSED_SYMBOLS = {
 
 
 def tokenize(sql: str) -> Source:
-    """The tokens of a text that has passed `check_size`; raises E_PARSE or E_LIMITS if it cannot be tokenised."""
+    """The tokens of SQL that has passed `check_size`; raises E_PARSE or E_LIMITS if it cannot be tokenised."""
     _check_characters(sql)
     tokens: list[Token] = []
     position, depth = 0, 0
@@ -222,7 +222,7 @@ def _token(sql: str, group: str, found: re.Match[str]) -> Token:
 
 
 def _bracketed(sql: str, found: re.Match[str], before: list[Token]) -> Token | None:
-    """A name in brackets, where a name can stand."""
+    """A name in brackets, where a name may appear."""
     name = _BRACKETED.match(sql, found.start()) if found.group() == "[" else None
     last = before[-1] if before else None
     follows = last is not None and (

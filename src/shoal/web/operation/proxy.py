@@ -80,7 +80,7 @@ class Proxy:
 
 
 def refuse_names(headers: list[tuple[bytes, bytes]]) -> None:
-    """A service without a proxy trusts none: whoever thinks that a header signs them in is told that it does not."""
+    """A service without a proxy trusts none: a caller who expects a header to sign them in learns that it does not."""
     if any(name in _OF_A_PROXY for name, _ in headers):
         raise unknown_caller()
 

@@ -7,7 +7,7 @@ import threading
 
 from shoal.service.runners.idle import Idle
 
-LONG = 30.0
+LONG = 300.0
 
 
 def sleeper(idle, name, woken, *, has_worked=True):

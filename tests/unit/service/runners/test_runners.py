@@ -74,7 +74,7 @@ def gone(pid: int) -> bool:
 
 
 def eventually(holds) -> bool:
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + 300
     while time.monotonic() < ends:
         if holds():
             return True

@@ -39,7 +39,7 @@ def client(door):
 
 def headers(served, name="ann", database="visits"):
     sent = [(b"authorization", f"Bearer {served.token(name)}".encode()), (b"database", database.encode())]
-    return fl.FlightCallOptions(headers=sent, timeout=60)
+    return fl.FlightCallOptions(headers=sent, timeout=300)
 
 
 def command(name, *fields):
@@ -162,8 +162,8 @@ def exchange_nothing(client, descriptor, options):
 
 def test_every_refusal_is_one_error_of_ours(door, client):
     served, _ = door
-    good, nobody = headers(served), fl.FlightCallOptions(timeout=30)
-    wrong = fl.FlightCallOptions(headers=[(b"authorization", b"Bearer shoal_x")], timeout=30)
+    good, nobody = headers(served), fl.FlightCallOptions(timeout=300)
+    wrong = fl.FlightCallOptions(headers=[(b"authorization", b"Bearer shoal_x")], timeout=300)
     run = statement(counting(0.1, "r"))
     assert refusal(lambda: client.get_flight_info(run, nobody)) == (fl.FlightUnauthenticatedError, "E_AUTH")
     assert refusal(lambda: client.get_flight_info(run, wrong)) == (fl.FlightUnauthenticatedError, "E_AUTH")

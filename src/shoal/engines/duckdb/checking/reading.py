@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 READ = "SELECT json_serialize_plan(?, skip_null := true, skip_empty := true, skip_default := true, optimize := false)"
 REMEMBERED_TEXTS = 512
 _NO_NUMBER = '"value":NAN'
-"""How the engine writes a constant NaN, which is no JSON. Inside a text its quotes would have backslashes."""
+"""How the engine writes a constant NaN, which is not JSON. Inside a string its quotes would have backslashes."""
 _COMPARISONS = frozenset({"=", "!=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
 _TRUTH = ("BOOLEAN",)
 _LEAVES = frozenset({"BOUND_REF", "BOUND_CONSTANT", "BOUND_COLUMN_REF", "BOUND_LAMBDA_REF"})
@@ -190,7 +190,7 @@ def _check_function(expression: Json, functions: Calls = FUNCTIONS) -> None:
     if name in _COMPARISONS:
         return _check_alike(children, "a comparison")
     if name.startswith("regexp_") and children[1]["expression_class"] != "BOUND_CONSTANT":
-        raise surprise("a pattern that is no constant")
+        raise surprise("a pattern that is not a constant")
     if name == BINDING or (name, types) in functions or (name == "-" and _is_constant(children)):
         return None
     if name in OF_ONE_TYPE and set(types) <= OF_ONE_TYPE[name]:
@@ -206,7 +206,7 @@ def _check_collation(expression: Json) -> None:
     """Texts are compared by their bytes: any other way would merge groups and owners by their spelling."""
     info = expression.get("return_type", {}).get("type_info")
     if info is not None and info.get("collation", "") not in {"", "binary"}:
-        raise surprise("texts that are not compared by their bytes")
+        raise surprise("strings that are not compared by their bytes")
 
 
 def _check_operator(expression: Json) -> None:

@@ -138,7 +138,7 @@ def test_a_script_without_a_main_guard_can_use_workers(tmp_path, table):
         print(scan({str(path)!r}, owner="uid", workers=2).datasets[0].rows)
         """)
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.split() == ["started", "2000"]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from shoal.sql import functions
 from shoal.sql.functions.reference import page
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "functions.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "functions.md"
 
 
 def test_the_reference_page_is_what_the_allow_list_says():
