@@ -115,6 +115,16 @@ KEPT = Kept()
 """Those of this process."""
 
 
+@cache
+def keep_small_pieces() -> None:
+    """Has the usual allocator keep what is smaller than `LARGE`, from now on.
+
+    That of glibc gives a piece back to the system at once unless it has seen one that was larger go, and keeps up to twice the size
+    of the largest (`M_MMAP_THRESHOLD` in mallopt(3)). Nothing is written here, so no page is ever touched. Others do not mind.
+    """
+    np.empty(LARGE, dtype=np.uint8)
+
+
 class HeldColumn:
     """One column: numbers are copied, everything else and what has missing values is kept as it came."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from shoal.engines.memory.codes import Groups, Owners
 
-PART_ROWS = 1 << 16
+PART_ROWS = 1 << 18
 MOST_PART_BITS = 10
 FEWEST_PICK_BITS = 8
 PICK_BITS_OF_WORDS = PICK_BITS
@@ -67,6 +67,11 @@ class Layout:
     def below_group(self) -> int:
         """Bits of the row, and those that nobody needs."""
         return self.below_pick - self.group_bits
+
+    @property
+    def above_row_below_owner(self) -> int:
+        """Bits of pick and group."""
+        return self.pick_bits + self.group_bits
 
     def spread(self, owners: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Codes of owners, multiplied: the part in front, the owner within the part behind it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,62 +27,62 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """Runs, and how many of them each owner has."""
+    """All runs of some owners, and which of them an owner keeps: its first ones, `most` at the most.
+
+    A run is beyond them exactly where the run `most` positions before it is of the same owner: nobody has to count runs.
+    """
 
     runs: Runs
-    of_owners: Segments
-    below_owner: int
+    first: NDArray[np.bool_]
+    layout: Layout
+    most: int
 
     @classmethod
-    def of(cls, words: NDArray[np.uint64], layout: Layout) -> Ordered:
+    def of(cls, words: NDArray[np.uint64], layout: Layout, most: int) -> Ordered:
         """Neighbours with the same owner, pick and group are a run."""
         above_row = words >> np.uint64(layout.below_group)
         segments = Segments.of_runs(above_row)
-        heads = above_row[segments.starts]
-        below_owner = layout.pick_bits + layout.group_bits
-        return cls(Runs(words, heads, segments), Segments.of_runs(heads >> np.uint64(below_owner)), below_owner)
+        heads = above_row.take(segments.starts)
+        first = np.ones(len(heads), dtype=bool)
+        np.greater_equal(heads[most:] ^ heads[:-most], np.uint64(1 << layout.above_row_below_owner), out=first[most:])
+        return cls(Runs(words, heads, segments), first, layout, most)
 
-    def owners(self) -> NDArray[np.uint64]:
-        """The owners, as they are in the words."""
-        return self.runs.heads[self.of_owners.starts] >> np.uint64(self.below_owner)
+    def in_doubt(self) -> NDArray[np.uint64]:
+        """Owners, as they are in the words, of whose runs the last one kept and the next have the same leading bits of a pick."""
+        heads = self.runs.heads
+        alike = np.flatnonzero((heads[1:] ^ heads[:-1]) < np.uint64(1 << self.layout.group_bits))
+        last = alike[self.first[alike] & ~self.first[alike + 1]]
+        return heads[last] >> np.uint64(self.layout.above_row_below_owner)
 
-    def in_doubt(self, layout: Layout, most: int) -> NDArray[np.int64]:
-        """Owners whose first groups the order of their words does not tell."""
-        heads, starts = self.runs.heads, self.of_owners.starts
-        crowded = np.flatnonzero(self.of_owners.lengths > most)
-        last = starts[crowded] + most
-        return crowded[(heads[last] ^ heads[last - 1]) < np.uint64(1 << layout.group_bits)]
+    def keeping(self, runs: NDArray[np.int64], kept: NDArray[np.bool_]) -> Ordered:
+        """The same where it is known of some runs whether they are kept."""
+        first = self.first.copy()
+        first[runs] = kept
+        return replace(self, first=first)
 
-    def first_runs(self, most: int, without: NDArray[np.int64]) -> Runs:
-        """The first runs of every owner, and none of some owners."""
-        first = np.minimum(self.of_owners.lengths, most)
-        first[without] = 0
-        if not (first < self.of_owners.lengths).any():
+    def first_runs(self) -> Runs:
+        """The runs that owners keep."""
+        if self.first.all():
             return self.runs
-        kept = _begin(self.of_owners.lengths, first)
-        borders, begins, ends = self._borders()
-        # the runs that an owner keeps are its first ones, and so are their words
-        words = self.runs.words[_begin(ends - begins, borders[self.of_owners.starts + first] - begins)]
-        return Runs(words, self.runs.heads[kept], Segments.of_lengths(self.runs.segments.lengths[kept]))
+        chosen, segments = np.flatnonzero(self.first), self.runs.segments
+        kept = Segments.of_lengths(segments.lengths.take(chosen))
+        words = kept.spread(segments.starts.take(chosen) - kept.starts)
+        words += np.arange(len(words))
+        return Runs(self.runs.words.take(words), self.runs.heads.take(chosen), kept)
 
-    def words_of(self, owners: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def runs_of(self, owners: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Positions of all runs of some owners."""
+        return _positions_of(owners, self.runs.heads, self.layout.above_row_below_owner)
+
+    def words_of(self, owners: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """All words of some owners."""
-        _, begins, ends = self._borders()
-        bounds = zip(begins[owners].tolist(), ends[owners].tolist(), strict=True)
-        return np.concatenate([self.runs.words[begin:end] for begin, end in bounds])
-
-    def _borders(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Where runs begin, and where the words of every owner begin and end."""
-        borders = np.append(self.runs.segments.starts, len(self.runs.words))
-        starts = self.of_owners.starts
-        return borders, borders[starts], borders[starts + self.of_owners.lengths]
+        return self.runs.words.take(_positions_of(owners, self.runs.words, self.layout.below_owner))
 
 
-def _begin(lengths: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which members are among the first of their segment, as many as are kept, for segments of these lengths."""
-    counts = np.empty(2 * len(lengths), dtype=np.int64)
-    counts[::2] = first
-    np.subtract(lengths, first, out=counts[1::2])
-    stays = np.zeros(len(counts), dtype=bool)
-    stays[::2] = True
-    return np.repeat(stays, counts)
+def _positions_of(owners: NDArray[np.uint64], among: NDArray[np.uint64], below_owner: int) -> NDArray[np.int64]:
+    """Where some owners, in their order, are in sorted numbers that have so many bits below the owner."""
+    least = owners << np.uint64(below_owner)
+    begins = np.searchsorted(among, least)
+    ends = np.searchsorted(among, least | np.uint64((1 << below_owner) - 1), side="right")
+    spans = Segments.of_lengths(ends - begins)
+    return np.asarray(np.arange(spans.size) + spans.spread(begins - spans.starts))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from shoal.engines.memory.picks import Picks
 
 SLICE_ROWS = 1 << 18
-BLOCK_ROWS = 1 << 18
+BLOCK_ROWS = 1 << 17
 STEP_ROWS = 1 << 14
 """What is computed from this many rows stays in the processor's caches, and in memory that a thread has already."""
 
@@ -160,38 +160,51 @@ class Packed:
         runs = Segments.of_runs(pairs.owners)
         if not (runs.lengths > self.most).any():
             return pairs
+        return pairs.only(keep_smallest(self._whole_picks(pairs), runs, self.most))
+
+    def _whole_picks(self, pairs: Pairs) -> NDArray[np.uint64]:
+        """The picks of some pairs."""
+        runs = Segments.of_runs(pairs.owners)
         owners = runs.spread(self.picks.of_owners(pairs.owners[runs.starts]))
-        return pairs.only(keep_smallest(self.picks.of_pairs(owners, pairs.groups), runs, self.most))
+        return self.picks.of_pairs(owners, pairs.groups)
 
     # ---- pairs in the order of picks -----------------------------------------------------------------------------
 
     def _by_pick(self, part: int, words: NDArray[np.uint64]) -> Pairs:
-        """The first runs of every owner; owners in doubt are left out and looked at again."""
-        ordered = Ordered.of(words, self.layout)
-        doubtful = ordered.in_doubt(self.layout, self._most)
-        kept = ordered.first_runs(self._most, doubtful)
-        pairs = self._pairs(part, kept.heads, kept.segments, self.layout.rows(kept.words))
+        """The first runs of every owner; where their order leaves open which ones stay, whole picks decide."""
+        ordered = Ordered.of(words, self.layout, self._most)
         if not self.layout.group_bits and self.groups.size > 1:  # a run may be of several groups
-            groups = self.groups.codes[pairs.rows]
-            mixed = np.unique(pairs.owners[_with_two_groups(groups, pairs.segments)])
-            if len(mixed):
-                theirs = np.isin(self.layout.codes(part, ordered.owners()), mixed)
-                doubtful = np.union1d(doubtful, np.flatnonzero(theirs))
-                pairs = pairs.only(~np.isin(pairs.owners, mixed))
-                groups = self.groups.codes[pairs.rows]
-            pairs = replace(pairs, groups=groups[pairs.segments.starts].astype(np.int64))
-        if not len(doubtful):
-            return pairs
-        return pairs.and_(self._looked_at_again(part, ordered.words_of(doubtful)))
+            return self._by_pick_alone(part, ordered)
+        doubtful = ordered.in_doubt()
+        if len(doubtful):
+            ordered = self._looked_at_again(part, ordered, ordered.runs_of(doubtful))
+        kept = ordered.first_runs()
+        return self._pairs(part, kept.heads, kept.segments, self.layout.rows(kept.words))
 
     @property
     def _most(self) -> int:
         assert self.most is not None  # noqa: S101 - picks decide only where something has to go
         return self.most
 
-    def _looked_at_again(self, part: int, words: NDArray[np.uint64]) -> Pairs:
-        """Pairs of some owners, cut by whole picks."""
-        return self._by_group(part, words)
+    def _looked_at_again(self, part: int, ordered: Ordered, runs: NDArray[np.int64]) -> Ordered:
+        """The same with the runs of some owners, all that they have, chosen by whole picks."""
+        heads = ordered.runs.heads[runs]
+        pairs = self._pairs(part, heads, Segments.of_runs(heads), runs)
+        kept = keep_smallest(self._whole_picks(pairs), Segments.of_runs(pairs.owners), self._most)
+        return ordered.keeping(runs, kept)
+
+    def _by_pick_alone(self, part: int, ordered: Ordered) -> Pairs:
+        """The same where words have no room for groups: owners with two groups in a run are left out and looked at again."""
+        kept = ordered.first_runs()
+        runs = _with_two_groups(self.groups.codes[self.layout.rows(kept.words)], kept.segments)
+        mixed = np.unique(kept.heads[runs] >> np.uint64(self.layout.above_row_below_owner))
+        if len(mixed):
+            theirs = ordered.runs_of(mixed)
+            kept = ordered.keeping(theirs, np.zeros(len(theirs), dtype=bool)).first_runs()
+        rows = self.layout.rows(kept.words)
+        groups = self.groups.codes[rows[kept.segments.starts]].astype(np.int64)
+        pairs = replace(self._pairs(part, kept.heads, kept.segments, rows), groups=groups)
+        return pairs.and_(self._by_group(part, ordered.words_of(mixed))) if len(mixed) else pairs
 
 
 def _with_two_groups(groups: Codes, segments: Segments) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from shoal.engines.group_keys import find_groups, roomy
 from shoal.engines.memory.bounded_owners import Bounded
 from shoal.engines.memory.codes import Groups, Owners
+from shoal.engines.memory.held import keep_small_pieces
 from shoal.engines.memory.packed import Packed
 from shoal.engines.memory.picks import Picks
 from shoal.engines.memory.row_limit import contents_of, cut_to_rows
@@ -132,6 +133,7 @@ class KeptRows:
 
 
 def _pool() -> ThreadPoolExecutor:
+    keep_small_pieces()
     return ThreadPoolExecutor(min(MOST_THREADS, _processors()))
 
 

@@ -46,7 +46,7 @@ class Picks:
 
     def of_pairs(self, owners: NDArray[np.uint64], groups: NDArray[np.int64] | Codes) -> NDArray[np.uint64]:
         """One pick for each pair, from the odd number of its owner and the code of its group."""
-        picks: NDArray[np.uint64] = owners * self.groups[groups]
+        picks: NDArray[np.uint64] = owners * self.groups.take(groups)
         picks &= _LOW_62
         return picks
 

@@ -114,9 +114,9 @@ class Argument:
         """The same for fewer rows."""
         return replace(
             self,
-            values=self.values[rows],
-            missing=None if self.missing is None else self.missing[rows],
-            reals=None if self.reals is None else self.reals[rows],
+            values=self.values.take(rows),
+            missing=None if self.missing is None else self.missing.take(rows),
+            reals=None if self.reals is None else self.reals.take(rows),
         )
 
     def present(self) -> NDArray[np.bool_]:

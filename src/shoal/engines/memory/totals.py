@@ -127,7 +127,9 @@ def _owner_count(task: GridMeasure, number: int | None, bounded: Bounded) -> NDA
 def _owner_weight(task: GridMeasure, number: int | None, bounded: Bounded) -> NDArray[np.int64]:  # noqa: ARG001 - of all rows
     assert isinstance(task.measure, OwnerWeight)  # noqa: S101 - chosen by PER_OWNER
     degrees, weights = (np.array(column, dtype=np.int64) for column in zip(*task.measure.weights, strict=True))
-    return bounded.runs.spread(weights[np.searchsorted(degrees, bounded.runs.lengths)])
+    lengths = bounded.runs.lengths
+    by_degree = weights[np.searchsorted(degrees, np.arange(lengths.max(initial=0) + 1))]
+    return bounded.runs.spread(by_degree.take(lengths))
 
 
 def _row_count(task: GridMeasure, number: int | None, bounded: Bounded) -> NDArray[np.int64]:
