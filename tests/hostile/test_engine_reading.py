@@ -87,6 +87,52 @@ def test_what_bounds_and_sums_is_read_as_well(sessions, monkeypatch, form, sql):
     assert_refused_alike_for_nothing(sessions, sql, monkeypatch)
 
 
+SEARCHING = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6) "
+
+
+def test_what_finds_limits_is_read_as_well(sessions, monkeypatch):
+    """The rows of an owner are added up, and a plain cast of such a sum could fail for one of them."""
+    monkeypatch.setattr("shoal.sql.functions.aggregates.try_cast", forms.cast)
+    assert_refused_alike_for_nothing(sessions, SEARCHING + "site, COUNT(*) FROM visits GROUP BY site", monkeypatch)
+
+
+def texts_read(monkeypatch):
+    read = []
+    original = Reader.check_all
+    monkeypatch.setattr(Reader, "check_all", lambda self, texts: (read.extend(texts), original(self, texts))[1])
+    return read
+
+
+def test_what_finds_limits_is_read_once_for_all_queries_that_are_alike(sessions, monkeypatch):
+    """The rows hold all that the analyst wrote; they are read with what the search takes of them."""
+    session = sessions[0]
+    session.query(SEARCHING + "site, COUNT(*) FROM visits WHERE spend > 1 GROUP BY site")
+    read = texts_read(monkeypatch)
+    session.query(SEARCHING + "region, COUNT(*) FROM customers WHERE age < 40 GROUP BY region")
+    assert len(read) == 1
+    assert read[0].count(" AS ") >= 4
+
+
+def test_what_finds_limits_of_values_of_another_type_is_read_whole(sessions, monkeypatch):
+    """A constant key is a smaller integer to the engine than to the plan: nothing that was read over NULLs stands for it."""
+    session = sessions[0]
+    session.query(SEARCHING + "site, age, COUNT(*) FROM visits JOIN customers USING (uid) GROUP BY site, age")
+    read = texts_read(monkeypatch)
+    session.query(SEARCHING + "site, 5 AS k, COUNT(*) FROM visits WHERE spend > 2 GROUP BY site, k")
+    assert sum("visits" in text for text in read) == 3  # the rows, and both of its searches
+
+
+def test_what_finds_limits_is_read_whole_where_it_leaves_out_other_owners(sessions, monkeypatch):
+    """Strings that only the query reads count for its joined rows, and not for those of the search."""
+    session = sessions[0]
+    read = texts_read(monkeypatch)
+    session.query(
+        SEARCHING + "a.day, SUM(LENGTH(b.site), contribution_bounds_per_group => (0, 9)) "
+        "FROM visits AS a JOIN visits AS b ON a.uid = b.uid AND a.day = b.day GROUP BY a.day"
+    )
+    assert any("crowded" in text and text.startswith('SELECT "s0h') for text in read)
+
+
 def test_what_works_on_released_rows_is_read_as_well(sessions, monkeypatch):
     monkeypatch.setattr("shoal.sql.functions.values.try_cast", forms.cast)
     sql = PRIVATE + "site, COUNT(*) AS n FROM visits GROUP BY site HAVING CAST(CAST(COUNT(*) AS VARCHAR) AS BIGINT) > 5"

@@ -26,7 +26,7 @@ from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.plan import nodes
 from shoal.plan.aggregates.defaults import OfOwner
 from shoal.plan.totals import MASK, LeafCounts, SamplingKey
-from shoal.plan.traverse import rebuilt, with_relations
+from shoal.plan.traverse import all_nodes, rebuilt, relations_in, with_relations
 from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY, KeptAnswer, from_bytes, to_bytes
 from shoal.release.answer_notes import answer_notes, groups_between, groups_in_no_total, nothing_left, without_interval
 from shoal.release.bounds_per_group import release_by_group
@@ -269,9 +269,18 @@ def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadli
     return replace(answer, notes=tuple(dict.fromkeys(notes)))
 
 
+def _reads_released(select: SelectPlan) -> bool:
+    asked = select.select
+    roots = [asked.input] if asked.public_groups is None else [asked.input, asked.public_groups]
+    measures = [*(r.measure for r in select.releases), *(r.histogram.serves for r in select.histograms)]
+    values = [*(key for _, key in asked.keys), *(m.argument for m in measures if m.argument is not None)]
+    roots += [relation for value in values for relation in relations_in(value)]
+    return any(isinstance(part, nodes.StoredRows) for root in roots for part in all_nodes(root))
+
+
 def with_stored_rows(select: SelectPlan, released: Mapping[int, StoredRows]) -> SelectPlan:
     """A later SELECT may read what an earlier one released: its stored rows, as a public list."""
-    if not released:
+    if not released or not _reads_released(select):
         return select
 
     def stored(node: Node) -> Node:

@@ -78,7 +78,12 @@ def _distinct(found: Iterable[Product]) -> list[Product]:
 
     A union of many relations, joined with another, would have more products than anybody can count.
     """
-    return list({frozenset(Counter(map(_shape, each)).items()): each for each in found}.values())
+    return list({shapes_of(each): each for each in found}.values())
+
+
+def shapes_of(found: Product) -> frozenset[tuple[tuple[object, ...], int]]:
+    """What decides who has too much in a product: its tables, their strings and shares, each as often as it is there."""
+    return frozenset(Counter(map(_shape, found)).items())
 
 
 def _shape(scan: nodes.Scan) -> tuple[object, ...]:

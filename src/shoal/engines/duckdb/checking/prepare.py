@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from shoal.engines.duckdb.checking.apart import divided, rows_like, taken_of
 from shoal.engines.duckdb.checking.reading import Named, Reader, surprise
 from shoal.engines.duckdb.checking.remembered import Hashed, Remembered
 from shoal.engines.duckdb.rendering import render
@@ -30,7 +31,7 @@ from shoal.engines.statements.crowded_owners import (
 )
 from shoal.engines.statements.integers import check_width
 from shoal.engines.statements.pruned import read_input
-from shoal.engines.statements.relations import Compiler, name, select
+from shoal.engines.statements.relations import Compiler, aliased, by_bytes, name, select
 from shoal.engines.statements.sum_owners import Summing
 from shoal.frozen import dataclass
 from shoal.params import Bounds
@@ -41,12 +42,14 @@ from shoal.plan.nodes import Field
 from shoal.plan.totals import GridMeasure, SamplingKey, TotalsQuery
 from shoal.plan.types import DOUBLE, INTEGER, Kind, Type
 from shoal.sql.functions import engine_type
+from shoal.sql.functions.forms import cast
 from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from shoal.engines.base import Asked
+    from shoal.engines.duckdb.checking.apart import Apart
     from shoal.engines.python_rows.stages import Stage
     from shoal.engines.statements.crowded_owners import Product
     from shoal.plan.expressions import Expression
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from shoal.plan.releases import Contribution, StatementPlan
 
     Schemas = Mapping[str, Iterable[tuple[str, str]]]
+    Written = tuple[exp.Query, list[Type] | None]
 
 PLACEHOLDER_KEY = SamplingKey(tuple((1 << 60) + i for i in range(160)))
 """Numbers as wide as those of a real key, and no two the same."""
@@ -82,11 +86,12 @@ class PlanChecker:
         self._qualify_operators = qualify_operators
         self._reader: Reader | None = None
         self._plans: Remembered[Hashed[StatementPlan], None] = Remembered(512)
+        self._over_rows: Remembered[Hashed[TotalsQuery], None] = Remembered(512)
         self._lock = threading.Lock()
 
     def check(self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked], schemas: Schemas) -> None:
         """InternalError where the engine reads a statement differently from what it was written for."""
-        key = Hashed(plan)
+        key = Hashed(plan, plan.sql)
         if key not in self._plans:
             on_its_own_stack(lambda: self._read(asked_of(plan), schemas), shared=True)
             self._plans.add(key, None)
@@ -98,7 +103,7 @@ class PlanChecker:
         }
         queries, stages = staged_queries(asked.totals)
         asked = replace(asked, totals=queries)
-        written: list[tuple[exp.Query, list[Type] | None]] = []
+        written: list[Written] = []
         for stage in stages:
             tables[stage.table] = stage.nothing
             written += rows_for(stage, tables)
@@ -107,14 +112,32 @@ class PlanChecker:
         for query in asked.totals:
             _check_numbers(query)
         written += [(together(statements_of(part.question())), None) for part in parts.values()]
-        written += rows_of(asked, tables)
-        texts = [render(tree, qualify_operators=self._qualify_operators) for tree, _ in written]
-        finishing = [] if asked.finishing is None else [asked.finishing]
-        found = reader.check_all([*texts, *finishing])
-        for (_, types), read in zip(written, found[: len(written)], strict=True):
-            _check_types(read, types)
+        whole, over_others = divided(asked.totals)
+        written += [(Compiler(tables, whole_texts=True).relation(scan), None) for scan in dict.fromkeys(asked.public)]
+        rows = [rows_with(query, over_others, tables) for query in whole]
+        written += others_of(whole, tables)
+        found = self._check(reader, [*rows, *written], [] if asked.finishing is None else [asked.finishing])
+        rest = [left for query, types in zip(whole, found, strict=False) for left in rest_of(query, over_others, types)]
+        self._read_the_rest(reader, rest, tables)
         for key in parts:
             PARTS.add(key, None)
+
+    def _check(self, reader: Reader, written: list[Written], finishing: list[str]) -> list[list[Named]]:
+        """The types of columns of each, after those that are wanted."""
+        texts = [render(tree, qualify_operators=self._qualify_operators) for tree, _ in written]
+        found = reader.check_all([*texts, *finishing])[: len(written)]
+        for (_, types), read in zip(written, found, strict=True):
+            _check_types(read[: None if types is None else len(types)], types)
+        return [read[0 if types is None else len(types) :] for (_, types), read in zip(written, found, strict=True)]
+
+    def _read_the_rest(self, reader: Reader, queries: list[TotalsQuery], tables: Mapping[str, exp.Expr]) -> None:
+        """Questions over rows that were read: nothing of the analyst is in them, so most were met before."""
+        new = {key: query for query in queries if (key := Hashed(query)) not in self._over_rows}
+        if new:
+            asked = list(new.values())
+            self._check(reader, [*(rows_with(query, (), tables) for query in asked), *others_of(asked, tables)], [])
+        for key in new:
+            self._over_rows.add(key, None)
 
     def _ready(self, schemas: Schemas) -> Reader:
         with self._lock:
@@ -127,52 +150,74 @@ class PlanChecker:
 # ---- the analyst's part --------------------------------------------------------------------------------------------
 
 
-def rows_of(asked: Asked, tables: Mapping[str, exp.Expr]) -> list[tuple[exp.Query, list[Type] | None]]:
-    """The rows that questions read, with the types they must have; questions that read the same rows share them."""
-    found: dict[object, tuple[exp.Query, list[Type] | None]] = {}
-    for query in {(query.input, query.keys, query.arguments): query for query in asked.totals}.values():
-        types = [_owner_of(query).type, *(field.type for field, _ in query.keys)]
-        for argument in query.arguments:
-            types += [argument.type, DOUBLE] if argument.type.kind is Kind.DECIMAL else [argument.type]
-        products = products_of(read_input(query))
-        relation, known = _uncrowded(query.input, products, tables)
-        read = replace(query, input=relation)
-        found[query.input, query.keys, query.arguments] = rows_statement(read, known), types
-        found |= {asked: (counting, None) for asked, counting in _counting(products, tables)}
-    for query in asked.totals:
+def rows_with(query: TotalsQuery, over_others: Iterable[Apart], tables: Mapping[str, exp.Expr]) -> Written:
+    """The rows that a question reads, with the types they must have, and then what other questions take of them."""
+    types = [_owner_of(query).type, *(field.type for field, _ in query.keys)]
+    for argument in query.arguments:
+        types += [argument.type, DOUBLE] if argument.type.kind is Kind.DECIMAL else [argument.type]
+    relation, known = _uncrowded(query.input, products_of(read_input(query)), tables)
+    rows = rows_statement(replace(query, input=relation), known)
+    compiler = Compiler(known)
+    for value in taken_of(query, over_others):
+        rows.append("expressions", aliased(compiler.expression(value), f"t{len(rows.expressions)}"))
+    return rows, types
+
+
+def others_of(queries: Iterable[TotalsQuery], tables: Mapping[str, exp.Expr]) -> list[Written]:
+    """What is asked beside rows: who has too many of them, and which groups are listed."""
+    found: dict[object, Written] = {}
+    for query in queries:
+        found |= dict(_counting(products_of(read_input(query)), tables))
         if query.public_groups is not None and (query.public_groups, query.keys) not in found:
-            groups = BoundOwners(query, PLACEHOLDER_KEY, tables).groups()
-            found[query.public_groups, query.keys] = groups, None
-    for scan in asked.public:
-        found[scan] = Compiler(tables, whole_texts=True).relation(scan), None
+            found[query.public_groups, query.keys] = BoundOwners(query, PLACEHOLDER_KEY, tables).groups(), None
     return list(found.values())
 
 
-def rows_for(stage: Stage, tables: Mapping[str, exp.Expr]) -> list[tuple[exp.Query, list[Type] | None]]:
+def rest_of(query: TotalsQuery, over_others: list[Apart], found: list[Named]) -> list[TotalsQuery]:
+    """What is left to read of questions over the rows of this one; all of a question where a value has another type."""
+    types = dict(zip(taken_of(query, over_others), found, strict=True))
+    return [
+        each.above if all(types[value] == _named(value.type) for value in each.taken) else each.question
+        for each in over_others
+        if each.below is query
+    ]
+
+
+def rows_for(stage: Stage, tables: Mapping[str, exp.Expr]) -> list[Written]:
     """What is read for the first function of a stage."""
     types = [stage.owner.type, *(value.type for _, value in stage.steps[0].arguments)]
     products = products_of(rows_read(stage))
     relation, known = _uncrowded(stage.input, products, tables)
-    others = [statement(stage, relation, known), *(counting for _, counting in _counting(products, tables))]
-    return [(rows_seen(stage, relation, known), types), *((each, None) for each in others)]
+    rows = [(rows_seen(stage, relation, known), types), (statement(stage, relation, known), None)]
+    return [*rows, *(counting for _, counting in _counting(products, tables))]
 
 
 def _uncrowded(
     relation: Node, products: list[Product], tables: Mapping[str, exp.Expr]
 ) -> tuple[Node, Mapping[str, exp.Expr]]:
-    """The same without owners who have more than their share of rows, and the tables it reads.
+    """The same without owners who have more than their share of rows, and the tables it reads: who they are is read apart.
 
     The statement that runs where nobody is left out has all the same expressions and relations, and one filter less.
     """
     if not products:
         return relation, tables
-    return without_owners(relation, products), {**tables, CROWDED: crowded_source(products, tables, MAX_JOINED_ROWS)}
+    owner = by_bytes(cast(exp.Null(), engine_type(_owner_in(products))), _owner_in(products))
+    nobody = exp.Subquery(this=select([aliased(owner, "o")]), alias=exp.TableAlias(this=name("crowded")))
+    return without_owners(relation, products), {**tables, CROWDED: nobody}
 
 
-def _counting(products: list[Product], tables: Mapping[str, exp.Expr]) -> list[tuple[object, exp.Query]]:
-    """What is asked to find out whether there are such owners."""
-    scans = {scan for found in products for scan in found}
-    return [(("most", scan), most_rows_statement(scan, tables)) for scan in scans]
+def _counting(products: list[Product], tables: Mapping[str, exp.Expr]) -> list[tuple[object, Written]]:
+    """What is asked to find out whether there are such owners, and who they are."""
+    if not products:
+        return []
+    scans = dict.fromkeys(scan for found in products for scan in found)
+    they = crowded_source(products, tables, MAX_JOINED_ROWS).this, [_owner_in(products)]
+    return [(tuple(products), they), *((("most", scan), (most_rows_statement(scan, tables), None)) for scan in scans)]
+
+
+def _owner_in(products: list[Product]) -> Type:
+    scan = products[0][0]
+    return nodes.field_of(scan, scan.owner or "").type.plain()
 
 
 def _owner_of(query: TotalsQuery) -> Field:
@@ -209,12 +254,12 @@ class Part:
         owner, keys = _column("o", self.owner), [_column(f"k{i}", type_) for i, type_ in enumerate(self.keys)]
         read = [] if self.argument is None else [_column("a0", self.argument)]
         return TotalsQuery(
-            _rows_like([owner, *keys, *read], owner=owner.symbol),
+            rows_like([owner, *keys, *read], owner=owner.symbol),
             tuple((Field("", key.symbol, key.type), key) for key in keys),
             (self.asked,) if isinstance(self.asked, GridMeasure) else (),
             (self.asked,) if isinstance(self.asked, Histogram) else (),
             self.contribution,
-            _rows_like(keys, owner=None) if self.listed else None,
+            rows_like(keys, owner=None) if self.listed else None,
         )
 
 
@@ -249,16 +294,6 @@ def _part(query: TotalsQuery, types: tuple[Type, ...], asked: GridMeasure | Hist
 
 def _column(symbol: str, type_: Type) -> Column:
     return Column(symbol, type_.plain())
-
-
-def _rows_like(columns: list[Column], owner: str | None) -> Node:
-    """One row of NULLs of the given types."""
-    hidden = tuple(Field("", f"n{i}", column.type) for i, column in enumerate(columns))
-    listed = nodes.Values((tuple(None for _ in columns),), hidden)
-    items = zip(columns, hidden, strict=True)
-    return nodes.Project(
-        listed, tuple((Field("", c.symbol, c.type), Column(f.symbol, f.type)) for c, f in items), owner
-    )
 
 
 def _measure_like(measure: Measure, columns: Mapping[Expression, Column]) -> Measure:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 Key = TypeVar("Key")
 Found = TypeVar("Found")
 
 
 class Hashed(Generic[Key]):
-    """A key whose hash is computed once: a plan is a large tree."""
+    """A key whose hash is computed once, or from a part of it alone: a plan is a large tree."""
 
     __slots__ = ("_hash", "_key")
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: Key, part: Hashable = None) -> None:
         self._key = key
-        self._hash = hash(key)
+        self._hash = hash(key if part is None else part)
 
     def __hash__(self) -> int:
         return self._hash
