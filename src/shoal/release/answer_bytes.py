@@ -27,6 +27,7 @@ from shoal.plan.aggregates import Aggregate, NoisyMeasure
 from shoal.plan.expressions import Literal
 from shoal.plan.measures import Measure, Steps
 from shoal.plan.types import Kind, Type
+from shoal.release.cuts.one_group import Tail
 from shoal.release.cuts.widening import Widening
 from shoal.release.error_bars import NO_VALUES, CopiedAggregate, ErrorBars
 
@@ -251,6 +252,7 @@ def _classes() -> dict[str, Any]:
         Bounds,
         Steps,
         Widening,
+        Tail,
     )
     return {kind.__name__: kind for kind in (*kinds, CopiedSpread, OneDraw, Ratio, QuantileSpread, PrefixNoise)}
 

@@ -84,7 +84,7 @@ def find_bounds(plan: SelectPlan, seen: ExactTotals, kept: NDArray[np.int64], en
     for release, counts in zip(plan.histograms, seen.histograms, strict=True):
         if not isinstance(counts, LeafCounts):
             raise InternalError("the bounds of each group come from its own histogram")
-        read = _read(release, counts, kept, entropy)
+        read = _read(plan, release, counts, kept, entropy)
         bounds.append([each.bounds for each in read])
         outside.append(tuple(each.outside for each in read))
         clamped.append([each.clamped for each in read])
@@ -98,7 +98,9 @@ def find_bounds(plan: SelectPlan, seen: ExactTotals, kept: NDArray[np.int64], en
     return Found(classes, class_of, tuple(outside), largest)
 
 
-def _read(release: HistogramRelease, counts: LeafCounts, kept: NDArray[np.int64], entropy: Entropy) -> list[Read]:
+def _read(
+    plan: SelectPlan, release: HistogramRelease, counts: LeafCounts, kept: NDArray[np.int64], entropy: Entropy
+) -> list[Read]:
     """A histogram for each kept group, including empty bins; as many groups at a time as fit in memory."""
     bins = release.histogram.bins
     row_of = np.full(max(int(counts.groups.max(initial=-1)), int(kept.max(initial=-1))) + 1, -1, dtype=np.int64)
@@ -110,7 +112,7 @@ def _read(release: HistogramRelease, counts: LeafCounts, kept: NDArray[np.int64]
         here = (row >= start) & (row < start + size) & (position >= 0)
         dense = np.zeros((size, len(bins)), dtype=np.int64)
         dense[row[here] - start, position[here]] = counts.counts[here]
-        found += read_bounds(release, dense, entropy)
+        found += read_bounds(release, dense, entropy, plan.select.input)
     return found
 
 

@@ -95,7 +95,7 @@ class CopiedAggregate:
             else:
                 readings = [replace(t, values=np.asarray(v)[here]) for t, v in zip(taken, values, strict=True)]
             ends = self.aggregate.interval(readings, level)
-            low[here], high[here] = widening.of(*ends, whole=whole)
+            low[here], high[here] = widening.of(*ends, whole=whole, sizes=self.aggregate.owners_of(readings))
 
     def _bands(self, listed: NDArray[Any]) -> RankBands:
         """The intervals that are carried."""
@@ -385,5 +385,5 @@ def _widening(
     if aggregate.ranks:
         return of_quantile(aggregate, found, bounds)
     return of_limits(aggregate, kept, never_negative=never_negative).and_also(
-        of_bounds(aggregate, found, grouped=grouped, one_row=one_row)
+        of_bounds(aggregate, found, bounds, grouped=grouped, one_row=one_row)
     )

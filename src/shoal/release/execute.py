@@ -371,7 +371,7 @@ def read_histograms(plan: SelectPlan, engine: Engine, key: SamplingKey, entropy:
         return ()
     exact = engine.totals(histogram_query(plan), key).histograms
     return tuple(
-        read_bounds(release, dense_bins(release, counts), entropy)[0]
+        read_bounds(release, dense_bins(release, counts), entropy, plan.select.input)[0]
         for release, counts in zip(plan.histograms, exact, strict=True)
     )
 

@@ -25,6 +25,7 @@ from shoal.plan.totals import ExactTotals, LeafCounts
 from shoal.plan.types import Kind
 from shoal.release.computed.draws import LEVELS
 from shoal.release.cuts.clamped import what_is_clamped
+from shoal.release.cuts.quotients import is_quotient
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from shoal.mechanisms.entropy import Entropy
     from shoal.plan.aggregates.noisy_measure import Forest
     from shoal.plan.measures import Measure
+    from shoal.plan.nodes import Node
     from shoal.plan.releases import HistogramRelease, SelectPlan
     from shoal.plan.totals import GridMeasure
     from shoal.release.cuts.clamped import Clamped
@@ -81,14 +83,19 @@ def weights_among(measurement: ExactTotals, selecting: tuple[GridMeasure, ...]) 
     return np.asarray(measurement.totals[-1], dtype=np.int64) if selecting else None
 
 
-def read_bounds(release: HistogramRelease, counts: NDArray[np.int64], entropy: Entropy) -> list[Read]:
+def read_bounds(
+    release: HistogramRelease, counts: NDArray[np.int64], entropy: Entropy, source: Node | None = None
+) -> list[Read]:
     """Bounds read from noisy histograms, (groups, bins), roughly what share of the values lies outside them, and what they cut.
 
     Bounds are the outer edges of the outermost filled bins, None if no bin stands out. Everything after the noise is
-    post-processing.
+    post-processing. `source`: what the values are computed from, which tells quotients apart.
     """
     noisy, outer = noisy_bins(release, counts, entropy)
-    return [_bounds_of(release, row, *ends) for row, ends in zip(noisy, outer.tolist(), strict=True)]
+    quotients = source is not None and is_quotient(release.histogram.serves.argument, source)
+    return [
+        _bounds_of(release, row, ends, quotients=quotients) for row, ends in zip(noisy, outer.tolist(), strict=True)
+    ]
 
 
 def noisy_bins(
@@ -116,14 +123,16 @@ def owners_needed(release: HistogramRelease) -> str:
     return many(math.ceil(fewest) + 1, "owner")
 
 
-def _bounds_of(release: HistogramRelease, noisy: NDArray[Any], first: int, last: int) -> Read:
+def _bounds_of(release: HistogramRelease, noisy: NDArray[Any], ends: tuple[int, int], *, quotients: bool) -> Read:
+    first, last = ends
     bounds = bounds_between(release, first, last)
     if bounds is None or bounds.lower == bounds.upper == 0:
         # Only zeros stand out: the size of other values is unknown, and 0 ± 0 would say that there are none.
         return Read(None, None, None)
     inside, everything = float(sum(noisy[first : last + 1])), float(sum(noisy))
     share = min(1.0, max(0.0, 1 - inside / everything)) if everything > 0 else None
-    return Read(bounds, share, what_is_clamped(release.histogram, release.noise, noisy, (first, last), bounds))
+    cut = what_is_clamped(release.histogram, release.noise, noisy, (first, last), bounds, quotients=quotients)
+    return Read(bounds, share, cut)
 
 
 def reading(

@@ -148,6 +148,10 @@ class Aggregate(ABC):
         """The smallest and largest possible exact number, when values are certain to lie within the bounds."""
         return (Fraction(0) if self.never_negative else None), None
 
+    def owners_of(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any] | None:  # noqa: ARG002 - few have it
+        """About how many owners each group has, where the noisy sums tell; what is released, not what is exact."""
+        return None
+
     def expected_half_width(self, releases: Sequence[Release], level: float, owners: int) -> float | None:  # noqa: ARG002 - one signature
         """The spread of the noise, known before data is read; None if it depends on the data."""
         return None

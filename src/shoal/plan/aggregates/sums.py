@@ -206,6 +206,16 @@ class Average(Aggregate):
             return self._share(total, total.floats, -count.floats)
         return self._quotient(total, total.floats, count.floats)
 
+    def owners_of(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any] | None:
+        """The count; for two sums that make a whole, that whole."""
+        total, count = readings
+        if total.steps is None or self.rows not in {None, 1}:
+            return None
+        if total.measure.origin != "lower":
+            return count.floats
+        width = float((total.steps.upper - total.steps.lower) * total.grid)
+        return (total.floats - count.floats) / width if width else None
+
     @staticmethod
     def _share(total: NoisyMeasure, above: NDArray[Any], below: NDArray[Any]) -> NDArray[Any]:
         """M + (A − B) / 2n, where A + B = n·(U − L)."""

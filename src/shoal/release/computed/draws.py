@@ -216,7 +216,9 @@ def _drawn(inputs: list[Input], rows: int, draws: int, seed: int) -> tuple[Draws
             moved.append(numbers[None, :] - noise[same])
         values = _finished(each.call.aggregate, each.taken, moved, (draws, rows))
         of_noise[each.symbol] = values
-        low, high = each.widening.of(values.ravel(), values.ravel())
+        readings = [replace(taken, values=one.ravel()) for taken, one in zip(each.taken, moved, strict=True)]
+        sizes = each.call.aggregate.owners_of(readings)
+        low, high = each.widening.of(values.ravel(), values.ravel(), sizes=sizes)
         low, high = (np.asarray(end, dtype=np.float64).reshape(draws, rows) for end in (low, high))
         far = [np.where(together, one, generator.random((draws, 1))) for one in (up, down)]
         whole[each.symbol] = values + far[0] * (high - values) - far[1] * (values - low)

@@ -6,8 +6,8 @@ these are believed as they are, and feared with a standard deviation more. Furth
 most 0.3 of the bin before; *feared* is what the next bin may hold at one-sided confidence of 95%, at most half of the bin
 before, and 0.3 of that in the next, or up to half where the tail that is seen falls about as slowly as 1/x. Where three octaves
 beyond the bounds stand out and fall more slowly still (a few prices that are a thousand times the others), so do those that are
-feared. Towards zero octaves are half as wide each, so values that lie evenly halve from bin to bin: there feared is half of the bin
-before throughout.
+feared. Quotients fall as slowly as 1/x, whatever is seen. Towards zero octaves are half as wide each, so values that lie evenly
+halve from bin to bin: there feared is half of the bin before throughout.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ SQUARED = 2
 further out it would grow with every bin that is merely feared."""
 STANDS_OUT, NEIGHBOURS, FEW = 3.5, (1, 2, 3, 4, 6, 8, 10), 4
 """Standard deviations of the noise of this many neighbouring bins together."""
+SURELY, POOLED = 8.0, 0.85
+"""A bin beyond one that noise hides is believed as it is from so many standard deviations on; else it holds at most this share of
+the one before."""
 HEAVIER = 2.0
 """Bounds lie where few values are left, and a tail as heavy as 1/x falls faster before them: what is seen counts twice."""
 ENOUGH_SEEN, SLOWEST = 3, 0.65
@@ -80,6 +83,8 @@ class Clamped:
     """The standard deviation of owners' values within the bounds."""
     shares_outside: tuple[float, float] = (0.0, 0.0)
     """Which share of owners is feared below and above."""
+    mean: float = 0.0
+    """Of owners' values within the bounds."""
 
     @property
     def shares(self) -> tuple[float, float]:
@@ -89,9 +94,18 @@ class Clamped:
 
 
 def what_is_clamped(
-    histogram: Histogram, noise: AdditiveNoise, noisy: NDArray[Any], ends: tuple[int, int], bounds: Bounds
+    histogram: Histogram,
+    noise: AdditiveNoise,
+    noisy: NDArray[Any],
+    ends: tuple[int, int],
+    bounds: Bounds,
+    *,
+    quotients: bool = False,
 ) -> Clamped:
-    """What lies beyond the bounds that reach from the first to the last of the `ends`, which are places of bins."""
+    """What lies beyond the bounds that reach from the first to the last of the `ends`, which are places of bins.
+
+    `quotients`: values are divided by something, so they are known to fall off about as slowly as 1/x.
+    """
     middles = np.array([_middle(histogram, number) for number in histogram.bins])
     outer = np.array([_outer(histogram, number) for number in histogram.bins])
     sizes = np.abs(middles)
@@ -99,7 +113,7 @@ def what_is_clamped(
     up, down = _outwards(first, last)
     grows = sizes[up] > sizes[last:-1], sizes[down] > sizes[first:0:-1]
     bins = np.array(noisy, dtype=np.float64), middles, outer
-    return _clamped(bins, ends, bounds, grows, _Noised.of(noise))
+    return _clamped(bins, ends, bounds, grows, _Noised.of(noise), quotients=quotients)
 
 
 def what_is_beyond(edges: Sequence[Fraction], noise: AdditiveNoise, noisy: Sequence[float], bounds: Bounds) -> Clamped:
@@ -129,6 +143,8 @@ def _clamped(
     grows: tuple[NDArray[np.bool_], NDArray[np.bool_]],
     noised: _Noised,
     shape: int | None = None,
+    *,
+    quotients: bool = False,
 ) -> Clamped:
     """Both sides, from counts, middles and outer edges; `shape`: how many bins inside are used to see how they fall."""
     counts, middles, outer = bins
@@ -138,8 +154,8 @@ def _clamped(
     owners = max(float(inside.sum()), 1.0)
     up, down = _outwards(first, last)
     at_ends = inside[-(shape or len(inside)) :], inside[::-1][-(shape or len(inside)) :]
-    above = _side(counts[up], (middles - high)[up], grows[0], at_ends[0], noised)
-    below = _side(counts[down], (low - middles)[down], grows[1], at_ends[1], noised)
+    above = _side(counts[up], (middles - high)[up], grows[0], at_ends[0], noised, quotients=quotients)
+    below = _side(counts[down], (low - middles)[down], grows[1], at_ends[1], noised, quotients=quotients)
     # Towards zero octaves never end; ending at 0 instead does no harm.
     below_tail = TO_ZERO if low > 0 else _tail(below.bins, outer[down], owners)
     above_tail = TO_ZERO if high < 0 else _tail(above.bins, outer[up], owners)
@@ -157,6 +173,7 @@ def _clamped(
         heaviness=above.heaviness,
         spread=_deviation(within, np.where(inside >= 2 * noised.deviation, inside, 0.0)),
         shares_outside=(below.feared_owners / (owners + feared), above.feared_owners / (owners + feared)),
+        mean=float(inside @ within) / owners,
     )
 
 
@@ -229,6 +246,22 @@ class _Noised:
             last += width
         return last
 
+    def seen(self, counts: NDArray[np.float64], seen: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Bins that stand out, believed and feared; one that does so with its neighbours alone holds less than the one before.
+
+        Noise may have filled it, and a few owners far out would move an end by orders of magnitude.
+        """
+        believed, feared = np.maximum(counts, 0.0), np.zeros(len(counts))
+        feared[:seen] = believed[:seen] + self.deviation
+        least, surely = max(STANDS_OUT * self.deviation, 1.0), SURELY * self.deviation
+        unbroken = True
+        for position in range(seen):
+            unbroken = unbroken and counts[position] >= least
+            if not unbroken and position and counts[position] < surely:
+                believed[position] = min(believed[position], POOLED * believed[position - 1])
+                feared[position] = min(feared[position], POOLED * feared[position - 1])
+        return believed, feared
+
     def _stands_out(self, run: NDArray[np.float64], width: int) -> bool:
         least = max(STANDS_OUT * self.deviation * math.sqrt(width), 1.0)
         alone = width > FEW and run.max(initial=0.0) > run.sum() / 2  # one bin far out is not a tail
@@ -241,13 +274,15 @@ def _side(
     grows: NDArray[np.bool_],
     inside: NDArray[np.float64],
     noised: _Noised,
+    *,
+    quotients: bool,
 ) -> _Side:
     """Bins from the bounds outwards, after those `inside`; `grows` if the next octave is wider than the one before."""
-    believed, feared = np.maximum(counts, 0.0), np.zeros(len(counts))
     seen = noised.standing_out(counts)
-    feared[:seen] = believed[:seen] + noised.deviation
+    believed, feared = noised.seen(counts, seen)
     falling = heaviness_of(np.concatenate([inside, counts[:seen]]), len(inside) + seen - 1, FEARED_FIRST)
-    heaviness = min(1.0, HEAVIER * falling)
+    heavy = quotients and bool(grows[:1].all())
+    heaviness = 1.0 if heavy else min(1.0, HEAVIER * falling)
     as_seen = _fall_of(believed[:seen])
     fall = max(BELIEVED + (FEARED_FIRST - BELIEVED) * heaviness, as_seen)
     before = believed[seen - 1] if seen else float(inside[-1])
@@ -259,7 +294,9 @@ def _side(
         if feared_before < 1 / 2:
             believed[position + 1 :] = 0.0
             break
-    squared = seen + SQUARED + math.ceil(2 * SQUARED * heaviness) + (SQUARED if as_seen else 0)
+    squared = (
+        len(counts) if heavy else seen + SQUARED + math.ceil(2 * SQUARED * heaviness) + (SQUARED if as_seen else 0)
+    )
     far = np.maximum(excess, 0.0)
     return _Side(
         float(believed @ far),

@@ -17,6 +17,7 @@ from shoal.errors import InternalError
 from shoal.frozen import dataclass
 from shoal.plan.aggregates.defaults import Clamped as Moved
 from shoal.plan.aggregates.defaults import OfOwner
+from shoal.release.cuts.one_group import Tail, tails_of
 from shoal.rewrite.limits.choosing import at_most_half
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class Widening:
     at: tuple[Fraction, Fraction] | None = None
     reach: tuple[Fraction, Fraction] | None = None
     """For quantiles: bounds at which values are clamped, and how far values beyond them may lie. Ends at a bound go there."""
+    tails: tuple[Tail | None, Tail | None] | None = None
+    """For averages by group: what lies below and above the bounds in all. Shifts then are those of a group without a size."""
     of_spread: str = ""
     """'' for what is shown as it is; 'root' for a standard deviation, 'square' for a variance."""
 
@@ -72,16 +75,31 @@ class Widening:
         moved = max(self.low_factor, self.high_factor) > 1 or max(self.low_shift, self.high_shift) > 0
         return moved or self.reach is not None
 
-    def of(self, low: NDArray[Any], high: NDArray[Any], *, whole: bool = True) -> Ends:
-        """The ends including what was left out, kept within what is possible; without `whole`, those of the noise alone."""
+    def of(
+        self, low: NDArray[Any], high: NDArray[Any], *, whole: bool = True, sizes: NDArray[Any] | None = None
+    ) -> Ends:
+        """The ends including what was left out, kept within what is possible; without `whole`, those of the noise alone.
+
+        `sizes`: about how many owners each group has, where that was released.
+        """
         bounded = self.least is not None or self.most is not None
         if not bounded and not (whole and self.widens):
             return low, high
         known = np.array([value is not None for value in low], dtype=bool)
         wide = low.copy(), high.copy()
         ends = low[known].astype(np.float64), high[known].astype(np.float64)
-        wide[0][known], wide[1][known] = self._possible(ends, self._moved(*ends) if whole and self.widens else ends)
+        moved = self._moved(*ends) if whole and self.widens else ends
+        if whole and sizes is not None and self.tails is not None:
+            moved = self._further(ends, moved, sizes[known])
+        wide[0][known], wide[1][known] = self._possible(ends, moved)
         return wide
+
+    def _further(self, noise: Ends, moved: Ends, sizes: NDArray[Any]) -> Ends:
+        """A group may hold more than its share of what lies beyond the bounds."""
+        below, above = (
+            0.0 if tail is None else tail.in_groups(*noise, sizes) - tail.feared for tail in self.tails or (None, None)
+        )
+        return moved[0] - below, moved[1] + above
 
     def _possible(self, noise: Ends, wide: Ends) -> Ends:
         """Cut where the exact number cannot lie; what noise carried there whole stays, and goes no further."""
@@ -119,6 +137,7 @@ class Widening:
             self.most if other.most is None else other.most,
             self.at or other.at,
             self.reach or other.reach,
+            self.tails or other.tails,
             self.of_spread or other.of_spread,
         )
 
@@ -172,7 +191,9 @@ def _factor(number: float) -> Fraction:
     return min(LARGEST, max(Fraction(1), Fraction(number).limit_denominator(10**6)))
 
 
-def of_bounds(aggregate: Aggregate, clamped: Clamped | None, *, grouped: bool, one_row: bool) -> Widening:
+def of_bounds(
+    aggregate: Aggregate, clamped: Clamped | None, bounds: Bounds | None, *, grouped: bool, one_row: bool
+) -> Widening:
     """What bounds of values, or of an owner's sums, cut from an aggregate; and how rows differ from their owners."""
     if clamped is None:
         return NOTHING
@@ -181,6 +202,7 @@ def of_bounds(aggregate: Aggregate, clamped: Clamped | None, *, grouped: bool, o
         return Widening(
             low_shift=_shift(clamped.below.feared + both, clamped.size),
             high_shift=_shift(clamped.above.feared + both, clamped.size),
+            tails=tails_of(clamped, bounds) if grouped and bounds is not None else None,
         )
     if aggregate.clamped in SPREADS:
         beyond = math.sqrt(clamped.below.square + clamped.above.square)
