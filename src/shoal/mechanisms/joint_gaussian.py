@@ -174,7 +174,8 @@ def _mixed_factor(moved: Sequence[tuple[Shift, float]], enough: float, epsilon: 
         if not math.isfinite(slope) or slope >= 0:
             break
         before, above, guess = guess, here, (guess - here / slope) * JUST_ENOUGH
-        if guess <= 0:  # a line says little when δ is far below the target
+        # A line says little when δ is far below the target, and sums of wide noise have no end.
+        if not 0 < guess < enough:
             break
     return found
 

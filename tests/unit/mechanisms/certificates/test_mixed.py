@@ -160,6 +160,21 @@ def test_sums_over_many_groups_are_left_to_the_other_certificates():
     assert grouped_gaussian_sigmas([Shift(1, 500), Shift(FINE, 500)], [1, 1], Fraction(1_000), MILLIONTH, 500)
 
 
+def test_a_search_for_a_scale_stays_below_one_that_is_enough(monkeypatch):
+    """A line through two points led to noise 20,000 times as wide, and a list of its sums to all memory of the machine."""
+    asked = []
+
+    def remembered(coarse, *rest):
+        asked.extend(float(part.sigma) for part in coarse)
+        return approximate_mixed_delta(coarse, *rest) if max(asked) < 10 else pytest.fail("sums without end")
+
+    monkeypatch.setattr("shoal.mechanisms.joint_gaussian.approximate_mixed_delta", remembered)
+    for kappa, weights in ((4, [0.571, 0.429]), (4, [1, 0.75]), (3, [1, 0.5]), (5, [2, 1]), (2, [3, 1])):
+        sigmas = grouped_gaussian_sigmas([Shift(1, kappa), Shift(1, kappa)], weights, Fraction(1000), MILLIONTH, kappa)
+        assert sigmas is None or max(sigmas) < 1
+    assert asked
+
+
 def test_chances_below_what_sums_are_rounded_to_are_left_to_the_other_certificates():
     """At δ = 10⁻³⁰⁰ no sum is negligible, and each is rounded up to more than δ: minutes of planning that could prove nothing."""
     parts = [GaussianNoise(Shift(1, 5), Fraction(1, 2)), GaussianNoise(Shift(FINE, 5), Fraction(FINE, 2))]
