@@ -46,8 +46,10 @@ OCTAVES_BEYOND = 8
 """Beyond the last edge, in the pessimistic reading: each has as many times fewer owners as bins before it."""
 OCTAVE = 0.5
 """How fast a tail like 1/x falls from one octave to the next."""
-SLOWEST_OCTAVE = 0.6
-"""How slowly a tail may be feared to fall if what is seen of it falls no faster: every octave then holds a fifth more."""
+SLOWEST_OCTAVE = 0.55
+"""How slowly a tail may be feared to fall if what is seen of it falls no faster: every octave then holds a tenth more."""
+SURE_OF_FALL = 0.5
+"""Standard deviations of noise that the last two bins must exceed what a light tail would leave there."""
 SURELY = 1000
 """A bin that noise fills only once in a thousand histograms counts as certainly filled."""
 SIZES = 10
@@ -130,7 +132,7 @@ def read_histogram(
     for position in range(top + 1, len(noisy)):
         tail[position] = min(tail[position], FALL * tail[position - 1])
         believed[position] = min(max(believed[position] - unseen * scale, 0.0), FALL * believed[position - 1])
-    heaviness = 1.0 if beyond and top == len(noisy) - 1 else heaviness_of(noisy, top, slow)
+    heaviness = 1.0 if beyond and top == len(noisy) - 1 else heaviness_of(noisy, top, slow, math.sqrt(2) * scale)
     sure = np.flatnonzero(noisy >= scale * math.log(SURELY * len(noisy)))
     return HistogramReading(
         middles,
@@ -143,14 +145,18 @@ def read_histogram(
     )
 
 
-def heaviness_of(noisy: NDArray[np.float64], top: int, slow: float) -> float:
-    """How slowly the last bins that stand out fall, relative to a 1/x tail (`slow`); a tail begins two bins after the largest."""
+def heaviness_of(noisy: NDArray[np.float64], top: int, slow: float, deviation: float) -> float:
+    """How slowly the last bins that stand out fall, relative to a 1/x tail (`slow`); a tail begins two bins after the largest.
+
+    What noise of this standard deviation per bin may have added does not count: bins that barely stand out say little about a tail.
+    """
     largest = int(np.argmax(noisy))
     bins = min(2, top - largest)
     if bins < 2:
         return 0.0
     seen = np.maximum(noisy, 0.0)
-    fall = _fall(seen, top)
+    last_two = float(seen[top - 1 : top + 1].sum())
+    fall = _fall(seen, top) * max(0.0, 1 - SURE_OF_FALL * math.sqrt(2) * deviation / max(last_two, 1e-9))
     # A few owners invented by noise fall off slowly among themselves, but not from the largest bin on.
     overall: float = (float(seen[top]) / max(float(seen[largest]), 1e-9)) ** (1 / (top - largest))
     slowly = min(max((min(fall, 1.6 * overall) / slow - 0.6) / 0.5, 0.0), 1.0)

@@ -280,7 +280,9 @@ def _side(
     """Bins from the bounds outwards, after those `inside`; `grows` if the next octave is wider than the one before."""
     seen = noised.standing_out(counts)
     believed, feared = noised.seen(counts, seen)
-    falling = heaviness_of(np.concatenate([inside, counts[:seen]]), len(inside) + seen - 1, FEARED_FIRST)
+    falling = heaviness_of(
+        np.concatenate([inside, counts[:seen]]), len(inside) + seen - 1, FEARED_FIRST, noised.deviation
+    )
     heavy = quotients and bool(grows[:1].all())
     heaviness = 1.0 if heavy else min(1.0, HEAVIER * falling)
     as_seen = _fall_of(believed[:seen])

@@ -295,7 +295,7 @@ def _kept(search: Search, readings: Sequence[HistogramReading], limits: Limits, 
     if not seen:
         return None
     if not measured:
-        return at_most_half(share, min(share, pessimistic))
+        return replace(at_most_half(share, min(share, pessimistic)), against=against)
     return Kept(share, min(share, pessimistic), measured=True, binds=binds, heaviness=heaviness, against=against)
 
 

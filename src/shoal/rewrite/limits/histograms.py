@@ -41,10 +41,11 @@ def histogram_select(select: PrivateSelect, sought: Sought, prefix: str, epsilon
         below = functions.resolve("less", [of_owner.net, Literal(0.0, DOUBLE)], None)
         bins = Literal(len(sought.edges) + 1, INTEGER)
         key = functions.case([(below, functions.resolve("add", [key, bins], None))], key, None)
-    if sought.kind == "sum":
-        # Nothing limits a sum of nothing: an owner with only zeros is in no listed bin.
-        nothing = functions.resolve("less_equal", [of_owner.bottom, Literal(0.0, DOUBLE)], None)
-        key = functions.case([(nothing, Literal(-1, INTEGER))], key, None)
+    if of_owner.bottom != ONE:
+        # Nothing limits what is nothing: an owner with only zeros, or without any value, is in no listed bin.
+        zero = Literal(0.0, DOUBLE) if of_owner.bottom.type.kind is Kind.DOUBLE else Literal(0, INTEGER)
+        something = functions.resolve("greater", [of_owner.bottom, zero], None)
+        key = functions.case([(something, key)], Literal(-1, INTEGER), None)
     listed = nodes.Values(tuple((position,) for position in sought.bins), (maker.field(INTEGER),))
     options = Options(
         select.options.clause, epsilon, None, max_groups_per_owner=1, strategy="PUBLIC_GROUPS", noise="LAPLACE"

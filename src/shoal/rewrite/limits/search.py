@@ -33,7 +33,8 @@ SHARE, SHARE_OF_MANY = Fraction(1, 10), Fraction(1, 20)
 """Of ε, for all histograms together; the smaller one where ε·population is at least MANY."""
 MANY = 50_000
 FEWEST_PER_LIMIT = 100
-"""If ε·population per limit is below this, a histogram would find nothing, and prior limits are used."""
+"""If ε·population per limit is below this, a histogram would find nothing, and prior limits are used. Owners' sums count twice:
+they spread over many octaves, and noise fills one of forty bins more often than one of twelve."""
 MARGIN = Fraction(65, 64)
 """On ρ: limits that scale the noise round it by a trifle."""
 FEWEST_ALONE, LARGEST_ALONE = 20, Fraction(1, 4)
@@ -150,7 +151,8 @@ def share_of(epsilon: Fraction, population: int | None, sought: Sequence[Sought]
     if owners >= MANY:
         return SHARE_OF_MANY
     if any(limit.kind == "groups" for limit in sought):
-        return SHARE if owners >= FEWEST_PER_LIMIT * limits else None
+        sums = sum(limit.kind == "sum" for limit in sought)
+        return SHARE if owners >= FEWEST_PER_LIMIT * (limits + sums) else None
     if owners * LARGEST_ALONE < FEWEST_ALONE * limits * Fraction(3, 4):
         return None
     return min(LARGEST_ALONE, max(SHARE, FEWEST_ALONE * limits / owners))

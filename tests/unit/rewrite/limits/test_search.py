@@ -383,3 +383,16 @@ def test_a_sum_over_every_possible_group_is_cut_by_no_guess():
     assert sums.guessed == ()
     assert session.plan("SELECT item % 300 AS k, SUM(spend) FROM visits GROUP BY 1").selects[0].guessed == (0,)
     assert session.plan("SELECT place, SUM(spend), COUNT(*) FROM visits GROUP BY place").selects[0].guessed == (1,)
+
+
+@pytest.mark.parametrize(("value", "exact"), [("amount", 40_000.0), ("COALESCE(amount, 0)", 40_000.0)])
+def test_owners_without_any_value_are_in_no_bin_of_sums(value, exact):
+    """A sum of nothing is NULL; as the largest of all it made the bound 2³⁰, and the noise with it.
+
+    Noise of scale 2⁻⁷ or less on what is within bounds of 512: off by 100 once in e^{100·1000/1024}.
+    """
+    owners = np.arange(800)
+    data = {"t": pa.table({"uid": owners, "amount": pa.array([100.0 if i % 2 else None for i in owners])})}
+    facts = {"tables": {"t": {"owner": "uid"}}, "defaults": {"epsilon": 1000, "delta": 1e-6}}
+    answer = shoal.connect(data, catalog=facts).query(f"SELECT SUM({value}) AS s FROM t")
+    assert abs(answer["s"][0] - exact) < 100
