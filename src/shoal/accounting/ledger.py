@@ -27,10 +27,10 @@ from shoal.accounting.spending.asking import LONGEST_DESCRIPTION, Ask, checked_k
 from shoal.accounting.spending.opening import exists, new_header, open_store, start_in_memory, start_store
 from shoal.accounting.spending.pen import CANCELLED, TOO_LARGE, Pen, budget_of, promise_of
 from shoal.accounting.spending.refusals import ended_without_an_answer, too_large_to_keep
-from shoal.accounting.spending.reports import Entry, entries_of, sums_by, suspensions_of
+from shoal.accounting.spending.reports import Entry, Standing, accounts_in, entries_of, sums_by, suspensions_of
 from shoal.accounting.spending.turns import Turns
 from shoal.accounting.stores.check import check_everything, checked_head
-from shoal.accounting.stores.rows import Head, amount_of, damaged
+from shoal.accounting.stores.rows import Head, damaged
 from shoal.accounting.suspension import Suspension, Told, suspended, told_by_failures
 from shoal.errors import InternalError, ShoalError
 
@@ -110,6 +110,7 @@ class Ledger:
     def __init__(self, store: Store, anchor: Anchor | None = None) -> None:
         self._store = store
         self._lock = threading.Lock()
+        self._standings: dict[bool, tuple[object | None, Standing]] = {}
         self._unsettled: list[int] = []
         with store.reading() as transaction:
             self._header, head = check_everything(transaction)
@@ -324,12 +325,27 @@ class Ledger:
 
     def budget_and_remaining(self) -> tuple[Budget | None, tuple[Fraction, Fraction] | None]:
         """Both of one moment, for one look at the store."""
-        head = self._head()
+        return self._left(self._head())
+
+    def _left(self, head: Head) -> tuple[Budget | None, tuple[Fraction, Fraction] | None]:
         budget = budget_of(self._header, head)
         if budget is None:
             return None, None
         epsilon, _ = self._accountant.total(head.spent, budget)
         return budget, (max(Fraction(0), budget.epsilon - epsilon), self._accountant.delta_left(head.spent, budget))
+
+    def standing(self, *, accounts: bool = True) -> Standing:
+        """What is left of the budget and, if asked for, the sums of every account; nothing is charged by it.
+
+        Where the store shows that nothing was written since the last time, it is what was found then. `reserve` looks for itself.
+        """
+        mark, known = self._store.mark(), self._standings.get(accounts)
+        if known is not None and mark is not None and known[0] == mark:
+            return known[1]
+        with self._looking() as (transaction, head):
+            found = Standing(self._left(head)[1], accounts_in(transaction) if accounts else {})
+            self._standings[accounts] = (self._store.mark(), found)
+        return found
 
     @property
     def anchor(self) -> Anchor:
@@ -368,7 +384,7 @@ class Ledger:
     def accounts(self) -> dict[str, tuple[Fraction, Fraction]]:
         """Plain sums (Σε, Σδ) of every account."""
         with self._looking() as (transaction, _):
-            return {name: (amount_of(sums[0]), amount_of(sums[1])) for name, sums in transaction.accounts()}
+            return accounts_in(transaction)
 
     def spent_by_user(self) -> dict[str, tuple[Fraction, Fraction]]:
         """Plain sums (Σε, Σδ) of each user's charges, the largest first; '' means that no user was given."""

@@ -6,7 +6,6 @@ names a proxy for the address, httpx speaks to it.
 
 from __future__ import annotations
 
-import http.client
 import json
 import select
 import socket
@@ -19,6 +18,7 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from shoal.errors import ShoalError, missing_extra
 from shoal.frozen import dataclass
+from shoal.remote.replies import NotWhole, read_reply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,27 +94,24 @@ class Direct:
         try:
             connection = self._taken()
             try:
-                return self._asked(connection, method, message)
+                return self._asked(connection, message)
             except BaseException:
                 connection.close()
                 raise
         except ssl.SSLCertVerificationError as error:
             raise _not_trusted(error) from None
-        except (OSError, http.client.HTTPException):
+        except (OSError, NotWhole):
             raise Lost from None
 
-    def _asked(self, connection: socket.socket, method: str, message: bytes) -> Reply:
+    def _asked(self, connection: socket.socket, message: bytes) -> Reply:
         connection.sendall(message)  # in one piece: the service is woken once
-        response = http.client.HTTPResponse(connection, method=method)
-        with response:
-            response.begin()
-            reply = Reply(response.status, response.read())
-            is_last = response.will_close
-        if is_last:
+        with connection.makefile("rb") as stream:
+            reply = read_reply(stream)
+        if reply.is_last:
             connection.close()
         else:
             self._idle.append(connection)
-        return reply
+        return Reply(reply.status, reply.body)
 
     def _taken(self) -> socket.socket:
         """The connection used last, unless the service has closed it; else a new one."""

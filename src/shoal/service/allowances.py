@@ -18,7 +18,7 @@ from shoal.service.people import checked_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shoal.accounting.ledger import Ledger
+    from shoal.accounting.spending.reports import Standing
     from shoal.service.people import Caller
     from shoal.service.store import Rows, Store
 
@@ -101,9 +101,11 @@ def smallest(limits: list[Fraction | None]) -> Fraction | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def left(ledger: Ledger, accounts: Sequence[Allowance | None], moment: str) -> list[tuple[Fraction, Fraction] | None]:
+def left(
+    standing: Standing, accounts: Sequence[Allowance | None], moment: str
+) -> list[tuple[Fraction, Fraction] | None]:
     """What each account may still spend in the current period; None if there is no limit."""
-    spent = ledger.accounts()
+    spent = standing.accounts
     found: list[tuple[Fraction, Fraction] | None] = []
     for account in accounts:
         if account is None or account.budget is None:

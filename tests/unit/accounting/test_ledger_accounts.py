@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from shoal.accounting.accountants import Loss
 from shoal.accounting.allowances import Allowance
 from shoal.accounting.ledger import Ledger
-from shoal.accounting.stores import sqlite
+from shoal.accounting.stores import files, sqlite
 from shoal.accounting.stores.check import check_everything
 from shoal.errors import InternalError, ShoalError
 from shoal.params import Budget
@@ -116,3 +117,39 @@ def test_allowances_use_the_accountant_of_the_ledger():
     for _ in range(100):
         ledger.reserve(small, accounts=[Allowance("user:ann", "ever", budget)])
     assert ledger.accounts()["ever user:ann"][0] == 10
+
+
+def test_how_a_ledger_stands_is_what_is_left_and_every_sum(path):
+    """Whoever charges meanwhile, through whatever handle, is seen at once."""
+    ledger = Ledger.create(path, Budget(Fraction(1), Fraction(1, 10**6)))
+    other = Ledger.open(path)
+    for number in range(1, 4):
+        other.reserve(TENTH, user="ann", accounts=[Allowance("ann")])
+        standing = ledger.standing()
+        assert standing.remaining == ledger.remaining == (1 - number * TENTH.epsilon, Fraction(1, 10**6))
+        assert standing.accounts == ledger.accounts() == {"ever ann": (number * TENTH.epsilon, 0)}
+        assert ledger.standing(accounts=False).accounts == {}
+
+
+def test_a_file_that_was_still_is_not_read_again_and_a_change_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "STILL_NANOSECONDS", 0)
+    ledger = Ledger.create(tmp_path / "ledger.db", Budget(Fraction(1), Fraction(1, 10**6)))
+    other = Ledger.open(tmp_path / "ledger.db")
+    for number in range(3):
+        time.sleep(0.1)  # no file system takes this long for one moment
+        before = ledger.standing()
+        assert before.remaining[0] == 1 - number * TENTH.epsilon
+        assert ledger.standing() is before
+        other.reserve(TENTH)
+        assert ledger.standing() is not before
+
+
+def test_a_file_that_changed_a_moment_ago_is_read_again(tmp_path):
+    """Two changes may have the same time."""
+    ledger = Ledger.create(tmp_path / "ledger.db", Budget(Fraction(1), Fraction(1, 10**6)))
+    ledger.reserve(TENTH)
+    found = (tmp_path / "ledger.db").stat()
+    if time.time_ns() - found.st_mtime_ns < files.STILL_NANOSECONDS / 2:
+        assert ledger._store.mark() is None
+    (tmp_path / "ledger.db").unlink()
+    assert ledger._store.mark() is None

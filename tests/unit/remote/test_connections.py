@@ -80,14 +80,28 @@ def test_a_connection_that_the_service_closed_is_not_used_again():
 
 def test_replies_of_something_in_between_are_read_too():
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[1\r\n2\r\n2]\r\n0\r\n\r\n"
+    early = b"HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"
     until_the_end = b"HTTP/1.0 502 Bad Gateway\r\n\r\n<html>" + LAST
-    with answering(chunked, until_the_end) as (port, *_), client(port) as made:
+    with answering(chunked, early, until_the_end) as (port, *_), client(port) as made:
         assert made.request("GET", "/", headers={}).json() == [12]
+        assert made.request("GET", "/", headers={}) == Reply(204)
         assert made.request("GET", "/", headers={}) == Reply(502, b"<html>")
 
 
 @pytest.mark.parametrize(
-    "said", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort", b"\x00" * 70_000]
+    "said",
+    [
+        b"",
+        b"nonsense\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"HTTP/1.1 +20 OK\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 300 + b"Content-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[1]\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nf_f\r\n",
+        b"\x00" * 70_000,
+    ],
 )
 def test_what_is_no_whole_reply_is_lost(said):
     with answering(said + LAST) as (port, *_), client(port) as made, pytest.raises(Lost):

@@ -99,13 +99,13 @@ def test_a_job_is_on_the_disk_before_it_is_charged(service, monkeypatch):
 
 
 @ONLY_FILE
-def test_an_explanation_looks_at_its_ledger_once(service, monkeypatch):
+def test_an_explanation_looks_at_its_ledger_once_at_most(service, monkeypatch):
     ann, looks = service.people.trusted("ann", "test"), []
     service.explain(ann, "visits", counting(0.1, "first"))
     reading = FileStore.reading
     monkeypatch.setattr(FileStore, "reading", lambda store: (looks.append(store), reading(store))[1])
     assert service.explain(ann, "visits", counting(0.1, "second"))["affordable"]
-    assert len(looks) == 1
+    assert len(looks) <= 1
 
 
 def test_the_clock_never_goes_back(place):

@@ -42,6 +42,19 @@ class Entry:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a ledger stands at one moment: (ε, δ) left of its budget, and the plain sums (Σε, Σδ) of accounts."""
+
+    remaining: tuple[Fraction, Fraction] | None
+    accounts: dict[str, tuple[Fraction, Fraction]]
+
+
+def accounts_in(transaction: Transaction) -> dict[str, tuple[Fraction, Fraction]]:
+    """Plain sums (Σε, Σδ) of every account."""
+    return {name: (amount_of(sums[0]), amount_of(sums[1])) for name, sums in transaction.accounts()}
+
+
 def entries_of(transaction: Transaction) -> list[Entry]:
     """Every charge with its end, oldest first."""
     found: dict[int, Entry] = {}

@@ -117,3 +117,6 @@ class Store(Protocol):
 
     def confirm(self) -> None:
         """The history was checked against an anchor."""
+
+    def mark(self) -> object | None:
+        """Differs after every change, and is much cheaper than a look; None where no such mark is known right now."""

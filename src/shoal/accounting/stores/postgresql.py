@@ -95,6 +95,10 @@ class PostgresStore:
             values = (timeline_of(connection), self._ledger)
             connection.execute("UPDATE shoal.head SET timeline = %s WHERE ledger = %s", values)
 
+    def mark(self) -> object | None:
+        """See `base.Store`. Nothing is known without asking the server."""
+        return None
+
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
         """The one connection; one that failed is not used again."""

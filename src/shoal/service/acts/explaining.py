@@ -41,7 +41,7 @@ class Explaining(Looking):
     ) -> dict[str, Any]:
         """The plan in words and numbers, what it would cost the caller, and whether its answer already exists. Free."""
         dataset, grants = self._explains(caller, name)
-        looked = Later(lambda: (dataset.ledger.remaining, self._left_of(caller, dataset, grants)))
+        looked = Later(lambda: self._standing(caller, dataset, grants))
         planned = self._plans.explained(Asked(dataset, caller.name, sql, epsilon, composition), looked.now)
         remaining, left = looked.found
         explained = planned.explained(None if remaining is None else (float(remaining[0]), float(remaining[1])))

@@ -39,6 +39,7 @@ class Looking(Core):
         ledger = dataset.ledger
         budget = ledger.budget
         grants = self._grants(caller, name)
+        remaining, left = self._standing(caller, dataset, grants)
         return {
             "name": dataset.name,
             "unit": dataset.unit,
@@ -49,20 +50,23 @@ class Looking(Core):
                 "accountant": ledger.accountant,
                 "budget": amounts(None if budget is None else (budget.epsilon, budget.delta)),
                 "spent": amounts(ledger.spent),
-                "remaining": amounts(ledger.remaining),
+                "remaining": amounts(remaining),
             },
             "suspended": ledger.is_suspended(caller.name),
-            "allowances": allowances.shown(grants, self._left_of(caller, dataset, grants)),
+            "allowances": allowances.shown(grants, left),
         }
 
-    def _left_of(self, caller: Caller, dataset: DataSet, grants: list[Grant]) -> list[tuple[Fraction, Fraction] | None]:
-        """What is left of each allowance; None if it has no limit."""
+    def _standing(
+        self, caller: Caller, dataset: DataSet, grants: list[Grant]
+    ) -> tuple[tuple[Fraction, Fraction] | None, list[tuple[Fraction, Fraction] | None]]:
+        """What is left of the ledger, and of each allowance: None if it has no limit."""
         accounts = [grant.account(caller) for grant in grants]
+        standing = dataset.ledger.standing(accounts=any(accounts))
         if not any(accounts):
-            return [None] * len(accounts)
+            return standing.remaining, [None] * len(accounts)
         with self.store.reading() as rows:
             now = rows.now()
-        return allowances.left(dataset.ledger, accounts, now)
+        return standing.remaining, allowances.left(standing, accounts, now)
 
     def budget(self, caller: Caller, name: str) -> dict[str, Any]:
         """The ledger's object; analysts see their own entries, custodians and auditors all of them."""

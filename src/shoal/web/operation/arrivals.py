@@ -1,13 +1,46 @@
-"""Closes connections whose request does not arrive in time: many that send a byte now and then would keep all others out."""
+"""Connections: those whose request does not arrive in time are closed, and a reply leaves in one piece.
+
+Many connections that send a byte now and then would keep all others out.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
     import asyncio
+
+
+class InOnePiece:
+    """A transport that keeps the head of a reply until its first bytes follow: whoever waits for it is woken once."""
+
+    __slots__ = ("_head", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Every reply ends with one more write, if only of nothing."""
+        if not self._head and data.startswith(b"HTTP/1.1 ") and not data.startswith(b"HTTP/1.1 1"):
+            self._head = data
+            return
+        self._transport.write(self._taken() + data)
+
+    def close(self) -> None:
+        """What is kept goes first."""
+        if self._head:
+            self._transport.write(self._taken())
+        self._transport.close()
+
+    def _taken(self) -> bytes:
+        head, self._head = self._head, b""
+        return head
 
 
 class PromptProtocol(H11Protocol):
@@ -18,6 +51,7 @@ class PromptProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """A new connection must send a request."""
         super().connection_made(transport)
+        self.transport = cast("asyncio.Transport", InOnePiece(transport))
         self._expect()
 
     def data_received(self, data: bytes) -> None:
