@@ -43,6 +43,9 @@ class Explanation:
     def __str__(self) -> str:
         return "\n".join(_lines(self.data))
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         import html
 

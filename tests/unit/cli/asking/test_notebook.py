@@ -24,6 +24,7 @@ CELLS = (
     "%%shoal -o total\nSELECT COUNT(*) AS n FROM visits",
     "type(total).__name__",
     "%%shoal nobody\nSELECT 1",
+    "%shoal --epsilon 0.5 SELECT COUNT(*) AS n FROM visits",
     'session.query("SELECT COUNT(*) AS n FROM visits").plot()',
 )
 
@@ -35,7 +36,7 @@ class Shell:
         self.user_ns = {}
 
     def register_magic_function(self, function, kind, name):
-        assert (kind, name) == ("cell", "shoal")
+        assert (kind, name) == ("line_cell", "shoal")
         self.magic = function
 
 
@@ -53,7 +54,17 @@ def test_a_cell_asks_the_only_session_and_keeps_the_answer(shell):
     assert shell.magic("session", "SHOW TABLES").to_dicts()[0]["table"] == "visits"
 
 
-@pytest.mark.parametrize("line", ["nobody", "session other", "-o", "-o 1"])
+def test_a_line_asks_as_well_and_says_what_to_spend(shell):
+    before = shell.user_ns["session"].spent[0]
+    assert shell.magic("SELECT COUNT(*) AS n FROM visits").columns == ["n"]
+    shell.magic("session --epsilon 0.5 SELECT COUNT(*) AS m FROM visits")
+    assert shell.user_ns["session"].spent[0] - before == pytest.approx(1.5)
+    assert shell.magic("session SELECT 'a  b' AS text")["text"] == ["a  b"]
+
+
+@pytest.mark.parametrize(
+    "line", ["nobody", "session other", "-o", "-o 1", "--epsilon", "session --epsilon much", "session --epsilon 0.5 -o"]
+)
 def test_a_line_that_names_no_session_is_refused(shell, line):
     with pytest.raises(shoal.ShoalError) as refused:
         shell.magic(line, "SELECT 1")
@@ -85,4 +96,5 @@ def test_a_real_kernel_connects_asks_and_shows():
     assert "spent of a budget" in shown[3][0]["data"]["text/plain"]
     assert shown[6][0]["data"]["text/plain"] == "'Result'"
     assert shown[7][0]["ename"] == "ShoalError"
-    assert "image/png" in shown[8][0]["data"]
+    assert shown[8][0]["data"]["text/plain"].startswith(" ")
+    assert "image/png" in shown[9][0]["data"]
