@@ -290,6 +290,44 @@ def test_views_that_cannot_fail_are_tables_and_others_must_be_trusted(roles):
         connection.execute("DROP VIEW shop.hidden, shop.risky, shop.late")
 
 
+VIEWS_OF_ONE_ROW = {
+    "a value that may have two rows": "SELECT v.uid, (SELECT o.x FROM shop.visits o WHERE o.uid = v.uid) AS x FROM shop.visits v",
+    "a value in a condition": "SELECT v.uid FROM shop.visits v WHERE v.x = (SELECT o.x FROM shop.visits o WHERE o.uid = v.uid)",
+    "a value in a list": "SELECT v.uid FROM shop.visits v WHERE v.x IN (1, (SELECT o.x FROM shop.visits o WHERE o.uid = v.uid))",
+    "recursion": "WITH RECURSIVE r(uid, x) AS (SELECT uid, x FROM shop.visits UNION ALL SELECT r.uid, v.x FROM r "
+    "JOIN shop.visits v ON v.uid = r.x) SELECT * FROM r",
+}
+
+
+@pytest.mark.parametrize("sql", VIEWS_OF_ONE_ROW.values(), ids=VIEWS_OF_ONE_ROW.keys())
+def test_a_view_that_a_second_row_of_one_owner_would_end_must_be_trusted(roles, sql):
+    """A second row ends every query over a view with a subquery for one value; a cycle makes a recursive one endless."""
+    url, connection = roles
+    connection.execute(f"CREATE VIEW shop.single AS {sql}")
+    try:
+        for entry in ({"owner": "uid", "source": "shop.single"}, {"owner": "uid", "view": sql}):
+            with pytest.raises(shoal.ShoalError, match="trusted_view") as caught:
+                shoal.connect(url, {"tables": {"single": entry}})
+            assert caught.value.code == "E_CATALOG"
+    finally:
+        connection.execute("DROP VIEW shop.single")
+
+
+def test_subqueries_that_are_relations_need_no_trust(roles):
+    url, connection = roles
+    sql = (
+        "SELECT v.uid, v.x FROM (SELECT uid, x FROM shop.visits) v WHERE v.uid IN (SELECT uid FROM shop.visits) "
+        "AND EXISTS (SELECT 1 FROM shop.visits) AND v.x = ANY (SELECT x FROM shop.visits)"
+    )
+    connection.execute(f"CREATE VIEW shop.related AS {sql}")
+    try:
+        for entry in ({"owner": "uid", "source": "shop.related"}, {"owner": "uid", "view": sql}):
+            with shoal.connect(url, {"tables": {"related": entry}}) as session:
+                assert session.query(PRIVATE + "COUNT(*) AS n FROM related").to_dicts()
+    finally:
+        connection.execute("DROP VIEW shop.related")
+
+
 def test_no_filter_steers_a_trusted_view_around_the_row_it_fails_on(roles):
     url, connection = roles
     connection.execute("CREATE VIEW shop.risky AS SELECT uid, site, 100 / (x - 7) AS y FROM shop.visits")

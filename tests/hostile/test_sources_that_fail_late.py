@@ -65,7 +65,7 @@ def test_a_file_that_passed_is_remembered_until_it_changes(tmp_path, monkeypatch
     pq.write_table(pa.table({"uid": [1, 2], "name": ["a", "b"]}), path)
     shoal.connect(folder, catalog=CATALOG).close()
     asked = []
-    monkeypatch.setattr("shoal.engines.duckdb.sound_files._texts", lambda *_: asked.append(1) or [])
+    monkeypatch.setattr("shoal.engines.duckdb.sound_files._decoded", lambda *_: asked.append(1) or [])
     shoal.connect(folder, catalog=CATALOG).close()
     assert asked == []
     pq.write_table(pa.table({"uid": [1, 2], "name": ["a", "bc"]}), path)

@@ -92,7 +92,7 @@ def test_a_file_that_passed_with_one_delimiter_is_read_again_with_another(tmp_pa
     shoal.connect(told, CATALOG).close()
     semicolons = {"tables": {"t": {"owner": "uid,v", "csv": {"delimiter": ";"}}}}
     shoal.connect(told, semicolons).close()
-    remembered = (tmp_path / "cache" / "shoal" / "sound-files-2.json").read_text()
+    remembered = (tmp_path / "cache" / "shoal" / "sound-files-3.json").read_text()
     assert remembered.count("t.csv") == 2
 
 

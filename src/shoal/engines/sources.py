@@ -171,8 +171,9 @@ def _open_files(files: dict[str, list[Path]], catalog: Catalog | None = None) ->
 
     from shoal.engines.duckdb.engine import DuckDBEngine
     from shoal.engines.duckdb.sound_files import (
+        NO_BELIEFS,
         refuse_broken_lines,
-        refuse_broken_texts,
+        refuse_damaged,
         refuse_narrowing,
         refuse_twins,
         stamps,
@@ -200,9 +201,10 @@ def _open_files(files: dict[str, list[Path]], catalog: Catalog | None = None) ->
         if format_of(parts[0]) == PARQUET:
             refuse_twins(connection, table, parts)
             refuse_narrowing(connection, table, parts)
-            refuse_broken_texts(connection, parts)
+            refuse_damaged(connection, parts)
     listed = ", ".join(text(f) for f in folders)
     connection.execute(f"SET allowed_directories = [{listed}]")
+    connection.execute(NO_BELIEFS)
     return DuckDBEngine(connection, ours=True, frames=frames, files=opened)
 
 

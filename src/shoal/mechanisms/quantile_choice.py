@@ -116,7 +116,8 @@ def doubled_rank(target: RankTarget, rows: Counts) -> Counts:
     (array([20]), array([15]))
     """
     top, bottom = target.fraction.numerator, target.fraction.denominator
-    inwards = max(0, 2 * target.margin - 1)
+    # A margin beyond all rows means their middle, however large it is: numbers grow with rows alone.
+    inwards = np.minimum(min(max(0, 2 * target.margin - 1), 2**62), 2 * rows + 1)
     least, most = bottom * inwards, bottom * (2 * rows - inwards)
     inside = np.minimum(np.maximum(2 * top * rows, least), most)
     return np.asarray(np.where(least > most, bottom * rows, inside), dtype=np.int64)
@@ -130,7 +131,9 @@ def units_per_row(target: RankTarget) -> int:
 def distances(pieces: Pieces, target: RankTarget) -> Counts:
     """How much further from the rank each piece is than the nearest piece of its group, in units of 1/2bv."""
     unit, lean = 2 * target.fraction.denominator, target.lean
-    if (int(pieces.rows.max(initial=0)) + target.margin) * 2 * units_per_row(target) >= 2**62:
+    if (int(pieces.rows.max(initial=0)) + 1) * 4 * units_per_row(
+        target
+    ) >= 2**62:  # 28 billion rows at the finest fraction
         raise InternalError("too many rows for the distances of a quantile")
     rank = np.repeat(doubled_rank(target, pieces.rows), pieces.sizes)
     inside, outside = lean.denominator - lean.numerator, lean.denominator + lean.numerator

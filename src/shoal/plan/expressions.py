@@ -54,11 +54,19 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant: bool, int, float, Fraction (exact decimal), str, date, datetime, time, timedelta-like text or None."""
+    """A constant: bool, int, float, Fraction (exact decimal), str, date, datetime, time, timedelta-like text or None.
+
+    −0.0 is 0.0, as everywhere in a plan: expressions are equal where their values are, so one draw answers both, and their
+    fingerprints and statements have to be the same, too.
+    """
 
     value: Any
     type: Type
     position: Position = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.value.__class__ is float and not self.value:
+            object.__setattr__(self, "value", 0.0)
 
 
 @dataclass(frozen=True, slots=True)

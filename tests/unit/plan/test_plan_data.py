@@ -250,3 +250,11 @@ def test_an_owner_shows_in_one_group_without_keys_and_in_as_many_as_allowed_with
     assert Contribution(grouped=False, max_groups=9).groups == 1
     assert Contribution(grouped=True, max_groups=9).groups == 9
     assert Contribution(grouped=True, max_groups=9, max_rows=4).groups == 4
+
+
+def test_a_constant_has_one_zero():
+    """Equal expressions share one draw, so they are written and remembered alike: 0.0 == -0.0, and the engine tells them apart."""
+    assert str(Literal(-0.0, DOUBLE).value) == str(Literal(0.0, DOUBLE).value) == "0.0"
+    assert Literal(-1.5, DOUBLE).value == -1.5
+    assert Literal(False, BOOLEAN).value is False
+    assert Literal(0, INTEGER).value.__class__ is int

@@ -1,9 +1,10 @@
 """Files that cannot fail late: what a reader could refuse is decoded once when a file is opened, and changed files are reported.
 
-A parquet file may contain a string that is not UTF-8. Its reader fails when it reaches that row, so a filter on one owner would
-tell whether the row is there. Reading every text once settles it for everybody. A CSV file may hold a line end of another kind,
-for instance in a value of one person, which ends the reading of all. Files that passed are remembered by path, size
-and time of change, in the user's cache, so that the next process need not read them again.
+A parquet file may hold a string that is not UTF-8, or a damaged page of numbers. Its reader fails when it reaches that row or page,
+so that a filter on one owner would tell whether the row is there: pages are read only where some row passes. Reading every value
+once settles it for everybody. What the footer of a file says about its values is not checked, and decides nothing (`NO_BELIEFS`).
+A CSV file may hold a line end of another kind, for instance in a value of one person, which ends the reading of all. Files that
+passed are remembered by path, size and time of change, in the user's cache, so that the next process need not read them again.
 """
 
 from __future__ import annotations
@@ -61,17 +62,22 @@ def refuse_changed(opened: dict[Path, Stamp]) -> None:
         )
 
 
-def refuse_broken_texts(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> None:
-    """E_SOURCE for a parquet file with a string that is not UTF-8."""
+NO_BELIEFS = "SET disabled_optimizers = 'statistics_propagation,compressed_materialization,join_filter_pushdown'"
+"""The engine computes in as many bits as the smallest and largest value of a footer need, and skips public rows outside of the keys
+that it meets. Where a footer is wrong, a value beyond it ends the query, or one owner's key decides which rows others find."""
+
+
+def refuse_damaged(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> None:
+    """E_SOURCE for a parquet file with a string that is not UTF-8, or with a page that cannot be decoded."""
     import duckdb
 
     remembered = _Remembered()
     for path in paths:
         if remembered.knows(path):
             continue
-        columns = _texts(connection, path)
+        columns = _decoded(connection, path)
         try:
-            # Lengths of strings alone would come from the file's own index, and decode nothing.
+            # Lengths of strings, smallest and largest numbers alone would come from the file's own index, and decode nothing.
             if columns:
                 connection.execute(
                     f"SELECT {', '.join(columns)} FROM read_parquet({text(str(path.resolve()))})"
@@ -111,11 +117,13 @@ def refuse_broken_lines(connection: duckdb.DuckDBPyConnection, paths: list[Path]
     remembered.save()
 
 
-def _texts(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
-    """Aggregates that decode every value of the columns whose reader can refuse one: strings, and decimals kept as bytes."""
-    described = _described(connection, [path])
-    texts = [f"max(octet_length(encode({quoted(name)}::VARCHAR)))" for name, type_ in described if type_ in TEXTS]
-    return texts + [f"max(hash({quoted(name)}))" for name, type_ in described if type_.startswith("DECIMAL")]
+def _decoded(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
+    """Aggregates that decode every value of the columns that a query can read."""
+    described = [each for each in _described(connection, [path]) if type_of(each[1]).kind is not Kind.UNSUPPORTED]
+    return [
+        f"max(octet_length(encode({quoted(name)}::VARCHAR)))" if type_ in TEXTS else f"max(hash({quoted(name)}))"
+        for name, type_ in described
+    ]
 
 
 def _described(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> list[tuple[str, str]]:
@@ -190,7 +198,7 @@ class _Remembered:
 
     def __init__(self) -> None:
         folder = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        self._file = Path(folder) / "shoal" / "sound-files-2.json"
+        self._file = Path(folder) / "shoal" / "sound-files-3.json"
         self._known: dict[str, list[int]] = {}
         self._changed = False
         with suppress(OSError, ValueError):

@@ -27,6 +27,9 @@ _TOTAL = (
     *(exp.DataType, exp.DataTypeParam),
 )
 
+_RELATIONS = (exp.From, exp.Join, exp.Any, exp.Exists, exp.SetOperation, exp.Subquery, exp.CTE)
+"""Where a subquery is a relation; anywhere else it is a value, and the server raises an error if it has two rows."""
+
 
 def refuse_fragile(name: str, relation: Relation, contents: Contents) -> None:
     """E_CATALOG for a view, or rules about rows, that could fail on some rows."""
@@ -56,7 +59,18 @@ def _fragile_text(text: str, contents: Contents, depth: int) -> str | None:
     for node in tree.walk():
         if not isinstance(node, _TOTAL) and not _is_harmless_cast(node):
             return f"it has {type(node).__name__.upper()}"
+        if isinstance(node, exp.With) and node.args.get("recursive"):
+            return "it is recursive, and a single row could make it endless"
+        if isinstance(node, exp.Subquery) and not _is_relation(node):
+            return "it has a subquery for one value, which may have two rows"
     return _fragile_table(tree, contents, depth)
+
+
+def _is_relation(query: exp.Subquery) -> bool:
+    above = query.parent
+    if isinstance(above, exp.In):
+        return query.arg_key == "query"
+    return above is None or isinstance(above, _RELATIONS)
 
 
 def _fragile_table(tree: exp.Expr, contents: Contents, depth: int) -> str | None:

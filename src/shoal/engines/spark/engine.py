@@ -40,7 +40,7 @@ from shoal.engines.spark.task import (
     job_function,
     loading_function,
 )
-from shoal.engines.spark.types import compared, is_collated, is_read, named
+from shoal.engines.spark.types import compared, is_collated, is_read, named, narrowing, sound_text
 from shoal.engines.spark.versions import check, detached, installed, installed_here
 from shoal.errors import ShoalError, missing_extra
 from shoal.mechanisms.entropy import SYSTEM
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from shoal.engines.duckdb.engine import DuckDBEngine
     from shoal.engines.python_rows.stages import Stage
     from shoal.engines.python_rows.worker import Work
-    from shoal.engines.reading import Conjunct
     from shoal.plan.nodes import Node
     from shoal.plan.releases import StatementPlan
     from shoal.plan.totals import ExactTotals, SamplingKey, TotalsQuery
@@ -427,38 +426,17 @@ class SparkEngine:
             frame = frame.where(self._f.col(_tick(need.owner)).isNotNull())
         if self._fragile[need.table] is None:
             for conjunct in need.conjuncts:
-                condition = self._condition(frame, conjunct)
+                stored = frame.schema[conjunct.column].dataType
+                condition = narrowing(self._f, stored, _tick(conjunct.column), conjunct)
                 frame = frame if condition is None else frame.where(condition)
         return frame.select(*(self._handed_over(frame, need.table, column) for column in self._read(need)))
 
     def _handed_over(self, frame: Any, table: str, name: str) -> Any:
         """A column; strings of private rows that no query would read stay where they are: tasks get rows in blocks of 2 GiB."""
-        column = self._f.col(_tick(name))
-        if not is_private(self._catalog, table) or frame.schema[name].dataType.typeName() != "string":
-            return column
-        return self._f.when(self._f.octet_length(column) <= LONGEST_TEXT, column).alias(name)
-
-    def _condition(self, frame: Any, conjunct: Conjunct) -> Any:
-        column, values = self._f.col(_tick(conjunct.column)), list(conjunct.values)
-        stored = frame.schema[conjunct.column].dataType
-        if is_collated(stored) or not _is_plain(named(stored)):
-            return None
-        match conjunct.operator:
-            case "is not null":
-                return column.isNotNull()
-            case "between":
-                return column.between(*values)
-            case "in":
-                return column.isin(values)
-            case "=":
-                return column == values[0]
-            case "<":
-                return column < values[0]
-            case "<=":
-                return column <= values[0]
-            case ">":
-                return column > values[0]
-        return column >= values[0]
+        if named(frame.schema[name].dataType) != "VARCHAR":
+            return self._f.col(_tick(name))
+        longest = LONGEST_TEXT if is_private(self._catalog, table) else None
+        return sound_text(self._f, _tick(name), longest).alias(name)
 
     # ---- public rows ---------------------------------------------------------------------------------------------
 
@@ -504,10 +482,6 @@ def explained(frame: Any) -> str:
     if hasattr(frame, "_jdf"):
         return str(frame._jdf.queryExecution().toString())  # noqa: SLF001 - the classic frame has no other way
     return str(frame._explain_string(extended=True))  # noqa: SLF001 - nor has that of Connect
-
-
-def _is_plain(name: str) -> bool:
-    return name in {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "BOOLEAN", "DATE", "VARCHAR"}
 
 
 def _tick(name: str) -> str:

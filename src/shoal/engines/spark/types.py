@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 from shoal.plan.types import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shoal.engines.reading import Conjunct
     from shoal.plan.types import Type
 
 FIRST_DAY, LAST_DAY = dt.date(1, 1, 1), dt.date(9999, 12, 31)
@@ -45,6 +48,42 @@ def is_collated(type_: Any) -> bool:
 def is_read(name: str) -> bool:
     """Whether queries can speak of a type."""
     return not name.endswith(UNSUPPORTED)
+
+
+def sound_text(functions: Any, column: str, longest: int | None = None) -> Any:
+    """A column of strings; NULL for bytes that are not UTF-8, and for more than `longest` bytes.
+
+    Spark keeps any bytes as a string. The engine of a task fails on them, so a condition that Spark narrows rows by would tell
+    whether it holds for that row.
+    """
+    value = functions.col(column)
+    read = functions.is_valid_utf8(value)
+    return functions.when(read if longest is None else read & (functions.octet_length(value) <= longest), value)
+
+
+def narrowing(functions: Any, stored: Any, column: str, conjunct: Conjunct) -> Any:
+    """A condition that narrows rows once they are read; None where there is none that Spark is sure to read as queries do.
+
+    It is written so that Spark hands it to no reader. A reader skips what cannot match, so a page that it cannot decode, or a time
+    that it cannot convert, would fail only where the condition holds nearby.
+    """
+    if is_collated(stored) or named(stored) not in _NARROWED or conjunct.operator not in _COMPARISONS:
+        return None
+    found = _COMPARISONS[conjunct.operator](functions.col(column), list(conjunct.values))
+    return functions.coalesce(found, functions.lit(False))
+
+
+_NARROWED = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "BOOLEAN", "DATE", "VARCHAR"})
+_COMPARISONS: dict[str, Callable[[Any, list[Any]], Any]] = {
+    "between": lambda column, values: column.between(*values),
+    "in": lambda column, values: column.isin(values),
+    "=": lambda column, values: column == values[0],
+    "<": lambda column, values: column < values[0],
+    "<=": lambda column, values: column <= values[0],
+    ">": lambda column, values: column > values[0],
+    ">=": lambda column, values: column >= values[0],
+}
+"""`is not null` is left to tasks: whatever it is written as, Spark finds a form for readers."""
 
 
 def compared(functions: Any, stored: Any, column: str, type_: Type) -> Any:
