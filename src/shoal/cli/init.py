@@ -148,8 +148,10 @@ def init(
 
 
 def _first_query(source: str, output: Path, schemas: Schemas, guesses: Mapping[str, Guess]) -> str:
-    """A command that can be copied: the first private table, counted."""
-    table = next((name for name in schemas if not guesses[name].public), next(iter(schemas)))
+    """A command that can be copied: the first table of people, else the first private one, counted."""
+    people = [name for name in schemas if guesses[name].owner is not None]
+    private = [name for name in schemas if not guesses[name].public]
+    table = next(iter([*people, *private, *schemas]))
     catalog = "" if output == Path("shoal.toml") else f" --catalog {shlex.quote(str(output))}"
     sql = shlex.quote(f"SELECT COUNT(*) FROM {quoted(table)}")
     return f"shoal query {sql} --db {shlex.quote(source)}{catalog}"

@@ -17,10 +17,18 @@ SURE = [
     "donor_id",
     "email",
     "ssn",
+    "Patienten-Nr.",
+    "Donor Ref",
+    "Member #",
+    "id_eleve",
+    "Identifiant élève ID",
+    "N° client",
+    "Schüler-Nr",
+    "customer_code",
 ]
 PERSONAL = ["home_phone", "passport_number", "user_agent", "owner_name"]
 ANY_KEY = ["order_id", "visit_uuid"]
-NOTHING = ["day", "amount", "valid_from", "region"]
+NOTHING = ["day", "amount", "valid_from", "region", "no_show", "Order Ref", "N° commande", "# of visits", "zip code"]
 
 
 @pytest.mark.parametrize("name", SURE)

@@ -173,7 +173,7 @@ def test_a_clause_with_groupings_is_charged_once(session):
         ("SELECT color, COUNT(*) AS n, later AS x, 1 AS later FROM trips GROUP BY color", "E_UNKNOWN_COLUMN"),
         ("SELECT color, COUNT(*) FROM trips GROUP BY color QUALIFY fare > 1", "E_RAW_OUTPUT"),
         ("SELECT color FROM trips GROUP BY ROLLUP (color)", "E_GROUPING"),
-        ("SELECT COUNT(*) FROM (SELECT uid, UNNEST(string_split(color, 'e')) AS part FROM trips)", "E_UNSUPPORTED"),
+        ("SELECT UNNEST(string_split(color, 'e')) AS part FROM trips", "E_RAW_OUTPUT"),
         ("SELECT UNNEST(tags) FROM zones", "E_UNSUPPORTED"),
         ("SELECT UNNEST(string_split(tags, borough)) FROM zones", "E_UNSUPPORTED"),
         ("SELECT COUNT(*) FROM trips WHERE color = 'it\\'s'", "E_PARSE"),

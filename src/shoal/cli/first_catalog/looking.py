@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from shoal.cli.first_catalog.spelling import dates_written, numbers_written
+from shoal.cli.first_catalog.spelling import dates_written, numbers_written, sign_beside
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 from shoal.plan.types import Kind
@@ -24,7 +24,12 @@ FEW_VALUES = 25
 MOST_LISTED = 1_000
 NEARLY = 0.8
 """From this share on, the values that are not numbers are worth a word."""
-MISSING = frozenset({"", "(blank)", "blank", "n/a", "na", "#n/a", "null", "none", "nan", "-", "?", ".", "unknown"})
+MISSING = frozenset({
+    "", "(blank)", "blank", "n/a", "na", "n.a.", "#n/a", "null", "none", "nan", "-", "--", "---", "?", ".", "unknown", "missing",
+    "not available", "not applicable", "k.a.", "k. a.", "keine angabe", "unbekannt", "n.d.", "nd", "s/d", "s.d.", "n.c.",
+    "inconnu", "desconocido", "sin dato",
+})  # fmt: skip
+"""Texts that mean that nothing is there, in lower case."""
 _WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)?(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -51,6 +56,8 @@ class Looked:
     """How dates or timestamps are written, where that is not as 2010-12-31."""
     numbers: tuple[Numbers, ...] = ()
     """The ways in which strings with commas are numbers."""
+    sign: str = ""
+    """What stands before or after every number, such as $ or %."""
     misread: bool = False
     """Whether the misfits are NULL for queries, because a type was guessed for a file that has none."""
 
@@ -104,6 +111,10 @@ def judged(name: str, values: Counter[object], kind: Kind) -> Looked:
     if looked.read_as is not None:
         return looked
     looked = replace(looked, written=dates_written(rest), numbers=() if _NAMES.search(name) else numbers_written(rest))
+    sign = "" if looked.written or looked.numbers else sign_beside(rest)
+    if sign:
+        bare = {value.strip(f"{sign} "): 1 for value in rest}
+        return replace(looked, sign=sign, numbers=numbers_written(bare))
     if not looked.numbers and NEARLY * present <= numbers < present:
         odd = {value: number for value, number in rest.items() if not is_number(value)}
         return replace(looked, misfits=sum(odd.values()), example=_beginning(odd))

@@ -48,6 +48,12 @@ def _of_column(column: str, looked: Looked) -> Iterator[str]:
             f"text that holds {type_}s written as {looked.written}. STRPTIME({name}, '{looked.written}') reads them in a query; "
             f'of a CSV file, csv = {{ {type_}_format = "{looked.written}" }} in the table and type = "{type_.upper()}" here do.'
         )
+    elif looked.sign:
+        way = looked.numbers[0] if looked.numbers else None
+        text = f"REPLACE({name}, '{looked.sign}', '')"
+        text = f"REPLACE({text}, '{way.thousands}', '')" if way is not None else text
+        text = f"REPLACE({text}, '{way.decimal}', '.')" if way is not None and way.decimal != "." else text
+        yield f"text that holds numbers with {looked.sign}. CAST({text} AS DOUBLE) reads them in a query."
     elif len(looked.numbers) == 1:
         (way,) = looked.numbers
         text = f"REPLACE({name}, '{way.thousands}', '')"

@@ -18,6 +18,7 @@ _NAMED_MONTH = re.compile(rf"[0-9]{{1,2}}([ -])([A-Za-z]{{3}})\1([0-9]{{4}}|[0-9
 _MONTHS = frozenset({"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"})
 _COMMA = re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+)(?:,[0-9]+)?")
 """Numbers with a decimal comma, and points between thousands."""
+_SIGNS = frozenset("$€£¥%")
 _POINT = re.compile(r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?")
 """Numbers with a decimal point, and commas between thousands."""
 
@@ -98,6 +99,20 @@ def numbers_written(values: Collection[str]) -> tuple[Numbers, ...]:
     return tuple(found)
 
 
+def sign_beside(values: Collection[str]) -> str:
+    """The sign of a currency, or %, that stands before or after every number; empty if there is none.
+
+    >>> sign_beside(["$29.99", "$1,200"]), sign_beside(["12,50 €", "3 €"]), sign_beside(["12%"]), sign_beside(["$5", "6"])
+    ('$', '€', '%', '')
+    """
+    signs = {value[0] if value[:1] in _SIGNS else value[-1:] for value in values}
+    sign = signs.pop() if len(signs) == 1 else ""
+    if sign not in _SIGNS:
+        return ""
+    bare = [value.strip(f"{sign} ") for value in values]
+    return sign if all(_POINT.fullmatch(each) or _COMMA.fullmatch(each) for each in bare) else ""
+
+
 def decided(ways: tuple[Numbers, ...], delimiter: str | None) -> Numbers | None:
     """The way to read them: where both fit, a file with commas between its columns has them between thousands.
 
@@ -122,7 +137,8 @@ def spelled(columns: Mapping[str, Looked], delimiter: str) -> Spelled:
     dates = _most(each for each in written.values() if "%H" not in each)
     times = _most(each for each in written.values() if "%H" in each)
     types = {name: "DATE" if each == dates else "TIMESTAMP" for name, each in written.items() if each in {dates, times}}
-    numbers = {name: way for name, looked in columns.items() if (way := decided(looked.numbers, delimiter)) is not None}
+    ways = {name: decided(looked.numbers, delimiter) for name, looked in columns.items() if not looked.sign}
+    numbers = {name: way for name, way in ways.items() if way is not None}
     decimal = _most(way.decimal for way in numbers.values())
     types |= {name: way.type_name for name, way in numbers.items() if way.decimal == decimal}
     thousands = _most(way.thousands for way in numbers.values() if way.decimal == decimal)

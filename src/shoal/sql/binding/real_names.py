@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from shoal.catalog import fold
+from shoal.catalog.owner_names import tells_people_apart
 from shoal.catalog.tables import quoted
 from shoal.frozen import dataclass
 from shoal.plan.types import Kind
@@ -42,9 +43,10 @@ class Named:
         return next((t.kind for n, t in self.columns if fold(n) == fold(str(self.table.owner))), None)
 
     def column(self, *kinds: Kind) -> str | None:
-        """Some other column of one of these kinds."""
-        names = (n for n, t in self.columns if t.kind in kinds and fold(n) != fold(str(self.table.owner)))
-        return next((quoted(n) for n in names), None)
+        """Some other column of one of these kinds: the first that has a list of values, else that many may share by its name."""
+        names = [n for n, t in self.columns if t.kind in kinds and fold(n) != fold(str(self.table.owner))]
+        found = min(names, key=lambda n: (not self.table.facts(n).values, tells_people_apart(n)), default=None)
+        return None if found is None else quoted(found)
 
 
 def in_real_names(error: ShoalError, tree: exp.Expr, catalog: Catalog, schemas: Schemas) -> ShoalError:
@@ -148,6 +150,8 @@ def _raw(_: str, there: list[exp.Expr], private: list[Named]) -> str | None:
     select = column.find_ancestor(exp.Select) if column is not None else None
     if column is None or select is None:
         return None
+    if tells_people_apart(column.name) and not select.args.get("group"):
+        return _groups_instead(f"{column.sql()} would tell people apart; groups of them can be shown: ", private[0])
     name = column.sql()
     aggregate = f"AVG({name})" if _kind_of(column, private) in _NUMBERS else f"COUNT(DISTINCT {name})"
     if select.args.get("group"):

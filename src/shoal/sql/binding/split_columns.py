@@ -1,8 +1,9 @@
-"""UNNEST(STRING_SPLIT(x, '|')) over a string of a public table: one row for each part of the string.
+"""UNNEST(STRING_SPLIT(x, '|')): one row for each part of the string.
 
-It is written as a join of the public table with the numbers 1 to `MOST_PARTS`, so no new operation needs to be shown total
-and bounded: row n has part n. Private rows are not split like this: the data would decide how many rows one becomes.
-In a join of the two, the public side is split before it is joined.
+It is written as a join of the table with the numbers 1 to `MOST_PARTS`, so no new operation needs to be shown total and
+bounded: row n has part n. That is a public number of rows at most, so private rows are split as well (`rewrite/check_fanout`
+bounds the work, and an owner counts in a limited number of groups whatever the parts are). In a join of public and private
+rows, a public string is split before it is joined: how often its table repeats a key is known.
 """
 
 from __future__ import annotations
@@ -56,13 +57,7 @@ def split(value: exp.Expr, node: Node, rows: ExpressionBinder, symbols: Symbols,
         raise _unsupported("STRING_SPLIT takes a string and a constant separator.", None, position)
     part = symbols.field(name, TEXT)
     found = _replaced(node, columns_read(text), lambda public: _cut_up(public, part, text, separator, symbols))
-    if found is None:
-        raise _unsupported(
-            "UNNEST takes the parts of a string in a public table: how many rows come of a private one is for its data to say.",
-            "Ask for one part: SPLIT_PART(x, ',', 1).",
-            position,
-        )
-    return found, part
+    return found or _cut_up(node, part, text, separator, symbols), part
 
 
 def _unsupported(message: str, hint: str | None, position: tuple[int, int] | None) -> ShoalError:
@@ -70,7 +65,7 @@ def _unsupported(message: str, hint: str | None, position: tuple[int, int] | Non
 
 
 def _replaced(node: Node, symbols: frozenset[str], cut_up: Callable[[Node], Node]) -> Node | None:
-    """The tree with the public relation that has these columns split; None if there is none that every row has."""
+    """The tree with the public relation that has these columns split; None if they are not of one that every row has."""
     if not is_owned(node):
         return cut_up(node) if symbols <= {f.symbol for f in node.fields} else None
     match node:
@@ -86,7 +81,7 @@ def _replaced(node: Node, symbols: frozenset[str], cut_up: Callable[[Node], Node
     return None
 
 
-def _cut_up(public: Node, part: Field, text: Expression, separator: Literal, symbols: Symbols) -> Node:
+def _cut_up(whole: Node, part: Field, text: Expression, separator: Literal, symbols: Symbols) -> Node:
     position = text.position
     number = symbols.field("", INTEGER)
     ordinal = Column(number.symbol, INTEGER)
@@ -99,8 +94,8 @@ def _cut_up(public: Node, part: Field, text: Expression, separator: Literal, sym
     )
     numbers = nodes.Values(tuple((n,) for n in range(1, MOST_PARTS + 1)), (number,))
     condition = functions.resolve("less_equal", [ordinal, parts], position)
-    joined = nodes.Join(public, numbers, "inner", condition, position=position)
-    copies: list[tuple[Field, Expression]] = [(f, Column(f.symbol, f.type)) for f in public.fields]
+    joined = nodes.Join(whole, numbers, "inner", condition, position=position)
+    copies: list[tuple[Field, Expression]] = [(f, Column(f.symbol, f.type)) for f in whole.fields]
     return nodes.Project(
         joined, (*copies, (part, functions.resolve("split_part", [text, separator, ordinal], position)))
     )

@@ -105,3 +105,26 @@ def test_names_are_quoted_for_the_shell():
     looked = judged("Artikel", Counter({"Tee": 9, "Brot": 9}), Kind.TEXT)
     (line,) = worth_a_look({"kasse 1": {"Artikel": looked}})
     assert "--public-values 'kasse 1.Artikel' " in line
+
+
+def test_words_that_mean_missing_elsewhere_leave_a_number_a_number():
+    looked = judged("Größe (cm)", Counter({"172": 9, "180": 4, "k.A.": 2}), Kind.TEXT)
+    assert looked.read_as == "BIGINT"
+    assert looked.missing == {"k.A.": 2}
+
+
+@pytest.mark.parametrize(
+    ("values", "cast"),
+    [
+        (["$29.99", "$5"], "CAST(REPLACE(fee, '$', '') AS DOUBLE)"),
+        (["$1,200.50", "$5"], "CAST(REPLACE(REPLACE(fee, '$', ''), ',', '') AS DOUBLE)"),
+        (["1.200,50 €", "5 €"], "CAST(REPLACE(REPLACE(REPLACE(fee, '€', ''), '.', ''), ',', '.') AS DOUBLE)"),
+    ],
+)
+def test_numbers_with_a_sign_are_told_how_to_read(values, cast):
+    words = said("fee", dict.fromkeys(values, 1))
+    assert cast in words
+    people = pa.table({"uid": range(400), "fee": [values[n % 2] for n in range(400)]})
+    catalog = {"tables": {"people": {"owner": "uid"}}, "defaults": {"epsilon": 10**6, "delta": 1e-3}}
+    (row,) = connect({"people": people}, catalog=catalog).query(f"SELECT AVG({cast}) AS mean FROM people").to_dicts()
+    assert row["mean"] == pytest.approx({"$2": 17.495, "$1": 602.75, "1.": 602.75}[values[0][:2]], rel=0.01)

@@ -22,6 +22,8 @@ CATALOG = {
         "votes": {"owner": "voter"},
         "survey": {"owner": "each row"},
         "ballots": {"owner": "voter", "one_row_per_owner": True},
+        "guests": {"owner": "guest_id"},
+        "staff": {"owner": "each row", "columns": {"team": {"values": ["red", "blue"]}}},
         "towns": {"public": True},
         "two-towns": {"public": True},
     },
@@ -33,6 +35,8 @@ TABLES = {
     "votes": pa.table({"voter": ["x", "y"], "party": ["p", "q"]}),
     "survey": pa.table({"answer": ["yes", "no"]}),
     "ballots": pa.table({"voter": ["x", "y"], "party": ["p", "q"]}),
+    "guests": pa.table({"guest_id": [1], "Full Name": ["Ann Lee"], "E-mail": ["a@b.c"], "Room type": ["single"]}),
+    "staff": pa.table({"city": ["Ulm"], "team": ["red"]}),
     "two-towns": pa.table({"birth-day": ["mon"]}),
     "towns": pa.table({"town": ["a", "b"], "size": [1, 2]}),
 }
@@ -66,6 +70,8 @@ CASES = [
     ("SELECT voter, COUNT(*) FROM votes GROUP BY 1", r"such as (.+)\.$", "SELECT {0}, COUNT(*) FROM votes GROUP BY 1"),
     ("SELECT * FROM clients LIMIT 5", r"can: (.+?)\. DESCRIBE", "{0}"),
     (f"SELECT * FROM {ORDERS}", r"can: (.+?)\. DESCRIBE", "{0}"),
+    ('SELECT "Full Name" FROM guests', r"shown: (.+?)\. DESCRIBE", "{0}"),
+    ("SELECT guest_id, COUNT(*) FROM guests GROUP BY 1", r" or (.+)\.$", "SELECT {0}, COUNT(*) FROM guests GROUP BY 1"),
     (f"SELECT amount FROM {ORDERS}", r"Write (.+?), or", f"SELECT {{0}} FROM {ORDERS}"),
     (f"SELECT amount FROM {ORDERS}", r", or (.+)\.$", "{0}"),
     ("SELECT town, COUNT(*) FROM clients", r"Add (GROUP BY town),", "SELECT town, COUNT(*) FROM clients {0}"),
@@ -374,3 +380,16 @@ def test_a_table_whose_rows_are_owners_is_explained_where_it_is_joined(session):
     hint = hint_of(session, "SELECT COUNT(*) FROM clients c JOIN survey s ON c.town = s.answer")
     assert "Each row of survey is its own owner" in hint
     assert "public = true" in hint
+
+
+@pytest.mark.parametrize(
+    ("sql", "key"),
+    [
+        ("SELECT * FROM guests", '"Room type"'),
+        ('SELECT "Full Name" FROM guests', '"Room type"'),
+        ("SELECT guest_id FROM guests", '"Room type"'),
+        ("SELECT * FROM staff", "team"),
+    ],
+)
+def test_a_group_that_is_suggested_has_many_people(session, sql, key):
+    assert key in hint_of(session, sql)

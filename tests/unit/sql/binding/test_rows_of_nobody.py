@@ -78,13 +78,43 @@ def test_parts_of_a_public_text_are_groups_of_private_rows(session, sql):
     assert found == {"x": 400, "y": 800}
 
 
-def test_a_private_text_is_not_cut_up():
-    rows = pa.table({"uid": [1, 2], "tags": ["a|b", "c"]})
-    session = connect({"t": rows}, catalog={"tables": {"t": {"owner": "uid"}}, "defaults": {"epsilon": 1.0}})
-    with pytest.raises(ShoalError) as refused:
-        session.query("SELECT tag, COUNT(*) FROM t, UNNEST(SPLIT(tags, '|')) AS tag GROUP BY tag")
-    assert refused.value.code == "E_UNSUPPORTED"
-    assert "public" in refused.value.message
+@pytest.mark.parametrize("owner", ["uid", "each row"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT tag, COUNT(*) AS n FROM t, UNNEST(SPLIT(tags, '; ')) AS tag GROUP BY tag",
+        "SELECT UNNEST(STRING_SPLIT(tags, '; ')) AS tag, COUNT(*) AS n FROM t GROUP BY tag",
+        "SELECT tag, COUNT(*) AS n FROM (SELECT UNNEST(STRING_SPLIT(tags, '; ')) AS tag FROM t) GROUP BY tag",
+        "SELECT p.tag, COUNT(*) AS n FROM t JOIN kinds USING (kind), UNNEST(SPLIT(tags, '; ')) AS p(tag) GROUP BY 1",
+    ],
+)
+def test_a_private_text_is_cut_up(owner, sql):
+    rows = pa.table(
+        {"uid": range(300), "kind": [1] * 300, "tags": ["a; b", "b", "a; b; c"] * 100},
+    )
+    session = connect(
+        {"t": rows, "kinds": pa.table({"kind": [1]})},
+        catalog={
+            "tables": {"t": {"owner": owner}, "kinds": {"public": True}},
+            "defaults": {"epsilon": 10**6, "delta": 1e-3, "max_groups_per_owner": 3},
+        },
+    )
+    assert {row["tag"]: row["n"] for row in session.query(sql).to_dicts()} == {"a": 200, "b": 300, "c": 100}
+
+
+def test_the_parts_of_one_owner_count_in_as_many_groups_as_others():
+    """Somebody with a long list of her own adds one to as many groups as the limit says, and no more."""
+    others = ["a", "b", "c", "d"]
+    rows = pa.table({"uid": range(101), "tags": ["|".join(others)] + [others[n % 4] for n in range(100)]})
+    session = connect(
+        {"t": rows},
+        catalog={
+            "tables": {"t": {"owner": "uid"}},
+            "defaults": {"epsilon": 10**6, "delta": 1e-3, "max_groups_per_owner": 2},
+        },
+    )
+    answer = session.query("SELECT UNNEST(SPLIT(tags, '|')) AS tag, COUNT(*) AS n FROM t GROUP BY tag").to_dicts()
+    assert sorted(row["n"] for row in answer) == [25, 25, 26, 26]
 
 
 def test_a_private_list_of_other_people_is_named_where_it_is_joined():

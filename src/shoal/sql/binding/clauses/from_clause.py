@@ -201,7 +201,7 @@ class FromBinder:
         return nodes.Join(left, right, how, condition, position=position)
 
     def _parts_of_text(self, left: Node, join: exp.Join) -> Node | None:
-        """FROM films, UNNEST(SPLIT(genres, '|')) AS genre, with or without LATERAL: the parts of a public string."""
+        """FROM films, UNNEST(SPLIT(genres, '|')) AS genre, with or without LATERAL: the parts of a string."""
         relation = join.this.this if isinstance(join.this, exp.Lateral) else join.this
         call = relation.this if isinstance(relation, exp.Table) else None
         condition = join.args.get("on")

@@ -353,6 +353,12 @@ def _time_slice(value: exp.Expr, amount: exp.Expr, unit: exp.Expr) -> exp.Expr |
     return _call("TIME_BUCKET", _interval(amount, word), value) if word in _UNITS - {"WEEK"} else None
 
 
+def _julian(value: exp.Expr, first: float) -> exp.Expr:
+    """Days since the year −4712, as astronomers count them; `first` is that of 1970."""
+    days = exp.Div(this=_call("EPOCH", _cast(value, exp.DType.TIMESTAMP)), expression=exp.Literal.number("86400.0"))
+    return exp.Add(this=days, expression=exp.Literal.number(str(first)))
+
+
 _UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
 SPELLINGS: dict[str, Rewrite] = {
     # missing values and choices
@@ -386,6 +392,8 @@ SPELLINGS: dict[str, Rewrite] = {
     "TIMESTAMPDIFF": _named("TIMESTAMP_DIFF", 2, 1, 0),
     "TIME_BUCKET": _time_bucket,
     "TIME_SLICE": _fixed(3, _time_slice),
+    "JULIANDAY": _fixed(1, lambda x: _julian(x, 2_440_587.5)),  # SQLite: days begin at noon
+    "JULIAN": _fixed(1, lambda x: _julian(x, 2_440_588.0)),  # DuckDB: at midnight
     "UNIX_TIMESTAMP": _fixed(1, lambda x: _call("EPOCH", x)),
     "GETDATE": _fixed(0, lambda: _call("NOW")),
     "SYSDATE": _fixed(0, lambda: _call("NOW")),

@@ -84,6 +84,8 @@ SAME = {
     "TIME_BUCKET('1 day', seen)": "date_trunc('day', seen)",
     "TIME_SLICE(seen, 1, 'HOUR')": "date_trunc('hour', seen)",
     "UNIX_TIMESTAMP(seen) > 0": "epoch(seen) > 0",
+    "JULIANDAY(seen) - JULIANDAY(day)": "julian(seen) - julian(day)",
+    "JULIAN(seen)": "julian(seen)",
     "GETDATE() > seen": "now() > seen::TIMESTAMPTZ",
 }
 
