@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from steady_noise import pytest_fixture_setup, pytest_runtest_protocol  # noqa: F401 - pytest finds hooks by their names
+
 # A run of the tests tells about the change, not about the luck of its examples: the same ones every time, unless asked.
 # No deadline: how long an example takes is the machine's affair.
 settings.register_profile("steady", derandomize=True, deadline=None)

@@ -63,6 +63,7 @@ def test_bounds_are_found_anew_for_each_answer():
     assert (answers[:, 0] == 0)[~np.isnan(answers[:, 0])].all()
 
 
+@pytest.mark.system_noise  # OpenDP's samplers are among those that are checked
 @pytest.mark.parametrize("family", ["samplers", "calibration at δ = 10⁻⁶"])
 def test_a_small_run_passes(family):
     report = suite.run(2000, [family])

@@ -68,6 +68,7 @@ def test_noise_without_a_positive_scale_is_a_bug_of_ours(scale):
         samplers.discrete_laplace(scale, 1)
 
 
+@pytest.mark.system_noise
 def test_small_batches_come_from_the_vetted_sampler_and_seeded_ones_never_do(monkeypatch):
     asked = []
     monkeypatch.setattr(
