@@ -88,9 +88,9 @@ def test_an_answer_with_groups_says_which_are_mostly_left_out(session):
 
 
 def test_a_cell_without_bounds_says_how_many_owners_finding_them_takes(session):
-    said = notes(session, f"{CLAUSE}(epsilon = 0.001) SUM(town) FROM orders")
-    assert "so the cell is NULL" in said
-    assert "Finding them takes about" in said
+    # An empty bin stands out by chance in 3 of 100 answers: six of them in a row do so once in 10⁹ runs.
+    said = [notes(session, f"{CLAUSE}(epsilon = 0.001) SUM(town) FROM orders") for _ in range(6)]
+    assert any("so the cell is NULL" in each and "Finding them takes about" in each for each in said)
 
 
 def test_an_error_bar_larger_than_the_number_warns(session):

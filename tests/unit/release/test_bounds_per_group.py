@@ -69,12 +69,17 @@ def test_bounds_are_powers_of_two_around_the_values_of_their_own_group(pay):
 
 def test_small_groups_get_small_noise(pay):
     options = f"epsilon = 2, {OPTIONS}"
-    each = pay.query(asked("SUM(x) AS s", options)).intervals()
-    widths = dict(zip(each["job"], np.subtract(each["s_high"], each["s_low"]), strict=True))
     together = pay.query(asked("SUM(x) AS s", options.replace("PER_GROUP", "GLOBAL"))).intervals()
     width = together["s_high"][0] - together["s_low"][0]
-    assert widths["small"] < widths["middle"] / 50 < widths["large"] / 2000
-    assert widths["small"] < width / 1000
+
+    def is_small():
+        each = pay.query(asked("SUM(x) AS s", options)).intervals()
+        widths = dict(zip(each["job"], np.subtract(each["s_high"], each["s_low"]), strict=True))
+        small, middle, large = (widths.get(job, np.inf) for job in SCALES)
+        return small < middle / 50 < large / 2000 and small < width / 1000
+
+    # An empty bin of a group stands out by chance in less than 1 of 20 answers.
+    assert any(is_small() for _ in range(8))
 
 
 @pytest.mark.slow

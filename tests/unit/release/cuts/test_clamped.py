@@ -109,7 +109,9 @@ def test_a_least_value_that_could_be_anywhere_is_said_to_say_nothing():
     }
     with shoal.connect({"t": pa.table({"uid": range(90), "x": np.linspace(33, 63, 90)})}, catalog=catalog) as session:
         clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.05, measure_cut = 0)"
-        notes = session.query(f"{clause} MAX(x, contribution_bounds_per_row => (0, 100)) AS most FROM t").notes
+        sql = f"{clause} MAX(x, contribution_bounds_per_row => (0, 100)) AS most FROM t"
+        # Its interval is shorter by chance in 1 of 25 answers: eight of them in a row are so once in 10¹¹ runs.
+        notes = [note for _ in range(8) for note in session.query(sql).notes]
     assert any(note.startswith("most: noise hides where it lies") for note in notes)
 
 
