@@ -2,7 +2,8 @@
 
 **Reading.** With noise scale b and B bins, a bin stands out from t = b·ln(10·B) (5% chance of any false one); one far beyond the
 last that stands out needs more, because its error would be larger, and up to five neighbours may stand out together. Up to the
-highest such bin, counts are believed, negative ones as 0; above it only the excess over 2b is, and at most 0.3 of the bin before.
+highest such bin, counts are believed, negative ones as 0; above it only the excess over 2b is (b/2 for rows and sums, nothing where
+the tail is heavy), and at most 0.3 of the bin before.
 A second, pessimistic reading lets the tail fall more slowly; intervals use it.
 
 **Tails.** Where each octave has half as many owners as the one before (a tail like 1/x), each holds as many rows, and what lies
@@ -40,6 +41,8 @@ NEAR = 2
 UNSEEN = 2.0
 """In noise scales: for groups per owner, only counts above this are believed beyond the last bin that stands out. There a limit
 that is one too large costs as much as half of ε; for rows and sums, cutting too much costs more than a limit that is too large."""
+LIGHT = 0.5
+"""The same for rows and sums whose visible part falls off: what noise fills beyond it makes a limit too large for nothing."""
 HIDDEN = 2.0
 """How many noise scales beyond the first may hide in a bin, if counts do not fall off."""
 OCTAVES_BEYOND = 8
@@ -128,11 +131,12 @@ def read_histogram(
     if not len(high):
         return HistogramReading(middles, np.zeros(len(middles)), np.zeros(len(middles)), found=False)
     top = int(high[-1])
+    heaviness = 1.0 if beyond and top == len(noisy) - 1 else heaviness_of(noisy, top, slow, math.sqrt(2) * scale)
+    noise = scale * max(unseen, LIGHT * (1 - heaviness))
     believed, tail = (np.concatenate([np.maximum(noisy, 0.0), np.zeros(beyond)]) for _ in range(2))
     for position in range(top + 1, len(noisy)):
         tail[position] = min(tail[position], FALL * tail[position - 1])
-        believed[position] = min(max(believed[position] - unseen * scale, 0.0), FALL * believed[position - 1])
-    heaviness = 1.0 if beyond and top == len(noisy) - 1 else heaviness_of(noisy, top, slow, math.sqrt(2) * scale)
+        believed[position] = min(max(believed[position] - noise, 0.0), FALL * believed[position - 1])
     sure = np.flatnonzero(noisy >= scale * math.log(SURELY * len(noisy)))
     return HistogramReading(
         middles,

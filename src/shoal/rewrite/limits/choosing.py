@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from shoal.plan.limits.sought import Search, Sought
     from shoal.plan.releases import PrivateSelect, SelectPlan
 
-SLOW = {"groups": 0.7}
+SLOW = {"groups": 0.6}
 SLOW_OCTAVES = 0.5
 FEWEST_OWNERS, FEWEST_TO_BELIEVE = 20, 15
 """Owners times the ε of a histogram, below which what it says about the cut of given limits, or of found ones, is not believed."""
