@@ -33,6 +33,7 @@ from shoal.sql.binding.public_groups import (
     pinned,
 )
 from shoal.sql.binding.row_select import ordered, qualifying, value_name
+from shoal.sql.binding.split_columns import is_split
 from shoal.sql.parse import function_call, position_of, privacy_clause
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class PrivateBinder:
 
     def _output(self, grouped: GroupedBinder, index: int, alias: str | None, value: exp.Expr) -> tuple[str, Expression]:
         def bound() -> Expression:
-            if value.is_star and isinstance(value, (exp.Star, exp.Column)):
+            if is_split(value) or (value.is_star and isinstance(value, (exp.Star, exp.Column))):
                 raise self._raw(value)
             _refuse_counting_over(value)
             return grouped.bind(value)
@@ -223,7 +224,9 @@ class PrivateBinder:
         return ShoalError(
             "E_RAW_OUTPUT",
             "Values of single rows cannot be shown: this is neither a group key nor an aggregate.",
-            hint="Add the column to GROUP BY, or put it inside an aggregate such as AVG(…).",
+            hint=f"Count the parts: SELECT {node.sql()} AS part, COUNT(*) … GROUP BY part."
+            if is_split(node)
+            else "Add the column to GROUP BY, or put it inside an aggregate such as AVG(…).",
             position=position_of(node),
         )
 
