@@ -76,8 +76,11 @@ class Engine(Protocol):
     def combinations(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Every combination of some columns' values, and in the last column its number of rows: what side tools count."""
 
-    def columns(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of some columns as they are stored: what a policy counts over its domain."""
+    def columns(self, table: str, columns: list[str], longest_text: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of some columns as they are stored: what a policy counts over its domain.
+
+        Strings that are longer than `longest_text` bytes are NULL.
+        """
 
     def totals(self, query: TotalsQuery, key: SamplingKey) -> ExactTotals:
         """The exact integers of a contribution query; raises `EngineFailure` and nothing else."""

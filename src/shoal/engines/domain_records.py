@@ -1,5 +1,8 @@
 """Rows of a table → positions in a policy's domain, and counts of them: all that a policy ever asks the data for.
 
+Where counts are enough (`read_counts`), rows pass through memory a batch at a time. At most so many of each owner are drawn by
+an engine of our own, under its memory limit, and what is kept has the size of the domain.
+
 Values of an ordered attribute are rounded down, then clamped to its range: two values that are an edge apart stay an edge apart
 or become equal (rounding to even would not do). A row with NULL, NaN or an unknown value in any attribute is dropped; that it is
 dropped is not hidden. Rows per owner are drawn uniformly, by fresh randomness that looks at no value: a pick keyed by content
@@ -15,18 +18,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shoal.catalog import fold
+from shoal.engines.duckdb.filled import COUNT, OWNER, PRIORITY, drawn_rows
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from numpy.typing import NDArray
 
     from shoal.engines.base import Engine
+    from shoal.engines.deadline import Deadline
     from shoal.policies.domain import Attribute, Domain
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL", "U")
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+
+LONGEST_NAME = 1 << 16
+"""Bytes of an owner's name, and of a value that an attribute lists: as in queries, longer strings are missing."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,27 @@ class Records:
         seen = self.domain.projected(names).require_enumerable()
         index = np.ravel_multi_index([self.at(name) for name in seen.names], seen.shape)
         return np.bincount(index, minlength=seen.size).astype(np.int64, copy=False)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How many rows are kept, and how many have each value of the attributes that were asked about."""
+
+    domain: Domain
+    n: int
+    histograms: Mapping[tuple[str, ...], NDArray[np.int64]]
+
+    def counts(self, names: tuple[str, ...]) -> NDArray[np.int64]:
+        """How many rows have each value of these attributes."""
+        return self.histograms[self.domain.projected(names).names]
+
+
+@dataclass(frozen=True)
+class Inside:
+    """Rows whose values of some attributes are among listed ones."""
+
+    names: tuple[str, ...]
+    passes: NDArray[np.bool_]
 
 
 def check_columns(engine: Engine, table: str, domain: Domain, owner: str | None) -> list[str]:
@@ -100,6 +131,69 @@ def read_records(
         return Records(domain, joined)
     chosen = sampled_rows(pa.chunked_array(owners), rows_per_owner, entropy)
     return Records(domain, tuple(axis[chosen] for axis in joined))
+
+
+def read_counts(
+    engine: Engine,
+    table: str,
+    domain: Domain,
+    owner: str,
+    rows_per_owner: int,
+    wanted: Iterable[tuple[str, ...]],
+    deadline: Deadline,
+    inside: Inside | None = None,
+    entropy: Entropy = SYSTEM,
+) -> tuple[Counted, Counted]:
+    """Rows counted by the attributes that are wanted, at most this many rows of an owner: all of them, and those inside."""
+    columns = check_columns(engine, table, domain, owner)
+    sets = [domain.projected(names).require_enumerable() for names in dict.fromkeys(wanted)]
+    used = {name for each in sets for name in each.names} | set(inside.names if inside is not None else ())
+    seen = domain.projected(tuple(name for name in domain.names if name in used))
+    every, some = _Counting(seen, sets), _Counting(seen, sets)
+    arriving = _placed_batches(engine.columns(table, columns, LONGEST_NAME), domain, seen.names, entropy)
+    for batch in drawn_rows(arriving, rows_per_owner, deadline):
+        deadline.check()
+        positions = [np.asarray(batch.column(f"p{i}"), dtype=np.int64) for i in range(len(seen.names))]
+        rows = np.asarray(batch.column(COUNT), dtype=np.int64)
+        every.add(positions, rows)
+        if inside is not None:
+            some.add(positions, np.where(inside.passes[_index(seen, inside.names, positions)], rows, 0))
+    return every.counted(domain), (every if inside is None else some).counted(domain)
+
+
+class _Counting:
+    """Histograms of some sets of attributes, filled batch by batch."""
+
+    def __init__(self, seen: Domain, sets: list[Domain]) -> None:
+        self._seen = seen
+        self._n = 0
+        self._histograms = {each.names: np.zeros(each.size, dtype=np.int64) for each in sets}
+
+    def add(self, positions: list[NDArray[np.int64]], rows: NDArray[np.int64]) -> None:
+        self._n += int(rows.sum())
+        for names, histogram in self._histograms.items():
+            np.add.at(histogram, _index(self._seen, names, positions), rows)
+
+    def counted(self, domain: Domain) -> Counted:
+        return Counted(domain, self._n, self._histograms)
+
+
+def _index(seen: Domain, names: tuple[str, ...], positions: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The number of a value in the domain of some of the attributes that are seen."""
+    axes = [positions[seen.axis(name)] for name in names]
+    return np.asarray(np.ravel_multi_index(axes, seen.projected(names).shape), dtype=np.int64)
+
+
+def _placed_batches(
+    batches: Iterable[pa.RecordBatch], domain: Domain, names: tuple[str, ...], entropy: Entropy
+) -> Iterator[pa.RecordBatch]:
+    """Rows inside of the domain: the owner, a random number, and positions of some attributes."""
+    columns = [OWNER, PRIORITY, *(f"p{i}" for i in range(len(names)))]
+    for batch in batches:
+        positions, (owners,) = _placed(batch, domain, owned=True)
+        random = pa.array(entropy.uint64(len(owners)), pa.uint64())
+        kept = (pa.array(positions[domain.axis(name)], pa.int64()) for name in names)
+        yield pa.RecordBatch.from_arrays([owners, random, *kept], names=columns)
 
 
 def _placed(batch: pa.RecordBatch, domain: Domain, owned: bool) -> tuple[list[NDArray[np.int64]], list[pa.Array]]:

@@ -54,6 +54,11 @@ class Measured:
         """The noise, in steps of the table's grid."""
         return self.event.scale
 
+    @property
+    def sets(self) -> list[tuple[str, ...]]:
+        """The sets of attributes by which records are counted."""
+        return [(name,) for name in self.names] if isinstance(self.table, Columns) else [self.names]
+
     def totals(self, records: Counts) -> list[int]:
         """The exact numbers, in steps."""
         if isinstance(self.table, Columns):

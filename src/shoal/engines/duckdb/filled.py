@@ -14,12 +14,16 @@ import duckdb
 import pyarrow as pa
 
 from shoal.engines.duckdb.arrow_columns import readable
+from shoal.engines.duckdb.connection import BATCH_ROWS, failure_of
 from shoal.engines.duckdb.csv_files import quoted
 from shoal.engines.duckdb.engine import DuckDBEngine
+from shoal.engines.duckdb.settings import LOCKDOWN, limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from shoal.engines.deadline import Deadline
 
 
 @contextmanager
@@ -45,6 +49,45 @@ def filled(
             connection.close()
 
 
+OWNER, PRIORITY, COUNT = "o", "u", "n"
+"""Columns of rows that are drawn: whose a row is, and a random number; and how many rows have the same other columns."""
+DRAWN = """
+    SELECT {seen}, count(*) AS n FROM (
+        SELECT {seen} FROM arrived WHERE NOT EXISTS (SELECT 1 FROM many WHERE many.o = arrived.o)
+        UNION ALL SELECT {seen} FROM (
+            SELECT {seen}, row_number() OVER (PARTITION BY o ORDER BY u, arrived.rowid) AS place
+            FROM arrived WHERE EXISTS (SELECT 1 FROM many WHERE many.o = arrived.o)
+        ) WHERE place <= {most}
+    ) GROUP BY ALL
+"""
+"""Of owners with few rows all of them, of others those with the smallest random numbers: each set of rows is equally likely."""
+
+
+def drawn_rows(rows: Iterator[pa.RecordBatch], rows_per_owner: int, deadline: Deadline) -> Iterator[pa.RecordBatch]:
+    """At most this many rows of every owner, equal ones counted; an engine of ours holds them, on disk where they are many."""
+    first = next(rows)
+    seen = ", ".join(quoted(name) for name in first.schema.names if name not in {OWNER, PRIORITY})
+    with tempfile.TemporaryDirectory(prefix="shoal-", ignore_cleanup_errors=True) as folder:
+        try:
+            with duckdb.connect(":memory:", config=settings(folder, None, None)) as connection:
+                for statement in (*limits(), "SET preserve_insertion_order = false", *LOCKDOWN):
+                    connection.execute(statement)
+                with deadline.stops(connection.interrupt):
+                    write(connection, "arrived", first)
+                    for batch in rows:  # read in this thread, which holds the lock of where they come from
+                        write(connection, "arrived", batch, "INSERT INTO {}")
+                        deadline.check()
+                    connection.execute(
+                        "CREATE TABLE many AS SELECT o FROM arrived GROUP BY o HAVING count(*) > ?", [rows_per_owner]
+                    )
+                    deadline.check()
+                    yield from connection.sql(DRAWN.format(seen=seen, most=int(rows_per_owner))).to_arrow_reader(
+                        BATCH_ROWS
+                    )
+        except Exception as error:  # noqa: BLE001 - an engine may raise anything, and nothing of it may travel
+            raise failure_of(error) from None
+
+
 def settings(
     folder: str, threads: int | None, memory_limit: str | None
 ) -> dict[str, str | bool | int | float | list[str]]:
@@ -57,8 +100,13 @@ def settings(
     return chosen
 
 
-def write(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.RecordBatchReader) -> None:
-    """A stream of rows as a table."""
+def write(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    rows: pa.RecordBatchReader | pa.RecordBatch,
+    how: str = "CREATE TABLE {} AS",
+) -> None:
+    """Rows as a table, or added to one."""
     connection.register("arriving_", rows)
-    connection.execute(f"CREATE TABLE {quoted(name)} AS SELECT * FROM arriving_")
+    connection.execute(f"{how.format(quoted(name))} SELECT * FROM arriving_")
     connection.unregister("arriving_")

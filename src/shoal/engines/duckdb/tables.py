@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.base import EngineFailure
-from shoal.engines.duckdb.connection import Connected
+from shoal.engines.duckdb.connection import BATCH_ROWS, Connected
 from shoal.engines.duckdb.settings import LOCKDOWN
 from shoal.engines.duckdb.views import Stored, refuse_fragile
 from shoal.engines.statements.bound_owners import N
@@ -190,10 +190,26 @@ class KnownTables(Connected):
         query.set("group", exp.Group(expressions=[key.copy() for key in keys]))
         yield from self._batches(query)
 
-    def columns(self, table: str, columns: list[str]) -> Generator[pa.RecordBatch]:
-        """The rows of some columns, in no order that means anything."""
-        named = [aliased(exp.Column(this=name(each)), f"k{position}") for position, each in enumerate(columns)]
-        yield from self._batches(select(named, self._sources[fold(table)].copy()))
+    def columns(self, table: str, columns: list[str], longest_text: int | None = None) -> Generator[pa.RecordBatch]:
+        """The rows of some columns, in no order that means anything; strings beyond a length are NULL, where one is given."""
+        types = dict(self._schemas[fold(table)])
+        is_text = [longest_text is not None and types[each] == "VARCHAR" for each in columns]
+        values: list[exp.Expr] = [exp.Column(this=name(each)) for each in columns]
+        if longest_text is not None:
+            pairs = zip(values, is_text, strict=True)
+            values = [_if_short(value, longest_text) if text else value for value, text in pairs]
+        named = [aliased(value, f"k{position}") for position, value in enumerate(values)]
+        rows = TEXT_ROWS if any(is_text) else BATCH_ROWS
+        yield from self._batches(select(named, self._sources[fold(table)].copy()), rows)
+
+
+TEXT_ROWS = 1 << 12
+"""Rows at a time where they have strings of private rows: together these may be as long as their limit says."""
+
+
+def _if_short(value: exp.Expr, longest: int) -> exp.Expr:
+    short = exp.LTE(this=call("strlen", value), expression=exp.Literal.number(longest))
+    return exp.Case(ifs=[exp.If(this=short, true=value.copy())])
 
 
 def _as_bytes(value: exp.Expr, data_type: str) -> exp.Expr:

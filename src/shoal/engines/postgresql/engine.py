@@ -204,10 +204,10 @@ class PostgreSQLEngine:
         with self._now() as taken:
             yield from taken._holding([self._whole(table, columns)]).combinations(table, columns)  # noqa: SLF001 - a copy of ourselves
 
-    def columns(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def columns(self, table: str, columns: list[str], longest_text: int | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of some columns as they are stored."""
         with self._now() as taken:
-            yield from taken._holding([self._whole(table, columns)]).columns(table, columns)  # noqa: SLF001 - a copy of ourselves
+            yield from taken._holding([self._whole(table, columns)]).columns(table, columns, longest_text)  # noqa: SLF001 - a copy of ourselves
 
     def _whole(self, table: str, columns: list[str]) -> Need:
         known = {column.name for column in self._relations[fold(table)].columns if column.stored.is_read}

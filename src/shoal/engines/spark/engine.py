@@ -263,10 +263,10 @@ class SparkEngine:
         with self._holding([self._whole(table, columns)]) as engine:
             yield from engine.combinations(table, columns)
 
-    def columns(self, table: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def columns(self, table: str, columns: list[str], longest_text: int | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of some columns as they are stored."""
         with self._holding([self._whole(table, columns)]) as engine:
-            yield from engine.columns(table, columns)
+            yield from engine.columns(table, columns, longest_text)
 
     def _whole(self, table: str, columns: list[str]) -> Need:
         types = dict(self.tables()[fold(table)])

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.accounting.spending.asking import NO_TERMS
-from shoal.engines.domain_records import Records, read_records
+from shoal.engines.domain_records import Counted, Inside, read_counts
 from shoal.errors import InternalError
 from shoal.frozen import dataclass
 from shoal.mechanisms.entropy import SYSTEM, Entropy
@@ -65,11 +65,10 @@ def execute_policy(
         taken = snapshot_of(engine, deadline, open_until_the_end)
 
         def run() -> KeptAnswer:
-            rows = select.rows_per_owner
             with open_until_the_end.pop_all():  # closed before the answer is settled, so that nothing fails later
-                records = read_records(taken, select.table, select.rule.domain, select.owner, rows, entropy)
+                every, kept = counted(plan, taken, deadline, entropy)
                 deadline.check()
-                return kept_answer(plan, finish(plan, *stored_rows(plan, records, entropy), deadline, entropy))
+                return kept_answer(plan, finish(plan, *stored_rows(plan, every, kept, entropy), deadline, entropy))
 
         written = to_bytes if terms.keeps_answer else None
         answer = charging.charged_run(ledger, plan, select.owner, user, select.sql, run, terms, written)
@@ -95,10 +94,28 @@ def kept_answer(plan: PolicyPlan, answer: PolicyAnswer) -> KeptAnswer:
     )
 
 
-def stored_rows(plan: PolicyPlan, records: Records, entropy: Entropy = SYSTEM) -> tuple[pa.Table, dict[str, Spread]]:
-    """Keys and aggregates, and the noise of each aggregate."""
-    drawn = [add_noise(each.event, each.totals(records), entropy) for each in plan.families]
-    prefixes = {name: _prefixes(each, plan, records, entropy) for name, each in plan.quantiles.items()}
+def counted(plan: PolicyPlan, engine: Engine, deadline: Deadline, entropy: Entropy = SYSTEM) -> tuple[Counted, Counted]:
+    """What the plan reads of the table: rows by value, of all of them and of those for which WHERE holds."""
+    select, families = (
+        plan.select,
+        [*plan.families, *(each for q in plan.quantiles.values() for each in q.plan.measured)],
+    )
+    wanted = [names for each in families for names in each.sets]
+    filtered = any(each.filtered for each in plan.quantiles.values())
+    inside = Inside(plan.values.names, plan.values.passes) if filtered else None
+    return read_counts(
+        engine, select.table, select.rule.domain, select.owner, select.rows_per_owner, wanted, deadline, inside, entropy
+    )
+
+
+def stored_rows(
+    plan: PolicyPlan, every: Counted, kept: Counted, entropy: Entropy = SYSTEM
+) -> tuple[pa.Table, dict[str, Spread]]:
+    """Keys and aggregates, and the noise of each aggregate; `kept` are the rows for which WHERE holds."""
+    drawn = [add_noise(each.event, each.totals(every), entropy) for each in plan.families]
+    prefixes = {
+        name: _prefixes(each, plan, kept if each.filtered else every, entropy) for name, each in plan.quantiles.items()
+    }
     columns: dict[str, Any] = {f.symbol: plan.values.keys.column(f.symbol) for f, _ in plan.select.keys}
     spreads: dict[str, Spread] = {}
     for column in plan.columns:
@@ -148,9 +165,8 @@ def _averages(plan: PolicyPlan, column: Column, drawn: list[Any]) -> tuple[list[
 # ---- quantiles -------------------------------------------------------------------------------------------------------
 
 
-def _prefixes(found: Quantiles, plan: PolicyPlan, records: Records, entropy: Entropy) -> answers.Answers:
-    """c_1 … c_m from one draw, as drawn and rising."""
-    kept = _filtered(records, plan) if found.filtered else records
+def _prefixes(found: Quantiles, plan: PolicyPlan, kept: Counted, entropy: Entropy) -> answers.Answers:
+    """c_1 … c_m from one draw, as drawn and rising; if rows are filtered, no secret edge leads in or out."""
     drawn = answers.draw(found.plan, kept, entropy)
     return answers.answer(found.plan, drawn, kept.n if plan.public_n else None, 0.95)
 
@@ -176,14 +192,6 @@ def _quantiles(
 
 def _ordered(found: Quantiles) -> Attribute:
     return found.plan.rule.domain.ordered(found.plan.query.attributes(found.plan.rule.domain)[0])
-
-
-def _filtered(records: Records, plan: PolicyPlan) -> Records:
-    """The rows for which WHERE holds; no secret edge leads in or out."""
-    seen = records.domain.projected(plan.values.names)
-    index = np.ravel_multi_index([records.at(name) for name in seen.names], seen.shape)
-    kept = plan.values.passes[index]
-    return replace(records, positions=tuple(axis[kept] for axis in records.positions))
 
 
 def quantile(found: Quantiles, prefixes: list[float], share: Fraction, continuous: bool) -> float:

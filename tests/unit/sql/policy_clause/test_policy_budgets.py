@@ -78,7 +78,7 @@ def test_a_failure_after_the_charge_stays_charged_and_says_one_thing(monkeypatch
         raise RuntimeError("the secret")
 
     with shoal.connect(TABLES, CATALOG, budget=(30, 0)) as opened:
-        monkeypatch.setattr(run, "read_records", fails)
+        monkeypatch.setattr(run, "read_counts", fails)
         with pytest.raises(ShoalError) as refused:
             opened.query(query("SUM(age) FROM people", epsilon=1))
         assert refused.value.code == "E_EXECUTION"
@@ -101,7 +101,7 @@ def test_a_query_that_fails_under_a_policy_suspends_its_user_with_or_without_a_b
     catalog = CATALOG | {"defaults": {"min_epsilon_per_query": 1e-6}}
     with shoal.connect(TABLES, catalog, budget=budget) as opened:
         opened.query(sql)
-        monkeypatch.setattr("shoal.release.policy_clause.run.read_records", fails)
+        monkeypatch.setattr("shoal.release.policy_clause.run.read_counts", fails)
         codes = []
         for _ in range(3):
             with pytest.raises(ShoalError) as refused:
