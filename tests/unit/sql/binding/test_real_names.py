@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import shoal
-from shoal.errors import ShoalError
+from shoal.errors import QUERY_CODES, ShoalError
 from shoal.session import connect
 
 DAY = dt.date(2025, 1, 2)
@@ -293,6 +293,16 @@ CASES = [
         r"(GROUP BY)",
         "SELECT MAX(n) FROM (SELECT town, size, COUNT(*) AS n FROM towns {0} town, size)",
     ),
+    (
+        "SELECT LEFTT(town, 1), COUNT(*) FROM clients GROUP BY 1",
+        r"mean (.+?)[?]",
+        "SELECT {0}(town, 1), COUNT(*) FROM clients GROUP BY 1",
+    ),
+    (
+        "SELECT COUNT(*) FROM clients GROUP BY CUBE(town, born, town || 'a', town || 'b', town || 'c')",
+        r": (GROUPING SETS) ",
+        "SELECT town, born, COUNT(*) FROM clients GROUP BY {0} ((town, born), (town), ())",
+    ),
 ]
 
 
@@ -351,6 +361,29 @@ IN_WORDS = {
     "Write plain numbers such as 12, 0.5 or 1e-6.": "numbers",
     "Write bounds as ": "followed with the name of the argument",
 }
+
+
+NO_CODE = {
+    # refusals whose hints have nothing to take over
+    "E_BOUNDS_REQUIRED": "asked for by the accuracy of a query, where bounds would have to be known",
+    "E_BUDGET": "another ε, which tests of budgets follow",
+    "E_MULTI_STATEMENT": "one query at a time",
+    "E_NO_DP_CLAUSE": "followed without defaults, above",
+    "E_RECURSION": "words",
+    "E_STATEMENT": "words",
+    "E_UID_FORGED": "words",
+    "E_UID_LOST": "words",
+}
+
+
+def test_every_code_has_a_hint_that_is_followed_or_says_words_alone(session):
+    codes = set()
+    for sql, _, _ in CASES:
+        with pytest.raises(shoal.ShoalError) as refused:
+            session.plan(sql)
+        codes.add(refused.value.code)
+    assert codes | NO_CODE.keys() == set(QUERY_CODES)
+    assert not codes & NO_CODE.keys()
 
 
 def test_every_hint_that_says_what_to_write_is_followed(session):
