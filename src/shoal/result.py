@@ -295,8 +295,8 @@ def _hidden(name: str, known: list[tuple[Any, Any, Any]], bounds: params.Bounds 
     if anywhere:
         rows = "" if len(known) == 1 else f" in {anywhere:,} of {params.many(len(known), 'row')}"
         yield (
-            f"{name}: noise hides where it lies{rows}; the number shown there says nothing. It takes larger groups, a larger "
-            "epsilon or fewer columns."
+            f"{name}: noise hides how far off the number is{rows}; it may lie nearly anywhere between the bounds. It takes larger "
+            "groups, a larger epsilon or fewer columns."
         )
 
 

@@ -126,10 +126,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPL
 
 -- A quantile tree
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) MEDIAN(age), MIN(age) FROM customers
---> release 0: Leaves(argument=c4, rows=1, branching=16, height=4) in [18, 100] + choice of 1/2 (scale 5, rows around at scale 10, shift 1 × 1, grid 1)
+--> release 0: Leaves(argument=c4, rows=1, branching=16, height=4) in [18, 100] + choice of 1/2 (scale 733007751851/2^37, rows around at scale 8, shift 1 × 1, grid 1)
 --> release 1: Leaves(argument=c4, rows=1, extreme=min, branching=16, height=4) in [18, 100] + choice of 0 (37 rows inside, leaning -1/2) (scale 5, rows around at scale 10, shift 1 × 1, grid 1)
 --> groups: all
---> charge: epsilon 1/2 for choice of 1/2 (scale 5, rows around at scale 10, shift 1 × 1, grid 1)
+--> charge: epsilon 2932031007403/5864062014808 for choice of 1/2 (scale 733007751851/2^37, rows around at scale 8, shift 1 × 1, grid 1)
 --> charge: epsilon 1/2 for choice of 0 (37 rows inside, leaning -1/2) (scale 5, rows around at scale 10, shift 1 × 1, grid 1)
 --> note: Quantiles are chosen among leaves, which is more accurate here than a noisy tree.
 
@@ -150,13 +150,13 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, noise = GAUSSIAN) COUNT(*)
 -- Bounds of each group, on request
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 3, inferred_bounds = PER_GROUP) region, SUM(income), MEDIAN(income) FROM customers GROUP BY region
 --> release 0: OwnerSum(argument=c5, is_integer=False, origin=middle) in the bounds of histogram 0 + Laplace(scale 6442450944, shift 536870912 × 3, grid 1/2^29)
---> release 1: Leaves(argument=c5, rows=1, branching=16, height=4) in the bounds of histogram 1 + choice of 1/2 (scale 30, rows around at scale 60, shift 1 × 3, grid 1)
+--> release 1: Leaves(argument=c5, rows=1, branching=16, height=4) in the bounds of histogram 1 + choice of 1/2 (scale 32, rows around at scale 48, shift 1 × 3, grid 1)
 --> histogram 0 for each group: OwnerSum(argument=c5, is_integer=False, origin=middle) + Laplace(scale 12, shift 1 × 3, grid 1)
 --> histogram 1 for each group: Leaves(argument=c5, rows=1, branching=16, height=4) + Laplace(scale 12, shift 1 × 3, grid 1)
 --> groups: all
 --> charge: epsilon 1/4 for Laplace(scale 12, shift 1 × 3, grid 1)
 --> charge: epsilon 1/4 for Laplace(scale 12, shift 1 × 3, grid 1)
 --> charge: epsilon 1/4 for Laplace(scale 6442450944, shift 536870912 × 3, grid 1/2^29)
---> charge: epsilon 1/4 for choice of 1/2 (scale 30, rows around at scale 60, shift 1 × 3, grid 1)
+--> charge: epsilon 1/4 for choice of 1/2 (scale 32, rows around at scale 48, shift 1 × 3, grid 1)
 --> note: Groups are the values that the catalog lists for region; rows with another value, or with NULL, are in none of them.
 --> note: Quantiles are chosen among leaves, which is more accurate here than a noisy tree; Laplace noise for the rest.

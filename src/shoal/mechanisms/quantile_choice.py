@@ -30,7 +30,7 @@ from shoal.errors import InternalError
 from shoal.frozen import dataclass
 from shoal.mechanisms.calibrate import noise_standard_deviation
 from shoal.mechanisms.entropy import SYSTEM, Entropy
-from shoal.mechanisms.ranks.bands import RankBands, bands_of, noisy_between, rungs_around
+from shoal.mechanisms.ranks.bands import RankBands, bands_of, noisy_between, rungs_around, steps_from
 from shoal.mechanisms.ranks.nested import SUB_LEAVES, Part, sides, turn_for, ways_to
 from shoal.mechanisms.sampling.inversion import WORD_BITS, enclose_exp
 
@@ -350,7 +350,7 @@ def rank_spread(choice: QuantileChoice, leaves: int) -> float:
     drawn = math.sqrt(2) * float(choice.scale) * max(spread_in_scales(target) for target in choice.targets)
     if choice.counts is None:
         return drawn
-    bins = 2 * leaves.bit_length()
+    bins = 2 * len(steps_from(leaves))
     return max(drawn, noise_standard_deviation(choice.counts) * math.sqrt(bins) / 2)
 
 

@@ -113,6 +113,12 @@ def test_rungs_rise_from_end_to_end_and_hold_every_chosen_leaf(chosen, leaves):
     assert set(kept) | {leaf + 1 for leaf in kept} <= set(rungs.tolist())
 
 
+def test_few_rungs_lie_where_few_rows_do():
+    """Every bin adds noise to every interval: 32 of them made the median of 500 rows lie anywhere at small ε."""
+    assert len(np.unique(rungs_around(np.array([[30_000]]), 65536))) <= 22
+    assert rows_to_pass(LaplaceNoise(Shift(1), Fraction(4)), Fraction(1, 2), 0.95, 65536) < 28
+
+
 def law_of_sums(scale: float, below: int, above: int, fraction: Fraction) -> dict[int, float]:
     """The law of d·((1 − p)·Σ − p·Σ′) by convolution of discrete Laplace noise, in whole numbers."""
     reach = math.ceil(14 * scale) + 2
