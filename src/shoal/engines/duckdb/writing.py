@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from shoal.sql.functions.forms import qualified
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -184,7 +186,7 @@ class _Writer:
 
     def _called(self, node: Node, sign: str) -> str:
         _only(node, "this", "expression")
-        return f'system.main."{sign}"({self.write(node.args["this"])}, {self.write(node.args["expression"])})'
+        return f"{qualified(sign)}({self.write(node.args['this'])}, {self.write(node.args['expression'])})"
 
     def _connected(self, node: Node, word: str) -> str:
         """Long chains lean to the left, and are followed without a call for each link."""
@@ -207,7 +209,7 @@ class _Writer:
     def negative(self, node: Node) -> str:
         value = self.write(node.args["this"])
         if self._qualified:
-            return f'system.main."-"({value})'
+            return f"{qualified('-')}({value})"
         return f"- {value}" if value.startswith("-") else f"-{value}"
 
     def is_(self, node: Node) -> str:

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
+from shoal.plan.measures import SATURATION_BITS
 from shoal.plan.types import BOOLEAN, DOUBLE, INTEGER, Kind, Type
 from shoal.sql.functions import forms
 from shoal.sql.functions.coerce import named, unsupported
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     Placed = Callable[[exp.Expr], exp.Expr]
 
 GRID_BITS = 30
-SATURATION_BITS = 90
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from shoal.errors import InternalError
+from shoal.plan.totals import MASK
 from shoal.plan.types import Kind, Type
 from shoal.sql.functions import forms
 from shoal.sql.functions.forms import builtin
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-BITS = 62
-MASK = (1 << BITS) - 1
 NULL_INTEGER = 0x1B873593_CC9E2D51 & MASK
 """The canonical integer of NULL."""
 

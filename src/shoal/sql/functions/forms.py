@@ -40,10 +40,11 @@ def builtin(name: str, *arguments: exp.Expr) -> exp.Expr:
     >>> builtin("+", exp.column("a"), number(1)).sql("duckdb", normalize_functions=False)
     'system.main."+"(a, 1)'
     """
-    return exp.Anonymous(this=_qualified(name), expressions=list(arguments))
+    return exp.Anonymous(this=qualified(name), expressions=list(arguments))
 
 
-def _qualified(name: str) -> str:
+def qualified(name: str) -> str:
+    """A name of the engine's own functions and operators, which nothing of the same name can shadow."""
     return f"system.main.{name}" if name.isidentifier() else f'system.main."{name}"'
 
 
