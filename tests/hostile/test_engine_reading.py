@@ -141,7 +141,7 @@ def test_what_works_on_released_rows_is_read_as_well(sessions, monkeypatch):
 
 def test_a_function_that_the_engine_understands_differently_is_found(sessions, monkeypatch):
     monkeypatch.setattr(
-        "shoal.sql.functions.forms._qualified", lambda name: "random" if name == "sqrt" else f'system.main."{name}"'
+        "shoal.sql.functions.forms.qualified", lambda name: "random" if name == "sqrt" else f'system.main."{name}"'
     )
     assert_refused_alike_for_nothing(sessions, PRIVATE + "COUNT(*) FROM customers WHERE SQRT(income) > 9", monkeypatch)
 
