@@ -168,6 +168,9 @@ ANSWERED = {
     "r.region, COUNT(*) FROM regions r LEFT JOIN customers c ON c.region = r.region GROUP BY r.region",
     "a public table around it": f"SELECT * FROM ({PRIVATE} region, COUNT(*) AS n FROM customers GROUP BY region) "
     "JOIN regions USING (region)",
+    "owners who may have too much in two joins": PRIVATE
+    + "COUNT(*) FROM visits AS a JOIN customers AS b ON a.uid = b.uid "
+    "WHERE EXISTS (SELECT 1 FROM visits AS c JOIN visits AS d ON c.uid = d.uid AND c.site = d.site WHERE c.uid = a.uid)",
     "everything else": PRIVATE
     + "site, COUNT(DISTINCT day), STDDEV(spend), MEDIAN(spend), MAX(spend), APPROX_QUANTILES(spend, 4), "
     "COUNT(DISTINCT uid), COUNTIF(spend > 1) FROM visits GROUP BY site HAVING COUNT(*) > 1 ORDER BY site LIMIT 5",

@@ -31,7 +31,7 @@ from shoal.engines.statements.crowded_owners import (
 )
 from shoal.engines.statements.integers import check_width
 from shoal.engines.statements.pruned import read_input
-from shoal.engines.statements.relations import Compiler, aliased, by_bytes, name, select
+from shoal.engines.statements.relations import Compiler, aliased, by_bytes, column, name, select
 from shoal.engines.statements.sum_owners import Summing
 from shoal.frozen import dataclass
 from shoal.params import Bounds
@@ -211,7 +211,7 @@ def _counting(products: list[Product], tables: Mapping[str, exp.Expr]) -> list[t
     if not products:
         return []
     scans = dict.fromkeys(scan for found in products for scan in found)
-    they = crowded_source(products, tables, MAX_JOINED_ROWS).this, [_owner_in(products)]
+    they = select([column("o")], crowded_source(products, tables, MAX_JOINED_ROWS)), [_owner_in(products)]
     return [(tuple(products), they), *((("most", scan), (most_rows_statement(scan, tables), None)) for scan in scans)]
 
 
