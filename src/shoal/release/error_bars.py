@@ -19,6 +19,7 @@ from shoal.params import Bounds
 from shoal.plan.aggregates.defaults import Clamped as Moved
 from shoal.plan.aggregates.noisy_measure import nothing
 from shoal.release.computed.draws import LEVELS, Input, Ladder, drawn_ends, end_name, seed_of
+from shoal.release.cuts.quotients import is_grouped_by_itself
 from shoal.release.cuts.widening import Widening, of_bounds, of_limits, of_quantile
 from shoal.release.postprocess import evaluated
 from shoal.rewrite.limits.choosing import HALF
@@ -336,9 +337,13 @@ def _copied(plan: StatementPlan, finished: Answer, source: Source) -> CopiedAggr
     grouped = bool(plan.selects[source.select].select.keys)
     possible = _possible(plan.selects[source.select], source.column, stored, grouped=grouped)
     beyond = stored.beyond[source.column] if stored.beyond else None
-    one_row = plan.selects[source.select].one_row
+    one_row, asked = plan.selects[source.select].one_row, plan.selects[source.select].select
+    keys = (value for _, value in asked.keys)
+    by_itself = is_grouped_by_itself(column.call.aggregate.argument, keys, asked.input)
     widenings = tuple(
-        _widening(column, kept, taken, (cut, beyond), grouped=grouped, one_row=one_row).and_also(possible)
+        _widening(column, kept, taken, (cut, beyond), grouped=grouped, one_row=one_row, by_itself=by_itself).and_also(
+            possible
+        )
         for taken, cut in zip(classes, clamped, strict=True)
     )
     return CopiedAggregate(column.call.aggregate, source.numbers, classes, widenings)
@@ -372,6 +377,7 @@ def _widening(
     *,
     grouped: bool,
     one_row: bool,
+    by_itself: bool,
 ) -> Widening:
     """What limits cut, and what found or given bounds cut; a count whose bound was not found counts each owner once."""
     aggregate = column.call.aggregate
@@ -385,5 +391,5 @@ def _widening(
     if aggregate.ranks:
         return of_quantile(aggregate, found, bounds)
     return of_limits(aggregate, kept, never_negative=never_negative).and_also(
-        of_bounds(aggregate, found, bounds, grouped=grouped, one_row=one_row)
+        of_bounds(aggregate, found, bounds, grouped=grouped, one_row=one_row, by_itself=by_itself)
     )

@@ -85,6 +85,7 @@ class Clamped:
     """Which share of owners is feared below and above."""
     mean: float = 0.0
     """Of owners' values within the bounds."""
+    quotients: bool = False
 
     @property
     def shares(self) -> tuple[float, float]:
@@ -174,6 +175,7 @@ def _clamped(
         spread=_deviation(within, np.where(inside >= 2 * noised.deviation, inside, 0.0)),
         shares_outside=(below.feared_owners / (owners + feared), above.feared_owners / (owners + feared)),
         mean=float(inside @ within) / owners,
+        quotients=quotients,
     )
 
 

@@ -9,11 +9,16 @@ of n owners, of N in all, with the mean f and the mean square q of what lies bey
 - owners who lie beyond the bound count as being there, so their share of a group is at most that of its average between the
   bounds.
 
+What is feared because noise might hide it, and not because it is seen, falls on every group alike: one group is not expected to
+have all that nobody has seen. All of it counts as seen for quotients, and where groups are made of the values themselves.
+Towards zero nothing goes past zero, so nothing more is added there.
+
 Everything is read from released numbers: the histogram that found the bounds, and the group's own average and size.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,9 +49,12 @@ class Tail:
     span: float
     """From the other bound to this one; negative for what lies below."""
     mean: float
+    seen: float = 1.0
+    """Which part of what is feared is seen: the root of that share, as what is seen is a part of a tail."""
 
     def __post_init__(self) -> None:
-        if not (min(self.feared, self.square, self.each) >= 0 and self.owners >= 1 and self.span):
+        sizes = min(self.feared, self.square, self.each, self.seen, 1 - self.seen)
+        if not (sizes >= 0 and self.owners >= 1 and self.span):
             raise InternalError("a tail has a size and a place")
 
     def in_groups(self, low: NDArray[Any], high: NDArray[Any], sizes: NDArray[Any]) -> NDArray[np.float64]:
@@ -57,25 +65,32 @@ class Tail:
         larger = np.maximum(self._from_other_bound((low + high) / 2) / of_all, 1.0)
         likely = self.feared * larger**2 + larger * Z * np.sqrt(self.square / owners)
         most = np.minimum(self.feared * self.owners / owners, self.each * furthest)
-        return np.asarray(np.maximum(np.minimum(likely, most), self.feared))
+        more = np.maximum(np.minimum(likely, most) - self.feared, 0.0)
+        return np.asarray(self.feared + self.seen * more)
 
     def _from_other_bound(self, means: NDArray[Any]) -> NDArray[np.float64]:
         """As a share of the distance between the bounds."""
         return np.clip((np.asarray(means, dtype=np.float64) - self.other_bound) / self.span, 0.0, 1.0)
 
 
-def tails_of(clamped: Clamped, bounds: Bounds) -> tuple[Tail | None, Tail | None]:
-    """Of both sides; None where nothing is feared."""
+def tails_of(clamped: Clamped, bounds: Bounds, *, by_itself: bool = False) -> tuple[Tail | None, Tail | None]:
+    """Of both sides; None where nothing is feared. `by_itself`: groups are made of the values."""
     low, high = float(bounds.lower), float(bounds.upper)
     share_below, share_above = clamped.shares_outside
     return (
-        _tail(clamped, clamped.below, share_below, high, low - high),
-        _tail(clamped, clamped.above, share_above, low, high - low),
+        _tail(clamped, clamped.below, share_below, (high, low - high), by_itself=by_itself) if low <= 0 else None,
+        _tail(clamped, clamped.above, share_above, (low, high - low), by_itself=by_itself) if high >= 0 else None,
     )
 
 
-def _tail(clamped: Clamped, beyond: Beyond, share: float, other_bound: float, span: float) -> Tail | None:
+def _tail(
+    clamped: Clamped, beyond: Beyond, share: float, place: tuple[float, float], *, by_itself: bool
+) -> Tail | None:
+    other_bound, span = place
     if not (beyond.feared and share and span):
         return None
     each = beyond.feared / share
-    return Tail(beyond.feared, beyond.square, each, clamped.owners, other_bound, span, clamped.mean)
+    seen = 1.0 if clamped.quotients or by_itself else min(1.0, math.sqrt(beyond.believed / beyond.feared))
+    # Nothing is left to chance where groups are made of the values: those with large ones have the tail.
+    square = 0.0 if by_itself else beyond.square
+    return Tail(beyond.feared, square, each, clamped.owners, other_bound, span, clamped.mean, seen)

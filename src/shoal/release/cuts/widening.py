@@ -192,9 +192,18 @@ def _factor(number: float) -> Fraction:
 
 
 def of_bounds(
-    aggregate: Aggregate, clamped: Clamped | None, bounds: Bounds | None, *, grouped: bool, one_row: bool
+    aggregate: Aggregate,
+    clamped: Clamped | None,
+    bounds: Bounds | None,
+    *,
+    grouped: bool,
+    one_row: bool,
+    by_itself: bool = False,
 ) -> Widening:
-    """What bounds of values, or of an owner's sums, cut from an aggregate; and how rows differ from their owners."""
+    """What bounds of values, or of an owner's sums, cut from an aggregate; and how rows differ from their owners.
+
+    `by_itself`: groups are made of the values.
+    """
     if clamped is None:
         return NOTHING
     if aggregate.clamped is Moved.MEAN:
@@ -202,7 +211,7 @@ def of_bounds(
         return Widening(
             low_shift=_shift(clamped.below.feared + both, clamped.size),
             high_shift=_shift(clamped.above.feared + both, clamped.size),
-            tails=tails_of(clamped, bounds) if grouped and bounds is not None else None,
+            tails=tails_of(clamped, bounds, by_itself=by_itself) if grouped and bounds is not None else None,
         )
     if aggregate.clamped in SPREADS:
         beyond = math.sqrt(clamped.below.square + clamped.above.square)

@@ -18,7 +18,7 @@ from shoal.plan.nodes import Field
 from shoal.plan.types import DOUBLE
 from shoal.release.cuts.clamped import what_is_clamped
 from shoal.release.cuts.one_group import Tail
-from shoal.release.cuts.quotients import is_quotient
+from shoal.release.cuts.quotients import is_grouped_by_itself, is_quotient
 from shoal.release.cuts.widening import of_bounds
 
 X, Y = Column("x", DOUBLE), Column("y", DOUBLE)
@@ -66,6 +66,19 @@ def test_what_lies_below_mirrors_what_lies_above():
     assert moved(-48.0, 300, mirrored) == pytest.approx(moved(48.0, 300))
 
 
+def test_what_nobody_has_seen_falls_on_all_groups_alike():
+    hidden = Tail(2.0, 400.0, 200.0, 1000.0, 0.0, 64.0, 16.0, seen=0.0)
+    assert moved(60.0, 100, hidden) == pytest.approx(2.0)
+    cut, bounds = clamped({16: 800, 32: 800, 64: 800})
+    above = of_bounds(Average(X), cut, bounds, grouped=True, one_row=True).tails[1]
+    assert above is None or above.seen < 0.2
+
+
+def test_towards_zero_no_group_is_moved_further():
+    cut, bounds = clamped({2: 5, 4: 20, 8: 60, 16: 800, 32: 800, 64: 800})
+    assert of_bounds(Average(X), cut, bounds, grouped=True, one_row=True).tails[0] is None
+
+
 def test_a_tail_without_a_place_is_a_mistake():
     with pytest.raises(InternalError):
         Tail(1.0, 1.0, 1.0, 10.0, 0.0, 0.0, 0.0)
@@ -74,7 +87,7 @@ def test_a_tail_without_a_place_is_a_mistake():
 def test_the_group_that_has_the_whole_tail_is_within_its_interval():
     """4,000 customers, 250 of whom are above 5,000 and hold all of what lies beyond: 16 times their share."""
     cut, bounds = clamped({16: 800, 32: 800, 64: 300, 128: 60, 256: 25, 512: 10})
-    widening = of_bounds(Average(X), cut, bounds, grouped=True, one_row=True)
+    widening = of_bounds(Average(X), cut, bounds, grouped=True, one_row=True, by_itself=True)
     ends = np.array([50.0], dtype=object), np.array([52.0], dtype=object)
     _, high = widening.of(*ends, sizes=np.array([120.0]))
     excess = (60 * 32 + 25 * 128 + 10 * 320) / 120
@@ -114,3 +127,15 @@ def test_quotients_are_seen_in_inner_queries_too():
     assert not is_quotient(Call("divide", (X, Literal(60.0, DOUBLE)), DOUBLE), scan)
     assert not is_quotient(X, inner)
     assert not is_quotient(None, inner)
+
+
+def test_groups_made_of_the_values_themselves_are_seen_in_inner_queries_too():
+    scan = nodes.StoredRows(0, (Field("", "x", DOUBLE), Field("", "y", DOUBLE)))
+    inner = nodes.Project(
+        scan, ((Field("", "segment", DOUBLE), Call("floor", (X,), DOUBLE)), (Field("", "z", DOUBLE), X))
+    )
+    segment, z = Column("segment", DOUBLE), Column("z", DOUBLE)
+    assert is_grouped_by_itself(X, [Call("floor", (X,), DOUBLE)], scan)
+    assert is_grouped_by_itself(z, [Y, segment], inner)
+    assert not is_grouped_by_itself(X, [Y], scan)
+    assert not is_grouped_by_itself(None, [X], scan)
