@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shoal.result import Result
 
 MOST_GROUPS = 30
+LONGEST_LABEL = 24
 MOST_SERIES = 8
 FEW_LABELS = 12
 """Up to this many, two keys are groups of bars even where the first one is a number."""
@@ -217,6 +218,13 @@ def _largest(labels: list[Any], rows: list[dict[str, Any]], along: list[str], va
     return [label for label in labels if label in set(best)] if in_order else best, len(labels) - MOST_GROUPS
 
 
+def _ticks(labels: list[Any]) -> list[str]:
+    """Labels below an axis, cut where they would leave no room for the picture and stay different."""
+    texts = [_text(label) for label in labels]
+    short = [text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1].rstrip()}…" for text in texts]
+    return short if len(set(short)) == len(set(texts)) else texts
+
+
 def _is_scale(label: Any) -> bool:
     return isinstance(label, (int, float, dt.date)) and not isinstance(label, bool)
 
@@ -240,7 +248,7 @@ def _draw(axes: Any, shape: Shape, kind: str) -> None:
     if not scale:
         angle = 0 if len(shape.labels) <= 6 and all(len(_text(label)) <= 12 for label in shape.labels) else 45
         side = "center" if angle == 0 else "right"
-        axes.set_xticks(range(len(shape.labels)), [_text(x) for x in shape.labels], rotation=angle, ha=side)
+        axes.set_xticks(range(len(shape.labels)), _ticks(shape.labels), rotation=angle, ha=side)
     elif all(isinstance(label, int) for label in shape.labels):
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0f}")

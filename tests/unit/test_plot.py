@@ -7,6 +7,7 @@ import re
 import pytest
 
 import shoal
+from shoal.plot import _ticks
 
 matplotlib = pytest.importorskip("matplotlib")
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
@@ -173,3 +174,10 @@ def test_whole_numbers_are_written_without_a_point(shop):
     axes = drawn(shop, f"FLOOR(items / 2) * 2.0 AS pairs, {COUNT} FROM visits GROUP BY pairs", kind="bar")
     assert labels(axes)
     assert not any("." in label for label in labels(axes))
+
+
+def test_long_labels_leave_room_for_the_picture():
+    names = ["Seven Samurai (Shichinin no samurai) (1954)", "Up (2009)"]
+    assert _ticks(names) == ["Seven Samurai (Shichini…", "Up (2009)"]
+    alike = ["The Lord of the Rings, part one", "The Lord of the Rings, part two"]
+    assert _ticks(alike) == alike

@@ -51,6 +51,8 @@ class Tail:
     mean: float
     seen: float = 1.0
     """Which part of what is feared is seen: the root of that share, as what is seen is a part of a tail."""
+    by_itself: bool = False
+    """Groups are made of the values: nothing is left to chance, and those on the tail's side of the mean may have all of it."""
 
     def __post_init__(self) -> None:
         sizes = min(self.feared, self.square, self.each, self.seen, 1 - self.seen)
@@ -64,6 +66,8 @@ class Tail:
         of_all = max(self._from_other_bound(np.array([self.mean]))[0], 1e-9)
         larger = np.maximum(self._from_other_bound((low + high) / 2) / of_all, 1.0)
         likely = self.feared * larger**2 + larger * Z * np.sqrt(self.square / owners)
+        if self.by_itself:
+            likely = np.where(larger > 1, np.inf, self.feared)
         most = np.minimum(self.feared * self.owners / owners, self.each * furthest)
         more = np.maximum(np.minimum(likely, most) - self.feared, 0.0)
         return np.asarray(self.feared + self.seen * more)
@@ -91,6 +95,6 @@ def _tail(
         return None
     each = beyond.feared / share
     seen = 1.0 if clamped.quotients or by_itself else min(1.0, math.sqrt(beyond.believed / beyond.feared))
-    # Nothing is left to chance where groups are made of the values: those with large ones have the tail.
-    square = 0.0 if by_itself else beyond.square
-    return Tail(beyond.feared, square, each, clamped.owners, other_bound, span, clamped.mean, seen)
+    return Tail(
+        beyond.feared, beyond.square, each, clamped.owners, other_bound, span, clamped.mean, seen, by_itself=by_itself
+    )

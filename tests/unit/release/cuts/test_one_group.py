@@ -79,6 +79,12 @@ def test_towards_zero_no_group_is_moved_further():
     assert of_bounds(Average(X), cut, bounds, grouped=True, one_row=True).tails[0] is None
 
 
+def test_groups_made_of_the_values_have_the_tail_of_their_side():
+    below = Tail(2.0, 400.0, 200.0, 1000.0, other_bound=64.0, span=-96.0, mean=16.0, by_itself=True)
+    assert moved(-20.0, 100, below) == pytest.approx(2.0 * 1000 / 100)
+    assert moved(40.0, 100, below) == pytest.approx(2.0)
+
+
 def test_a_tail_without_a_place_is_a_mistake():
     with pytest.raises(InternalError):
         Tail(1.0, 1.0, 1.0, 10.0, 0.0, 0.0, 0.0)
