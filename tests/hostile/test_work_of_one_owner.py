@@ -77,6 +77,24 @@ def test_an_owner_with_more_rows_than_a_query_has_time_for_takes_no_part(source)
     assert found == {share.rows: OTHERS + 1, share.rows + 1: OTHERS}
 
 
+def test_a_long_list_of_columns_leaves_less_room():
+    """One row of the victim beside 300,000 public ones took 37 seconds, and 925 such rows were let in."""
+    shares = [
+        share_of(f"COUNT(*) FROM visits, moments WHERE id + 9 IN ({', '.join(parts * 2_000)})")
+        for parts in (["1", "2"], ["id", "uid"])
+    ]
+    assert 10 * shares[1].rows < shares[0].rows
+
+
+def test_a_pattern_that_is_tried_everywhere_leaves_less_room():
+    """17 seconds for each row of the victim beside 5,000 public ones; forty rows were let in, which passes the deadline."""
+    text = " || ".join(["note"] * 14)
+    shares = [
+        share_of(f"COUNT(*) FROM visits, moments WHERE {text} || id LIKE '%{part * 498}b%'") for part in ("aa", "a_")
+    ]
+    assert 10 * shares[1].rows < shares[0].rows
+
+
 NAMES = {
     "unsigned": (pa.uint64(), 2**64 - 1, int),
     "text": (pa.string(), "é'\"\\\n", str),

@@ -44,10 +44,15 @@ TEXT_BYTE = 12
 """A string function, for each byte."""
 CAST, CAST_DECIMAL, CAST_BYTE = 100, 400, 2
 """A cast, one from or to a decimal, and for each byte of a string that is cast: 420 ns for 256 bytes that are not a time."""
+MEASURED_ARGUMENTS = 3
+"""Functions were measured with so many. Each further one takes as long as a function: 17 ns in `x IN (y, z, …)`."""
 SLOW = {"bucket_start": 250}
 """Functions of other values that take longer than the rest."""
 PATTERN_BYTE, PATTERN_STATE = 50, 25
 """A regular expression, for each byte, and for each byte and each state that it may be in."""
+LIKE_BYTE = 1
+"""LIKE, for each byte of the string and of the longest part of the pattern between two `%`: such a part is tried at every place.
+Parts without `_` are searched for in one go, but not by ILIKE, nor with an escape. 34 ms for 60,000 bytes and 498 times `a_`."""
 
 
 def longest_text(value: Expression, columns: Mapping[str, int]) -> int:
@@ -93,14 +98,32 @@ def _own_time(part: Expression, columns: Mapping[str, int]) -> int:
         case WindowCall():
             return FRAMED_MEDIAN if part.function == "median" and part.frame is not None else WINDOW
         case Call():
-            each = TEXT_BYTE
-            if part.function.startswith("regexp_") and isinstance(part.arguments[1], Literal):
-                each = PATTERN_BYTE + PATTERN_STATE * regex_size(str(part.arguments[1].value))
-            return SLOW.get(part.function, COMPUTED) + each * _looked_at(part, columns)
+            own = SLOW.get(part.function, COMPUTED) + COMPUTED * _further_arguments(part)
+            return own + _time_of_a_byte(part) * _looked_at(part, columns)
         case Cast():
             return _cast_time(part, columns)
         case Case() | InRelation():
             return COMPUTED
+
+
+def _further_arguments(call: Call) -> int:
+    """Arguments that come on top of what functions were measured with; a list of constants is looked up, whatever its length."""
+    if call.function == "in" and all(isinstance(each, Literal) for each in call.arguments[1:]):
+        return 0
+    return max(0, len(call.arguments) - MEASURED_ARGUMENTS)
+
+
+def _time_of_a_byte(call: Call) -> int:
+    """Nanoseconds for each byte of the strings that a function looks at."""
+    pattern = call.arguments[1] if len(call.arguments) > 1 else None
+    if not isinstance(pattern, Literal):
+        return TEXT_BYTE
+    written = str(pattern.value)
+    if call.function.startswith("regexp_"):
+        return PATTERN_BYTE + PATTERN_STATE * regex_size(written)
+    if call.function == "ilike" or (call.function == "like" and ("_" in written or len(call.arguments) > 2)):
+        return TEXT_BYTE + LIKE_BYTE * max(len(part.encode("utf-8", "replace")) for part in written.split("%"))
+    return TEXT_BYTE
 
 
 def _cast_time(cast: Cast, columns: Mapping[str, int]) -> int:
