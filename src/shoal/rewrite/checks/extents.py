@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from shoal.frozen import dataclass
 from shoal.plan import nodes
-from shoal.plan.expressions import Call, Column, columns_of, walk
+from shoal.plan.expressions import Call, Column, WindowCall, columns_of, walk
 from shoal.plan.nodes import OwnerShare
 from shoal.plan.traverse import expressions_of, relations_in
 from shoal.plan.types import Kind
@@ -20,6 +20,8 @@ from shoal.rewrite.check_windows import read_values
 from shoal.rewrite.checks.row_work import (
     COMPUTED,
     GROUPED,
+    GROUPED_COLUMN,
+    SORTED_COLUMN,
     STORED_TEXT,
     held_texts,
     longest_of,
@@ -61,7 +63,9 @@ third of a query's processor time."""
 MAX_PUBLIC_NANOSECONDS = 4 * MAX_NANOSECONDS
 """The same for public relations inside a private query, whose strings are seldom as long as assumed."""
 MAX_OWNER_BYTES = 1 << 30
-"""How many bytes of strings all rows of one owner may have, where joins repeat them."""
+"""How many bytes of strings all rows of one owner may have, where joins repeat them; and of rows that are grouped or sorted."""
+VALUE_BYTES = 16
+"""A number, a date or the place of a string, in a row that an engine keeps until all rows are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,7 @@ class Extents:
         self._times: dict[int, tuple[int, int]] = {}
         self._most_rows_of_one = 1
         self._most_held = 0
+        self._most_kept = 1
         self._most_tables = 0
 
     @property
@@ -146,6 +151,7 @@ class Extents:
             if key.type.kind is Kind.TEXT and found.rows * longest_text(key, found.texts) > MAX_TEXT_BYTES:
                 raise TooMuchError("bytes")
         self._check_held(found.rows, longest_of(read_values(select), found.texts))
+        self._check_kept(found.rows, len(read_values(select)) + 1)
 
     def released(self, select: PrivateSelect) -> Released:
         """What later SELECTs may know of the rows of this one."""
@@ -164,12 +170,12 @@ class Extents:
         """Nanoseconds for private and for public rows; what is read is grouped by owner."""
         found = self._with_relations(self.of(select.input), read_values(select))
         private, public = self._times[id(select.input)]
-        each = GROUPED + sum(nanoseconds(value, found.texts) for value in read_values(select))
+        each = GROUPED + sum(GROUPED_COLUMN + nanoseconds(value, found.texts) for value in read_values(select))
         return private + found.rows * each, public
 
     def owner_share(self, select: PrivateSelect, selects: int) -> OwnerShare:
         """How many rows one owner may have, so that together they stay within a query's limits; at least one."""
-        rows = MAX_NANOSECONDS // selects // self._time_of(select)[0]
+        rows = min(MAX_NANOSECONDS // selects // self._time_of(select)[0], MAX_OWNER_BYTES // self._most_kept)
         if self._most_held:
             rows = min(rows, MAX_OWNER_BYTES // self._most_held)
         return OwnerShare(rows, self._most_rows_of_one)
@@ -187,6 +193,12 @@ class Extents:
         if rows * size > MAX_TEXT_BYTES:
             raise TooMuchError("bytes")
         self._most_held = max(self._most_held, rows * size)
+
+    def _check_kept(self, rows: int, columns: int) -> None:
+        """Rows that an engine keeps until it has seen all of them, on a disk where memory is short."""
+        if rows * columns * VALUE_BYTES > MAX_OWNER_BYTES:
+            raise TooMuchError("bytes")
+        self._most_kept = max(self._most_kept, rows * columns * VALUE_BYTES)
 
     @staticmethod
     def _check_work(below: Extent, values: Sequence[Expression], *, private: bool) -> None:
@@ -209,6 +221,7 @@ class Extents:
             self._check_work(read, expressions_of(node), private=self.is_private(node))
             if self.is_private(node):
                 self._check_held(read.rows, _held(node, read))
+                self._check_kept(max(read.rows, found.rows), _kept_columns(node))
                 if isinstance(node, nodes.Join):
                     self._check_joined_by(node, read)
                 self._most_rows_of_one = max(self._most_rows_of_one, found.rows)
@@ -221,6 +234,7 @@ class Extents:
         """Nanoseconds for private and for public rows, with everything below; shared parts count each time they are used."""
         compared = isinstance(node, nodes.Aggregate | nodes.Distinct | nodes.SetOperation)
         each = (GROUPED if compared else COMPUTED) + sum(nanoseconds(v, read.texts) for v in expressions_of(node))
+        each += (GROUPED_COLUMN if compared else SORTED_COLUMN * len(_windows(node))) * _kept_columns(node)
         own = max(read.rows, found.rows) * each
         inside = [relation for value in expressions_of(node) for relation in relations_in(value)]
         below = [self._times[id(part)] for part in (*nodes.inputs(node), *inside)]
@@ -370,6 +384,20 @@ def _held(node: Node, read: Extent) -> int:
             return longest_of(different, read.texts)
         case _:
             return 0
+
+
+def _kept_columns(node: Node) -> int:
+    """Columns of rows that an engine keeps: those it compares, and all of them where it sorts, as ties are broken by all."""
+    match node:
+        case nodes.Aggregate() | nodes.Distinct() | nodes.SetOperation():
+            return len(node.fields)
+        case nodes.Project() | nodes.Filter() if _windows(node):
+            return len(node.input.fields) + len(node.fields)
+    return 0
+
+
+def _windows(node: Node) -> list[WindowCall]:
+    return [part for value in expressions_of(node) for part in walk(value) if isinstance(part, WindowCall)]
 
 
 def _calls(condition: Expression) -> list[Call]:
