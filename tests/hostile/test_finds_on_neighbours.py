@@ -127,6 +127,42 @@ def test_a_window_moves_by_one_owners_bound_on_a_table_of_many_row_groups():
     assert all(0 <= each <= 100 for each in sums)
 
 
+TWO = "SUM(a * b, contribution_bounds_per_group => (0, 1e15)) FROM (SELECT uid, {} AS a, {} AS b FROM t{})"
+PLACES = {
+    "two numberings": (
+        "ROW_NUMBER() OVER (PARTITION BY uid ORDER BY x)",
+        "ROW_NUMBER() OVER (PARTITION BY uid ORDER BY x DESC)",
+        "",
+    ),
+    "a frame and a part": (
+        "COUNT(*) OVER (PARTITION BY uid ORDER BY x ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)",
+        "NTILE(7) OVER (PARTITION BY uid ORDER BY x DESC)",
+        "",
+    ),
+    "QUALIFY": (
+        "ROW_NUMBER() OVER (PARTITION BY uid ORDER BY x)",
+        "RANK() OVER (PARTITION BY uid ORDER BY x)",
+        " QUALIFY ROW_NUMBER() OVER (PARTITION BY uid ORDER BY x DESC) <= 40",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_what_two_windows_give_together_follows_no_physical_order(name):
+    """Equal rows have no order of their own: two windows that break this tie apart let other owners decide about a sum."""
+    rng = np.random.default_rng(4)
+    rows = 300_000
+    uid, x = rng.integers(0, 300, rows), rng.integers(0, 3, rows)
+    found = set()
+    for _ in range(3):
+        order = rng.permutation(rows)
+        stored = {"t": pa.table({"uid": uid[order], "x": x[order]})}
+        session = shoal.connect(stored, catalog={"tables": {"t": {"owner": "uid"}}})
+        (select,) = session.plan(CLAUSE + TWO.format(*PLACES[name])).selects
+        found.add(int(measure(select, session._engine, KEY).measurement.totals[0][0]))
+    assert len(found) == 1
+
+
 # ---- owner columns that merge owners ---------------------------------------------------------------------------------
 
 NAMES = {

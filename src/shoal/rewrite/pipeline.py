@@ -26,6 +26,7 @@ from shoal.rewrite.compose_numerically import compose_numerically
 from shoal.rewrite.infer_bounds import infer_bounds
 from shoal.rewrite.limits.caps import PublicSizes
 from shoal.rewrite.limits.search import Public, loss_of_select, plan_with_limits
+from shoal.rewrite.number_rows import number_rows
 from shoal.rewrite.select_groups import delta_of, select_groups
 from shoal.rewrite.verify.statement import verify
 from shoal.sql.binding.clauses.conditions import has_one_row
@@ -74,6 +75,7 @@ def plan_query(
         raise no_clause(bound.root.position)
     if epsilon is None:
         check_epsilon(owned, catalog.defaults.max_epsilon_per_query)
+    owned = [number_rows(select, f"n{number}") for number, select in enumerate(owned)]
     owned = check_fanout(owned, facts)
     kept = KeptRows(facts, context.references)
     sizes = PublicSizes(catalog, context.symbols.origins, facts)

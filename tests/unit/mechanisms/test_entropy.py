@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -71,6 +73,19 @@ def test_a_permutation_holds_every_number_once():
     assert sorted(order) == list(range(1000))
     assert list(order) != list(range(1000))  # false alarm: 1/1000!
     assert len(SYSTEM.permutation(0)) == 0
+
+
+def test_threads_draw_different_words():
+    """16 threads that begin together, 200 words each: no word twice (false alarm: below 1e-12)."""
+    together = threading.Barrier(16)
+
+    def drawn(_):
+        together.wait()
+        return SYSTEM.uint64(200).tolist()
+
+    with ThreadPoolExecutor(16) as pool:
+        words = [word for found in pool.map(drawn, range(16)) for word in found]
+    assert len(set(words)) == len(words) == 3200
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

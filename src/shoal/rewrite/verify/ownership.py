@@ -12,8 +12,9 @@ from shoal.catalog import fold
 from shoal.errors import InternalError
 from shoal.frozen import dataclass
 from shoal.plan import nodes
-from shoal.plan.expressions import Call, Cast, Column, WindowCall
+from shoal.plan.expressions import Call, Cast, Column
 from shoal.rewrite.verify.requirement import require
+from shoal.rewrite.verify.windows import check_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,14 +24,6 @@ if TYPE_CHECKING:
     from shoal.plan.nodes import Node
     from shoal.plan.types import Type
     from shoal.rewrite.verify.trees import Part
-
-_BY_PLACE = frozenset(
-    {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"}
-    | {"lag", "lead", "first_value", "last_value", "nth_value"}
-)
-"""Window functions that use a row's position, and mean nothing without an order."""
-
-_WHOLE_PARTITION = (None, "PRECEDING"), (None, "FOLLOWING")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +144,7 @@ class Ownership:
             return
         if isinstance(node, nodes.Sort):
             require(node.limit is None and node.offset == 0, "rows of several owners are chosen by their order")
-        for window in (value for value in part.values if isinstance(value, WindowCall)):
-            require(isinstance(node, nodes.Project), "a window where rows are still being chosen")
-            require(any(map(below.holds, window.partition)), "a window looks at the rows of several owners")
-            require(
-                bool(window.order) or _needs_no_order(window), "a window follows the order in which rows are stored"
-            )
+        check_windows(node, part.values, below)
 
     def check_public(self, relations: Iterable[Node]) -> None:
         """There are no private rows under these relations."""
@@ -211,14 +199,6 @@ def _equates(condition: Expression, left: Owned, right: Owned) -> bool:
         return False
     a, b = condition.arguments
     return (left.holds(a) and right.holds(b)) or (left.holds(b) and right.holds(a))
-
-
-def _needs_no_order(window: WindowCall) -> bool:
-    """An aggregate over the whole partition, or over all peers of a row, which without an order is the same."""
-    frame = window.frame
-    if window.function in _BY_PLACE:
-        return False
-    return frame is None or frame.unit.upper() == "RANGE" or (frame.start, frame.end) == _WHOLE_PARTITION
 
 
 def shows_owner(value: Expression, owned: Owned) -> bool:

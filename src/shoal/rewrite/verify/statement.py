@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shoal.errors import InternalError
 from shoal.plan.expressions import WindowCall
 from shoal.plan.nodes import StoredRows
 from shoal.rewrite.verify.asked import check_asked
@@ -37,6 +38,13 @@ if TYPE_CHECKING:
 
 def verify(plan: StatementPlan, catalog: Catalog) -> StatementPlan:
     """The plan, if everything that privacy depends on is derived again; otherwise an internal error, before anything is read."""
+    try:
+        return _verified(plan, catalog)
+    except (AttributeError, TypeError, LookupError, ValueError, AssertionError) as error:
+        raise InternalError("a plan with a part that is none") from error
+
+
+def _verified(plan: StatementPlan, catalog: Catalog) -> StatementPlan:
     require(plan.catalog_version == catalog.version, "a plan for another catalog")
     steps = [(number, step) for number, select in enumerate(plan.selects) for step in _steps_of(select)]
     read = [values_below(_values_read(step.select)) for _, step in steps]
@@ -51,6 +59,8 @@ def verify(plan: StatementPlan, catalog: Catalog) -> StatementPlan:
     ownership = Ownership(catalog, parts)
     ownership.check_public([plan.root])
     for (_, step), values in zip(steps, read, strict=True):
+        keys = [field.symbol for field, _ in step.select.keys]
+        require(len(keys) == len(set(keys)), "a key that stands twice")
         _check_rows(step.select, values, ownership)
         if step.search is not None:
             check_search(step)

@@ -54,9 +54,28 @@ def owner_of(scan):
     return (column(scan.fields[0]),)
 
 
+def in_order(scan, without=0):
+    return tuple(Order(column(f)) for f in scan.fields[: len(scan.fields) - without])
+
+
+def numbered(scan):
+    return windowed(scan, owner_of(scan), in_order(scan), function="row_number")
+
+
+def windowed_twice(scan, *, last):
+    order = in_order(scan, without=0 if last else 1)
+    copies = tuple((f, column(f)) for f in scan.fields[:-1])
+    calls = (WindowCall("count", (), owner_of(scan), o, ROWS, INTEGER) for o in (order, (order[1], *order)))
+    made = zip((nodes.Field(name, name, INTEGER) for name in ("first", "second")), calls, strict=True)
+    return nodes.Project(scan, (*copies, *made), scan.owner)
+
+
 ROWS = Frame("ROWS", (None, "PRECEDING"), (None, "CURRENT ROW"))
 EMPTY = nodes.Values((), (nodes.Field("x", "x", INTEGER),))
 REFUSED = {
+    "a frame with ties": lambda scan: windowed(scan, owner_of(scan), in_order(scan, without=1), ROWS),
+    "places with ties": lambda scan: windowed(scan, owner_of(scan), in_order(scan, without=1), function="row_number"),
+    "two frames that disagree": lambda scan: windowed_twice(numbered(scan), last=False),
     "limit": lambda scan: nodes.Sort(scan, (), 5, 0, scan.owner),
     "offset": lambda scan: nodes.Sort(scan, (), None, 5, scan.owner),
     "nobody's rows": lambda scan: nodes.Values((), scan.fields),
@@ -110,7 +129,8 @@ ACCEPTED = {
     "a join with public rows": lambda scan: joined(scan, "left", right=EMPTY),
     "a semi join on the owner": lambda scan: joined(scan, "semi", same_owner(scan)),
     "a window over an owner": lambda scan: windowed(scan, owner_of(scan)),
-    "a frame in an order": lambda scan: windowed(scan, owner_of(scan), (Order(column(scan.fields[1])),), ROWS),
+    "a frame in an order": lambda scan: windowed(scan, owner_of(scan), in_order(scan), ROWS),
+    "two frames that agree": lambda scan: windowed_twice(numbered(scan), last=True),
     "a public subquery": lambda scan: nodes.Filter(scan, ExistsRelation(EMPTY), scan.owner),
 }
 
