@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 PEOPLE = (
     "user", "customer", "client", "patient", "person", "member", "subscriber", "account", "household", "employee",
     "student", "visitor", "citizen", "resident", "passenger", "driver", "guest", "buyer", "player", "owner", "device",
-    "people", "subject", "donor", "voter", "tenant", "author", "pupil", "participant", "respondent", "applicant", "borrower",
+    "people", "subject", "athlete", "donor", "voter", "tenant", "author", "pupil", "participant", "respondent", "applicant", "borrower",
     "kunde", "kunden", "nutzer", "benutzer", "patienten", "mitglied", "mitglieds", "mitarbeiter", "cliente", "usuario", "paciente",
     "persona", "utilisateur", "personne", "membre", "utente", "paziente", "klant", "gebruiker", "utilizador",
     "schueler", "schuler", "teilnehmer", "versicherten", "spender", "mieter", "eleve", "etudiant", "adherent", "abonne",
@@ -28,7 +28,25 @@ CONTACTS = frozenset({"email", "mail", "msisdn"})
 _NAMES_OF_SOMEBODY = frozenset({*CONTACTS, "phone", "mobile", "login"})
 """What tells people apart where they have no number: user_email, member_login. Names do not, as people share them."""
 _ENDINGS = frozenset(
-    {"id", "key", "no", "number", "uuid", "uid", "hash", "nr", "num", "nummer", "numero", "ref", "reference", "code"}
+    {
+        "id",
+        "key",
+        "no",
+        "number",
+        "uuid",
+        "uid",
+        "hash",
+        "nr",
+        "num",
+        "nummer",
+        "numero",
+        "ref",
+        "reference",
+        "code",
+        "codigo",
+        "codice",
+        "kode",
+    }
 )
 _NUMBER_SIGNS = re.compile("#|№|[nN][°º]")
 _FREE_TEXT = frozenset(
@@ -54,7 +72,7 @@ _CALLED = frozenset(
 _WHOSE = frozenset(
     {*PEOPLE, "full", "first", "last", "family", "given", "contact", "company", "middle", "birth", "maiden", "legal"}
 )
-_ALONE = frozenset({*PEOPLE, "email", "username", "ssn", "msisdn", "nhs"})
+_ALONE = frozenset({*(word for word in PEOPLE if word != "subject"), "email", "username", "ssn", "msisdn", "nhs"})
 _SOUNDS_PERSONAL = re.compile(rf"(^|_)({'|'.join(PEOPLE)})(_|$)|email|phone|msisdn|imei|passport|cookie")
 _ANY_ID = re.compile(r"(^|_)(id|uuid|guid|key)$|id$")
 

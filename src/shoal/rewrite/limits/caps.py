@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from shoal.catalog import fold
 from shoal.plan import nodes
-from shoal.plan.expressions import Call, Case, Column, Expression, Literal
+from shoal.plan.expressions import Call, Case, Cast, Column, Expression, Literal
 from shoal.plan.traverse import columns_read
 from shoal.plan.types import Kind
 
@@ -105,6 +105,12 @@ class PublicSizes:
                 function in _DIVIDING and divisor
             ):
                 return 2 * abs(divisor)
+            case Cast(value=inner):
+                return self.of(inner)
+            case Call(arguments=arguments):
+                computed = [each for each in arguments if not isinstance(each, Literal)]
+                # What is computed from one expression, and constants, has no more values than that.
+                return self.of(computed[0]) if len(computed) == 1 else None
         return None
 
     def _of_column(self, symbol: str) -> int | None:

@@ -13,6 +13,7 @@ from shoal.plan import nodes
 from shoal.plan.expressions import (
     Call,
     Case,
+    Cast,
     Column,
     ExistsRelation,
     Expression,
@@ -24,7 +25,7 @@ from shoal.plan.expressions import (
     walk,
 )
 from shoal.plan.traverse import columns_read, is_owned
-from shoal.plan.types import BOOLEAN
+from shoal.plan.types import BOOLEAN, TEXT
 from shoal.sql.binding.clauses.conditions import filtered
 
 if TYPE_CHECKING:
@@ -54,6 +55,15 @@ CALENDAR: dict[str, tuple[object, ...]] = {
     "dayname": _DAYS,
     "monthname": (*_MONTHS, "December"),
 }
+_WRITTEN: dict[str, tuple[object, ...]] = {
+    "%m": tuple(f"{month:02}" for month in range(1, 13)),
+    "%B": CALENDAR["monthname"],
+    "%b": tuple(str(name)[:3] for name in CALENDAR["monthname"]),
+    "%A": _DAYS,
+    "%a": tuple(name[:3] for name in _DAYS),
+    "%H": tuple(f"{hour:02}" for hour in range(24)),
+}
+"""What STRFTIME writes of a date that has few values."""
 
 
 def outer_joined(binder: Binder, node: Node, keys: Keys) -> tuple[Node, Node] | None:
@@ -163,9 +173,18 @@ def _plain(part: Expression, type_: Type) -> object | None:
 
 
 def in_calendar(value: Expression) -> tuple[object, ...] | None:
-    """Every value of a part of a date that has few: months, days of the week, hours. NULL is none of them."""
+    """Every value of a part of a date that has few: months, days of the week, hours, also as text. NULL is none of them."""
+    if isinstance(value, Cast) and value.type.plain() == TEXT:
+        found = in_calendar(value.value)
+        return found and tuple(str(each) for each in found)
     if not isinstance(value, Call):
         return None
+    match value:
+        case Call(function="concat", arguments=(Literal(value=str(before)), after)):  # 'Q' || QUARTER(day)
+            found = in_calendar(after)
+            return found and tuple(f"{before}{each}" for each in found)
+        case Call(function="strftime", arguments=(_, Literal(value=str(form)))):
+            return _WRITTEN.get(form)
     part = value.arguments[0] if value.function == "date_part" else None
     return CALENDAR.get(str(part.value) if isinstance(part, Literal) else value.function)
 

@@ -88,6 +88,8 @@ def test_a_number_in_the_catalog_is_named_for_plain_sql_and_a_clause_alike(selec
         ("place = 2", 3),
         ("CASE WHEN place > 3 THEN 'far' ELSE 'near' END", 2),
         ("EXTRACT(month FROM DATE '2026-01-01' + place)", 13),
+        ("'Q' || QUARTER(DATE '2026-01-01' + place)", 5),
+        ("LEFT(UPPER(CASE WHEN place > 3 THEN 'far' WHEN place > 2 THEN 'middle' ELSE 'near' END), 1)", 4),
     ],
 )
 def test_candidates_end_at_what_is_possible(key, largest):

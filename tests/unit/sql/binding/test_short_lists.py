@@ -195,6 +195,11 @@ def dated(population=OWNERS):
         ("QUARTER(day)", {1, 2, 3, 4}),
         ("DAYNAME(day)", {"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"}),
         ("EXTRACT(DAYOFWEEK FROM day)", set(range(1, 8))),
+        ("CONCAT('Q', QUARTER(day))", {"Q1", "Q2", "Q3", "Q4"}),
+        ("'Q' || QUARTER(day)::VARCHAR", {"Q1", "Q2", "Q3", "Q4"}),
+        ("CAST(MONTH(day) AS VARCHAR)", {str(month) for month in range(1, 13)}),
+        ("STRFTIME(day, '%m')", {f"{month:02}" for month in range(1, 13)}),
+        ("STRFTIME(day, '%a')", {"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}),
     ],
 )
 def test_few_owners_see_every_month_and_weekday(key, values):
