@@ -90,6 +90,9 @@ ALIKE = [
     "SELECT color, COUNT(*) AS n FROM trips GROUP BY color HAVING COUNT(*) > 5 QUALIFY rank() OVER (ORDER BY n) = 1 ORDER BY n",
     "SELECT color, COUNT(*) AS n, SUM(tip) AS s, ROUND(100.0 * s / n, 1) AS pct FROM trips GROUP BY color",
     "SELECT SUM(b) FROM (SELECT fare + tip AS a, a * 2 AS b FROM trips) WHERE b > 10",
+    "SELECT COUNT(*) - COUNT(borough) AS missing FROM trips",
+    "SELECT color, COUNT(*) - COUNT(tip) AS missing FROM trips GROUP BY color HAVING COUNT(*) - COUNT(tip) < 5",
+    "SELECT COUNT(*) AS n, COUNT(*) - COUNT(borough) AS missing FROM trips",
     "SELECT COUNT(*) FROM trips WHERE tip > '1' AND fare <= '4.5' AND tip IN ('1', '2')",
     "SELECT COUNT(*) FROM trips WHERE color LIKE 'g%' AND color <> 'a\\b'",
     "SELECT time_bucket(INTERVAL '1 day', pickup) AS day, COUNT(*) FROM trips GROUP BY day",
@@ -296,3 +299,10 @@ def test_the_catalog_answers_free_of_charge(session):
             session.query(other)
         assert refused.value.code == "E_STATEMENT"
     assert session.spent == before
+
+
+def test_missing_values_are_counted_as_such(session):
+    """All rows less those that are present is one number with the noise of one, unless the others are shown, too."""
+    alone = session.plan("SELECT COUNT(*) - COUNT(tip) AS missing FROM trips")
+    beside = session.plan("SELECT COUNT(*) AS n, COUNT(*) - COUNT(tip) AS missing FROM trips")
+    assert [len(plan.selects[0].select.aggregates) for plan in (alone, beside)] == [1, 2]

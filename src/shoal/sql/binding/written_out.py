@@ -27,8 +27,39 @@ Grouping = tuple[exp.Expr, ...]
 
 
 def written_out(tree: exp.Select) -> exp.Select:
-    """The SELECT with GROUP BY ALL expanded into its keys, and with the UNNEST of a key moved to FROM."""
-    return _unnested_in_from(_with_keys(tree))
+    """The SELECT with the keys of GROUP BY ALL, the UNNEST of a key in FROM, and missing values counted as such."""
+    return _missing_counted(_unnested_in_from(_with_keys(tree)))
+
+
+def _missing_counted(tree: exp.Select) -> exp.Select:
+    """COUNT(*) - COUNT(x) is COUNT(*) FILTER (WHERE x IS NULL): one small number, not the difference of two large ones.
+
+    Where one of the two stands alone as well, they stay, so that the numbers of an answer fit each other.
+    """
+    counts = [call for call in tree.find_all(exp.Anonymous) if call.name.upper() == "COUNT"]
+    differences = [part for part in tree.find_all(exp.Sub) if _are_counts(part)]
+    if not differences or len(counts) != 2 * len(differences):
+        return tree
+    found = tree.copy()
+    for difference in [part for part in found.find_all(exp.Sub) if _are_counts(part)]:
+        every, present = difference.this, difference.expression
+        missing = exp.Is(this=present.expressions[0].copy(), expression=exp.Null())
+        counted = exp.Filter(this=every.copy(), expression=exp.Where(this=missing))
+        for made in (missing, missing.expression, counted, counted.expression):
+            made.meta.update(every.meta)
+        difference.replace(counted)
+    return found
+
+
+def _are_counts(difference: exp.Sub) -> bool:
+    """Whether it is all rows less those in which something is present."""
+    every, present = difference.this, difference.expression
+    if not all(isinstance(each, exp.Anonymous) and each.name.upper() == "COUNT" for each in (every, present)):
+        return False
+    if len(every.expressions) != 1 or len(present.expressions) != 1:
+        return False
+    star, value = every.expressions[0], present.expressions[0]
+    return isinstance(star, exp.Star) and isinstance(value, exp.Column) and not value.is_star
 
 
 def _unnested_in_from(tree: exp.Select) -> exp.Select:
