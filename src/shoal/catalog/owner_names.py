@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 PEOPLE = (
     "user", "customer", "client", "patient", "person", "member", "subscriber", "account", "household", "employee",
     "student", "visitor", "citizen", "resident", "passenger", "driver", "guest", "buyer", "player", "owner", "device",
-    "people", "subject", "athlete", "donor", "voter", "tenant", "author", "pupil", "participant", "respondent", "applicant", "borrower",
+    "people", "subject", "athlete", "donor", "voter", "tenant", "author", "pupil", "participant", "respondent", "applicant",
+    "borrower",
     "kunde", "kunden", "nutzer", "benutzer", "patienten", "mitglied", "mitglieds", "mitarbeiter", "cliente", "usuario", "paciente",
     "persona", "utilisateur", "personne", "membre", "utente", "paziente", "klant", "gebruiker", "utilizador",
     "schueler", "schuler", "teilnehmer", "versicherten", "spender", "mieter", "eleve", "etudiant", "adherent", "abonne",
