@@ -18,6 +18,7 @@ from shoal.mechanisms.ranks.bands import RankBands
 from shoal.params import Bounds
 from shoal.plan.aggregates.defaults import Clamped as Moved
 from shoal.plan.aggregates.noisy_measure import nothing
+from shoal.plan.types import Kind
 from shoal.release.computed.draws import LEVELS, Input, Ladder, drawn_ends, end_name, seed_of
 from shoal.release.cuts.quotients import is_grouped_by_itself
 from shoal.release.cuts.widening import Widening, of_bounds, of_limits, of_quantile
@@ -45,6 +46,8 @@ NO_VALUES = np.zeros(0)
 ENDS = pa.list_(pa.float64())
 FACTS = frozenset({"expression", "listed", "catalog", "one row"})
 """Sources of bounds that are declared to hold for every value."""
+ZERO_TO_ONE = Bounds(Fraction(0), Fraction(1))
+"""Bounds of a share."""
 SECONDS_TO_EVALUATE = 60.0
 """Expressions over released numbers; no data is read."""
 
@@ -390,6 +393,18 @@ def _widening(
         kept = kept or HALF
     if aggregate.ranks:
         return of_quantile(aggregate, found, bounds)
-    return of_limits(aggregate, kept, never_negative=never_negative).and_also(
-        of_bounds(aggregate, found, bounds, grouped=grouped, one_row=one_row, by_itself=by_itself)
+    return (
+        of_limits(aggregate, kept, never_negative=never_negative)
+        .and_also(of_bounds(aggregate, found, bounds, grouped=grouped, one_row=one_row, by_itself=by_itself))
+        .and_also(_of_zeros_and_ones(column, found, bounds))
     )
+
+
+def _of_zeros_and_ones(column: Column, found: Clamped | None, bounds: Bounds | None) -> Widening:
+    """Whole numbers for which [0, 1] was found are taken for zeros and ones if nothing is seen beyond: their average is a share."""
+    aggregate = column.call.aggregate
+    argument = aggregate.argument
+    whole = argument is not None and argument.type.kind is Kind.INTEGER and aggregate.clamped is Moved.MEAN
+    if not whole or column.histogram is None or found is None or found.seen or bounds != ZERO_TO_ONE:
+        return Widening()
+    return Widening(least=bounds.lower, most=bounds.upper)

@@ -50,6 +50,8 @@ class Groups:
     """How many owners a group needs for an even chance; 0 if no group is left out."""
     skips: bool = False
     """Whether windows look at rows that are adjacent only because groups between them were left out."""
+    alike: bool = False
+    """Whether groups that are left out have numbers like the others, as averages have, and not smaller ones, as counts have."""
     of_sum: tuple[int, int] | None = None
     """If nothing counts owners: the SELECT and column of the sum. Divided by the most one owner adds, it bounds them from below."""
 
@@ -196,9 +198,11 @@ def _groups(plan: StatementPlan, rows: Node | None, windows: Sequence[WindowCall
     totals = [value for window in far for value in window.arguments]
     if "max" in functions and functions <= {"max"}:
         return Groups(rows, keys)
+    even_chance = int(half_point(select.selection))
+    if functions == {"avg"} and all(columns_of(t) <= aggregates - adding_up for t in totals):
+        return Groups(rows, keys, size, even_chance, alike=True)
     if not functions <= {"sum", "avg"} or not all(columns_of(t) <= adding_up for t in totals):
         return None
-    even_chance = int(half_point(select.selection))
     if size:
         return Groups(rows, keys, size, even_chance)
     summed = [n for n, c in enumerate(select.columns) if any(c.call.field.symbol in columns_of(t) for t in totals)]

@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ from shoal.plan.expressions import Cast, Literal, WindowCall, transform, walk
 from shoal.plan.expressions import Column as ColumnOf
 from shoal.plan.nodes import Field
 from shoal.plan.types import DOUBLE, INTEGER, Kind
+from shoal.release.computed.possible import possible_values
 from shoal.release.stored_rows import arrow_type
 from shoal.sql import functions
 
@@ -52,9 +54,10 @@ if TYPE_CHECKING:
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
 """Two-sided levels that are kept; between them the next higher one is used."""
 MOST_DRAWS, FEWEST_DRAWS, AT_ONCE, MOST_ROWS = 2000, 200, 200_000, 20_000
-PLACE, DRAW, MORE, FEWER = "place", "draw", "more", "fewer"
+PLACE, DRAW, MORE, FEWER, BETWEEN = "place", "draw", "more", "fewer", "between"
 LEFT_OUT = 0.75
 """The size of a group in the octave below the even-chance size, as a fraction of that size."""
+BETWEEN_STEPS = 5
 _WHOLE = (CountRows, CountOwners, CountDistinct, Sum)
 
 Draws = dict[str, "NDArray[Any]"]
@@ -116,10 +119,12 @@ class LookedAt:
     def groups_left_out(self) -> float:
         """How many groups may be left out, relative to those that appear, in the same worst case: one, or many small ones.
 
-        A lower bound on the number of owners says nothing about groups near the even-chance size.
+        A lower bound on the number of owners says nothing about groups near the even-chance size. If nothing does, it is one group.
         """
-        if self.sizes is None or not self.even_chance:
+        if not self.even_chance:
             return 0.0
+        if self.sizes is None:
+            return 1 / max(self.rows, 1)
         near = np.maximum(self.sizes[self.sizes <= 2 * self.even_chance], 0.0) if self.counted else np.zeros(1)
         return (1 + 2 / LEFT_OUT * float(near.sum())) / max(self.rows, 1)
 
@@ -156,6 +161,7 @@ def drawn_ends(
     if not draws or not columns:
         return {}
     of_noise, whole = _drawn(inputs, rows, draws, seed)
+    known = {each.symbol: each.widening.possible for each in inputs}
     found: dict[str, pa.Array] = {}
     for part, values in (("noise", of_noise), ("whole", whole)):
         table = _table(values, inputs, others, draws, rows)
@@ -167,13 +173,19 @@ def drawn_ends(
             often = np.clip(1.1 * (2 * somewhere - 1), 0.0, 1.0)
             fewer = 1 / (1 + often * (groups.groups_left_out() if part == "whole" else 0.0))
             table = table.append_column(FEWER, pa.array(np.repeat(fewer.ravel(), rows)))
+            # Numbers of groups that are left out lie anywhere between the others, as often at one end as at the other.
+            between = np.arange(draws) % BETWEEN_STEPS / (BETWEEN_STEPS - 1)
+            table = table.append_column(BETWEEN, pa.array(np.repeat(between, rows)))
         results = _evaluated(columns, table, evaluate).select([f"c{position}" for position in columns])
         for position in columns:
             drawn = np.array(results.column(f"c{position}").to_numpy(zero_copy_only=False), dtype=np.float64)
             shown = np.array(
                 answer.column(position).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64
             )
-            found |= _ends(position, part, drawn.reshape(draws, rows)[:, shown_rows], shown)
+            drawn = np.clip(
+                drawn.reshape(draws, rows)[:, shown_rows], *possible_values(columns[position].expression, known)
+            )
+            found |= _ends(position, part, drawn, shown)
     return found | _around(columns, found)
 
 
@@ -288,24 +300,30 @@ def _evaluated(
     types = {part.symbol: part.type for part in parts if isinstance(part, ColumnOf)}
     fields = tuple(Field("", symbol, type_) for symbol, type_ in types.items())
     added = [Field("", PLACE, INTEGER), Field("", DRAW, INTEGER)]
-    added += [Field("", name, DOUBLE) for name in (MORE, FEWER) if name in table.column_names]
+    added += [Field("", name, DOUBLE) for name in (MORE, FEWER, BETWEEN) if name in table.column_names]
     source = nodes.StoredRows(0, (*fields, *added))
     items = tuple(
-        (Field("", f"c{number}", DOUBLE), Cast(transform(column.expression, _within_one_draw), DOUBLE))
+        (Field("", f"c{number}", DOUBLE), Cast(transform(column.expression, _in_one_draw_of(column)), DOUBLE))
         for number, column in columns.items()
     )
     root = nodes.Project(source, (*items, (Field("", "turn", INTEGER), ColumnOf(PLACE, INTEGER))))
     return evaluate(root, {"released_0": table}).sort_by("turn")
 
 
-def _within_one_draw(part: Expression) -> Expression:
+def _in_one_draw_of(column: Computed) -> Callable[[Expression], Expression]:
+    alike = column.groups is not None and column.groups.alike
+    return partial(_within_one_draw, alike=alike)
+
+
+def _within_one_draw(part: Expression, *, alike: bool = False) -> Expression:
     """A window looks at the rows of its own draw; a total has more than the groups that appear."""
     if not isinstance(part, WindowCall):
         return part
     own = replace(part, partition=(*part.partition, ColumnOf(DRAW, INTEGER)))
     if part.function == "avg" and part.frame is None and not part.order:
-        # An average over all groups: small ones that are left out make it smaller.
-        return Cast(functions.resolve("multiply", [Cast(own, DOUBLE), ColumnOf(FEWER, DOUBLE)], None), part.type)
+        # An average over all groups: small ones that are left out make it smaller, or draw it to where they lie.
+        mean = functions.resolve("multiply", [Cast(own, DOUBLE), ColumnOf(FEWER, DOUBLE)], None)
+        return Cast(functions.resolve("add", [mean, _of_left_out(own)], None) if alike else mean, part.type)
     if part.function != "sum":
         return own
     (value,) = part.arguments
@@ -319,6 +337,15 @@ def _within_one_draw(part: Expression) -> Expression:
     )
     more = functions.resolve("add", [number, left_out], None)
     return replace(own, arguments=(Cast(more, value.type),))
+
+
+def _of_left_out(mean: WindowCall) -> Expression:
+    """What groups that are left out add to an average of numbers like theirs: their share, times a number between the others."""
+    least, most = (Cast(replace(mean, function=end, type=mean.arguments[0].type), DOUBLE) for end in ("min", "max"))
+    width = functions.resolve("subtract", [most, least], None)
+    within = functions.resolve("multiply", [ColumnOf(BETWEEN, DOUBLE), width], None)
+    share = functions.resolve("subtract", [Literal(1.0, DOUBLE), ColumnOf(FEWER, DOUBLE)], None)
+    return functions.resolve("multiply", [share, functions.resolve("add", [least, within], None)], None)
 
 
 def _ends(position: int, part: str, drawn: NDArray[Any], shown: NDArray[Any]) -> dict[str, pa.Array]:

@@ -83,6 +83,8 @@ class Clamped:
     """The standard deviation of owners' values within the bounds."""
     shares_outside: tuple[float, float] = (0.0, 0.0)
     """Which share of owners is feared below and above."""
+    seen: int = 0
+    """How many bins beyond the bounds stand out from the noise."""
     mean: float = 0.0
     """Of owners' values within the bounds."""
     quotients: bool = False
@@ -174,6 +176,7 @@ def _clamped(
         heaviness=above.heaviness,
         spread=_deviation(within, np.where(inside >= 2 * noised.deviation, inside, 0.0)),
         shares_outside=(below.feared_owners / (owners + feared), above.feared_owners / (owners + feared)),
+        seen=below.seen + above.seen,
         mean=float(inside @ within) / owners,
         quotients=quotients,
     )
@@ -221,6 +224,7 @@ class _Side:
     owners: float
     feared_owners: float
     heaviness: float
+    seen: int
     bins: NDArray[np.float64]
     """Feared, bin by bin from the bounds outwards."""
 
@@ -309,6 +313,7 @@ def _side(
         float(believed.sum()),
         float(feared.sum()),
         heaviness,
+        seen,
         feared,
     )
 

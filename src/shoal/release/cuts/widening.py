@@ -75,6 +75,14 @@ class Widening:
         moved = max(self.low_factor, self.high_factor) > 1 or max(self.low_shift, self.high_shift) > 0
         return moved or self.reach is not None
 
+    @property
+    def possible(self) -> tuple[float, float]:
+        """What the exact number is at least and at most; infinite if nothing is known."""
+        least, most = (
+            math.inf * side if end is None else float(end) for end, side in ((self.least, -1), (self.most, 1))
+        )
+        return least, most
+
     def of(
         self, low: NDArray[Any], high: NDArray[Any], *, whole: bool = True, sizes: NDArray[Any] | None = None
     ) -> Ends:
@@ -103,9 +111,7 @@ class Widening:
 
     def _possible(self, noise: Ends, wide: Ends) -> Ends:
         """Cut where the exact number cannot lie; what noise carried there whole stays, and goes no further."""
-        least, most = (
-            math.inf * side if end is None else float(end) for end, side in ((self.least, -1), (self.most, 1))
-        )
+        least, most = self.possible
         lowest = np.where(noise[1] > least, least, noise[0])
         highest = np.where(noise[0] < most, most, noise[1])
         return np.maximum(wide[0], lowest), np.minimum(wide[1], highest)

@@ -183,6 +183,42 @@ def test_an_average_over_groups_counts_that_small_ones_are_left_out():
     assert "least is computed from noisy numbers, and has no interval of its own." in result.notes
 
 
+DIFFERENCE = "SELECT kind, m - AVG(m) OVER () AS off FROM (SELECT kind, AVG(x) AS m FROM t GROUP BY kind) AS g"
+
+
+def averages(*, listed):
+    """Two kinds of 2,000 owners each, with 10 and 30: their averages are 10 off the mean of both."""
+    kind = np.repeat(["a", "b"], 2000)
+    table = pa.table({"uid": np.arange(4000), "kind": kind, "x": np.where(kind == "a", 10.0, 30.0)})
+    columns = {"x": {"bounds": [0, 40]}} | ({"kind": {"values": ["a", "b"]}} if listed else {})
+    return shoal.connect(
+        {"t": table},
+        catalog={
+            "tables": {"t": {"owner": "uid", "one_row_per_owner": True, "columns": columns}},
+            "defaults": {"epsilon": 1, "delta": 1e-6},
+        },
+    )
+
+
+def test_the_difference_from_the_mean_of_all_groups_has_an_interval():
+    """95% hold, so that 14 of 40 miss once in 10⁸ runs."""
+    with averages(listed=True) as asked:
+        found = [rows_of(asked.query(DIFFERENCE)) for _ in range(40)]
+    assert sum(each["a"]["off_low"] <= -10 <= each["a"]["off_high"] for each in found) > 26
+    assert all(0 < each[kind]["off_high"] - each[kind]["off_low"] < 2 for each in found for kind in "ab")
+
+
+def test_a_mean_over_groups_counts_that_one_may_be_left_out_which_is_like_the_others():
+    """With a third group at either end, the mean is a third of the way from 20 to 10 or 30."""
+    with averages(listed=False) as asked:
+        result = asked.query(DIFFERENCE)
+    rows = rows_of(result)
+    assert rows["a"]["off_low"] < -12.5
+    assert rows["a"]["off_high"] > -7.5
+    assert rows["a"]["off_noise_high"] - rows["a"]["off_noise_low"] < 2
+    assert any(note.startswith("off: it is over the groups that appear") for note in result.notes)
+
+
 @pytest.mark.parametrize("having", ["", " HAVING AVG(n) > 1e9"])
 def test_without_any_group_there_is_no_number_and_no_row_that_has_none(having):
     result = session({"a": 1, "b": 1}, listed=False).query(
