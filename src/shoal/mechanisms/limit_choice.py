@@ -51,7 +51,7 @@ OCTAVE = 0.5
 """How fast a tail like 1/x falls from one octave to the next."""
 SLOWEST_OCTAVE = 0.55
 """How slowly a tail may be feared to fall if what is seen of it falls no faster: every octave then holds a tenth more."""
-SURE_OF_FALL = 0.5
+SURE_OF_FALL = 1.0
 """Standard deviations of noise that the last two bins must exceed what a light tail would leave there."""
 SURELY = 1000
 """A bin that noise fills only once in a thousand histograms counts as certainly filled."""

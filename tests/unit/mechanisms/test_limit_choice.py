@@ -110,7 +110,7 @@ def test_heavy_owners_are_within_what_is_feared_of_them():
         counts = np.bincount(np.searchsorted(edges, rows), minlength=12) + rng.laplace(0, 10, 12)
         reading = read_histogram(counts, 10, middles, slow=0.5, unseen=0.0, beyond=8)
         kept = np.minimum(rows, 256).sum() / rows.sum()
-        assert reading.heaviness > 0.4
+        assert reading.heaviness > 0.3
         assert reading.kept(256, pessimistic=True) ** 1.25 < kept < reading.kept(256, with_tail=True) + 0.02
 
 
