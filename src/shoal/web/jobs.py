@@ -24,7 +24,8 @@ def only(request: Request, known: set[str]) -> None:
     """E_USAGE for a parameter that is unknown, or given twice."""
     names = [name for name, _ in request.query_params.multi_items()]
     if not set(names) <= known or len(names) != len(set(names)):
-        raise ShoalError("E_USAGE", f"This address takes {', '.join(sorted(known)) or 'no parameters'}, each once.")
+        allowed = f"{', '.join(sorted(known))}, each once" if known else "no parameters"
+        raise ShoalError("E_USAGE", f"This address takes {allowed}.")
 
 
 def number(request: Request, name: str, default: float, low: float, high: float) -> float:

@@ -175,6 +175,7 @@ def test_a_refresh_forgets_plans_and_the_time_of_day_is_never_remembered(service
     assert service.explain(ann, "visits", counting())["selects"][0]["ownership"]["owner"] == ["site"]
     texts = ["SELECT CURRENT_DATE", "SELECT today()", "SELECT now()", "SELECT localtimestamp"]
     assert all(planned._TELLS_TIME.search(text) for text in texts)
+    assert not planned._TELLS_TIME.search(counting(0.1, "known"))
 
 
 def test_nobody_waits_for_a_reply_that_another_asked_to_leave_later(opened):

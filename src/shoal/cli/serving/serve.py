@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from shoal.cli.budget import parse_budget
-from shoal.cli.output import as_json
 from shoal.errors import ShoalError, missing_extra
 
 HOME = Path("shoal-service")
@@ -99,11 +99,8 @@ def serve(
     def ready(url: str, pid: int, flight: str | None) -> None:
         link = f"{url}/login?link={login}" if login else None
         if json:
-            typer.echo(
-                as_json({"url": url, "login": link, "pid": pid} | ({"flight": flight} if flight else {})).replace(
-                    "\n", ""
-                )
-            )
+            said = {"url": url, "login": link, "pid": pid} | ({"flight": flight} if flight else {})
+            typer.echo(dumps(said))
         else:
             typer.echo(f"shoal serves at {url}" + (f" and {flight}" if flight else ""))
             if link:

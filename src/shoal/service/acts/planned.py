@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MOST = 512
 LONGEST = 8192
-_TELLS_TIME = re.compile(r"now|today|current|local|timestamp|\btime", re.IGNORECASE)
+_TELLS_TIME = re.compile(r"\bnow\b|today|current|local|timestamp|\btime", re.IGNORECASE)
 """A statement like this may be planned differently a moment later."""
 
 
