@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 import shoal
+from shoal.engines.deadline import Deadline
+from shoal.engines.reading import Need
+from shoal.engines.spark.pieces import labels_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -97,3 +101,86 @@ def test_a_text_that_no_calendar_has_is_no_date(spark, numbers):
     with shoal.connect(spark, numbers, buckets=2) as session:
         asked = PRIVATE + f"{EXACT} FROM numbers WHERE CAST('infinity' AS DATE) IS NOT NULL"
         assert session.query(asked).to_dicts() == [{"n": 0}]
+
+
+def test_buckets_go_to_tasks_of_their_own(spark):
+    for buckets in (1, 4, 31):
+        labels = labels_for(buckets)
+        frame = spark.createDataFrame([(label,) for label in labels], "part int").repartition(buckets, "part")
+        assert sorted(row[0] for row in frame.selectExpr("spark_partition_id()").collect()) == list(range(buckets))
+
+
+def test_little_data_is_cut_into_few_buckets_and_much_into_as_many_as_spark_shuffles_into(spark, numbers, monkeypatch):
+    shuffled = int(spark.conf.get("spark.sql.shuffle.partitions"))
+    with shoal.connect(spark, numbers) as session:
+        engine, need = session._engine, [Need("numbers", ("uid",), "uid")]
+        assert engine._bucket_count(need) == 2 * spark.sparkContext.defaultParallelism
+        monkeypatch.setattr("shoal.engines.spark.engine.BUCKET_BYTES", 1)
+        assert engine._bucket_count(need) == max(shuffled, 2 * spark.sparkContext.defaultParallelism)
+        monkeypatch.setattr(engine, "_size", lambda _: None)
+        assert engine._bucket_count(need) == max(shuffled, 2 * spark.sparkContext.defaultParallelism)
+
+
+def test_settings_of_ours_are_in_a_copy_of_the_session_and_not_needed(spark, numbers, monkeypatch):
+    before = dict(spark.conf.getAll)
+    with shoal.connect(spark, numbers, buckets=2) as session:
+        copied = session._engine._copy
+        assert copied.conf().get("spark.sql.execution.arrow.maxRecordsPerBatch") == "4096"
+        assert dict(spark.conf.getAll) == before
+        moved = session._engine._without_sizes(spark.table("numbers"))
+        assert moved._jdf.sparkSession().equals(copied)
+        assert moved.count() == 50
+        (row,) = session.query(PRIVATE + f"{EXACT} FROM numbers").to_dicts()
+        monkeypatch.setattr(session._engine, "_copy", None)
+        assert session.query(PRIVATE + f"{EXACT} FROM numbers").to_dicts() == [row] == [{"n": 50}]
+        assert dict(spark.conf.getAll) == before
+
+
+def test_ctrl_c_cancels_the_jobs_of_the_query_and_no_others(spark, numbers):
+    from pyspark import InheritableThread
+
+    ended = []
+
+    def sleeping(group):
+        spark.sparkContext.setJobGroup(group, "test", interruptOnCancel=True)
+        frame = spark.range(0, 1, 1, 1).selectExpr("reflect('java.lang.Thread', 'sleep', 60000L)")
+        try:
+            frame.collect()
+        except Exception:  # noqa: BLE001 - of whatever kind: the job was ended
+            ended.append(group)
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    tracker = spark.sparkContext.statusTracker()
+    with shoal.connect(spark, numbers) as session, session._engine.snapshot(Deadline(600)) as taken:
+        threads = [InheritableThread(target=sleeping, args=(group,)) for group in (taken._group, "of somebody else")]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: all(tracker.getJobIdsForGroup(g) for g in (taken._group, "of somebody else")))
+        with pytest.raises(KeyboardInterrupt):
+            taken._ask(interrupted)
+        threads[0].join(timeout=300)
+        assert ended == [taken._group]
+        assert threads[1].is_alive()
+        spark.sparkContext.cancelJobGroup("of somebody else")
+        threads[1].join(timeout=300)
+
+
+def wait_until(done, seconds=300):
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_public_tables_that_are_too_large_for_every_task_are_refused_before_the_charge(spark, numbers, monkeypatch):
+    spark.range(5_000).createOrReplaceTempView("kinds")
+    tables = {**numbers["tables"], "kinds": {"public": True}}
+    with shoal.connect(spark, {"tables": tables}, budget=(10**7, 1e-3), buckets=2) as session:
+        before = session.spent
+        monkeypatch.setattr("shoal.engines.spark.engine.MOST_PUBLIC_BYTES", 5_000)
+        with pytest.raises(shoal.ShoalError, match="too large to be sent to every task") as caught:
+            session.query(PRIVATE + f"{EXACT} FROM numbers JOIN kinds ON x = id")
+        assert caught.value.code == "E_LIMITS"
+        assert session.spent == before

@@ -1,8 +1,9 @@
 """Apache Spark as an engine: one shuffle brings the rows of every owner together, and the embedded engine answers for each bucket.
 
     scan      the needed columns of every private table, of rows that have an owner
-    shuffle   the columns of the one table, or (number of the table, one struct for each table), repartitioned by owner
-    task      rows stream into a DuckDB of the task, which answers the question (`task`)
+    cut       tasks cut rows by the bucket of their owner, into pieces of bytes (`pieces`)
+    shuffle   (bucket, number of the table, piece), repartitioned by bucket
+    task      pieces stream into a DuckDB of the task, which answers the question (`task`)
     add       answers of buckets, as bytes, are brought together by group and added up by further tasks (`partials`)
 
 The session that was handed in is never reconfigured and never stopped. No text of an analyst reaches Spark.
@@ -10,15 +11,15 @@ The session that was handed in is never reconfigured and never stopped. No text 
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from shoal.catalog import CARRIED_OWNER, fold
+from shoal.catalog import fold
 from shoal.catalog.defaults import LONGEST_QUERY_SECONDS
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.checking.prepare import PlanChecker
@@ -28,31 +29,30 @@ from shoal.engines.partials import added, total_of
 from shoal.engines.python_rows.pool import not_loaded
 from shoal.engines.python_rows.stages import stages_of
 from shoal.engines.python_rows.worker import LEAST_MEMORY
-from shoal.engines.reading import Need, is_private, narrowed, needs_of, needs_of_scans
-from shoal.engines.spark.plans import fragile_part
+from shoal.engines.reading import Need, narrowed, needs_of, needs_of_scans
+from shoal.engines.spark.pieces import PIECES, Cutter, as_stream, labels_for
+from shoal.engines.spark.tables import SparkTables, ticked
 from shoal.engines.spark.task import (
-    Columns,
     Job,
     adding_function,
     answer_in,
-    as_stream,
+    cutting_function,
     in_utc,
     job_function,
     loading_function,
 )
-from shoal.engines.spark.types import compared, is_collated, is_read, named, narrowing, sound_text
+from shoal.engines.spark.types import is_read
 from shoal.engines.spark.versions import check, detached, installed, installed_here
 from shoal.errors import ShoalError, missing_extra
 from shoal.mechanisms.entropy import SYSTEM
 from shoal.plan import nodes
 from shoal.plan.traverse import all_nodes
 from shoal.plan.types import Kind
-from shoal.sql.functions.forms import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from shoal.catalog import Catalog, Table
+    from shoal.catalog import Catalog
     from shoal.engines.base import Asked
     from shoal.engines.deadline import Deadline
     from shoal.engines.duckdb.engine import DuckDBEngine
@@ -64,16 +64,16 @@ if TYPE_CHECKING:
     from shoal.plan.types import Type
 
 MOST_PUBLIC_BYTES = 256 << 20
-LABELS = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
-KEY = "(key)"
 PACKED = "part int, rows binary"
 MOST_PARTS = 256
 """Into this many parts the groups are cut at most, where answers of buckets are added up."""
+BUCKET_BYTES = 32 << 20
+"""Of stored columns, about two million rows."""
 LONGEST_SECONDS = 6 * 3600.0
 """On the clock, where the catalog does not say how long a query may take."""
 
 
-class SparkEngine:
+class SparkEngine(SparkTables):
     """The tables of one Spark session, classic or Connect, that a catalog names."""
 
     name = "Spark"
@@ -94,7 +94,7 @@ class SparkEngine:
         self._public: dict[Need, pa.Table] = {}
         self._loaded: set[Work] = set()
         self._named_rows: dict[str, tuple[tuple[str, Type], ...]] = {}
-        self._group = ""
+        self._copy = self._copied_session()
         self._plan_checker = PlanChecker(LOCKDOWN)
         self._check_executors()
         for key, table in self._named(catalog).items():
@@ -113,35 +113,6 @@ class SparkEngine:
     def __repr__(self) -> str:
         return "SparkEngine()"
 
-    def _named(self, catalog: Catalog | None) -> dict[str, str]:
-        if catalog is not None:
-            return {key: t.source or t.name for key, t in catalog.tables.items() if t.view is None}
-        found = self._quietly(self._spark.catalog.listTables) or []
-        return {fold(table.name): table.name for table in found}
-
-    def _keep(self, key: str, frame: Any) -> None:
-        if self._quietly(lambda: frame.schema) is None:
-            return
-        self._frames[key] = frame
-        self._fragile[key] = fragile_part(self._quietly(lambda: explained(frame)) or "")
-
-    @staticmethod
-    def _quietly(action: Callable[[], Any]) -> Any:
-        """What an action gives, or None: nothing that Spark says about a failure goes any further."""
-        with suppress(Exception):
-            return action()
-        return None
-
-    def _ask(self, action: Callable[[], Any]) -> Any:
-        """What an action gives; `EngineFailure` without a context where it fails. Ctrl+C cancels our jobs."""
-        with suppress(Exception):
-            try:
-                return action()
-            except KeyboardInterrupt:
-                self._cancel()
-                raise
-        raise EngineFailure
-
     def _check_executors(self) -> None:
         """One tiny job asks what executors have; where that fails, one without Arrow says what they lack."""
         width = self._parallelism()
@@ -159,86 +130,7 @@ class SparkEngine:
                 hint="pip install 'shoal[spark]' on executors, or ship an environment by spark.archives.",
             )
 
-    def _parallelism(self) -> int:
-        default = self._quietly(lambda: int(self._spark.sparkContext.defaultParallelism))
-        return default or 2
-
-    def _refuse_alike(self, table: str, code: str) -> None:
-        """Two columns of one name: no query could say which one it means."""
-        frame = self._frames.get(fold(table))
-        names = [fold(field.name) for field in frame.schema.fields] if frame is not None else []
-        for name in names:
-            if names.count(name) > 1:
-                raise ShoalError(
-                    code,
-                    f"The table {table!r} has several columns called {name!r} (names are compared without case).",
-                    hint="Give each a name of its own in the table's view: SELECT a AS first, b AS second FROM …",
-                )
-
-    def _refuse_loose_owner(self, table: Table) -> None:
-        frame = self._frames.get(fold(table.name))
-        for field in frame.schema.fields if frame is not None and table.owner is not None else ():
-            if fold(field.name) == fold(table.owner or "") and is_collated(field.dataType):
-                raise ShoalError(
-                    "E_SOURCE",
-                    f"The owner column of {table.name!r} has a collation under which different strings are equal.",
-                    hint="Cast it to a plain string in the table's view.",
-                )
-
     # ---- what there is -------------------------------------------------------------------------------------------
-
-    def tables(self) -> dict[str, list[tuple[str, str]]]:
-        """The catalog's tables."""
-        found = {key: [(f.name, named(f.dataType)) for f in frame.schema.fields] for key, frame in self._frames.items()}
-        for table in self._named_rows:
-            found[table].append((CARRIED_OWNER, "VARCHAR"))
-        return found
-
-    def add_view(self, view: str, sql: str, *, trusted: bool = True) -> list[tuple[str, str]]:
-        """The custodian's Spark SQL."""
-        frame = self._quietly(lambda: self._spark.sql(sql))
-        schema = None if frame is None else self._quietly(lambda: frame.schema)
-        if schema is None:
-            raise ShoalError(
-                "E_CATALOG", f"The view of table {view!r} in the catalog is not a query this Spark session can run."
-            )
-        self._keep(fold(view), frame)
-        self._refuse_alike(view, "E_CATALOG")
-        if not trusted:
-            self.refuse_fragile_view(view)
-        return self.tables()[fold(view)]
-
-    def refuse_fragile_view(self, name: str) -> None:
-        """E_CATALOG for what computes or converts anything: Spark says of no expression that it cannot fail."""
-        found = self._fragile[fold(name)]
-        if found is None:
-            return
-        raise ShoalError(
-            "E_CATALOG",
-            f"Reading {name!r} can fail on single rows: {found}.",
-            hint="Store it as parquet, or keep it to columns of such tables. If no row can fail, say trusted_view = true.",
-        )
-
-    def carry_owner(self, table: str, through: tuple[str, Type], to: str, key: tuple[str, Type], owner: str) -> None:
-        """Spark joins the owner in, where values are sure to be compared as queries compare them."""
-        frames = self._frames[fold(table)], self._frames[fold(to)]
-        pairs = zip(frames, (through, key), strict=True)
-        mine, other = (
-            compared(self._f, frame.schema[name].dataType, _tick(name), type_) for frame, (name, type_) in pairs
-        )
-        if mine is None or other is None or through[1].kind is not key[1].kind or fold(to) in self._named_rows:
-            raise ShoalError(
-                "E_CATALOG",
-                f"The owner of {table!r} cannot be carried over on Spark, except by whole numbers, dates or strings.",
-                hint="Join the owner in by the table's view, or write the table with it.",
-            )
-        known = frames[1].select(other.alias(KEY), self._f.col(_tick(owner)).alias(CARRIED_OWNER))
-        self._frames[fold(table)] = frames[0].join(known, mine == self._f.col(_tick(KEY)), "inner").drop(KEY)
-        self._fragile[fold(table)] = self._fragile[fold(table)] or self._fragile[fold(to)]
-
-    def name_rows(self, table: str, columns: Iterable[tuple[str, Type]]) -> None:
-        """Rows are named where they are measured; equal ones come there together."""
-        self._named_rows[fold(table)] = tuple(each for each in columns if each[1].kind is not Kind.UNSUPPORTED)
 
     def row_counts(self, names: list[str]) -> dict[str, int]:
         """Sizes of public tables."""
@@ -288,33 +180,6 @@ class SparkEngine:
         with deadline.stops(taken._cancel), taken._labelled():  # noqa: SLF001 - same
             yield taken
 
-    @contextmanager
-    def _labelled(self) -> Iterator[None]:
-        """Jobs of this thread belong to our group; what was set before is set again. Descriptions hold no SQL."""
-        context = self._quietly(lambda: self._spark.sparkContext)
-        if context is None:  # Connect has tags instead
-            self._quietly(lambda: self._spark.addTag(self._group))
-        before = {
-            name: self._quietly(partial(context.getLocalProperty, name)) for name in LABELS if context is not None
-        }
-        try:
-            if context is not None:
-                self._quietly(lambda: context.setJobGroup(self._group, "shoal", interruptOnCancel=True))
-            yield
-        finally:
-            for name, value in before.items():
-                self._quietly(partial(context.setLocalProperty, name, value))
-            if context is None:
-                self._quietly(lambda: self._spark.removeTag(self._group))
-
-    def _cancel(self) -> None:
-        """Stops our jobs, and no others."""
-        context = self._quietly(lambda: self._spark.sparkContext)
-        if context is not None and self._group:
-            self._quietly(lambda: context.cancelJobGroup(self._group))
-        elif self._group:
-            self._quietly(lambda: self._spark.interruptTag(self._group))
-
     def prepare(self, plan: StatementPlan, asked_of: Callable[[StatementPlan], Asked]) -> None:
         """Every statement of a plan, read over an empty copy of the schema; public tables, which every task gets, are small."""
         asked = asked_of(plan)
@@ -344,99 +209,49 @@ class SparkEngine:
         rows_named = {need.table: self._named_rows[need.table] for need in owned if need.table in self._named_rows}
         job = Job(small, key, described, {name: as_stream(table) for name, table in public.items()}, rows_named)
         nobody = job.measured(())
-        parts = min(self._bucket_count(), self._parallelism(), MOST_PARTS)
-        answers = self._shuffled(small, owned).mapInArrow(job_function(job, parts), PACKED)
+        buckets = self._bucket_count(owned)
+        parts = min(buckets, self._parallelism(), MOST_PARTS)
+        answers = self._shuffled(small, owned, buckets).mapInArrow(job_function(job, parts), PACKED)
         totals = answers.repartition(parts, "part").mapInArrow(adding_function(), PACKED)
+        if not self._has_texts(owned):
+            totals = self._without_sizes(totals)
         packed = self._ask(totals.toArrow)
         none = added(nobody.rows)
         rows = [answer_in(stored).select(none.column_names) for stored in packed.column("rows").to_pylist()]
         return total_of(pa.concat_tables([none, *rows]), nobody)
 
-    def _shuffled(self, query: TotalsQuery, owned: list[Need]) -> Any:
-        """One frame with the rows of all tables, those of an owner in one partition."""
-        f, count = self._f, self._bucket_count()
-        scans = [self._scanned(need) for need in owned]
-        named = [[f.col(_tick(c)).alias(f"c{i}") for i, c in enumerate(self._read(need))] for need in owned]
-        owners = [f.xxhash64(*self._owner(query, need)) for need in owned]
-        if len(owned) > 1 and any(need.table in self._named_rows for need in owned):
-            owners = [f.lit(0)] * len(owned)  # rows of two tables may have one name, and no columns in common
-        if len(owned) == 1:  # plain columns: structs would cost as much again as the rows
-            return scans[0].repartition(count, owners[0]).select(*named[0])
-        structs = [f.struct(*columns) for columns in named]
-        types = [
-            scan.select(struct.alias("t")).schema["t"].dataType for scan, struct in zip(scans, structs, strict=True)
-        ]
-        parts = []
-        for number, (scan, owner) in enumerate(zip(scans, owners, strict=True)):
-            others = [
-                (structs[i] if i == number else f.lit(None).cast(type_)).alias(f"t{i}") for i, type_ in enumerate(types)
-            ]
-            parts.append(scan.select(owner.alias("owner_"), f.lit(number).alias("table_"), *others))
-        whole = parts[0]
-        for part in parts[1:]:
-            whole = whole.unionAll(part)
-        return whole.repartition(count, "owner_").drop("owner_")
+    def _shuffled(self, query: TotalsQuery, owned: list[Need], count: int) -> Any:
+        """One frame with the rows of all tables in pieces, those of an owner in one partition."""
+        labels = labels_for(count)
+        numbered = all(self._has_numbered_owner(query, need) for need in owned)
+        pieces: list[Any] = []
+        for number, need in enumerate(owned):
+            read = self._read(need)
+            columns = [self._f.col(ticked(name)).alias(f"c{i}") for i, name in enumerate(read)]
+            cutter = Cutter(number, labels, read.index(str(need.owner)) if numbered else None)
+            if not numbered:
+                columns.append(self._bucket(query, need, owned, count).alias("bucket_"))
+            pieces.append(self._scanned(need).select(*columns).mapInArrow(cutting_function(cutter), PIECES))
+        return reduce(lambda all_, more: all_.unionAll(more), pieces).repartition(count, "part")
 
-    def _bucket_count(self) -> int:
+    def _bucket(self, query: TotalsQuery, need: Need, owned: list[Need], count: int) -> Any:
+        if len(owned) > 1 and any(each.table in self._named_rows for each in owned):
+            return self._f.lit(0)  # rows of two tables may have one name, and no columns in common
+        return self._f.pmod(self._f.xxhash64(*self._owner(query, need)), self._f.lit(count)).cast("int")
+
+    def _has_texts(self, owned: list[Need]) -> bool:
+        return any(type_ == "VARCHAR" for need in owned for _, type_ in self._columns(need).columns)
+
+    def _bucket_count(self, owned: list[Need]) -> int:
+        """As many as were asked for, else as many as Spark shuffles into; fewer where little is read: each costs a start."""
         if self._buckets is not None:
             return self._buckets
         shuffled = self._quietly(lambda: int(self._spark.conf.get("spark.sql.shuffle.partitions"))) or 1
-        return max(shuffled, 2 * self._parallelism())
-
-    def _owner(self, query: TotalsQuery, need: Need) -> list[Any]:
-        """The owner in a form that is the same in all tables; whole numbers that are stored as reals are read as such."""
-        if need.table in self._named_rows:
-            return self._content(need.table)
-        scan = next(
-            n
-            for n in all_nodes(query.input)
-            if isinstance(n, nodes.Scan) and n.table == need.table and n.owner is not None
-        )
-        type_ = nodes.field_of(scan, scan.owner or "").type
-        column = self._f.col(_tick(str(need.owner)))
-        forms = {"integer": "bigint", "date": "date", "boolean": "boolean"}
-        target = str(type_) if type_.kind.value == "decimal" else forms.get(type_.kind.value)
-        if type_.kind.value == "timestamp":
-            return [self._f.lit(0)]  # instants with and without a zone have no common text
-        return [column.try_cast(target) if target else column.cast("string")]
-
-    def _content(self, table: str) -> list[Any]:
-        """Something that is equal for rows that queries cannot tell apart."""
-        schema = self._frames[table].schema
-        forms = [
-            compared(self._f, schema[name].dataType, _tick(name), type_) for name, type_ in self._named_rows[table]
-        ]
-        return [form for form in forms if form is not None] or [self._f.lit(0)]
-
-    def _read(self, need: Need) -> list[str]:
-        """The needed columns; of a view all of them, so that no query decides what is computed."""
-        if need.table in self._named_rows:
-            return [name for name, _ in self._named_rows[need.table]]
-        if self._fragile[need.table] is None:
-            return list(need.columns)
-        return [name for name, type_ in self.tables()[need.table] if is_read(type_)]
-
-    def _columns(self, need: Need) -> Columns:
-        types = dict(self.tables()[need.table])
-        return Columns(need.table, tuple((name, types[name]) for name in self._read(need)))
-
-    def _scanned(self, need: Need) -> Any:
-        frame = self._frames[need.table]
-        if need.owner is not None and need.table not in self._named_rows:
-            frame = frame.where(self._f.col(_tick(need.owner)).isNotNull())
-        if self._fragile[need.table] is None:
-            for conjunct in need.conjuncts:
-                stored = frame.schema[conjunct.column].dataType
-                condition = narrowing(self._f, stored, _tick(conjunct.column), conjunct)
-                frame = frame if condition is None else frame.where(condition)
-        return frame.select(*(self._handed_over(frame, need.table, column) for column in self._read(need)))
-
-    def _handed_over(self, frame: Any, table: str, name: str) -> Any:
-        """A column; strings of private rows that no query would read stay where they are: tasks get rows in blocks of 2 GiB."""
-        if named(frame.schema[name].dataType) != "VARCHAR":
-            return self._f.col(_tick(name))
-        longest = LONGEST_TEXT if is_private(self._catalog, table) else None
-        return sound_text(self._f, _tick(name), longest).alias(name)
+        fewest = 2 * self._parallelism()
+        sizes = [self._size(self._scanned(need)) for need in owned]
+        if any(size is None for size in sizes):
+            return max(shuffled, fewest)
+        return max(fewest, min(shuffled, sum(size or 0 for size in sizes) // BUCKET_BYTES + 1))
 
     # ---- public rows ---------------------------------------------------------------------------------------------
 
@@ -475,14 +290,3 @@ class SparkEngine:
 
     def close(self) -> None:
         """The session was handed in, and stays as it is."""
-
-
-def explained(frame: Any) -> str:
-    """The plans of a frame, as Spark prints them."""
-    if hasattr(frame, "_jdf"):
-        return str(frame._jdf.queryExecution().toString())  # noqa: SLF001 - the classic frame has no other way
-    return str(frame._explain_string(extended=True))  # noqa: SLF001 - nor has that of Connect
-
-
-def _tick(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

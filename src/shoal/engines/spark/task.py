@@ -29,6 +29,7 @@ from shoal.engines.narrow_rows import full, narrow
 from shoal.engines.partials import Partials, added, merged
 from shoal.engines.python_rows.pool import Pool
 from shoal.engines.python_rows.tables import PythonTables
+from shoal.engines.spark.pieces import as_stream, joined, pieces_in
 from shoal.engines.spark.versions import are_ours, ours
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
@@ -37,14 +38,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from shoal.engines.python_rows.worker import Work
+    from shoal.engines.spark.pieces import Cutter
     from shoal.plan.totals import SamplingKey, TotalsQuery
     from shoal.plan.types import Type
 
 BATCH_BYTES = 64 << 20
-"""Rows are written into a table, which spills, whenever this many bytes of them have come."""
+"""Rows are written into tables, which spill, whenever this many bytes of them have come."""
 WAITING_ROWS = 1 << 22
 """Answers of buckets are added up whenever this many rows of them have come."""
 PIECE_BYTES = 64 * 2**20
+AS_STORED = {
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+}
+"""Types whose values the embedded engine reads in memory as it would keep them itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,42 +81,47 @@ class Job:
     """The packages of the driver: another engine could have other integers."""
 
     def measured(self, batches: Iterable[pa.RecordBatch]) -> Partials:
-        """The answer for the owners whose rows come: plain columns, or (number of the table, a struct for each table)."""
+        """The answer for the owners whose rows come in pieces."""
         with ExitStack() as opened:
             folder = opened.enter_context(
                 tempfile.TemporaryDirectory(prefix="shoal-", dir=spill_folder(), ignore_cleanup_errors=True)
             )
             database = duckdb.connect(":memory:", config=settings(folder, 1, memory_share()))
             opened.callback(database.close)
-            for table in self.owned:
-                listed = ", ".join(f"{quoted(name)} {type_}" for name, type_ in table.columns)
-                database.execute(f"CREATE TABLE {quoted(table.table)} ({listed})")
-            for name, stored in self.public.items():
-                _keep(database, name, pa.ipc.open_stream(stored).read_all())
-            self._write(database, batches)
-            held = [*(table.table for table in self.owned), *self.public]
-            engine = DuckDBEngine(database, ours=True, python=PythonTables(processes=1), tables=held)
+            engine = self._filled(database, batches)
             opened.callback(engine.close)
             for name, columns in self.named_rows.items():
                 engine.name_rows(name, columns)
             return partials_of(self.question, self.key, engine)
 
-    def _write(self, database: duckdb.DuckDBPyConnection, batches: Iterable[pa.RecordBatch]) -> None:
-        waiting: list[list[pa.RecordBatch]] = [[] for _ in self.owned]
-        size = 0
-        for batch in batches:
-            for number, arrived in enumerate(waiting):
-                arrived.append(rows_of(batch, number))
-            size += batch.nbytes
+    def _filled(self, database: duckdb.DuckDBPyConnection, batches: Iterable[pa.RecordBatch]) -> DuckDBEngine:
+        """The embedded engine with all rows: few rows of numbers are read where they are, others are written into tables."""
+        waiting: list[list[pa.Table]] = [[] for _ in self.owned]
+        size, written = 0, False
+        for number, rows in pieces_in(batches):
+            waiting[number].append(rows)
+            size += rows.nbytes
             if size > BATCH_BYTES:
-                self._flush(database, waiting)
-                size = 0
-        self._flush(database, waiting)
+                self._write(database, waiting, create=not written)
+                size, written = 0, True
+        python = PythonTables(processes=1)
+        public = {name: readable(in_utc(pa.ipc.open_stream(stored).read_all())) for name, stored in self.public.items()}
+        if not written and not self.named_rows and all(map(_is_as_stored, self.owned, waiting)):
+            frames = {table.table: _as_stored(table, pieces) for table, pieces in zip(self.owned, waiting, strict=True)}
+            return DuckDBEngine(database, ours=True, python=python, frames=frames | public, only_frames=True)
+        self._write(database, waiting, create=not written)
+        for name, rows in public.items():
+            _keep(database, name, rows)
+        held = [*(table.table for table in self.owned), *public]
+        return DuckDBEngine(database, ours=True, python=python, tables=held)
 
-    def _flush(self, database: duckdb.DuckDBPyConnection, waiting: list[list[pa.RecordBatch]]) -> None:
+    def _write(self, database: duckdb.DuckDBPyConnection, waiting: list[list[pa.Table]], *, create: bool) -> None:
         for table, arrived in zip(self.owned, waiting, strict=True):
+            if create:
+                listed = ", ".join(f"{quoted(name)} {type_}" for name, type_ in table.columns)
+                database.execute(f"CREATE TABLE {quoted(table.table)} ({listed})")
             if arrived:
-                _insert(database, table, pa.Table.from_batches(arrived))
+                _insert(database, table, joined(arrived))
             arrived.clear()
 
     def packed(self, batches: Iterable[pa.RecordBatch], parts: int) -> Iterator[pa.RecordBatch]:
@@ -125,14 +143,16 @@ def _chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[
     yield from rest
 
 
-def rows_of(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
-    """The rows of one table of a batch; where there is one table, they are the batch."""
-    if "table_" not in batch.schema.names:
-        return batch
-    struct = batch.column(f"t{number}")
-    chosen = pa.compute.equal(batch.column("table_"), number)
-    kept = struct.filter(chosen)
-    return pa.RecordBatch.from_arrays(kept.flatten(), names=[part.name for part in kept.type])
+def _is_as_stored(table: Columns, pieces: list[pa.Table]) -> bool:
+    """Whether rows came, and nothing but numbers, truth values and days, which mean the same wherever they are kept."""
+    return bool(pieces) and all(type_ in AS_STORED for _, type_ in table.columns)
+
+
+def _as_stored(table: Columns, pieces: list[pa.Table]) -> pa.Table:
+    """The rows by the names and types of the table."""
+    rows = joined(pieces)
+    columns = [rows.column(number).cast(AS_STORED[type_]) for number, (_, type_) in enumerate(table.columns)]
+    return pa.table(columns, [name for name, _ in table.columns])
 
 
 def _insert(database: duckdb.DuckDBPyConnection, table: Columns, rows: pa.Table) -> None:
@@ -143,7 +163,7 @@ def _insert(database: duckdb.DuckDBPyConnection, table: Columns, rows: pa.Table)
 
 
 def _keep(database: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
-    database.register("arriving_", readable(in_utc(rows)))
+    database.register("arriving_", rows)
     database.execute(f"CREATE TABLE {quoted(name)} AS SELECT * FROM arriving_")
     database.unregister("arriving_")
 
@@ -184,14 +204,6 @@ def answer_in(stored: bytes) -> pa.Table:
     return full(pa.ipc.open_stream(stored).read_all())
 
 
-def as_stream(rows: pa.Table) -> bytes:
-    """A table as bytes that Spark moves around and never looks into."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    return bytes(sink.getvalue())
-
-
 def added_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The answers of many buckets for some groups, added up."""
     waiting: list[pa.Table] = []
@@ -211,6 +223,19 @@ def settle() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def cutting_function(cutter: Cutter) -> Any:
+    """The function that cuts rows before the shuffle."""
+    versions = ours()
+
+    def run(batches: Any) -> Any:
+        settle()
+        if not are_ours(versions):
+            raise EngineFailure
+        yield from cutter.cut(batches)
+
+    return run
 
 
 def job_function(job: Job, parts: int) -> Any:
