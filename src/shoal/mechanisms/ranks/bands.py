@@ -151,7 +151,7 @@ def rows_to_pass(noise: AdditiveNoise, fraction: Fraction, level: float, leaves:
     >>> from fractions import Fraction
     >>> from shoal.accounting.events import LaplaceNoise, Shift
     >>> round(rows_to_pass(LaplaceNoise(Shift(1), Fraction(5)), Fraction(1, 2), 0.95, 65536), 1)
-    31.5
+    31.6
     """
     rungs = rungs_around(leaves * np.arange(1, chosen + 1)[None, :] // (chosen + 1), leaves)
     apart = int((np.diff(rungs, axis=1) > 0).sum())
