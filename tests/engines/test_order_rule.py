@@ -164,6 +164,7 @@ def test_removing_one_owner_moves_nobody_else(sessions, name, limit, path, monke
     # The one who is removed has this many rows that joins would leave them out: here they take part.
     monkeypatch.setattr("shoal.engines.duckdb.engine.MAX_JOINED_ROWS", 10**12)
     monkeypatch.setattr("shoal.rewrite.checks.extents.MAX_NANOSECONDS", 10**15)
+    monkeypatch.setattr("shoal.rewrite.checks.extents.MAX_OWNER_BYTES", 10**12)
     monkeypatch.setattr("shoal.engines.statements.crowded_owners.MAX_OWNER_BYTES", 10**12)
     items, rows = QUERIES[name]
     option, keys, grouped = LIMITS[limit]
