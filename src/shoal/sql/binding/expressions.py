@@ -276,7 +276,7 @@ class ExpressionBinder:
         order = tuple(self.ordered(o) for o in (over.args["order"].expressions if over.args.get("order") else []))
         name, arguments, type_ = functions.window_result(call.name, arguments, call.position)
         frame = _frame(over.args.get("spec"))
-        if not _treats_ties_alike(name, frame):
+        if not treats_ties_alike(name, frame):
             order = self.without_ties(order)
         return WindowCall(name, arguments, partition, order, frame, type_, call.position)
 
@@ -449,7 +449,7 @@ def refuse_extras(call: FunctionCall) -> None:
         raise ShoalError(code, f"{what} cannot be used with the function {call.name}.", position=call.position)
 
 
-def _treats_ties_alike(function: str, frame: Frame | None) -> bool:
+def treats_ties_alike(function: str, frame: Frame | None) -> bool:
     """Whether tied rows get the same answer in any stored order: ranks do, and aggregates unless their frame counts ROWS."""
     if function in functions.WINDOW_FUNCTIONS:
         return function in _RANKS

@@ -23,7 +23,7 @@ from shoal.sql.binding.after_grouping import (
     select_items,
 )
 from shoal.sql.binding.clauses.order_limit import with_tail
-from shoal.sql.binding.expressions import ExpressionBinder
+from shoal.sql.binding.expressions import ExpressionBinder, treats_ties_alike
 from shoal.sql.binding.split_columns import is_unnested, split
 from shoal.sql.parse import position_of
 
@@ -134,8 +134,18 @@ class RowsBinder:
         """Rows are filtered by windows over all of them, then the SELECT list is computed."""
         clause = self._tree.args["qualify"]
         condition = AliasBinder(self._rows, items).condition(clause.this)
-        filtered, outputs, _ = qualifying(self._binder.context.symbols, self._node, condition, items, [])
+        settled = [(name, transform(value, self._without_ties)) for name, value in items]
+        condition = transform(condition, self._without_ties)
+        filtered, outputs, _ = qualifying(self._binder.context.symbols, self._node, condition, settled, [])
         return with_tail(self._binder, self._tree, filtered, outputs, self._scope, self._tables)
+
+    def _without_ties(self, part: Expression) -> Expression:
+        """QUALIFY passes on columns that nobody can name, such as the owner of a table that a reference leads to: they break ties, too."""
+        if not isinstance(part, WindowCall) or not part.order or treats_ties_alike(part.function, part.frame):
+            return part
+        known = {order.value.symbol for order in part.order if isinstance(order.value, Column)}
+        unseen = [f for f in self._node.fields if f.symbol not in known and f.type.kind is not Kind.UNSUPPORTED]
+        return replace(part, order=(*part.order, *(Order(Column(f.symbol, f.type)) for f in unseen)))
 
     # ---- GROUP BY ------------------------------------------------------------------------------------------------
 

@@ -54,3 +54,17 @@ def test_beside_distinct_or_groups_it_is_refused_and_not_dropped(session, sql):
     with pytest.raises(ShoalError) as refusal:
         session.query(sql)
     assert refusal.value.code == "E_UNSUPPORTED"
+
+
+@pytest.mark.parametrize("join", ["JOIN", "LEFT JOIN"])
+def test_a_column_that_nobody_can_name_breaks_ties_as_well(join):
+    """The owner of a line is found through its order, in a column of its own, which is NULL where an order has no line."""
+    orders = pa.table({"uid": [1, 1, 1, 2], "order_id": [1, 2, 3, 4], "total": [5.0, 5.0, 7.0, 5.0]})
+    lines = pa.table({"order_id": [1, 1, 2], "label": ["a", "a", None]})
+    tables = {"orders": {"owner": "uid"}, "lines": {"owner": {"through": "order_id", "to": "orders"}}}
+    session = connect({"orders": orders, "lines": lines}, catalog={"tables": tables})
+    place = "ROW_NUMBER() OVER (PARTITION BY o.uid ORDER BY total)"
+    second = "NTH_VALUE(total, 2) OVER (PARTITION BY o.uid ORDER BY total)"
+    rows = f"SELECT o.uid, label, {second} AS w FROM orders o {join} lines l ON o.order_id = l.order_id QUALIFY {place} <= 2"
+    sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1e6) COUNT(*) AS n FROM ({rows})"
+    assert session.query(sql).to_dicts() == [{"n": 2 if join == "JOIN" else 3}]
