@@ -13,6 +13,8 @@ from shoal.frozen import dataclass
 from shoal.service.people import later, not_found
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from shoal.service.datasets import DataSet
     from shoal.service.people import Caller
     from shoal.service.store import Rows
@@ -169,24 +171,30 @@ def position(rows: Rows, job: Job) -> int | None:
     return int(found[0]["number"])
 
 
-def take_next(rows: Rows, free_slots: int = 1) -> Job | None:
+def take_next(rows: Rows, free_slots: int = 1, held: Collection[str] = ()) -> Job | None:
     """The next job to run: the oldest one of the person with the fewest running.
 
     Questions over public tables cost nothing, so only this keeps them from taking every slot: each person runs one at a time, and
     one process runs no more than `free_slots`. A question that names a longer time for its reply holds its slot for that time,
     whatever it costs: no more than `free_slots` of these either.
+
+    `held`: the jobs in the slots of this process. One that was cancelled while it ran stays in its slot until its end, so it
+    counts as running; otherwise whoever cancels could take one slot after the other.
     """
+    places = ", ".join("?" * len(held)) or "''"
     (here,) = rows.all(
         "SELECT count(CASE WHEN epsilon = '0' THEN 1 END) AS free, count(CASE WHEN question NOT LIKE ? THEN 1 END) AS long"
-        " FROM jobs WHERE state = 'running' AND process = ?",
-        *(_NAMES_NO_TIME, this_process()),
+        f" FROM jobs WHERE (state = 'running' AND process = ?) OR id IN ({places})",
+        *(_NAMES_NO_TIME, this_process(), *held),
     )
     found = rows.one(
         "SELECT w.* FROM jobs w WHERE w.state = 'waiting' AND w.leader = '' AND (w.epsilon <> '0' OR (? AND NOT EXISTS"
-        " (SELECT 1 FROM jobs f WHERE f.state = 'running' AND f.epsilon = '0' AND f.person = w.person)))"
+        f" (SELECT 1 FROM jobs f WHERE (f.state = 'running' OR f.id IN ({places}))"
+        " AND f.epsilon = '0' AND f.person = w.person)))"
         " AND (? OR w.question LIKE ?)"
-        " ORDER BY (SELECT count(*) FROM jobs r WHERE r.state = 'running' AND r.person = w.person), w.number LIMIT 1",
-        *(here["free"] < free_slots, here["long"] < free_slots, _NAMES_NO_TIME),
+        " ORDER BY (SELECT count(*) FROM jobs r WHERE"
+        f" (r.state = 'running' OR r.id IN ({places})) AND r.person = w.person), w.number LIMIT 1",
+        *(here["free"] < free_slots, *held, here["long"] < free_slots, _NAMES_NO_TIME, *held),
     )
     if found is None:
         return None

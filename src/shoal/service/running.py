@@ -72,7 +72,8 @@ class Slots:
         self._idle = Idle()
         self._ending = False
         self._ended = threading.Event()
-        self._busy = 0
+        self._held: set[str] = set()
+        """Jobs in slots here, also those that were cancelled meanwhile; one is added in the transaction that takes it."""
         self.runners = [Hired(share) for _ in range(limits.number_of_slots)]
         self._threads = [
             threading.Thread(target=self._work, args=(runner,), name=f"shoal-slot-{number}", daemon=True)
@@ -101,7 +102,7 @@ class Slots:
     @property
     def running(self) -> int:
         """How many jobs run here."""
-        return self._busy
+        return len(self._held)
 
     def wake(self) -> None:
         """One job is waiting. A slot that finishes a job looks for the next without being called."""
@@ -118,7 +119,9 @@ class Slots:
                     waiting = rows.one("SELECT id FROM jobs WHERE state = 'waiting' AND leader = '' LIMIT 1")
                 if waiting is not None:
                     with self._store.writing(at_once=False) as rows:  # on disk before it is charged
-                        job = jobs.take_next(rows, self._limits.free_slots)
+                        job = jobs.take_next(rows, self._limits.free_slots, tuple(self._held))
+                        if job is not None:
+                            self._held.add(job.id)
             except ShoalError:
                 _LOGGER.exception("the store cannot be read")
                 time.sleep(IDLE_SECONDS)
@@ -139,13 +142,12 @@ class Slots:
                 runner.make_ready([each.place(self._limits.time_limit) for each in self._datasets.newest()])
 
     def _run_noted(self, job: Job, runner: Hired) -> None:
-        self._busy += 1
         try:
             self._run(job, runner)
         except Exception:  # a slot outlives every job; what happened stays in the process log, without the statement
             _LOGGER.exception("job %s could not be ended", job.id)
         finally:
-            self._busy -= 1
+            self._held.discard(job.id)
 
     def _beat(self) -> None:
         due = time.monotonic() + HEARTBEAT_SECONDS

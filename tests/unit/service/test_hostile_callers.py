@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 
 import pyarrow as pa
@@ -156,6 +157,16 @@ def test_a_token_sees_and_ends_jobs_within_its_limits_alone(opened, folder):
         service.answer_of(token(service, "ann", datasets=["others"]), done)
 
 
+def test_a_token_for_one_data_set_shows_no_question_about_another(opened):
+    service = opened(start=False)
+    service.allow(OPERATOR, Grant("visits", "ann", approve_above=Fraction(1, 100)))
+    assert service.ask(trusted(service, "ann"), "visits", Question(counting())).state == "approval"
+    assert len(service.approvals(token(service, "ann", datasets=["visits"]))) == 1
+    assert service.approvals(token(service, "ann", datasets=["others"])) == []
+    assert service.approvals(token(service, "carla", datasets=["others"])) == []
+    assert service.approvals(trusted(service, "bob")) == []
+
+
 # ---- what a budget says ----------------------------------------------------------------------------------------------
 
 
@@ -228,6 +239,55 @@ def test_questions_that_name_a_long_time_leave_slots_to_others(opened):
     with service.store.writing() as rows:
         taken = [jobs.take_next(rows, Limits(slots=4).free_slots) for _ in range(4)]
     assert [job.person if job else None for job in taken] == ["ann", "bob", "ann", None]
+
+
+@pytest.mark.parametrize("is_free", [True, False])
+def test_whoever_cancels_holds_no_more_slots_than_before(opened, is_free):
+    """A cancelled run stays in its slot: what the data took must not be seen. It still counts against its asker."""
+    service = opened(start=False, slots=4)
+    ann, bob = trusted(service, "ann"), trusted(service, "bob")
+    held: list[str] = []
+    for number in range(4):
+        free = Question(f"SELECT site, {number} AS k FROM sites")
+        long = Question(counting(what=f"n{number}"), answer_time=3600.0)
+        service.ask(ann, "visits", free if is_free else long)
+    for _ in range(4):
+        with service.store.writing() as rows:
+            taken = jobs.take_next(rows, Limits(slots=4).free_slots, held)
+        if taken is not None:
+            held.append(taken.id)
+            service.cancel(ann, taken.id)
+    assert len(held) == (1 if is_free else 2)
+    service.ask(ann, "visits", Question(counting(what="first")))
+    service.ask(bob, "visits", Question(counting()))
+    with service.store.writing() as rows:
+        taken = jobs.take_next(rows, Limits(slots=4).free_slots, held)
+    assert taken.person == "bob"
+
+
+def test_a_slot_whose_job_was_cancelled_is_not_free(opened, monkeypatch):
+    monkeypatch.setattr("shoal.service.running.FREE_SECONDS", 3.0)
+    service = opened()
+    ann = trusted(service, "ann")
+    many = ", ".join(f"sites AS s{number}" for number in range(32))
+    endless = [
+        Question(f"SELECT COUNT(*) AS n{number} FROM {many} WHERE s0.site || s1.town > s31.town || s30.site")
+        for number in range(2)
+    ]
+    first = service.ask(ann, "visits", endless[0])
+    wait_until(lambda: service.job(ann, first.id).state == "running")
+    service.cancel(ann, first.id)
+    second = service.ask(ann, "visits", endless[1])
+    wait_until(lambda: service.job(ann, second.id).state != "waiting")
+    assert first.id not in service._slots._held
+    assert service.wait(second.id, 120).state == "failed"
+
+
+def wait_until(happened):
+    ends = time.monotonic() + 120
+    while not happened():
+        assert time.monotonic() < ends
+        time.sleep(0.05)
 
 
 def test_a_question_over_public_tables_has_little_time(opened, monkeypatch):

@@ -40,7 +40,7 @@ class Approving(Core):
                 "created": row["created"],
             }
             for row in found
-            if (caller.is_custodian and self._sees(caller, row["dataset"])) or row["asker"] == caller.name
+            if caller.reaches(row["dataset"]) and (caller.is_custodian or row["asker"] == caller.name)
         ]
 
     def decide(self, caller: Caller, identifier: str, decision: str, note: str = "") -> dict[str, Any]:
