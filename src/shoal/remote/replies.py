@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
 
 LONGEST_LINE = 65_536
 MOST_LINES = 256
+MOST_EARLY = 16
+"""Replies that only announce another one."""
+LARGEST_BODY = 2**30 + 2**20
+"""A service keeps no answer of more than 1 GiB."""
+PIECE = 2**20
 WITHOUT_BODY = frozenset({204, 304})
 
 
@@ -32,10 +38,13 @@ class Read:
 
 def read_reply(stream: BinaryIO) -> Read:
     """The next reply; `NotWhole` if there is none."""
-    status = 100
-    while status < 200:  # what is said in advance has no body
+    for _ in range(MOST_EARLY):
         version, status = _first_line(stream)
         headers = _headers(stream)
+        if status >= 200:
+            break
+    else:  # what is said in advance has no body, and no end
+        raise NotWhole
     said = headers.get(b"connection", b"").lower()
     is_last = b"close" in said or (version == b"HTTP/1.0" and b"keep-alive" not in said)
     if status in WITHOUT_BODY:
@@ -44,7 +53,7 @@ def read_reply(stream: BinaryIO) -> Read:
         return Read(status, _chunks(stream), is_last)
     length = headers.get(b"content-length")
     if length is None:
-        return Read(status, stream.read(), is_last=True)
+        return Read(status, _until_the_end(stream), is_last=True)
     return Read(status, _exactly(stream, _number(length, 10)), is_last)
 
 
@@ -72,11 +81,18 @@ def _headers(stream: BinaryIO) -> dict[bytes, bytes]:
 def _chunks(stream: BinaryIO) -> bytes:
     found = bytearray()
     while size := _number(_line(stream).partition(b";")[0].strip(), 16):
+        _require_room(len(found) + size)
         found += _exactly(stream, size)
         if _line(stream):
             raise NotWhole
     _headers(stream)  # of the end; most often none
     return bytes(found)
+
+
+def _until_the_end(stream: BinaryIO) -> bytes:
+    found = _at_most(stream, LARGEST_BODY + 1)
+    _require_room(len(found))
+    return found
 
 
 def _line(stream: BinaryIO) -> bytes:
@@ -87,10 +103,27 @@ def _line(stream: BinaryIO) -> bytes:
 
 
 def _exactly(stream: BinaryIO, size: int) -> bytes:
-    found = stream.read(size)
+    _require_room(size)
+    found = _at_most(stream, size)
     if len(found) != size:
         raise NotWhole
     return found
+
+
+def _at_most(stream: BinaryIO, size: int) -> bytes:
+    """So many bytes, or those before the end. Memory is taken for what arrives, not for what was announced."""
+    if size <= PIECE:
+        return stream.read(size)
+    found = bytearray()
+    while piece := stream.read(min(size - len(found), PIECE)):
+        found += piece
+    return bytes(found)
+
+
+def _require_room(size: int) -> None:
+    """Asking again would bring the same."""
+    if size > LARGEST_BODY:
+        raise ShoalError("E_SOURCE", "The reply is larger than any answer of a service.", hint="Check the address.")
 
 
 def _number(text: bytes, base: int) -> int:

@@ -9,7 +9,7 @@ import base64
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from shoal.errors import OTHER_CODES, QUERY_CODES, ShoalError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     Params = Sequence[Any] | Mapping[str, Any]
 
+T = TypeVar("T")
 ATTEMPTS = 5
 WAIT_SECONDS = 30.0
 SEND_AGAIN = frozenset({429, 503})
@@ -58,13 +59,13 @@ class Job:
     @property
     def state(self) -> str:
         """waiting, approval, running, answered, failed or cancelled."""
-        return str(self._state()["state"])
+        return told(self._state(), "state", str)
 
     @property
     def position(self) -> int | None:
         """How many wait before it, itself counted."""
-        found = self._state()["position"]
-        return None if found is None else int(found)
+        found = self._state()
+        return None if found.get("position") is None else told(found, "position", int)
 
     def result(self, timeout: float | None = None) -> Result:
         """The answer, once there is one; E_BUSY when the time has passed."""
@@ -72,13 +73,15 @@ class Job:
         while True:
             left = WAIT_SECONDS if ends is None else min(WAIT_SECONDS, ends - time.monotonic())
             found = self._state(max(0.0, left))
-            if found["error"] is not None:
-                raise raised(found["error"])
-            if found["answer"] is not None:
-                return self.session.answer(found["answer"])
+            if found.get("error") is not None:
+                raise raised(_checked(found["error"]) or not_ours())
+            if found.get("answer") is not None:
+                return self.session.answer(told(found, "answer", str))
             if ends is not None and time.monotonic() >= ends:
-                raise ShoalError("E_BUSY", f"The job is not answered yet: {found['state']}.", hint="Ask again later.")
-            if found["state"] == "approval":
+                raise ShoalError(
+                    "E_BUSY", f"The job is not answered yet: {told(found, 'state', str)}.", hint="Ask again later."
+                )
+            if told(found, "state", str) == "approval":
                 time.sleep(1.0)
 
     def cancel(self) -> None:
@@ -169,9 +172,9 @@ class RemoteSession:
         kind = "application/json" if as_job else MEDIA_TYPE
         reply = self.send("POST", self._path("query"), body=body, headers=headers | {"Accept": kind})
         if reply.status_code == 202:
-            job = Job(self, reply.json()["job"])
+            job = Job(self, told(_object(reply), "job", str))
             return job if as_job else job.result()
-        return _Answered(self, reply.json()["answer"]) if as_job else Result.from_bytes(reply.content)
+        return _Answered(self, told(_object(reply), "answer", str)) if as_job else Result.from_bytes(reply.content)
 
     def job(self, identifier: str) -> Job:
         """A job that was submitted earlier."""
@@ -187,12 +190,12 @@ class RemoteSession:
         """The plan in words and numbers; free."""
         sql = sql if params is None else with_parameters(sql, params)
         body = {"sql": sql, "epsilon": epsilon, "composition": composition}
-        return RemoteExplanation(self.send("POST", self._path("explain"), body=body).json())
+        return RemoteExplanation(_object(self.send("POST", self._path("explain"), body=body)))
 
     def epsilon_for(self, sql: str, error: float, level: float = 0.95, owners: int | None = None) -> float:
         """The smallest ε at which no interval is wider than ± error; free."""
         body = {"sql": sql, "error": error, "level": level, "owners": owners}
-        return float(self.send("POST", self._path("epsilon_for"), body=body).json()["epsilon"])
+        return told(_object(self.send("POST", self._path("epsilon_for"), body=body)), "epsilon", float)
 
     # ---- looking -------------------------------------------------------------------------------------------------
 
@@ -202,20 +205,18 @@ class RemoteSession:
 
     def tables(self) -> dict[str, dict[str, Any]]:
         """What the catalog knows."""
-        found: dict[str, dict[str, Any]] = self.get(self._path())["tables"]
-        return found
+        return told(self.get(self._path()), "tables", dict)
 
     @property
     def spent(self) -> tuple[float, float]:
         """(ε, δ) that everybody together has spent of the ledger."""
-        found = self.get(self._path())["ledger"]["spent"]
-        return found["epsilon"], found["delta"]
+        return _pair(told(told(self.get(self._path()), "ledger", dict), "spent", dict))
 
     @property
     def remaining(self) -> tuple[float, float] | None:
         """(ε, δ) left of the ledger."""
-        found = self.get(self._path())["ledger"]["remaining"]
-        return None if found is None else (found["epsilon"], found["delta"])
+        found = told(self.get(self._path()), "ledger", dict)
+        return None if found.get("remaining") is None else _pair(told(found, "remaining", dict))
 
     # ---- HTTP ----------------------------------------------------------------------------------------------------
 
@@ -224,8 +225,7 @@ class RemoteSession:
 
     def get(self, path: str, parameters: dict[str, str] | None = None) -> dict[str, Any]:
         """An object of the service."""
-        found: dict[str, Any] = self.send("GET", path, parameters=parameters).json()
-        return found
+        return _object(self.send("GET", path, parameters=parameters))
 
     def send(
         self,
@@ -236,10 +236,13 @@ class RemoteSession:
         parameters: dict[str, str] | None = None,
         body: object = None,
     ) -> Reply:
-        """A reply that is not an error; sent again where that is safe, which the key makes it."""
+        """A reply that is not an error; sent again where that is safe, which the key makes it.
+
+        One that sends us elsewhere is an error too: the token is for this service alone.
+        """
         sent = {"Authorization": f"Bearer {self._token}", **(headers or {})}
         reply = _again(lambda: self._client.request(method, path, headers=sent, parameters=parameters, body=body))
-        if reply.status_code < 400:
+        if reply.status_code < 300:
             return reply
         raise raised(_error_of(reply))
 
@@ -285,13 +288,49 @@ def _is_passing(reply: Reply) -> bool:
 
 def _error_of(reply: Reply) -> dict[str, Any]:
     """The error of a reply; one that is not ours came from something in between."""
-    try:
-        error = reply.json()["error"]
-        if error["code"] in QUERY_CODES | OTHER_CODES:
-            return error  # type: ignore[no-any-return]
-    except (ValueError, KeyError, TypeError):
-        pass
+    with suppress(ShoalError):
+        found = _checked(_object(reply).get("error"))
+        if found is not None:
+            return found
     return {"code": "E_SOURCE", "message": f"The service replied with status {reply.status_code}.", "hint": None}
+
+
+def _checked(error: object) -> dict[str, Any] | None:
+    """An error as a service writes it; None for anything else."""
+    if not isinstance(error, dict) or error.get("code") not in list(QUERY_CODES | OTHER_CODES):
+        return None
+    position = error.get("position")
+    is_place = position is None or (isinstance(position, list) and all(isinstance(part, int) for part in position))
+    is_ours = isinstance(error.get("message"), str) and isinstance(error.get("hint"), str | None) and is_place
+    return error if is_ours else None
+
+
+def _object(reply: Reply) -> dict[str, Any]:
+    """The object that a reply is; E_SOURCE for anything else, which is no reply of a service."""
+    with suppress(ValueError, RecursionError):
+        found = reply.json()
+        if isinstance(found, dict):
+            return found
+    raise raised(not_ours())
+
+
+def told(found: dict[str, Any], name: str, kind: type[T]) -> T:
+    """A field of an object; E_SOURCE if it is missing or something else."""
+    value = found.get(name)
+    if kind is float and isinstance(value, int):
+        value = float(value)
+    if not isinstance(value, kind):
+        raise raised(not_ours())
+    return value
+
+
+def _pair(found: dict[str, Any]) -> tuple[float, float]:
+    return told(found, "epsilon", float), told(found, "delta", float)
+
+
+def not_ours() -> dict[str, Any]:
+    """What answers at the address is no service, or something stands in between."""
+    return {"code": "E_SOURCE", "message": "The reply is not that of a service.", "hint": "Check the address."}
 
 
 def raised(error: dict[str, Any]) -> ShoalError:

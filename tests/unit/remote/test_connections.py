@@ -6,14 +6,18 @@ import socket
 import ssl
 import subprocess
 import threading
+import tracemalloc
 from contextlib import closing, contextmanager, suppress
+from io import BufferedReader, BytesIO
 from urllib.parse import urlsplit
 
 import pytest
 
 import shoal
 from shoal.errors import ShoalError
+from shoal.remote import RemoteSession
 from shoal.remote.connections import Direct, Lost, Proxied, Reply, client_of
+from shoal.remote.replies import NotWhole, read_reply
 
 LAST = b"(then it closes)"
 
@@ -106,6 +110,84 @@ def test_replies_of_something_in_between_are_read_too():
 def test_what_is_no_whole_reply_is_lost(said):
     with answering(said + LAST) as (port, *_), client(port) as made, pytest.raises(Lost):
         made.request("GET", "/", headers={})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9999999999999999\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nfffffffffffffff\r\nabc",
+        b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 101,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 101 + b"0\r\n\r\n",
+    ],
+)
+def test_a_reply_larger_than_any_answer_is_refused_at_once(said, monkeypatch):
+    monkeypatch.setattr("shoal.remote.replies.LARGEST_BODY", 100)
+    with (
+        answering(said + LAST) as (port, *_),
+        client(port) as made,
+        pytest.raises(ShoalError, match=r"E_SOURCE.*larger than any answer"),
+    ):
+        made.request("GET", "/", headers={})
+
+
+def test_memory_is_taken_for_what_arrives():
+    tracemalloc.start()
+    try:
+        announced = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\nshort" % 2**30
+        with pytest.raises(NotWhole):
+            read_reply(BufferedReader(BytesIO(announced)))
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_large_body_is_read_whole(monkeypatch):
+    monkeypatch.setattr("shoal.remote.replies.PIECE", 7)
+    body = bytes(range(256))
+    assert read_reply(BytesIO(reply(body))).body == body
+    assert read_reply(BytesIO(b"HTTP/1.1 200 OK\r\n\r\n" + body)).body == body
+
+
+def test_replies_that_only_announce_another_have_an_end():
+    announced = b"HTTP/1.1 100 Continue\r\n\r\n" * 1000
+    with pytest.raises(NotWhole):
+        read_reply(BytesIO(announced + reply(b"1")))
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (302, b""),
+        (200, b"<html>"),
+        (200, b"[]"),
+        (200, b"[" * 100_000),
+        (200, b'{"job": {"a": 1}}'),
+        (402, b'{"error": {"code": "E_BUDGET"}}'),
+        (402, b'{"error": {"code": ["E_BUDGET"], "message": ""}}'),
+        (402, b'{"error": {"code": "E_BUDGET", "message": "m", "position": 7}}'),
+        (402, b'{"error": {"code": "E_BUDGET", "message": "m", "hint": ["h"]}}'),
+        (402, b"[" * 100_000),
+    ],
+)
+def test_what_no_service_would_say_is_one_error_of_ours(status, body):
+    """A page of a proxy, a redirect to another host (the token stays here), or somebody else at the address."""
+    heard = []
+
+    class Odd:
+        def request(self, method, path, **_):
+            heard.append((method, path))
+            return Reply(status, body)
+
+        def close(self):
+            pass
+
+    session = RemoteSession("https://host/d/visits", "shoal_x", Odd())
+    acts = [lambda: session.epsilon_for("SELECT 1", 1.0), session.tables, lambda: session.submit("SELECT 1")]
+    for act in [*acts, lambda: session.spent, lambda: session.job("j").result(0.0), lambda: session.job("j").state]:
+        with pytest.raises(ShoalError, match="E_SOURCE"):
+            act()
+    assert len(heard) == 6
 
 
 def test_a_port_where_nobody_listens_is_lost():
