@@ -114,6 +114,11 @@ def _remembered(
     return plan_select(select, "basic")
 
 
+def forget_plans() -> None:
+    """A plan that is remembered is made sooner: whoever plans for several people must not let one notice another's question."""
+    _remembered.cache_clear()
+
+
 def plan_select(select: PrivateSelect, composition: str) -> SelectPlan:
     """The plan of one private SELECT whose limits are known."""
     before: Any = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from fractions import Fraction
 
@@ -14,11 +15,15 @@ from service_shop import CATALOG, counting
 from shoal.accounting.accountants import Loss
 from shoal.accounting.spending.asking import Request
 from shoal.params import budget
+from shoal.rewrite import pipeline
 from shoal.service import jobs
+from shoal.service.acts.planned import Asked
 from shoal.service.allowances import Grant
 from shoal.service.datasets import NewDataSet
 from shoal.service.limits import Limits
 from shoal.service.questions import Question
+from shoal.service.runners import wire
+from shoal.service.runners.runner import Runner
 from shoal.service.service import OPERATOR
 
 POLICY = """
@@ -190,6 +195,25 @@ def test_nobody_sees_that_a_run_was_taken_up_again(opened):
     assert "anchor" not in faces[0][0]
     assert faces[0][1] == [(1, "answered"), (2, "answered")]
     assert faces[1][1] == [(3, "answered"), (4, "answered")]
+
+
+def test_what_one_person_asks_makes_nothing_faster_for_another(opened, folder):
+    """Limits that a query leaves open take many plans, which are remembered: half a second less would tell that it was asked."""
+    open_limits = CATALOG.replace("max_rows_per_owner_and_group = 5", "").replace("max_groups_per_owner = 3", "")
+    (folder.parent / "shoal.toml").write_text(f"{open_limits}\npopulation = 10000000\n")
+    service = opened(start=False)
+    sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.1) site, COUNT(*) AS n FROM visits GROUP BY site"
+    ours, theirs = socket.socketpair()
+    runner, found = Runner(theirs), []
+    with ours, theirs:
+        for name in ("ann", "bob", "bob"):
+            asked = Asked(service.datasets.get("visits"), name, sql)
+            runner.plan(service._plans._errand("explained", asked))
+            assert "planned" in wire.receive(ours)[0]
+            found.append(pipeline._remembered.cache_info())
+    assert found[0].misses > 0
+    assert found[1] == found[0]
+    assert (found[2].misses, found[2].hits > found[1].hits) == (found[1].misses, True)
 
 
 # ---- what a source says ----------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from shoal.accounting.spending.asking import Terms
 from shoal.engines.sources import open_source
 from shoal.errors import InternalError, ShoalError
 from shoal.result import Result
+from shoal.rewrite.pipeline import forget_plans
 from shoal.service.datasets import not_open, read_catalog
 from shoal.service.runners import memory, wire
 from shoal.service.runners.errand import Errand, Place, PlanErrand, error_of, loss_data, promise_of
@@ -87,6 +88,7 @@ class Runner:
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._open: dict[str, tuple[int, Session]] = {}
+        self._person: str | None = None
 
     def open(self, place: Place) -> None:
         """Before the first errand; what cannot be opened is reported when somebody asks."""
@@ -121,9 +123,16 @@ class Runner:
             self._open[place.name] = (place.version, session)
         return session
 
+    def _serve(self, person: str) -> None:
+        """What was planned for one person makes nothing faster for the next: how long it takes would tell what was asked."""
+        if person != self._person:
+            forget_plans()
+            self._person = person
+
     def plan(self, errand: PlanErrand) -> None:
         """Ends with one message: planned, refused, or broken. Reads no data."""
         try:
+            self._serve(errand.person)
             found = planned(self._opened(errand.place), errand)
         except ShoalError as error:
             wire.send(self._channel, {"refused": error.to_dict()})
@@ -138,6 +147,7 @@ class Runner:
         """Ends with one message: answered, refused, or broken."""
         counter = Counter(self._channel, errand)
         try:
+            self._serve(errand.person)
             opened = self._opened(errand.place)
             session = opened.for_user(errand.person, cast("Ledger", counter), errand.seconds)
             found = session.query_under(errand.sql, KEPT, composition=errand.composition, epsilon=errand.epsilon)
