@@ -124,6 +124,9 @@ class Slots:
                             self._held.add(job.id)
             except ShoalError:
                 _LOGGER.exception("the store cannot be read")
+                if job is not None:  # taken, and not written: it waits for whoever takes it next
+                    self._held.discard(job.id)
+                    job = None
                 time.sleep(IDLE_SECONDS)
             if job is not None:
                 self._run_noted(job, runner)

@@ -140,7 +140,7 @@ class RowsBinder:
         return with_tail(self._binder, self._tree, filtered, outputs, self._scope, self._tables)
 
     def _without_ties(self, part: Expression) -> Expression:
-        """QUALIFY passes on columns that nobody can name, such as the owner of a table that a reference leads to: they break ties, too."""
+        """QUALIFY passes on columns that nobody can name, such as an owner found through another table: they break ties, too."""
         if not isinstance(part, WindowCall) or not part.order or treats_ties_alike(part.function, part.frame):
             return part
         known = {order.value.symbol for order in part.order if isinstance(order.value, Column)}
