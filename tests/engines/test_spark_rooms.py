@@ -124,14 +124,15 @@ def test_little_data_is_cut_into_few_buckets_and_much_into_as_many_as_spark_shuf
 def test_settings_of_ours_are_in_a_copy_of_the_session_and_not_needed(spark, numbers, monkeypatch):
     before = dict(spark.conf.getAll)
     with shoal.connect(spark, numbers, buckets=2) as session:
-        copied = session._engine._copy
-        assert copied.conf().get("spark.sql.execution.arrow.maxRecordsPerBatch") == "4096"
+        for rows in (4096, 512):
+            copied = session._engine._copied_session(rows)
+            assert copied.conf().get("spark.sql.execution.arrow.maxRecordsPerBatch") == str(rows)
         assert dict(spark.conf.getAll) == before
-        moved = session._engine._without_sizes(spark.table("numbers"))
+        moved = session._engine._without_sizes(spark.table("numbers"), 512)
         assert moved._jdf.sparkSession().equals(copied)
         assert moved.count() == 50
         (row,) = session.query(PRIVATE + f"{EXACT} FROM numbers").to_dicts()
-        monkeypatch.setattr(session._engine, "_copy", None)
+        monkeypatch.setattr(session._engine, "_copies", {4096: None})
         assert session.query(PRIVATE + f"{EXACT} FROM numbers").to_dicts() == [row] == [{"n": 50}]
         assert dict(spark.conf.getAll) == before
 

@@ -30,8 +30,10 @@ from shoal.engines.python_rows.pool import not_loaded
 from shoal.engines.python_rows.stages import stages_of
 from shoal.engines.python_rows.worker import LEAST_MEMORY
 from shoal.engines.reading import Need, narrowed, needs_of, needs_of_scans
+from shoal.engines.spark.jobs import rows_at_once
 from shoal.engines.spark.pieces import PIECES, Cutter, as_stream, labels_for
-from shoal.engines.spark.tables import SparkTables, ticked
+from shoal.engines.spark.stored import StoredTables
+from shoal.engines.spark.tables import ticked
 from shoal.engines.spark.task import (
     Job,
     adding_function,
@@ -40,6 +42,7 @@ from shoal.engines.spark.task import (
     in_utc,
     job_function,
     loading_function,
+    reading_function,
 )
 from shoal.engines.spark.types import is_read
 from shoal.engines.spark.versions import check, detached, installed, installed_here
@@ -48,6 +51,7 @@ from shoal.mechanisms.entropy import SYSTEM
 from shoal.plan import nodes
 from shoal.plan.traverse import all_nodes
 from shoal.plan.types import Kind
+from shoal.sql.functions.forms import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -58,11 +62,14 @@ if TYPE_CHECKING:
     from shoal.engines.duckdb.engine import DuckDBEngine
     from shoal.engines.python_rows.stages import Stage
     from shoal.engines.python_rows.worker import Work
+    from shoal.engines.spark.files import Part
     from shoal.plan.nodes import Node
     from shoal.plan.releases import StatementPlan
     from shoal.plan.totals import ExactTotals, SamplingKey, TotalsQuery
     from shoal.plan.types import Type
 
+Shares = tuple[tuple["Part", ...], ...]
+"""For each task the parts of files that it reads."""
 MOST_PUBLIC_BYTES = 256 << 20
 PACKED = "part int, rows binary"
 MOST_PARTS = 256
@@ -73,7 +80,7 @@ LONGEST_SECONDS = 6 * 3600.0
 """On the clock, where the catalog does not say how long a query may take."""
 
 
-class SparkEngine(SparkTables):
+class SparkEngine(StoredTables):
     """The tables of one Spark session, classic or Connect, that a catalog names."""
 
     name = "Spark"
@@ -93,8 +100,9 @@ class SparkEngine(SparkTables):
         self._fragile: dict[str, str | None] = {}
         self._public: dict[Need, pa.Table] = {}
         self._loaded: set[Work] = set()
+        self._looked = {}
         self._named_rows: dict[str, tuple[tuple[str, Type], ...]] = {}
-        self._copy = self._copied_session()
+        self._copies = {}
         self._plan_checker = PlanChecker(LOCKDOWN)
         self._check_executors()
         for key, table in self._named(catalog).items():
@@ -186,7 +194,10 @@ class SparkEngine(SparkTables):
         self._plan_checker.check(plan, lambda _: asked, self.tables())
         self._refuse_unloadable(stages_of(plan))
         for query in asked.totals:
-            self._public_tables(needs_of(narrowed(query)))
+            needs = needs_of(narrowed(query))
+            self._public_tables(needs)
+            for need in needs:
+                self._parts(need)
 
     def _refuse_unloadable(self, stages: tuple[Stage, ...]) -> None:
         """E_USAGE where executors cannot load the functions of a collection; asked by a tiny job, once for each function."""
@@ -211,25 +222,29 @@ class SparkEngine(SparkTables):
         nobody = job.measured(())
         buckets = self._bucket_count(owned)
         parts = min(buckets, self._parallelism(), MOST_PARTS)
-        answers = self._shuffled(small, owned, buckets).mapInArrow(job_function(job, parts), PACKED)
+        shares = [self._parts(need) for need in owned]
+        answers = self._shuffled(small, owned, shares, buckets).mapInArrow(job_function(job, parts), PACKED)
         totals = answers.repartition(parts, "part").mapInArrow(adding_function(), PACKED)
-        if not self._has_texts(owned):
-            totals = self._without_sizes(totals)
-        packed = self._ask(totals.toArrow)
+        handed_over = [need for need, share in zip(owned, shares, strict=True) if share is None]
+        packed = self._ask(self._without_sizes(totals, self._rows_at_once(handed_over)).toArrow)
         none = added(nobody.rows)
         rows = [answer_in(stored).select(none.column_names) for stored in packed.column("rows").to_pylist()]
         return total_of(pa.concat_tables([none, *rows]), nobody)
 
-    def _shuffled(self, query: TotalsQuery, owned: list[Need], count: int) -> Any:
+    def _shuffled(self, query: TotalsQuery, owned: list[Need], shares: list[Shares | None], count: int) -> Any:
         """One frame with the rows of all tables in pieces, those of an owner in one partition."""
         labels = labels_for(count)
-        numbered = all(self._has_numbered_owner(query, need) for need in owned)
+        cut_there = self._are_cut_by_tasks(query, owned)
         pieces: list[Any] = []
-        for number, need in enumerate(owned):
-            read = self._read(need)
-            columns = [self._f.col(ticked(name)).alias(f"c{i}") for i, name in enumerate(read)]
-            cutter = Cutter(number, labels, read.index(str(need.owner)) if numbered else None)
-            if not numbered:
+        for number, (need, share) in enumerate(zip(owned, shares, strict=True)):
+            cutter = Cutter(number, labels, self._read(need).index(str(need.owner)) if cut_there else None)
+            stored = self._stored(need)
+            if cut_there and share is not None and stored is not None:
+                tasks = self._spark.range(0, len(share), 1, len(share))
+                pieces.append(tasks.mapInArrow(reading_function(share, stored, cutter), PIECES))
+                continue
+            columns = [self._f.col(ticked(name)).alias(f"c{i}") for i, name in enumerate(self._read(need))]
+            if not cut_there:
                 columns.append(self._bucket(query, need, owned, count).alias("bucket_"))
             pieces.append(self._scanned(need).select(*columns).mapInArrow(cutting_function(cutter), PIECES))
         return reduce(lambda all_, more: all_.unionAll(more), pieces).repartition(count, "part")
@@ -239,8 +254,10 @@ class SparkEngine(SparkTables):
             return self._f.lit(0)  # rows of two tables may have one name, and no columns in common
         return self._f.pmod(self._f.xxhash64(*self._owner(query, need)), self._f.lit(count)).cast("int")
 
-    def _has_texts(self, owned: list[Need]) -> bool:
-        return any(type_ == "VARCHAR" for need in owned for _, type_ in self._columns(need).columns)
+    def _rows_at_once(self, handed_over: Iterable[Need]) -> int:
+        """How many rows of any of these tables Spark may hand over at once."""
+        texts = (sum(type_ == "VARCHAR" for _, type_ in self._columns(need).columns) for need in handed_over)
+        return rows_at_once(max(texts, default=0), LONGEST_TEXT)
 
     def _bucket_count(self, owned: list[Need]) -> int:
         """As many as were asked for, else as many as Spark shuffles into; fewer where little is read: each costs a start."""

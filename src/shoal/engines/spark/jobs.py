@@ -18,18 +18,30 @@ if TYPE_CHECKING:
 LABELS = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 NO_SIZE = str((1 << 31) - 1)
 """Spark then asks for the size of an Arrow batch no more. To ask after every row takes twice as long as to write the row."""
-IN_A_COPY = {
-    "spark.sql.execution.arrow.maxBytesPerBatch": NO_SIZE,
-    "spark.sql.execution.arrow.maxRecordsPerBatch": str(MOST_ROWS_AT_ONCE),
-}
+BYTES_PER_BATCH = "spark.sql.execution.arrow.maxBytesPerBatch"
+ROWS_PER_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+MOST_BYTES_AT_ONCE = 64 << 20
+"""What Spark itself lets a batch have."""
+
+
+def rows_at_once(texts: int, longest: int) -> int:
+    """How many rows a batch may have whatever is in them: strings have up to `longest` bytes each.
+
+    >>> rows_at_once(0, 1 << 16), rows_at_once(1, 1 << 16), rows_at_once(3, 1 << 16)
+    (4096, 1024, 256)
+    """
+    if not texts:
+        return MOST_ROWS_AT_ONCE
+    most = max(1, min(MOST_ROWS_AT_ONCE, MOST_BYTES_AT_ONCE // (texts * longest)))
+    return 1 << most.bit_length() - 1  # few sizes, so few copies
 
 
 class SparkJobs:
     """One Spark session, classic or Connect."""
 
     _spark: Any
-    _copy: Any = None
-    """A copy of the session with settings of ours, where there is one; tables and views are those of the session."""
+    _copies: dict[int, Any]
+    """For numbers of rows that batches may have, a copy of the session; None where there is none to be had."""
     _group: str = ""
 
     @staticmethod
@@ -60,25 +72,28 @@ class SparkJobs:
         told = self._quietly(lambda: frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString())  # noqa: SLF001 - no other way
         return None if told is None else int(told)
 
-    def _copied_session(self) -> Any:
-        """A copy of a classic session; None where there is none to be had."""
+    def _copied_session(self, rows: int) -> Any:
+        """A copy of a classic session, in which batches are bounded by their rows alone."""
 
         def copied() -> Any:
             session = self._spark._jsparkSession.cloneSession()  # noqa: SLF001 - Python has no name for it
-            for name, value in IN_A_COPY.items():
-                session.conf().set(name, value)
+            session.conf().set(BYTES_PER_BATCH, NO_SIZE)
+            session.conf().set(ROWS_PER_BATCH, str(rows))
             return session
 
-        return self._quietly(copied)
+        if rows not in self._copies:
+            self._copies[rows] = self._quietly(copied)
+        return self._copies[rows]
 
-    def _without_sizes(self, frame: Any) -> Any:
-        """The same frame in the copy of the session; for rows of numbers, of which so many never take much room."""
-        if self._copy is None:
+    def _without_sizes(self, frame: Any, rows: int) -> Any:
+        """The same frame in a copy of the session, where batches have so many rows; as it is where there is no copy."""
+        copied = self._copied_session(rows)
+        if copied is None:
             return frame
         moved = self._quietly(
             lambda: type(frame)(
                 self._spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(  # noqa: SLF001 - the classic session has no other way
-                    self._copy,
+                    copied,
                     frame._jdf.queryExecution().analyzed(),  # noqa: SLF001 - same
                 ),
                 self._spark,

@@ -48,6 +48,23 @@ def fragile_part(explained: str) -> str | None:
     return CONVERTS if any(_is_converted(line) for line in lines) or _CONVERTS.search(explained) else None
 
 
+def reads_files(planned: str, schema: str) -> bool:
+    """Whether a plan, as Spark formats it, reads parquet files that Spark listed itself, all columns from them, and nothing else.
+
+    Tables in memory, partitions (whose columns are names of folders), and lakes that list their files in a log have other plans.
+    """
+    found = _ONLY_FILES.fullmatch(planned)
+    return found is not None and found["schema"] == schema
+
+
+_ONLY_FILES = re.compile(
+    r"== Physical Plan ==\n\* ColumnarToRow \(2\)\n\+- Scan parquet [^\n]*\(1\)\n+"
+    r"\(1\) Scan parquet [^\n]*\nOutput [^\n]*\nBatched: true\n"
+    r"Location: InMemoryFileIndex [^\n]*\nReadSchema: (?P<schema>[^\n]*)\n+"
+    r"\(2\) ColumnarToRow [^\n]*\nInput [^\n]*\n*"
+)
+
+
 def _is_plain(line: str) -> bool:
     if _operator(line) == "Project":
         items = line[line.find("[") + 1 : line.rfind("]")]

@@ -137,12 +137,17 @@ class SparkTables(SparkJobs):
             return [self._f.lit(0)]  # instants with and without a zone have no common text
         return [column.try_cast(target) if target else column.cast("string")]
 
-    def _has_numbered_owner(self, query: TotalsQuery, need: Need) -> bool:
-        """Whether owners are whole numbers, stored as such: then they need no other form to be the same in all tables."""
+    def _are_cut_by_tasks(self, query: TotalsQuery, owned: Iterable[Need]) -> bool:
+        """Whether owners are stored as whole numbers, or as strings: they need no other form to be the same in all tables."""
+        kinds = {self._stored_kind(query, need) for need in owned}
+        return len(kinds) == 1 and None not in kinds
+
+    def _stored_kind(self, query: TotalsQuery, need: Need) -> Kind | None:
         if need.table in self._named_rows:
-            return False
-        stored = dict(self.tables()[need.table])[str(need.owner)]
-        return stored in WHOLE_NUMBERS and self._owner_type(query, need).kind is Kind.INTEGER
+            return None
+        stored, kind = dict(self.tables()[need.table])[str(need.owner)], self._owner_type(query, need).kind
+        plain = {Kind.INTEGER: WHOLE_NUMBERS, Kind.TEXT: frozenset({"VARCHAR"})}
+        return kind if stored in plain.get(kind, frozenset()) else None
 
     def _owner_type(self, query: TotalsQuery, need: Need) -> Type:
         scan = next(
@@ -196,6 +201,14 @@ def explained(frame: Any) -> str:
     if hasattr(frame, "_jdf"):
         return str(frame._jdf.queryExecution().toString())  # noqa: SLF001 - the classic frame has no other way
     return str(frame._explain_string(extended=True))  # noqa: SLF001 - nor has that of Connect
+
+
+def planned(frame: Any) -> str:
+    """How Spark runs a frame, with all details."""
+    if hasattr(frame, "_jdf"):
+        context = frame.sparkSession.sparkContext
+        return str(context._jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "formatted"))  # noqa: SLF001 - the classic frame only prints it
+    return str(frame._explain_string(mode="formatted"))  # noqa: SLF001 - so does that of Connect
 
 
 def ticked(name: str) -> str:

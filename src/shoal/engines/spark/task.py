@@ -29,6 +29,7 @@ from shoal.engines.narrow_rows import full, narrow
 from shoal.engines.partials import Partials, added, merged
 from shoal.engines.python_rows.pool import Pool
 from shoal.engines.python_rows.tables import PythonTables
+from shoal.engines.spark.files import File, looked_at, rows_in
 from shoal.engines.spark.pieces import as_stream, joined, pieces_in
 from shoal.engines.spark.versions import are_ours, ours
 from shoal.errors import ShoalError
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from shoal.engines.python_rows.worker import Work
+    from shoal.engines.spark.files import Part, Stored
     from shoal.engines.spark.pieces import Cutter
     from shoal.plan.totals import SamplingKey, TotalsQuery
     from shoal.plan.types import Type
@@ -236,6 +238,42 @@ def cutting_function(cutter: Cutter) -> Any:
         yield from cutter.cut(batches)
 
     return run
+
+
+def reading_function(shares: tuple[tuple[Part, ...], ...], stored: Stored, cutter: Cutter) -> Any:
+    """The function that reads files and cuts their rows: a task gets the numbers of its shares."""
+    versions = ours()
+
+    def run(batches: Any) -> Any:
+        settle()
+        if not are_ours(versions):
+            raise EngineFailure
+        parts = (part for batch in batches for number in batch.column(0).to_pylist() for part in shares[number])
+        yield from cutter.cut(rows_in(parts, stored))
+
+    return run
+
+
+def looking_function(paths: tuple[str, ...], columns: tuple[tuple[str, str], ...], width: int) -> Any:
+    """The function that looks at files on executors: each task at every `width`th one."""
+
+    def run(batches: Any) -> Any:
+        numbers = [
+            n for batch in batches for first in batch.column(0).to_pylist() for n in range(first, len(paths), width)
+        ]
+        found = [(n, file) for n in numbers if (file := looked_at(paths[n], columns)) is not None]
+        sizes = [np.array([*file.seen, *file.sizes], dtype="<i8").tobytes() for _, file in found]
+        told = [pa.array([n for n, _ in found], pa.int32()), pa.array([f.digest for _, f in found], pa.binary())]
+        yield pa.RecordBatch.from_arrays([*told, pa.array(sizes, pa.binary())], ["number", "digest", "sizes"])
+
+    return run
+
+
+def told_of(paths: list[str], found: pa.Table) -> tuple[File, ...]:
+    """What tasks of `looking_function` found, in the order of the files."""
+    rows = sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    numbers = [(n, digest, np.frombuffer(sizes, "<i8").tolist()) for n, digest, sizes in rows]
+    return tuple(File(paths[n], digest, tuple(sizes), (size, time)) for n, digest, (size, time, *sizes) in numbers)
 
 
 def job_function(job: Job, parts: int) -> Any:

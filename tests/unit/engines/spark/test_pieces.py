@@ -10,7 +10,7 @@ import pytest
 
 from shoal.engines.base import EngineFailure
 from shoal.engines.spark import pieces, task
-from shoal.engines.spark.pieces import Cutter, hashed, joined, labels_for, narrowed, pieces_in
+from shoal.engines.spark.pieces import Cutter, hashed, hashed_texts, joined, labels_for, narrowed, pieces_in
 from shoal.engines.spark.task import cutting_function
 
 
@@ -52,6 +52,34 @@ def test_all_rows_come_back_and_an_owner_is_in_one_bucket_of_all_tables(count, b
             assert label in labels
             for owner in part.column("c1").to_pylist():
                 assert homes.setdefault(owner, label) == label
+
+
+OWNERS = ["", "a", "b", "ab", "ba", "12345678", "123456789", "12345678\0", "ß" * 50, "ß" * 51, "日本", None]
+
+
+def test_strings_have_one_hash_wherever_they_are():
+    expected = dict(zip(OWNERS, hashed_texts(pa.chunked_array([OWNERS])).tolist(), strict=True))
+    assert len(set(expected.values())) == len(OWNERS)
+    rng = np.random.default_rng(1)
+    for type_ in (pa.string(), pa.large_string()):
+        many = pa.array([OWNERS[i] for i in rng.integers(0, len(OWNERS), 1000)], type_)
+        cut = pa.chunked_array([many.slice(0, 0), many.slice(0, 7), many.slice(7, 500), many.slice(507)])
+        assert hashed_texts(cut).tolist() == [expected[value] for value in many.to_pylist()]
+    assert hashed_texts(pa.chunked_array([], pa.string())).tolist() == []
+
+
+def test_strings_own_rows_in_one_bucket_of_all_tables():
+    labels = labels_for(5)
+    homes: dict[str | None, int] = {}
+    for number, seed in enumerate((1, 2)):
+        places = np.random.default_rng(seed).integers(0, len(OWNERS), 400)
+        table = pa.table({"c0": [OWNERS[i] for i in places], "c1": places})
+        found = by_bucket(Cutter(number, labels, 0), table, at_once=33)
+        assert sorted(i for part in found.values() for i in part.column("c1").to_pylist()) == sorted(places.tolist())
+        for label, part in found.items():
+            for owner in part.column("c0").to_pylist():
+                assert homes.setdefault(owner, label) == label
+    assert len(set(homes.values())) > 1
 
 
 def test_rows_go_where_their_last_column_says():

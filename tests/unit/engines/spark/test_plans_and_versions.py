@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoal.engines.base import EngineFailure
-from shoal.engines.spark.plans import COMPUTES, CONVERTS, fragile_part
+from shoal.engines.spark.plans import COMPUTES, CONVERTS, fragile_part, reads_files
 from shoal.engines.spark.task import Job
 from shoal.engines.spark.versions import PACKAGES, check, installed_here, ours
 from shoal.errors import ShoalError
@@ -69,6 +69,49 @@ def test_other_operators_and_plans_that_are_not_understood_compute():
 )
 def test_readers_that_convert_or_ask_another_database_may_not(line, physical):
     assert fragile_part(explained(line, physical=physical)) == CONVERTS
+
+
+FILES = """== Physical Plan ==
+* ColumnarToRow (2)
++- Scan parquet  (1)
+
+
+(1) Scan parquet{}
+Output [2]: [uid#0L, x#2]
+Batched: true
+Location: InMemoryFileIndex [file:/data/a b.parquet]
+ReadSchema: struct<uid:bigint,x:double>
+
+(2) ColumnarToRow [codegen id : 1]
+Input [2]: [uid#0L, x#2]
+
+""".format(" ")
+
+
+def test_a_plan_that_reads_files_and_nothing_else():
+    schema = "struct<uid:bigint,x:double>"
+    assert reads_files(FILES, schema)
+    assert reads_files(FILES.replace("Scan parquet ", "Scan parquet spark_catalog.default.saved"), schema)
+
+
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        ("InMemoryFileIndex", "PreparedDeltaFileIndex"),
+        ("InMemoryFileIndex", "CatalogFileIndex"),
+        ("Scan parquet", "Scan orc"),
+        ("Batched: true", "Batched: false"),
+        ("Location", "PushedFilters: [IsNotNull(x)]\nLocation"),
+        ("struct<uid:bigint,x:double>", "struct<uid:bigint>"),
+        ("struct<uid:bigint,x:double>", "struct<uid:bigint,x:double,... 3 more fields>"),
+        ("* ColumnarToRow (2)", "* Project (3)\n+- * ColumnarToRow (2)"),
+        ("* ColumnarToRow (2)\n+- ", "Scan In-memory table job (1)\n   +- InMemoryRelation (2)\n      +- "),
+        ("== Physical Plan ==", "== Physical Plan ==\nAdaptiveSparkPlan (4)"),
+    ],
+)
+def test_plans_that_read_something_else(part, other):
+    assert part in FILES
+    assert not reads_files(FILES.replace(part, other), "struct<uid:bigint,x:double>")
 
 
 def test_executors_like_the_driver_pass():
