@@ -10,13 +10,14 @@ from sqlglot import exp
 
 from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.base import EngineFailure
+from shoal.engines.duckdb.checking.reading import UnwrittenError
 from shoal.engines.duckdb.connection import BATCH_ROWS, Connected
 from shoal.engines.duckdb.settings import LOCKDOWN
-from shoal.engines.duckdb.views import Stored, refuse_fragile
+from shoal.engines.duckdb.views import Stored, fragile, read_in_copy, read_in_place
 from shoal.engines.statements.bound_owners import N
 from shoal.engines.statements.carried_owners import named_rows, through_reference
 from shoal.engines.statements.relations import aliased, call, column, name, select
-from shoal.errors import ShoalError
+from shoal.errors import InternalError, ShoalError
 from shoal.plan.types import Kind
 from shoal.sql import functions
 from shoal.sql.functions import type_of
@@ -93,21 +94,40 @@ class KnownTables(Connected):
                 "E_CATALOG", f"The view of table {view!r} in the catalog is not a query this database can run."
             ) from None
         if not trusted:
-            self._refuse_fragile(view, tree, self._stored())
+            self._refuse_fragile(view, tree)
         self._sources[fold(view)] = exp.Subquery(this=tree, alias=exp.TableAlias(this=name(view)))
         self._schemas[fold(view)] = columns
         return columns
 
     def refuse_fragile_view(self, view: str) -> None:
         """E_CATALOG where reading a table of the source computes something that could fail on single rows."""
-        stored = self._stored()
-        if stored.computes(fold(view)):
-            self._refuse_fragile(view, exp.select("*").from_(exp.Table(this=name(fold(view)))), stored)
+        if not self._is_ours:
+            self._refuse_fragile(view, select([exp.Star()], self._sources[fold(view)].copy()))
 
-    def _refuse_fragile(self, view: str, tree: exp.Expr, stored: Stored) -> None:
-        refuse_fragile(view, tree, self._schemas, stored, LOCKDOWN)
+    @property
+    def _is_ours(self) -> bool:
+        """Whether the tables are files and frames that we opened: reading them computes what we wrote, which is total."""
+        return bool(self._files or self._frames)
+
+    def _refuse_fragile(self, view: str, tree: exp.Expr) -> None:
+        try:
+            if self._is_ours:
+                read_in_copy(tree, self._schemas, Stored(), LOCKDOWN)
+            else:
+                self._read_in_place(tree)
+        except InternalError as found:
+            raise fragile(view, found) from None
+
+    def _read_in_place(self, tree: exp.Expr) -> None:
+        with self._lock:
+            try:
+                return read_in_place(self._connection, tree)
+            except UnwrittenError:
+                stored = Stored.of(self._connection, self._places)
+        read_in_copy(tree, self._schemas, stored, LOCKDOWN)
         for frame in sorted(stored.frames_under(tree)):
             self._refuse_unreadable_frame(frame)
+        return None
 
     def _refuse_unreadable_frame(self, frame: str) -> None:
         """E_SOURCE for a registered data frame with a value of another type than the rest: its scan fails on that one."""
@@ -124,13 +144,6 @@ class KnownTables(Connected):
             f"The data frame {frame!r} that was registered holds values that cannot be read as its columns' types.",
             hint="Give every column one type, or pass the frame in as {name: frame}.",
         )
-
-    def _stored(self) -> Stored:
-        """What somebody else wrote; views over files are ours, and total."""
-        if self._files or self._frames:
-            return Stored()
-        with self._lock:
-            return Stored.of(self._connection, self._places)
 
     def carry_owner(self, table: str, through: tuple[str, Type], to: str, key: tuple[str, Type], owner: str) -> None:
         """The table joined with the one that knows its owners."""

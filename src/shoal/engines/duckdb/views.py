@@ -1,14 +1,17 @@
 """Views of a custodian that cannot fail on a single row.
 
 A view with `CAST(amount AS INTEGER)` and one bad amount works until a filter reaches that row: whether a query fails then says
-where the row is. So a view over private rows is bound when a session opens, over an empty copy of the schema, and what the
-engine has made of it is read like a statement of ours, with a shorter list of functions: arithmetic of whole numbers can
-overflow, and nothing guards it there. Generated columns are computed when they are read, so they are views of one column. A data
-frame that somebody registered may hold a value that its scan refuses: it is read whole, once.
+where the row is. So what reading a table computes is bound when a session opens, by the very connection that will run it, with
+views under views, macros and generated columns, and what the engine has made of it is read like a statement of ours, with a
+shorter list of functions: arithmetic of whole numbers can overflow, and nothing guards it there.
+
+The engine cannot write down how it reads a data frame that somebody registered. Views over one are bound over an empty copy of
+the schema instead, if their names mean one table each; and the frame is read whole, once, since its scan may refuse a value.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -16,8 +19,8 @@ import sqlglot
 from sqlglot import exp
 
 from shoal.catalog import fold
-from shoal.engines.duckdb.checking.known_calls import FUNCTIONS_OF_VIEWS
-from shoal.engines.duckdb.checking.reading import Reader
+from shoal.engines.duckdb.checking.known_calls import OF_VIEWS
+from shoal.engines.duckdb.checking.reading import NO_TABLE, READ, Reader, bound, check_plan, databases_of, surprise
 from shoal.errors import InternalError, ShoalError
 from shoal.frozen import dataclass
 
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     Places = Mapping[str, tuple[str, str]]
 
 OWN_KINDS = frozenset({"duckdb"})
+UNREADABLE = exp.select(exp.column("a view that cannot be read", quoted=True))
+"""Stands for a view whose text is not understood: nothing binds it."""
 GENERATED = "GENERATED ALWAYS AS"
 
 
@@ -42,6 +47,8 @@ class Stored:
     frames: frozenset[str] = frozenset()
     foreign: frozenset[str] = frozenset()
     """Tables of attached databases that an extension reads: it may refuse single values."""
+    ambiguous: frozenset[str] = frozenset()
+    """Names that tables of several schemas or databases have."""
 
     @classmethod
     def of(cls, connection: duckdb.DuckDBPyConnection, places: Places) -> Stored:
@@ -49,38 +56,51 @@ class Stored:
         views = stored_views(connection, places)
         frames = frozenset(table for table, query in views.items() if _is_frame(query))
         plain = {table: query for table, query in views.items() if table not in frames}
-        return cls(plain, generated_columns(connection, places), frames, foreign_tables(connection, places))
-
-    def computes(self, table: str) -> bool:
-        """Whether reading the table computes anything."""
-        return any(table in part for part in (self.views, self.generated, self.frames, self.foreign))
+        generated, foreign = generated_columns(connection, places), foreign_tables(connection, places)
+        return cls(plain, generated, frames, foreign, ambiguous_names(connection))
 
     def frames_under(self, tree: exp.Expr) -> set[str]:
         """The registered data frames that a query reads."""
         return _tables(tree, self.views) & self.frames
 
 
-def refuse_fragile(view: str, tree: exp.Expr, schemas: Schemas, stored: Stored, lockdown: Iterable[str]) -> None:
-    """E_CATALOG for a view that could fail on some rows, or that reads one."""
+def read_in_place(connection: duckdb.DuckDBPyConnection, tree: exp.Expr) -> None:
+    """Has the connection bind a query over its own tables; InternalError where some row could make it fail."""
+    for plan in bound(connection, READ, [tree.sql(dialect="duckdb")]):
+        check_plan(plan, OF_VIEWS)
+        if not databases_of(plan) <= _own_databases(connection):
+            raise surprise(NO_TABLE)
+
+
+def read_in_copy(tree: exp.Expr, schemas: Schemas, stored: Stored, lockdown: Iterable[str]) -> None:
+    """The same over an empty copy of the schema, which goes by names alone."""
     reader, tables = Reader(lockdown), _tables(tree, stored.views)
     if tables & stored.foreign:
-        raise ShoalError(
-            "E_CATALOG",
-            f"The rows of {view!r} lie in an attached database of another kind, whose reader can fail on single rows.",
-            hint="Copy the table into DuckDB first (CREATE TABLE … AS SELECT …). If no row can fail, say trusted_view = true.",
-        )
+        raise surprise(NO_TABLE)
+    if tables & stored.ambiguous:
+        raise surprise("a name that tables of several schemas have")
     reader.copy({table: columns for table, columns in schemas.items() if table in tables})
     inside = [part[table] for part in (stored.views, stored.generated) for table in sorted(tables) if table in part]
     for part in (tree, *inside):
-        try:
-            reader.check(_bare(part), FUNCTIONS_OF_VIEWS)
-        except InternalError as found:
-            raise ShoalError(
-                "E_CATALOG",
-                f"The view of {view!r} can fail on single rows: it has {str(found).rpartition(' with ')[2]}.",
-                hint="Write casts as TRY_CAST, and use only functions that give a value or NULL for every row. "
-                "If no row can fail, say trusted_view = true.",
-            ) from None
+        reader.check(_bare(part), OF_VIEWS)
+
+
+def fragile(view: str, found: InternalError) -> ShoalError:
+    """What the custodian is told."""
+    what = str(found).partition(" with ")[2]
+    if what == NO_TABLE:
+        return ShoalError(
+            "E_CATALOG",
+            f"The rows of {view!r} lie in an attached database of another kind, or come from a file or a function: its reader "
+            "can fail on single rows.",
+            hint="Copy the table into DuckDB first (CREATE TABLE … AS SELECT …). If no row can fail, say trusted_view = true.",
+        )
+    return ShoalError(
+        "E_CATALOG",
+        f"The view of {view!r} can fail on single rows: it has {what}.",
+        hint="Write casts as TRY_CAST, and use only functions that give a value or NULL for every row. "
+        "If no row can fail, say trusted_view = true.",
+    )
 
 
 def definitions(connection: duckdb.DuckDBPyConnection) -> frozenset[tuple[str, ...]]:
@@ -93,7 +113,7 @@ def definitions(connection: duckdb.DuckDBPyConnection) -> frozenset[tuple[str, .
 
 
 def stored_views(connection: duckdb.DuckDBPyConnection, places: Places) -> dict[str, exp.Expr]:
-    """The views of a database, by folded name; one that cannot be read is left out, and so cannot be bound either."""
+    """The views of a database, by folded name."""
     rows = connection.sql(
         "SELECT database_name, schema_name, view_name, sql FROM system.main.duckdb_views() WHERE NOT internal"
     ).fetchall()
@@ -101,21 +121,34 @@ def stored_views(connection: duckdb.DuckDBPyConnection, places: Places) -> dict[
     for database, schema, name, sql in rows:
         if places.get(fold(str(name))) != (database, schema):
             continue
-        try:
-            created = sqlglot.parse_one(str(sql), dialect="duckdb")
-        except sqlglot.errors.SqlglotError:
-            continue
-        query = created.expression if isinstance(created, exp.Create) else None
-        if isinstance(query, exp.Query):
-            found[fold(str(name))] = query
+        found[fold(str(name))] = _query_of(str(sql))
     return found
+
+
+def _query_of(sql: str) -> exp.Expr:
+    try:
+        created = sqlglot.parse_one(sql, dialect="duckdb")
+    except (sqlglot.errors.SqlglotError, RecursionError):
+        return UNREADABLE
+    query = created.expression if isinstance(created, exp.Create) else None
+    return query if isinstance(query, exp.Query) else UNREADABLE
+
+
+def ambiguous_names(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """The folded names of several tables or views."""
+    counted = Counter(fold(name) for _, _, name, _ in definitions(connection))
+    return frozenset(name for name, count in counted.items() if count > 1)
 
 
 def foreign_tables(connection: duckdb.DuckDBPyConnection, places: Places) -> frozenset[str]:
     """The tables, by folded name, that lie in databases which are none of DuckDB's own."""
+    own = _own_databases(connection)
+    return frozenset(table for table, (database, _) in places.items() if database not in own)
+
+
+def _own_databases(connection: duckdb.DuckDBPyConnection) -> set[str]:
     rows = connection.sql("SELECT database_name, type FROM system.main.duckdb_databases()").fetchall()
-    foreign = {name for name, kind in rows if kind not in OWN_KINDS}
-    return frozenset(table for table, (database, _) in places.items() if database in foreign)
+    return {str(name) for name, kind in rows if kind in OWN_KINDS}
 
 
 def generated_columns(connection: duckdb.DuckDBPyConnection, places: Places) -> dict[str, exp.Expr]:

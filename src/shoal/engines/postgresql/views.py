@@ -76,14 +76,16 @@ def _is_relation(query: exp.Subquery) -> bool:
 def _fragile_table(tree: exp.Expr, contents: Contents, depth: int) -> str | None:
     local = {cte.alias for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
-        if not table.db and table.name in local:
+        below = [contents.at(table.db, table.name)] if table.db else list(contents.named(table.name))
+        if not table.db and table.name in local and not below:
             continue
-        below = contents.at(table.db, table.name) if table.db else next(iter(contents.named(table.name)), None)
-        if below is None or depth > 20:
-            return "it reads something that is not a table of the database"
-        found = _fragile_part(below, contents, depth + 1)
-        if found is not None:
-            return found
+        # A bare name may mean any of them, and one that a CTE has too may still mean a table where that is out of scope.
+        for relation in below or [None]:
+            if relation is None or depth > 20:
+                return "it reads something that is not a table of the database"
+            found = _fragile_part(relation, contents, depth + 1)
+            if found is not None:
+                return found
     return None
 
 

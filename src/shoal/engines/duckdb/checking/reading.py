@@ -26,9 +26,10 @@ from shoal.engines.duckdb.checking.known_calls import (
     AGGREGATES,
     BINDING,
     BITS,
+    BY_SMALL_NUMBERS,
     DIGITS,
-    FUNCTIONS,
     OF_ONE_TYPE,
+    OF_STATEMENTS,
     OPERATORS,
     SIGNED,
     UNSIGNED,
@@ -40,10 +41,12 @@ from shoal.errors import InternalError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    Json = dict[str, Any]
-    Calls = frozenset[tuple[str, tuple[str, ...]]]
+    from shoal.engines.duckdb.checking.known_calls import Rules
 
-READ = "SELECT json_serialize_plan(?, skip_null := true, skip_empty := true, skip_default := true, optimize := false)"
+    Json = dict[str, Any]
+
+READ = "SELECT system.main.json_serialize_plan(?, skip_null := true, skip_empty := true, skip_default := true, optimize := false)"
+NO_TABLE = "rows that come from no table"
 REMEMBERED_TEXTS = 512
 _NO_NUMBER = '"value":NAN'
 """How the engine writes a constant NaN, which is not JSON. Inside a string its quotes would have backslashes."""
@@ -182,7 +185,7 @@ def _arguments(expression: Json) -> tuple[str, ...]:
     return tuple(argument["id"] for argument in expression.get("arguments", ()))
 
 
-def _check_function(expression: Json, functions: Calls = FUNCTIONS) -> None:
+def _check_function(expression: Json, rules: Rules) -> None:
     name = _name_of(expression)
     if name == "__cast":
         return _check_cast(expression)
@@ -191,11 +194,53 @@ def _check_function(expression: Json, functions: Calls = FUNCTIONS) -> None:
         return _check_alike(children, "a comparison")
     if name.startswith("regexp_") and children[1]["expression_class"] != "BOUND_CONSTANT":
         raise surprise("a pattern that is not a constant")
-    if name == BINDING or (name, types) in functions or (name == "-" and _is_constant(children)):
+    if not rules.has_forms:
+        _check_bare_call(name, children)
+    if name == BINDING or (name, types) in rules.functions or (name == "-" and _is_constant(children)):
         return None
     if name in OF_ONE_TYPE and set(types) <= OF_ONE_TYPE[name]:
         return _check_alike(children, name)
     raise surprise(f"{name}({', '.join(types)})")
+
+
+def _check_bare_call(name: str, children: list[Json]) -> None:
+    """Arguments that our forms would hold in range must be constants in it."""
+    if name in BY_SMALL_NUMBERS and not all(_is_small_number(each) for each in children[1:]):
+        raise surprise(f"{name} by numbers that are not constants of 32 bits")
+    if name == "regexp_replace" and not _is_plain_text(children[2]):
+        raise surprise("regexp_replace with something other than a string without backslashes")
+    if name in {"regexp_extract", "regexp_replace"} and not _compiles(_held(children[1])):
+        raise surprise("a regular expression that is none")
+
+
+def _held(expression: Json) -> object:
+    """The value of a constant, also of one that is cast; None for everything else."""
+    if expression["expression_class"] == "BOUND_FUNCTION" and _name_of(expression) == "__cast":
+        (expression,) = expression["children"]
+    return expression["value"].get("value") if expression["expression_class"] == "BOUND_CONSTANT" else None
+
+
+def _is_small_number(expression: Json) -> bool:
+    held = _held(expression)
+    return isinstance(held, int) and _fits(held, "INTEGER")
+
+
+def _is_positive(expression: Json) -> bool:
+    return _is_small_number(expression) and int(str(_held(expression))) > 0
+
+
+def _is_plain_text(expression: Json) -> bool:
+    held = _held(expression)
+    return isinstance(held, str) and "\\" not in held
+
+
+def _compiles(pattern: object) -> bool:
+    """Whether a regular expression is one: the engine reads that of some functions only when it runs them."""
+    try:
+        duckdb.connect().execute("SELECT regexp_matches('', ?)", [pattern])
+    except duckdb.Error:
+        return False
+    return True
 
 
 def _is_constant(children: list[Json]) -> bool:
@@ -228,13 +273,15 @@ def _check_aggregate(expression: Json) -> None:
         raise surprise(f"{called[0]}({', '.join(called[1])})")
 
 
-def _check_window(expression: Json) -> None:
+def _check_window(expression: Json, rules: Rules) -> None:
     if expression.get("ignore_nulls") or expression.get("exclude_clause", "NO_OTHER") != "NO_OTHER":
         raise surprise("a window that leaves rows out")
     if expression["type"] == "WINDOW_AGGREGATE":
         return _check_aggregate(expression)
     if expression["type"] not in WINDOWS:
         raise surprise(expression["type"])
+    if expression["type"] == "WINDOW_NTILE" and not rules.has_forms and not _is_positive(expression["children"][0]):
+        raise surprise("ntile by a number that is not a constant")
     if expression["type"] in {"WINDOW_LAG", "WINDOW_LEAD"}:
         children = expression["children"]
         _check_alike([children[0], *children[2:]], expression["type"])
@@ -253,7 +300,6 @@ _CHECKS: dict[str, Callable[[Json], None]] = {
     "BOUND_OPERATOR": _check_operator,
     "BOUND_CASE": _check_case,
     "BOUND_AGGREGATE": _check_aggregate,
-    "BOUND_WINDOW": _check_window,
     "BOUND_BETWEEN": _check_between,
     "BOUND_COMPARISON": _check_comparison,
     "BOUND_CONJUNCTION": lambda _: None,
@@ -269,7 +315,7 @@ def _check_relation(operator: Json) -> None:
     if kind not in OPERATORS:
         raise surprise(kind)
     if kind == "LOGICAL_GET" and operator["qname"]["path"][-1] != "seq_scan":
-        raise surprise("rows that come from no table")
+        raise surprise(NO_TABLE)
     if operator.get("join_type") == "SINGLE":
         raise surprise("a value that may have two rows")
     for condition in operator.get("conditions", ()):
@@ -298,7 +344,7 @@ def _is_row_guard(expression: Json) -> bool:
     return bool(failure["expression_class"] == "BOUND_FUNCTION" and failure["qname"]["path"][-1] == "error")
 
 
-def check_plan(plan: Any, functions: Calls = FUNCTIONS) -> None:
+def check_plan(plan: Any, rules: Rules = OF_STATEMENTS) -> None:
     """Looks at every operator and every expression of a bound plan; InternalError at the first surprise."""
     stack = [plan]
     while stack:
@@ -309,13 +355,15 @@ def check_plan(plan: Any, functions: Calls = FUNCTIONS) -> None:
         if not isinstance(part, dict):
             continue
         class_ = part.get("expression_class")
-        if class_ is not None:
-            _check_collation(part)
+        if class_ is not None and (rules.has_forms or class_ not in _LEAVES):
+            _check_collation(part)  # columns of a view are compared by their bytes where statements read them
         if class_ in _LEAVES:
             continue
         if class_ is not None:
             if class_ == "BOUND_FUNCTION":
-                _check_function(part, functions)
+                _check_function(part, rules)
+            elif class_ == "BOUND_WINDOW":
+                _check_window(part, rules)
             elif class_ not in _CHECKS:
                 raise surprise(class_)
             else:
@@ -329,7 +377,43 @@ def check_plan(plan: Any, functions: Calls = FUNCTIONS) -> None:
         stack.extend(value for key, value in part.items() if key not in _SKIPPED and isinstance(value, (dict, list)))
 
 
+def databases_of(plan: Any) -> set[str]:
+    """The databases whose tables a bound plan reads."""
+    found: set[str] = set()
+    stack = [plan]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, dict):
+            if part.get("type") == "LOGICAL_GET":
+                found.add(str(part["function_data"]["catalog"]))
+            stack.extend(part.values())
+        elif isinstance(part, list):
+            stack.extend(part)
+    return found
+
+
 # ---- the copy ------------------------------------------------------------------------------------------------------
+
+
+class UnwrittenError(InternalError):
+    """The engine has no form in which it could write down what it has made of a statement."""
+
+
+def bound(connection: duckdb.DuckDBPyConnection, question: Any, statements: Sequence[str]) -> list[Json]:
+    """What the engine makes of statements, before any optimisation: nothing is run."""
+    try:
+        written = connection.execute(question, ["\n;\n".join(statements)]).fetchall()[0][0]
+    except duckdb.Error:
+        raise surprise("an error") from None
+    read = json.loads(written.replace(_NO_NUMBER, '"value":NaN'))
+    if read.get("error") and read.get("error_type") == "not implemented":
+        raise UnwrittenError("the engine cannot write a statement down")
+    if read.get("error"):
+        raise surprise(f"an error of kind {read.get('error_type', 'unknown')}")
+    plans: list[Json] = list(read.get("plans", ()))
+    if len(plans) != len(statements):
+        raise surprise("more than one part, or none")
+    return plans
 
 
 class Reader:
@@ -340,7 +424,7 @@ class Reader:
         (self._question,) = self._connection.extract_statements(READ)
         self._tables: set[str] = set()
         self._lock = threading.Lock()
-        self._read: Remembered[tuple[bytes, Calls], list[Named]] = Remembered(REMEMBERED_TEXTS)
+        self._read: Remembered[tuple[bytes, Rules], list[Named]] = Remembered(REMEMBERED_TEXTS)
         for statement in lockdown:
             self._connection.execute(statement)
 
@@ -365,43 +449,34 @@ class Reader:
             return "VARCHAR"
         return type_
 
-    def check(self, statement: str, functions: Calls = FUNCTIONS) -> list[Named]:
+    def check(self, statement: str, rules: Rules = OF_STATEMENTS) -> list[Named]:
         """Binds one statement and reads what the engine has made of it: the types of its columns, as far as it is a SELECT.
 
         InternalError where that is a surprise.
         """
-        (types,) = self.check_all([statement], functions)
+        (types,) = self.check_all([statement], rules)
         return types
 
-    def check_all(self, statements: Sequence[str], functions: Calls = FUNCTIONS) -> list[list[Named]]:
+    def check_all(self, statements: Sequence[str], rules: Rules = OF_STATEMENTS) -> list[list[Named]]:
         """The same for several, in one question to the engine.
 
         A text that was read before means the same: tables of the copy never change.
         """
-        texts = [(sha256(statement.encode()).digest(), functions) for statement in statements]
+        texts = [(sha256(statement.encode()).digest(), rules) for statement in statements]
         # Taken now: what is remembered next may push these out.
         known = {text: types for text in texts if (types := self._read.get(text)) is not None}
         new = {text: each for text, each in zip(texts, statements, strict=True) if text not in known}
-        found = dict(zip(new, self._checked(list(new.values()), functions), strict=True)) if new else {}
+        found = dict(zip(new, self._checked(list(new.values()), rules), strict=True)) if new else {}
         for text, types in found.items():
             self._read.add(text, types)
         return [found[text] if text in found else known[text] for text in texts]
 
-    def _checked(self, statements: list[str], functions: Calls) -> list[list[Named]]:
+    def _checked(self, statements: list[str], rules: Rules) -> list[list[Named]]:
         """A statement has one part at least, so that as many parts as statements are one of each."""
         with self._lock:
-            try:
-                written = self._connection.execute(self._question, ["\n;\n".join(statements)]).fetchall()[0][0]
-            except duckdb.Error:
-                raise surprise("an error") from None
-        read = json.loads(written.replace(_NO_NUMBER, '"value":NaN'))
-        if read.get("error"):
-            raise surprise(f"an error of kind {read.get('error_type', 'unknown')}")
-        plans = read.get("plans", ())
-        if len(plans) != len(statements):
-            raise surprise("more than one part, or none")
+            plans = bound(self._connection, self._question, statements)
         for plan in plans:
-            check_plan(plan, functions)
+            check_plan(plan, rules)
         return [[type_of(expression) for expression in plan.get("expressions", ())] for plan in plans]
 
 
