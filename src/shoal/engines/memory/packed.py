@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from shoal.engines.memory.picks import Picks
 
 SLICE_ROWS = 1 << 18
-BLOCK_ROWS = 1 << 17
-STEP_ROWS = 1 << 14
-"""What is computed from this many rows stays in the processor's caches, and in memory that a thread has already."""
+BLOCK_ROWS = 1 << 18
+STEP_ROWS = 1 << 16
+"""What is computed from this many rows stays in memory that a thread has already, and mostly in the processor's caches. Threads
+that take shorter steps wake each other more often: each call of NumPy hands the interpreter's lock over."""
 
 
 @dataclass(frozen=True, slots=True)
