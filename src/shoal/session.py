@@ -174,7 +174,8 @@ class Session:
         request = None
         if key is not None:
             terms_of_it = composition if epsilon is None else f"{composition} {float(epsilon)!r}"
-            request = Request.of(self._user or "", "", key, f"{terms_of_it}\n{sql}".encode(errors="surrogatepass"))
+            body = f"{terms_of_it}\n{sql}".encode(errors="surrogatepass")
+            request = Request.of(self._user or "", "", key, body, may_resume=False)
         return self.query_under(sql, Terms(request=request), composition=composition, epsilon=epsilon)
 
     def query_under(

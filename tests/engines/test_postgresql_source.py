@@ -291,6 +291,8 @@ def test_views_that_cannot_fail_are_tables_and_others_must_be_trusted(roles):
 
 
 VIEWS_OF_ONE_ROW = {
+    "a list of columns that is cast": "SELECT uid, x FROM shop.visits WHERE 1 = ANY (ARRAY[site]::bigint[])",
+    "bytes that may be no text": "SELECT uid, length(b, 'UTF8') AS x FROM (SELECT uid, 'b'::bytea AS b FROM shop.visits) v",
     "a value that may have two rows": "SELECT v.uid, (SELECT o.x FROM shop.visits o WHERE o.uid = v.uid) AS x FROM shop.visits v",
     "a value in a condition": "SELECT v.uid FROM shop.visits v WHERE v.x = (SELECT o.x FROM shop.visits o WHERE o.uid = v.uid)",
     "a value in a list": "SELECT v.uid FROM shop.visits v WHERE v.x IN (1, (SELECT o.x FROM shop.visits o WHERE o.uid = v.uid))",

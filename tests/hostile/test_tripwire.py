@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections import Counter
 from contextlib import contextmanager
@@ -250,3 +252,30 @@ def test_the_catalog_may_lower_the_floor():
     lax = {**CATALOG, "defaults": {"min_epsilon_per_query": 0.001}}
     with shoal.connect(TABLES, catalog=lax, budget=(3, 1e-6)) as session:
         assert told(session, CHEAP) == "answered"
+
+
+DIES = """
+import os, sys, pyarrow, shoal
+from shoal.engines.duckdb.engine import DuckDBEngine
+if sys.argv[3] == "dies":
+    DuckDBEngine.totals = lambda *arguments, **options: os._exit(9)
+session = shoal.connect({"t": pyarrow.table({"uid": range(100)})}, catalog={"tables": {"t": {"owner": "uid"}}},
+    budget=(3, 1e-5), ledger=sys.argv[1], user="eve")
+sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.1) COUNT(DISTINCT uid) AS n FROM t"
+try:
+    session.query(sql, key=sys.argv[2] or None)
+except shoal.ShoalError as error:
+    print(error.code)
+"""
+
+
+@pytest.mark.parametrize("key", ["", "mine"])
+def test_a_process_that_dies_suspends_its_user_with_a_key_too(tmp_path, key):
+    """Nobody takes up what a session asked under a key, so a new key for each death would have been an oracle without end."""
+
+    def run(key, ending):
+        arguments = [sys.executable, "-c", DIES, str(tmp_path / "l.ledger"), key, ending]
+        return subprocess.run(arguments, capture_output=True, text=True, check=False)
+
+    assert run(key, "dies").returncode == 9
+    assert run("another", "lives").stdout.strip() == "E_SUSPENDED"

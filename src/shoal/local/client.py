@@ -73,7 +73,7 @@ class Client:
             return value
         if kind == "text" or type(value) not in {int, float, Decimal, Fraction} or value != value:  # noqa: PLR0124 - NaN
             raise ValueError("the answer to this question is a string" if kind == "text" else "the answer is a number")
-        lower, upper = Fraction(self.question.get("lower", 0)), Fraction(self.question["upper"])
+        lower, upper = Fraction(self.question["lower"] if kind == "number" else 0), Fraction(self.question["upper"])
         number = lower if value <= lower else upper if value >= upper else Fraction(str(value))
         if kind == "count" and number.denominator != 1:
             raise ValueError("the answer to this question is a whole number")

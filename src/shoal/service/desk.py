@@ -62,6 +62,7 @@ class Desk:
     def reserve(self, *args: Any, **options: Any) -> DeskReservation:
         """As `Ledger.reserve`."""
         if self._is_cancelled():
+            self.end_open_charge()  # of a run that died: it ends as one that lived does, and when that would
             raise cancelled()
         reservation = self._ledger.reserve(*args, **options)
         self.charge, self.replayed = reservation.sequence, reservation.answer is not None

@@ -319,3 +319,13 @@ def test_a_bug_in_one_charge_is_not_told_to_the_others(ledger):
         ledger._turns.do(broken)
     assert isinstance(ledger._turns, Turns)
     ledger.reserve(TENTH)
+
+
+@needs_fork
+@no_fork_warning
+def test_a_dead_run_under_a_key_that_nobody_resumes_suspends_its_user(path):
+    """A session only replays under a key. Left to be resumed, each death would be seen for nothing, with a new key each time."""
+    request = Request.of("ann", "", "key", b"SELECT 1", may_resume=False)
+    ledger = Ledger.create(path, ONE)
+    die_after_reserving(path, user="ann", request=request)
+    assert refusal(ledger.reserve, TENTH, user="ann").code == "E_SUSPENDED"

@@ -245,6 +245,14 @@ def test_numbers_and_counts_are_clamped():
         counts(2.7)
 
 
+@pytest.mark.parametrize("lower", ["3", "-1000", 3, "1/2"])
+def test_a_count_begins_at_zero_whatever_the_collector_adds(lower):
+    """Clamped to a lower end that no weight allows for, a count of 4 alone could be reported as 0."""
+    question = json.loads(local.count(1, epsilon=1).to_json())
+    device = Client({**question, "lower": lower})
+    assert [device.encode(value) for value in (-5, 0, 1, 2, 50)] == [0, 0, 1, 1, 1]
+
+
 def test_hashing_in_columns_is_the_hashing_of_the_client(questions):
     from shoal.local.oracles import _coefficients, _hashed, _hashes
 

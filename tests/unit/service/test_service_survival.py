@@ -6,12 +6,18 @@ import time
 from dataclasses import replace
 from fractions import Fraction
 
+import pytest
 from service_calls import ask, caller, refused, spent
 from service_shop import counting
 
-from shoal.params import budget
+import shoal
+from shoal.accounting.accountants import Loss
+from shoal.accounting.ledger import Ledger
+from shoal.accounting.spending.asking import Request
+from shoal.params import Budget, budget
 from shoal.service import jobs, log
 from shoal.service.datasets import NewDataSet
+from shoal.service.desk import Desk, Ladder
 from shoal.service.questions import Question
 from shoal.service.service import OPERATOR
 
@@ -23,9 +29,6 @@ def test_a_job_whose_process_died_runs_once_more_under_the_same_charge(opened):
     with first.store.writing() as rows:
         taken = jobs.take_next(rows)
         rows.run("UPDATE jobs SET process = ?, lease = '' WHERE id = ?", gone, taken.id)
-    from shoal.accounting.accountants import Loss
-    from shoal.accounting.spending.asking import Request
-
     ledger = first.datasets.get("visits").ledger
     request = Request(job.request, job.body)
     ledger.reserve(Loss(Fraction(1, 10), Fraction(0)), user="ann", description=job.sql, request=request)
@@ -86,3 +89,19 @@ def test_a_question_or_a_catalog_names_a_longer_time_at_which_replies_leave(open
     for wrong in (0, -1, 3601, "1", True):
         with refused("E_USAGE"):
             Question(counting(), answer_time=wrong)
+
+
+def test_a_cancelled_run_whose_process_died_ends_like_one_that_lived(tmp_path):
+    """Its charge stayed open for ever, so whoever cancels every question saw each death, and none suspended them."""
+    ledger = Ledger.create(tmp_path / "a.ledger", Budget(Fraction(1), Fraction(0)))
+    tenth, states = Loss(Fraction(1, 10), Fraction(0)), []
+    for died in (False, True):
+        was_cancelled = []
+        desk = Desk(ledger, Ladder(0.0), lambda found=was_cancelled: bool(found), lambda: None)
+        asked = {"user": "eve", "request": Request(str(died), "body")}
+        charge = desk.reserve(tenth, **asked)
+        was_cancelled.append(True)
+        with pytest.raises(shoal.ShoalError, match="cancelled"):
+            desk.reserve(tenth, **asked, resume=True) if died else charge.commit(b"rows")
+        states.append((ledger.entries()[-1].state, ledger.is_suspended("eve")))
+    assert states == [("cancelled", False)] * 2

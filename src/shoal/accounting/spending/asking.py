@@ -24,14 +24,17 @@ class Request:
 
     key: str
     body_sha256: str
+    may_resume: bool = True
+    """Whether somebody takes a run up again that was cut short. If not, the death of its process counts at once."""
 
     @classmethod
-    def of(cls, user: str, data_set: str, key: str, body: bytes) -> Request:
+    def of(cls, user: str, data_set: str, key: str, body: bytes, *, may_resume: bool = True) -> Request:
         """From what the user sent. Names of users and data sets are never given out twice."""
         texts = (user, data_set, checked_key(key))
         if any("\x1f" in text for text in texts):
             raise ShoalError("E_USAGE", "A name or a key contains a control character.")
-        return cls(hashlib.sha256("\x1f".join(texts).encode()).hexdigest(), hashlib.sha256(body).hexdigest())
+        named = hashlib.sha256("\x1f".join(texts).encode()).hexdigest()
+        return cls(named, hashlib.sha256(body).hexdigest(), may_resume)
 
 
 @dataclass(frozen=True, slots=True)

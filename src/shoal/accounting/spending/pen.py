@@ -200,7 +200,7 @@ class Pen:
         return Settled(end.row.kind, end.row.more.get("why", ""), answer)
 
     def bury(self, user: str) -> None:
-        """End the user's runs whose process is surely gone. A first run under a request key is left to be resumed."""
+        """End the user's runs whose process is surely gone. A first run that may be resumed is left."""
         for spend, _, process in self.transaction.running(user):
             if process and is_gone(process) and not self._may_be_resumed(spend):
                 self.settle(spend, "failure", why=DEATH)
@@ -210,7 +210,8 @@ class Pen:
         self.bury(self._spend(spend).user)
 
     def _may_be_resumed(self, spend: int) -> bool:
-        return bool(self._spend(spend).request) and not self.transaction.is_resumed(spend)
+        row = self._spend(spend)
+        return bool(row.request) and not row.more.get("runs_once") and not self.transaction.is_resumed(spend)
 
     # --- suspension ---
 
@@ -342,6 +343,8 @@ def _spend_row(ask: Ask, charge: Loss, accounts: list[str], covers: str) -> Row:
         details["asked"] = {"epsilon": amount_text(ask.asked.epsilon), "delta": amount_text(ask.asked.delta)}
     if ask.request is not None:
         details["body"] = ask.request.body_sha256
+        if not ask.request.may_resume:
+            details["runs_once"] = True
     return Row(
         "spend",
         amounts=_amounts(charge),

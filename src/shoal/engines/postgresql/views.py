@@ -59,6 +59,8 @@ def _fragile_text(text: str, contents: Contents, depth: int) -> str | None:
     for node in tree.walk():
         if not isinstance(node, _TOTAL) and not _is_harmless_cast(node):
             return f"it has {type(node).__name__.upper()}"
+        if isinstance(node, exp.Length) and {key for key, value in node.args.items() if value} != {"this"}:
+            return "it has LENGTH of bytes in an encoding that they may not have"
         if isinstance(node, exp.With) and node.args.get("recursive"):
             return "it is recursive, and a single row could make it endless"
         if isinstance(node, exp.Subquery) and not _is_relation(node):
@@ -93,4 +95,12 @@ def _is_harmless_cast(node: exp.Expr) -> bool:
     """A constant that is cast fails for every row or for none; anything can be written as a string."""
     if not isinstance(node, exp.Cast):
         return False
-    return isinstance(node.this, (exp.Literal, exp.Null, exp.Array)) or node.to.is_type("text", "varchar")
+    is_list = isinstance(node.this, exp.Array)
+    listed = node.this.expressions if is_list else [node.this]
+    return all(map(_is_constant, listed)) or (not is_list and node.to.is_type("text", "varchar"))
+
+
+def _is_constant(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Cast):
+        return _is_constant(node.this)
+    return isinstance(node, (exp.Literal, exp.Null, exp.Boolean))
