@@ -30,10 +30,10 @@ from shoal.engines.python_rows.pool import not_loaded
 from shoal.engines.python_rows.stages import stages_of
 from shoal.engines.python_rows.worker import LEAST_MEMORY
 from shoal.engines.reading import Need, narrowed, needs_of, needs_of_scans
+from shoal.engines.spark.decoding import ticked
 from shoal.engines.spark.jobs import rows_at_once
 from shoal.engines.spark.pieces import PIECES, Cutter, as_stream, labels_for
 from shoal.engines.spark.stored import StoredTables
-from shoal.engines.spark.tables import ticked
 from shoal.engines.spark.task import (
     Job,
     adding_function,
@@ -98,6 +98,8 @@ class SparkEngine(StoredTables):
         self._buckets = buckets
         self._frames: dict[str, Any] = {}
         self._fragile: dict[str, str | None] = {}
+        self._made_of_rows: dict[str, bool] = {}
+        self._decoded: dict[str, tuple[Any, tuple[str, ...], object]] = {}
         self._public: dict[Need, pa.Table] = {}
         self._loaded: set[Work] = set()
         self._looked = {}
@@ -198,6 +200,7 @@ class SparkEngine(StoredTables):
             self._public_tables(needs)
             for need in needs:
                 self._parts(need)
+                self._decode_new_files(need.table)
 
     def _refuse_unloadable(self, stages: tuple[Stage, ...]) -> None:
         """E_USAGE where executors cannot load the functions of a collection; asked by a tiny job, once for each function."""

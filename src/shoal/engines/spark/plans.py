@@ -30,6 +30,7 @@ _FILES = re.compile(r"Relation\b.*\] (?:parquet|orc|delta)")
 _HIVE_FILES = re.compile(r"HiveTableRelation \[.*\.(?:ParquetHive|Orc)Serde\b", re.IGNORECASE)
 _CONVERTS = re.compile(r"JDBC|\b(?:CSV|Json|Text|Avro|Xml)Scan\b", re.IGNORECASE)
 """What plans say of readers of the second kind (`RelationV2`) that convert values, or ask another database for them."""
+_ROWS = re.compile(r"\b(?:LogicalRDD|ExistingRDD|Scan ExistingRDD)\b")
 
 COMPUTES = "it is a view that computes"
 CONVERTS = "values are converted, or computed elsewhere, when they are read"
@@ -46,6 +47,11 @@ def fragile_part(explained: str) -> str | None:
     if not all(_is_plain(line) for line in lines):
         return COMPUTES
     return CONVERTS if any(_is_converted(line) for line in lines) or _CONVERTS.search(explained) else None
+
+
+def is_made_of_rows(explained: str) -> bool:
+    """Whether a program hands over the rows, which may fail on one of them; only looked at where nothing else is fragile."""
+    return _ROWS.search(explained) is not None
 
 
 def reads_files(planned: str, schema: str) -> bool:

@@ -7,9 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from shoal.engines.spark.decoding import ticked
 from shoal.engines.spark.files import File, Stored, shared_out
 from shoal.engines.spark.plans import reads_files
-from shoal.engines.spark.tables import SparkTables, planned, ticked
+from shoal.engines.spark.tables import SparkTables, planned
 from shoal.engines.spark.task import looking_function, told_of
 from shoal.engines.spark.types import named
 from shoal.sql.functions.forms import LONGEST_TEXT

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.reading import Need, is_private
-from shoal.engines.spark.jobs import SparkJobs
-from shoal.engines.spark.plans import fragile_part
+from shoal.engines.spark.decoding import SparkDecoding, ticked
+from shoal.engines.spark.plans import fragile_part, is_made_of_rows
 from shoal.engines.spark.task import Columns
-from shoal.engines.spark.types import compared, is_collated, is_read, named, narrowing, sound_text
+from shoal.engines.spark.types import compared, is_collated, is_read, named, narrowing, sound_number, sound_text
 from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.traverse import all_nodes
@@ -27,13 +27,13 @@ KEY = "(key)"
 WHOLE_NUMBERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT"})
 
 
-class SparkTables(SparkJobs):
+class SparkTables(SparkDecoding):
     """What a catalog names, as frames of a session."""
 
-    _f: Any
     _catalog: Catalog | None
     _frames: dict[str, Any]
     _fragile: dict[str, str | None]
+    _made_of_rows: dict[str, bool]
     _named_rows: dict[str, tuple[tuple[str, Type], ...]]
 
     def _named(self, catalog: Catalog | None) -> dict[str, str]:
@@ -46,7 +46,9 @@ class SparkTables(SparkJobs):
         if self._quietly(lambda: frame.schema) is None:
             return
         self._frames[key] = frame
-        self._fragile[key] = fragile_part(self._quietly(lambda: explained(frame)) or "")
+        plan = self._quietly(lambda: explained(frame)) or ""
+        self._fragile[key] = fragile_part(plan)
+        self._made_of_rows[key] = is_made_of_rows(plan)
 
     def _refuse_alike(self, table: str, code: str) -> None:
         """Two columns of one name: no query could say which one it means."""
@@ -92,9 +94,15 @@ class SparkTables(SparkJobs):
         return self.tables()[fold(view)]
 
     def refuse_fragile_view(self, name: str) -> None:
-        """E_CATALOG for what computes or converts anything: Spark says of no expression that it cannot fail."""
-        found = self._fragile[fold(name)]
+        """E_CATALOG for what computes or converts anything: Spark says of no expression that it cannot fail.
+
+        E_SOURCE for private tables whose stored values cannot all be read.
+        """
+        key = fold(name)
+        found = self._fragile[key]
         if found is None:
+            if is_private(self._catalog, key):
+                self._decode(key, self._frames[key], whole=self._made_of_rows[key])
             return
         raise ShoalError(
             "E_CATALOG",
@@ -190,8 +198,9 @@ class SparkTables(SparkJobs):
 
     def _handed_over(self, frame: Any, table: str, name: str) -> Any:
         """A column; strings of private rows that no query would read stay where they are: tasks get rows in blocks of 2 GiB."""
-        if named(frame.schema[name].dataType) != "VARCHAR":
-            return self._f.col(ticked(name))
+        stored = frame.schema[name].dataType
+        if named(stored) != "VARCHAR":
+            return sound_number(self._f, ticked(name), stored).alias(name)
         longest = LONGEST_TEXT if is_private(self._catalog, table) else None
         return sound_text(self._f, ticked(name), longest).alias(name)
 
@@ -209,8 +218,3 @@ def planned(frame: Any) -> str:
         context = frame.sparkSession.sparkContext
         return str(context._jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "formatted"))  # noqa: SLF001 - the classic frame only prints it
     return str(frame._explain_string(mode="formatted"))  # noqa: SLF001 - so does that of Connect
-
-
-def ticked(name: str) -> str:
-    """A name as Spark reads it whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"

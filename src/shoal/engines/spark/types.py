@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from shoal.plan.types import Kind
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 FIRST_DAY, LAST_DAY = dt.date(1, 1, 1), dt.date(9999, 12, 31)
 UNSUPPORTED = " (not supported)"
+_DIGITS_OF_A_LONG = 18
+"""Decimals of more digits are no bare numbers in Spark: one that is too long for its type is read as NULL."""
 _NAMES = {
     "tinyint": "TINYINT",
     "smallint": "SMALLINT",
@@ -59,6 +62,16 @@ def sound_text(functions: Any, column: str, longest: int | None = None) -> Any:
     value = functions.col(column)
     read = functions.is_valid_utf8(value)
     return functions.when(read if longest is None else read & (functions.octet_length(value) <= longest), value)
+
+
+def sound_number(functions: Any, column: str, stored: Any) -> Any:
+    """A column of any other type; NULL for a decimal with more digits than its type, which Spark reads and cannot hand over."""
+    value = functions.col(column)
+    precision = getattr(stored, "precision", None)
+    if not named(stored).startswith("DECIMAL") or precision is None or precision > _DIGITS_OF_A_LONG:
+        return value
+    largest = Decimal((0, (9,) * precision, -stored.scale))
+    return functions.when(value.between(functions.lit(-largest), functions.lit(largest)), value)
 
 
 def narrowing(functions: Any, stored: Any, column: str, conjunct: Conjunct) -> Any:
