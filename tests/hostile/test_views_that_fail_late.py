@@ -181,6 +181,10 @@ def test_no_function_that_a_view_may_call_fails_on_any_value(name, types):
         ("left(t, 9223372036854775807)", "NULL, 'a', 1"),
         ("ntile(n) OVER (ORDER BY uid)", "NULL, 'a', -1"),
         ("ntile(0) OVER (ORDER BY uid)", "NULL, 'a', 1"),
+        ("count(t) OVER (PARTITION BY uid ORDER BY t ROWS BETWEEN n PRECEDING AND CURRENT ROW)", "NULL, 'a', -1"),
+        ("count(t) OVER (PARTITION BY uid ORDER BY t ROWS BETWEEN CURRENT ROW AND n FOLLOWING)", "NULL, 'a', NULL"),
+        ("count(t) OVER (PARTITION BY uid ORDER BY t GROUPS BETWEEN n PRECEDING AND CURRENT ROW)", "NULL, 'a', -1"),
+        ("sum(n::HUGEINT << 64) OVER (PARTITION BY uid)", "NULL, 'a', 9223372036854775807"),
         ("regexp_replace(t, 'a', t, 'g')", "NULL, 'a\\9', 1"),
         ("regexp_replace(t, 'a', '\\9', 'g')", "NULL, 'a', 1"),
         ("regexp_replace(t, '(', 'b', 'g')", "NULL, 'a', 1"),
@@ -203,6 +207,7 @@ def test_values_beyond_what_a_function_takes_say_nothing_about_their_owner(value
         "substring(t, 1, 3)",
         "right(t, -1)",
         "ntile(4) OVER (ORDER BY uid)",
+        "count(t) OVER (PARTITION BY uid ORDER BY t ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)",
         "month(d)",
         "regexp_extract(t, '(b)', 1)",
     ],
@@ -211,3 +216,37 @@ def test_everyday_views_are_taken(value):
     table = "CREATE TABLE raw AS SELECT i AS uid, DATE '2024-01-01' AS d, 'abc' AS t FROM range(50) t(i)"
     catalog = {"tables": {"people": {"owner": "uid", "view": f"SELECT uid, {value} AS salary FROM raw"}}}
     assert on_neighbours(table, catalog=catalog) == {"answered"}
+
+
+WIDE = "170141183460469231731687303715884105727::HUGEINT"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT uid, sum(h) AS salary FROM raw GROUP BY uid",
+        "SELECT uid, sum(h) OVER (PARTITION BY uid) AS salary FROM raw",
+        "SELECT uid, h AS salary FROM raw LIMIT 100 OFFSET (SELECT min(n) FROM raw)",
+    ],
+)
+def test_sums_of_wide_integers_and_limits_from_rows_are_refused(query):
+    statements = (
+        "CREATE TABLE raw AS SELECT i % 25 AS uid, 1::HUGEINT AS h, 0::BIGINT AS n FROM range(50) t(i)",
+        f"UPDATE raw SET h = {WIDE}, n = -1 WHERE uid = 7",
+    )
+    catalog = {"tables": {"people": {"owner": "uid", "view": query}}}
+    assert on_neighbours(*statements, catalog=catalog) == {"E_CATALOG"}
+
+
+def test_a_macro_that_is_redefined_under_a_session_costs_nothing():
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE raw AS SELECT i AS uid, 'a' AS t FROM range(50) t(i)")
+    connection.execute("CREATE MACRO long(x) AS length(x)")
+    connection.execute("CREATE VIEW people AS SELECT uid, long(t) AS salary FROM raw")
+    with shoal.connect(connection, {"tables": {"people": {"owner": "uid"}}}) as session:
+        session.query(f"{CLAUSE} COUNT(salary) AS n FROM people")
+        before = session.spent
+        connection.execute("CREATE OR REPLACE MACRO long(x) AS CAST(x AS INTEGER)")
+        with pytest.raises(shoal.ShoalError) as refused:
+            session.query(f"{CLAUSE} COUNT(salary) AS n FROM people")
+        assert (refused.value.code, session.spent) == ("E_SOURCE", before)

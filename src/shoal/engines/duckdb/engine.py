@@ -21,7 +21,7 @@ from shoal.engines.duckdb.room import rows_at_most
 from shoal.engines.duckdb.settings import LOCKDOWN, is_locked, limits, refuse_collation, refuse_other_meanings
 from shoal.engines.duckdb.sound_files import refuse_changed
 from shoal.engines.duckdb.tables import KnownTables
-from shoal.engines.duckdb.views import definitions
+from shoal.engines.duckdb.views import definitions, macros
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.held import held
 from shoal.engines.memory.rows import has_texts, rows_statement
@@ -126,6 +126,7 @@ class DuckDBEngine(KnownTables):
         self._is_filled = tables is not None
         self._refresh(tables)
         self._definitions = frozenset() if ours else definitions(self._connection)
+        self._macros = frozenset() if ours else macros(self._connection)
 
     def _has_temporary_tables(self) -> bool:
         """Whether the connection that was handed in has tables or views that no other connection sees."""
@@ -171,13 +172,15 @@ class DuckDBEngine(KnownTables):
             return
         try:
             same = self._definitions <= definitions(self._connection)
+            if self._macros:  # listing them takes ten milliseconds, and most databases have none
+                same = same and self._macros <= macros(self._connection)
             refuse_other_meanings(self._connection)
         except duckdb.Error:
             raise EngineFailure from None
         if not same:
             raise ShoalError(
                 "E_SOURCE",
-                "Tables of the database were changed or dropped since the session was opened. Nothing was charged.",
+                "Tables, views or macros were changed or dropped since the session was opened. Nothing was charged.",
                 hint="Open a new session.",
             )
 

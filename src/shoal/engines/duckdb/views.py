@@ -112,6 +112,15 @@ def definitions(connection: duckdb.DuckDBPyConnection) -> frozenset[tuple[str, .
     return frozenset(tuple(map(str, row)) for row in rows)
 
 
+def macros(connection: duckdb.DuckDBPyConnection) -> frozenset[tuple[str, ...]]:
+    """What views may call that somebody defined: a view over a macro computes what the macro says when it is read."""
+    rows = connection.sql(
+        "SELECT database_name, schema_name, function_name, parameters, macro_definition FROM system.main.duckdb_functions() "
+        "WHERE NOT internal"
+    ).fetchall()
+    return frozenset(tuple(map(str, row)) for row in rows)
+
+
 def stored_views(connection: duckdb.DuckDBPyConnection, places: Places) -> dict[str, exp.Expr]:
     """The views of a database, by folded name."""
     rows = connection.sql(

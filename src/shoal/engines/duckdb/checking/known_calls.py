@@ -166,8 +166,10 @@ class Rules:
     """What may be called, and whether our forms hold arguments in a range that functions can take."""
 
     functions: frozenset[tuple[str, tuple[str, ...]]]
+    aggregates: frozenset[tuple[str, tuple[str, ...]]]
     has_forms: bool
 
 
-OF_STATEMENTS = Rules(FUNCTIONS, has_forms=True)
-OF_VIEWS = Rules(FUNCTIONS_OF_VIEWS, has_forms=False)
+OF_STATEMENTS = Rules(FUNCTIONS, AGGREGATES, has_forms=True)
+OF_VIEWS = Rules(FUNCTIONS_OF_VIEWS, AGGREGATES - {("sum", ("HUGEINT",))}, has_forms=False)
+"""A sum of stored 128-bit integers may not fit into as many."""

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from shoal.engines.duckdb.checking.known_calls import (
-    AGGREGATES,
     BINDING,
     BITS,
     BY_SMALL_NUMBERS,
@@ -267,17 +266,19 @@ def _check_case(expression: Json) -> None:
     _check_alike([expression, *values, expression["else_expr"]], "CASE")
 
 
-def _check_aggregate(expression: Json) -> None:
+def _check_aggregate(expression: Json, rules: Rules) -> None:
     called = (_name_of(expression), _arguments(expression))
-    if called not in AGGREGATES:
+    if called not in rules.aggregates:
         raise surprise(f"{called[0]}({', '.join(called[1])})")
 
 
 def _check_window(expression: Json, rules: Rules) -> None:
     if expression.get("ignore_nulls") or expression.get("exclude_clause", "NO_OTHER") != "NO_OTHER":
         raise surprise("a window that leaves rows out")
+    if not rules.has_forms:
+        _check_frame(expression)
     if expression["type"] == "WINDOW_AGGREGATE":
-        return _check_aggregate(expression)
+        return _check_aggregate(expression, rules)
     if expression["type"] not in WINDOWS:
         raise surprise(expression["type"])
     if expression["type"] == "WINDOW_NTILE" and not rules.has_forms and not _is_positive(expression["children"][0]):
@@ -286,6 +287,15 @@ def _check_window(expression: Json, rules: Rules) -> None:
         children = expression["children"]
         _check_alike([children[0], *children[2:]], expression["type"])
     return None
+
+
+def _check_frame(window: Json) -> None:
+    """Without forms, a frame ends at rows whose number is a constant: the engine refuses negative and missing ones."""
+    for end, told in (("start", "start_expr"), ("end", "end_expr")):
+        if str(window.get(end, "")).endswith("_RANGE") and told in window:
+            raise surprise("a frame that goes by a distance")
+        if told in window and not (_is_small_number(window[told]) and int(str(_held(window[told]))) >= 0):
+            raise surprise("a frame by a number that is not a constant")
 
 
 def _check_between(expression: Json) -> None:
@@ -299,7 +309,6 @@ def _check_comparison(expression: Json) -> None:
 _CHECKS: dict[str, Callable[[Json], None]] = {
     "BOUND_OPERATOR": _check_operator,
     "BOUND_CASE": _check_case,
-    "BOUND_AGGREGATE": _check_aggregate,
     "BOUND_BETWEEN": _check_between,
     "BOUND_COMPARISON": _check_comparison,
     "BOUND_CONJUNCTION": lambda _: None,
@@ -310,10 +319,12 @@ _CHECKS: dict[str, Callable[[Json], None]] = {
 # ---- relations -----------------------------------------------------------------------------------------------------
 
 
-def _check_relation(operator: Json) -> None:
+def _check_relation(operator: Json, rules: Rules) -> None:
     kind = operator["type"]
     if kind not in OPERATORS:
         raise surprise(kind)
+    if not rules.has_forms and any("expression" in operator.get(part, ()) for part in ("limit_val", "offset_val")):
+        raise surprise("a LIMIT by a number that is not a constant")
     if kind == "LOGICAL_GET" and operator["qname"]["path"][-1] != "seq_scan":
         raise surprise(NO_TABLE)
     if operator.get("join_type") == "SINGLE":
@@ -362,6 +373,8 @@ def check_plan(plan: Any, rules: Rules = OF_STATEMENTS) -> None:
         if class_ is not None:
             if class_ == "BOUND_FUNCTION":
                 _check_function(part, rules)
+            elif class_ == "BOUND_AGGREGATE":
+                _check_aggregate(part, rules)
             elif class_ == "BOUND_WINDOW":
                 _check_window(part, rules)
             elif class_ not in _CHECKS:
@@ -369,7 +382,7 @@ def check_plan(plan: Any, rules: Rules = OF_STATEMENTS) -> None:
             else:
                 _CHECKS[class_](part)
         elif str(part.get("type", "")).startswith("LOGICAL_"):
-            _check_relation(part)
+            _check_relation(part, rules)
             guarded = _without_single_row_guard(part)
             if guarded is not None:
                 stack.extend(guarded)
