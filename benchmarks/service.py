@@ -172,6 +172,7 @@ def main(argv: list[str] | None = None) -> None:
     options.add_argument("--rounds", type=int, default=120)
     options.add_argument("--workers", type=int, default=1)
     options.add_argument("--clients", type=int, default=0, help="also so many people at once, beside one session")
+    options.add_argument("--slots", type=int, default=0, help="of each worker; 0: as the service chooses")
     options.add_argument("--first", action="store_true", help="before everything else on this machine")
     options.add_argument("--json", action="store_true")
     said = options.parse_args(argv)
@@ -199,6 +200,7 @@ def compared(folder: Path, said: argparse.Namespace) -> dict[str, dict[str, Any]
     serve = [sys.executable, "-m", "shoal", "serve", str(folder / "data"), "--catalog", str(folder / "shoal.toml")]
     serve += ["--budget", "1000,1e-5", "--home", str(folder / "home"), "--port", "0", "--json"]
     serve += ["--answer-time", "off", "--rates", "off", "--workers", str(said.workers)]
+    serve += ["--slots", str(said.slots)] if said.slots else []
     with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             ready = json.loads(process.stdout.readline() if process.stdout else "")

@@ -25,6 +25,11 @@ class Limits:
         return self.slots or 2 * (os.cpu_count() or 1)
 
     @property
+    def number_of_places(self) -> int:
+        """How many short runs compute at once: as many as there are cores."""
+        return os.cpu_count() or 1
+
+    @property
     def free_slots(self) -> int:
         """How many of them questions over public tables may hold at once."""
         return max(1, self.number_of_slots // 2)

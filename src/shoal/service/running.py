@@ -22,9 +22,11 @@ from shoal.service.datasets import not_open
 from shoal.service.desk import Desk, Ladder, cancelled
 from shoal.service.people import later, random_id
 from shoal.service.runners import nursery
+from shoal.service.runners.bells import A_JOB_WAITS
 from shoal.service.runners.errand import Errand, facts_of
 from shoal.service.runners.hired import Died, Hired, TooLong
 from shoal.service.runners.idle import Idle
+from shoal.service.runners.processors import Processors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from shoal.service.jobs import Job
     from shoal.service.limits import Limits
     from shoal.service.people import People
+    from shoal.service.runners.bells import Bell
     from shoal.service.runners.recent import RecentAnswers
     from shoal.service.store import Rows, Store
 
@@ -61,7 +64,9 @@ class Slots:
         share: int,
         plans: Plans,
         recent: RecentAnswers,
+        bell: Bell,
     ) -> None:
+        self._bell = bell
         self._plans = plans
         self._recent = recent
         self._store = store
@@ -74,7 +79,8 @@ class Slots:
         self._ended = threading.Event()
         self._held: set[str] = set()
         """Jobs in slots here, also those that were cancelled meanwhile; one is added in the transaction that takes it."""
-        self.runners = [Hired(share) for _ in range(limits.number_of_slots)]
+        processors = Processors(limits.number_of_places)
+        self.runners = [Hired(share, processors) for _ in range(limits.number_of_slots)]
         self._threads = [
             threading.Thread(target=self._work, args=(runner,), name=f"shoal-slot-{number}", daemon=True)
             for number, runner in enumerate(self.runners)
@@ -106,6 +112,11 @@ class Slots:
 
     def wake(self) -> None:
         """One job is waiting. A slot that finishes a job looks for the next without being called."""
+        if not self._idle.call_one():
+            self._bell.ring(A_JOB_WAITS)
+
+    def hear_of_waiting(self) -> None:
+        """A job is waiting that came to another process, where no slot is idle."""
         self._idle.call_one()
 
     # ---- the loop ------------------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ from shoal.service.stores.opening import confirm, open_store
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from shoal.service.runners.bells import Bell
+
 END_SECONDS = 30.0
 
 
@@ -36,16 +38,22 @@ class Service(Explaining, Asking, Following, Approving, Keeping, Admitting, Acco
 
     @classmethod
     def open(
-        cls, place: Path | str, limits: Limits | None = None, *, anchor: str | None = None, catch_up: bool = True
+        cls,
+        place: Path | str,
+        limits: Limits | None = None,
+        *,
+        anchor: str | None = None,
+        catch_up: bool = True,
+        bell: Bell | None = None,
     ) -> Service:
         """The service in a folder or a PostgreSQL database; created if there is none.
 
         `anchor` is a line of the log that was noted elsewhere: with it, a database that failed over is opened again.
         `catch_up`: writes lines of the log that a crash left out, which reads every ledger. Code that opens a service briefly,
-        before it serves, leaves that to the next opening.
+        before it serves, leaves that to the next opening. `bell`: where processes that were forked together hear each other.
         """
         store = open_store(place, random_id("", 16), has_anchor=anchor is not None)
-        service = cls(store, limits or Limits())
+        service = cls(store, limits or Limits(), bell)
         try:
             if anchor is not None:
                 log.verify(log.export(store), anchor)
@@ -62,6 +70,7 @@ class Service(Explaining, Asking, Following, Approving, Keeping, Admitting, Acco
         """Starts running jobs."""
         self._started = True
         self._slots.start()
+        self._bell.listen(self._hear)
 
     def refuse_new_work(self) -> None:
         """From now on E_BUSY; running jobs continue."""

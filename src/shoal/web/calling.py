@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 THREADS = 64
 LOOK_AGAIN_SECONDS = 0.5
+"""The job may run on another machine; processes on this one ring (`service/runners/bells.py`)."""
 _POOL = ThreadPoolExecutor(THREADS, thread_name_prefix="shoal-http")
 
 

@@ -22,6 +22,7 @@ import uvicorn
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 from shoal.service.runners import nursery
+from shoal.service.runners.bells import Bell, bells
 from shoal.service.service import Limits, Service
 from shoal.web.app import LOOPBACK, application
 from shoal.web.gate import REQUEST_SECONDS
@@ -99,7 +100,7 @@ def serve(home: Path | str, limits: Limits, place: Place, ready: Callable[[str, 
     process_log.start()
     listening = bound_socket(place)
     if place.workers == 1:
-        return _serve_here(home, limits, place, listening, ready)
+        return _serve_here(home, limits, place, listening, ready, Bell())
     return _serve_in_children(home, limits, place, listening, ready)
 
 
@@ -124,8 +125,9 @@ def _serve_here(
     place: Place,
     listening: socket.socket,
     ready: Callable[[str, int, str | None], None],
+    bell: Bell,
 ) -> int:
-    service = Service.open(home, limits)
+    service = Service.open(home, limits, bell=bell)
     service.start()
     doorway = Doorway(service, place)
     server = Server(configuration(service, place))
@@ -281,10 +283,11 @@ def _serve_in_children(
 ) -> int:
     """The same socket in several processes, forked before any thread or data set exists. One that dies is replaced."""
     nursery.start()  # one for all of them
-    children: set[int] = set()
+    seats = bells(place.workers)
+    children: dict[int, int] = {}  # each process, and its seat
     ending = False
 
-    def fork(told: Callable[[str, int, str | None], None]) -> None:
+    def fork(seat: int, told: Callable[[str, int, str | None], None]) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, ORDERS)  # a signal that comes now is handled once the child is known
         if not ending:
             child = os.fork()
@@ -293,8 +296,8 @@ def _serve_in_children(
                 for number in (signal.SIGTERM, signal.SIGINT):
                     signal.signal(number, signal.SIG_DFL)  # until it has its own: ours would end its siblings
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, ORDERS)
-                os._exit(_serve_here(home, limits, place, listening, told))
-            children.add(child)
+                os._exit(_serve_here(home, limits, place, listening, told, seats[seat]))
+            children[child] = seat
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ORDERS)
 
     def forward(signal_number: int, _: object) -> None:
@@ -311,16 +314,18 @@ def _serve_in_children(
         signal.signal(number, forward)
     signal.signal(signal.SIGHUP, reload)
     for worker in range(place.workers):
-        fork(ready if worker == 0 else lambda *_: None)
-    return _watch(children, lambda: ending, lambda: fork(lambda *_: None))
+        fork(worker, ready if worker == 0 else lambda *_: None)
+    return _watch(children, lambda: ending, lambda seat: fork(seat, lambda *_: None))
 
 
-def _watch(children: set[int], is_ending: Callable[[], bool], replace: Callable[[], None]) -> int:
+def _watch(children: dict[int, int], is_ending: Callable[[], bool], replace: Callable[[int], None]) -> int:
     """Waits for all children; one that was killed is replaced, a few times a minute at most. The worst exit status."""
     worst, replaced = 0, [0.0] * REPLACED_A_MINUTE
     while children:
         child, status = os.wait()
-        children.discard(child)
+        seat = children.pop(child, None)
+        if seat is None:
+            continue  # the nursery: whoever needs it next starts another
         code = os.waitstatus_to_exitcode(status)
         if is_ending() and -code in ORDERS:
             code = 0  # the signal came before it could handle it: it had begun nothing
@@ -328,7 +333,7 @@ def _watch(children: set[int], is_ending: Callable[[], bool], replace: Callable[
             _LOGGER.error("process %d died: %d", child, code)
         if code and not is_ending() and time.monotonic() - replaced[0] > 60:
             replaced = [*replaced[1:], time.monotonic()]
-            replace()
+            replace(seat)
         else:
             worst = max(worst, abs(code))
     return worst

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import field
@@ -30,11 +29,17 @@ PAUSE_SECONDS = 0.001
 """A wait for the disk is several times as long."""
 
 
+def _locked() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
 @dataclass(slots=True, eq=False)
 class _Wish:
     works: tuple[Callable[[Pen], Any], ...]
-    woken: threading.Event = field(default_factory=threading.Event)
-    """Set when it is done, or when its thread is to lead."""
+    asleep: threading.Lock = field(default_factory=_locked)
+    """Let go when it is done, or when its thread is to lead. An Event does the same in several times the time."""
     done: bool = False
     value: Any = None
     error: Exception | None = None
@@ -54,7 +59,12 @@ class _Wish:
     def end(self, error: Exception | None = None) -> None:
         """Its thread may go on."""
         self.error, self.done = error or self.error, True
-        self.woken.set()
+        self.wake()
+
+    def wake(self) -> None:
+        """Its thread goes on; one that is awake finds out before it sleeps next."""
+        with suppress(RuntimeError):  # it was let go already
+            self.asleep.release()
 
 
 class _NothingChangedError(Exception):
@@ -81,6 +91,7 @@ class Turns:
         self._waiting: deque[_Wish] = deque()
         self._leading = threading.Lock()
         self._company = 0
+        self._complete = threading.Event()
 
     def do(self, *works: Callable[[Pen], Any]) -> Any:
         """The works in turn, in one transaction that no other writer overlaps; the last one's value."""
@@ -88,6 +99,8 @@ class Turns:
             self._start_anew()
         wish = _Wish(works)
         self._waiting.append(wish)
+        if len(self._waiting) >= self._company:
+            self._complete.set()
         try:
             while not wish.done:
                 self._lead_or_wait(wish)
@@ -102,8 +115,7 @@ class Turns:
 
     def _lead_or_wait(self, wish: _Wish) -> None:
         if not self._leading.acquire(blocking=False):
-            wish.woken.wait()
-            wish.woken.clear()
+            wish.asleep.acquire()
             return
         try:
             if not wish.done:
@@ -115,7 +127,7 @@ class Turns:
     def _wake_next(self) -> None:
         """Whoever waits longest leads next. Who comes later finds the lead free, or is seen here."""
         with suppress(IndexError):
-            self._waiting[0].woken.set()
+            self._waiting[0].wake()
 
     def _serve(self) -> None:
         """One transaction for those who wait; a ledger that cannot be written refuses all of them."""
@@ -137,10 +149,10 @@ class Turns:
     def _gather(self) -> None:
         """Those who were served together come back together: until they are there, or nobody comes, no transaction is opened."""
         for _ in range(MOST_PAUSES if self._company > 1 else 0):
+            self._complete.clear()
             before = len(self._waiting)
-            if before >= self._company:
+            if before >= self._company or self._complete.wait(PAUSE_SECONDS):
                 return
-            time.sleep(PAUSE_SECONDS)
             if len(self._waiting) == before:
                 return
 

@@ -51,6 +51,7 @@ class SqliteTransaction:
     def __init__(self, connection: sqlite3.Connection, is_whole: Callable[[sqlite3.Connection], bool]) -> None:
         self._connection = connection
         self._is_whole = is_whole
+        self._savepoint = ""
         self.format = checked_format(connection)
 
     # --- reading ---
@@ -165,24 +166,31 @@ class SqliteTransaction:
 
     # --- writing ---
 
+    def _change(self, query: str, values: Sequence[object]) -> None:
+        """A savepoint begins with the first change inside it: most steps look and change nothing."""
+        if self._savepoint == "wanted":
+            self._connection.execute("SAVEPOINT one_of_many")
+            self._savepoint = "begun"
+        self._connection.execute(query, values)
+
     def append(self, entry: PlacedRow) -> None:
         """See `base.Transaction`."""
         row = entry.row
-        self._connection.execute(
+        self._change(
             "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (entry.sequence, row.reservation, *row.texts, entry.hash),
         )
         if (row.about, row.request, row.details) != (0, "", "{}"):
             details = (entry.sequence, row.about, row.request, row.details)
-            self._connection.execute("INSERT INTO details VALUES (?, ?, ?, ?)", details)
+            self._change("INSERT INTO details VALUES (?, ?, ?, ?)", details)
 
     def put_head(self, head: Head) -> None:
         """See `base.Transaction`."""
-        self._connection.execute(
+        self._change(
             "UPDATE head SET sequence = ?, hash = ?, epsilon = ?, delta = ?, rho = ?, rho_delta = ?, seal = ?",
             (head.sequence, head.hash, *amounts_of(head.spent), head.seal()),
         )
-        self._connection.execute(
+        self._change(
             "UPDATE state SET epsilon = ?, delta = ?, latest = ?, covers = ?, accounts = ?, suspensions = ?,"
             " kept_since = ?",
             head.state.texts,
@@ -190,46 +198,50 @@ class SqliteTransaction:
 
     def put_account(self, name: str, amounts: Amounts) -> None:
         """See `base.Transaction`."""
-        self._connection.execute("INSERT OR REPLACE INTO accounts VALUES (?, ?, ?, ?, ?)", (name, *amounts))
+        self._change("INSERT OR REPLACE INTO accounts VALUES (?, ?, ?, ?, ?)", (name, *amounts))
 
     def put_suspended(self, user: str, sequence: int) -> None:
         """See `base.Transaction`."""
-        self._connection.execute("DELETE FROM suspensions WHERE user = ?", (user,))
+        self._change("DELETE FROM suspensions WHERE user = ?", (user,))
         if sequence:
-            self._connection.execute("INSERT INTO suspensions VALUES (?, ?)", (user, sequence))
+            self._change("INSERT INTO suspensions VALUES (?, ?)", (user, sequence))
 
     def start(self, spend: int, user: str, process: str) -> None:
         """See `base.Transaction`."""
-        self._connection.execute("INSERT OR REPLACE INTO running VALUES (?, ?, ?)", (spend, user, process))
+        self._change("INSERT OR REPLACE INTO running VALUES (?, ?, ?)", (spend, user, process))
 
     def finish(self, spend: int) -> None:
         """See `base.Transaction`."""
-        self._connection.execute("DELETE FROM running WHERE sequence = ?", (spend,))
+        self._change("DELETE FROM running WHERE sequence = ?", (spend,))
 
     def put_answer(self, spend: int, pieces: Sequence[bytes]) -> None:
         """See `base.Transaction`."""
         for number, body in enumerate(pieces):
-            self._connection.execute("INSERT INTO pieces VALUES (?, ?, ?)", (spend, number, body))
+            self._change("INSERT INTO pieces VALUES (?, ?, ?)", (spend, number, body))
 
     def drop_answers(self, before: str) -> int:
         """See `base.Transaction`. Answers of format 1 stay: their table refuses it."""
         given = "SELECT reservation FROM entries WHERE kind = 'answer' AND noted_at < ?"
         dropped = self._all(f"SELECT DISTINCT reservation FROM pieces WHERE reservation IN ({given})", before)
-        self._connection.execute(f"DELETE FROM pieces WHERE reservation IN ({given})", (before,))
+        self._change(f"DELETE FROM pieces WHERE reservation IN ({given})", (before,))
         return len(dropped)
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """See `base.Transaction`."""
-        self._connection.execute("SAVEPOINT one_of_many")
+        self._savepoint = "wanted"
         try:
             yield
         except BaseException:
             with suppress(sqlite3.Error):  # a full disk has undone the whole transaction already
-                self._connection.execute("ROLLBACK TO one_of_many")
-                self._connection.execute("RELEASE one_of_many")
+                self._leave_savepoint("ROLLBACK TO one_of_many")
             raise
-        self._connection.execute("RELEASE one_of_many")
+        self._leave_savepoint()
+
+    def _leave_savepoint(self, *first: str) -> None:
+        begun, self._savepoint = self._savepoint == "begun", ""
+        for statement in (*first, "RELEASE one_of_many") if begun else ():
+            self._connection.execute(statement)
 
     # --- making and upgrading ---
 

@@ -13,6 +13,7 @@ from shoal.service.datasets import DataSets
 from shoal.service.people import Caller, People, not_found
 from shoal.service.rates import Rates
 from shoal.service.runners import memory
+from shoal.service.runners.bells import A_JOB_WAITS, Bell
 from shoal.service.runners.planners import WAITING_PER_PERSON, Planners, number_of_planners
 from shoal.service.runners.recent import RecentAnswers
 from shoal.service.running import Slots
@@ -35,8 +36,9 @@ OPERATOR = Caller(
 class Core:
     """One store, its people and data sets, and the slots that run jobs."""
 
-    def __init__(self, store: Store, limits: Limits) -> None:
+    def __init__(self, store: Store, limits: Limits, bell: Bell | None = None) -> None:
         self.store = store
+        self._bell = bell or Bell()
         self.people = People(store)
         self.sessions = Sessions(store, self.people)
         self.datasets = DataSets(store)
@@ -52,7 +54,9 @@ class Core:
         self._planners = Planners(share, number_of_planners(), waiting)
         self._plans = Plans(self._planners, limits.time_limit)
         self._recent = RecentAnswers()
-        self._slots = Slots(store, self.people, self.datasets, limits, self._changed, share, self._plans, self._recent)
+        self._slots = Slots(
+            *(store, self.people, self.datasets, limits, self._changed, share, self._plans, self._recent, self._bell)
+        )
 
     @property
     def ending(self) -> bool:
@@ -92,7 +96,20 @@ class Core:
         return [account for account in found if account is not None]
 
     def _changed(self, identifier: str) -> None:
+        """Tells whoever waits for a job, here or, if nobody does, in the other processes."""
+        if not self._tell(identifier):
+            self._bell.ring(identifier)
+
+    def _tell(self, identifier: str) -> bool:
         with self._lock:
             told = list(self._listeners.get(identifier, ()))
         for each in told:
             each()
+        return bool(told)
+
+    def _hear(self, word: str) -> None:
+        """What another process of this service says."""
+        if word == A_JOB_WAITS:
+            self._slots.hear_of_waiting()
+        else:
+            self._tell(word)

@@ -53,7 +53,7 @@ class Following(Core):
                 left = ends - time.monotonic()
                 if job.ended or job.state == "approval" or left <= 0:
                     return job
-                woken.wait(min(left, 0.5))  # it may be running in another process
+                woken.wait(min(left, 0.5))  # it may be running on another machine
 
     def listening(self, identifier: str, told: Callable[[], None]) -> _Listening:
         """While inside the context, `told` is called when the job changes in this process."""

@@ -14,6 +14,7 @@ from shoal.errors import InternalError, ShoalError
 from shoal.service.runners import nursery, wire
 from shoal.service.runners.errand import error_of, loss_of, promise_of
 from shoal.service.runners.memory import processor_seconds
+from shoal.service.runners.processors import MOMENT_SECONDS, Processors, Turn
 
 if TYPE_CHECKING:
     import socket
@@ -45,8 +46,9 @@ def nothing() -> None:
 class Hired:
     """One runner, replaced whenever it has died."""
 
-    def __init__(self, share: int) -> None:
+    def __init__(self, share: int, processors: Processors | None = None) -> None:
         self._share = share
+        self._processors = processors or Processors(1)
         self._channel: socket.socket | None = None
         self.pid = 0
         self._told: dict[str, int] = {}
@@ -116,10 +118,15 @@ class Hired:
 
     def run(self, errand: Errand, terms: Terms, desk: Desk) -> bytes:
         """The bytes of the answer, as stored; `Died` or `TooLong` if there is neither an answer nor an error."""
-        with self._ended_if_lost():
-            self._send_anew({"run": errand.to_dict()}, errand.place)
-            desk.keep()  # while the statement is planned there; nothing is charged before
-            return self._conversation(errand, terms, desk)
+        turn = Turn(self._processors)
+        try:
+            with self._ended_if_lost():
+                turn.begin()
+                self._send_anew({"run": errand.to_dict()}, errand.place)
+                desk.keep()  # while the statement is planned there; nothing is charged before
+                return self._conversation(errand, terms, desk, turn)
+        finally:
+            turn.end()
 
     def plan(self, errand: PlanErrand, seconds: float, meanwhile: Callable[[], None] = nothing) -> dict[str, Any]:
         """The report about a plan; `Died` or `TooLong` if there is none. Opening the data set is not counted."""
@@ -169,14 +176,15 @@ class Hired:
             self._open_first(place)
             wire.send(self._opened(), message)
 
-    def _conversation(self, errand: Errand, terms: Terms, desk: Desk) -> bytes:
+    def _conversation(self, errand: Errand, terms: Terms, desk: Desk, turn: Turn) -> bytes:
         channel = self._opened()
         limits = (processor_seconds(self.pid) + errand.seconds, time.monotonic() + CLOCK_FACTOR * errand.seconds)
         charge: DeskReservation | None = None
         kept = b""
         while True:
-            self._await(channel, limits)
+            self._await_in_turn(channel, limits, turn)
             message, body = wire.receive(channel)
+            turn.end()  # the ledger may wait for the disk, and a reply for its time
             if "answered" in message:
                 return body if message["answered"] else kept
             if "refused" in message:
@@ -187,6 +195,7 @@ class Hired:
                 if "reserve" in message:
                     charge = self._reserved(message["reserve"], errand, terms, desk)
                     kept = charge.answer or b""
+                    turn.begin(charged=True)
                     wire.send(channel, {"reserved": charge.sequence, "answer": charge.answer is not None}, kept)
                 elif charge is None:
                     raise wire.Gone
@@ -198,6 +207,12 @@ class Hired:
                     wire.send(channel, {"noted": True})
             except ShoalError as error:
                 wire.send(channel, {"error": error.to_dict()})
+
+    def _await_in_turn(self, channel: socket.socket, limits: tuple[float, float], turn: Turn) -> None:
+        """The same, and makes room for others once it takes longer than a moment."""
+        if not _speaks(channel, MOMENT_SECONDS):
+            turn.end()
+            self._await(channel, limits)
 
     def _await(self, channel: socket.socket, limits: tuple[float, float]) -> None:
         """Waits until something arrives. Processor time counts, so a busy machine makes no query fail."""

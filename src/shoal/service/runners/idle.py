@@ -31,13 +31,14 @@ class Idle:
             if called in self._waiting:
                 self._waiting.remove(called)
 
-    def call_one(self) -> None:
-        """Calls one of them; nobody is called twice."""
+    def call_one(self) -> bool:
+        """Calls one of them, and says whether one was waiting; nobody is called twice."""
         with self._lock:
             if self._waiting:
                 self._waiting.pop().set()
-            else:
-                self._called = 1
+                return True
+            self._called = 1
+            return False
 
     def call_all(self) -> None:
         """Calls every waiting thread, and the next one to arrive."""
