@@ -35,13 +35,13 @@ class Format(StrEnum):
 
 
 def write_answer(result: Result | Rows, chosen: Format, path: Path | None, level: float | None) -> None:
-    """Write a released answer, every row of it; with a level, intervals are beside the values.
+    """Write a released answer, every row of it, with intervals beside the values: a number without its ± says too much.
 
     What it cost and what should be known about it is part of the table; beside other formats it goes to stderr.
     """
     if chosen is Format.table:
         return write_text(table_text(result, level) + "\n", path)
-    answer = (result if level is None else with_intervals(result, level)).to_arrow()
+    answer = with_intervals(result, level).to_arrow()
     if chosen is Format.json:
         write_text(as_json(rows_of(answer)) + "\n", path)
     else:

@@ -85,7 +85,8 @@ def query(
         float | None,
         typer.Option(
             metavar="LEVEL",
-            help="The confidence level of the intervals, such as 0.9; adds <name>_low and <name>_high to CSV, JSON and parquet.",
+            help="The confidence level of the intervals, such as 0.9: the ± of a table, <name>_low and <name>_high in files.",
+            show_default="the query's, else 0.95",
         ),
     ] = None,
     *,

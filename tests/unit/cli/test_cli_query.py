@@ -43,7 +43,7 @@ def test_the_catalog_is_shoal_toml_unless_named(shoal):
 
 def test_rows_as_json(shoal):
     rows = json.loads(query(shoal, "--format", "json").out)
-    assert set(rows[0]) == {"site", "customers"}
+    assert set(rows[0]) == {"site", "customers", "customers_low", "customers_high"}
     assert all(isinstance(row["customers"], int) for row in rows)
 
 
@@ -56,7 +56,7 @@ def test_everything_as_json(shoal):
 
 
 def test_rows_as_csv_with_intervals(shoal):
-    rows = list(csv.DictReader(io.StringIO(query(shoal, "--format", "csv", "--level", "0.9").out)))
+    rows = list(csv.DictReader(io.StringIO(query(shoal, "--format", "csv").out)))
     assert list(rows[0]) == ["site", "customers", "customers_low", "customers_high"]
     assert all(float(row["customers_low"]) <= float(row["customers"]) <= float(row["customers_high"]) for row in rows)
 
@@ -64,7 +64,9 @@ def test_rows_as_csv_with_intervals(shoal):
 def test_a_parquet_file(shoal, in_shop):
     done = query(shoal, "--format", "parquet", "-o", "answer.parquet")
     assert (done.status, done.out) == (0, "")
-    assert pq.read_table(in_shop / "answer.parquet").column_names == ["site", "customers"]
+    assert pq.read_table(in_shop / "answer.parquet").column_names == [
+        *("site", "customers", "customers_low", "customers_high"),
+    ]
 
 
 def test_sql_from_standard_input(in_shop):
