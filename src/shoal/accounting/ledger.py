@@ -318,6 +318,11 @@ class Ledger:
         head = self._head()
         return self._accountant.total(head.spent, budget_of(self._header, head))
 
+    def spent_with(self, loss: Loss) -> tuple[Fraction, Fraction]:
+        """What `spent` would be with one more loss."""
+        head = self._head()
+        return self._accountant.total(head.spent.plus(loss), budget_of(self._header, head))
+
     @property
     def remaining(self) -> tuple[Fraction, Fraction] | None:
         """The budget minus what is spent, or None without a budget; δ is what further queries may take."""

@@ -68,6 +68,7 @@ class Service(Explaining, Asking, Following, Approving, Keeping, Admitting, Acco
 
     def start(self) -> None:
         """Starts running jobs."""
+        self.store.serve()
         self._started = True
         self._slots.start()
         self._bell.listen(self._hear)

@@ -68,6 +68,9 @@ class Store(Protocol):
     def ledger_address(self, place: str) -> str:
         """What opens a ledger from its recorded place."""
 
+    def serve(self) -> None:
+        """From now on this process serves from the store: nothing else is put in its place until it is closed."""
+
     def close(self) -> None:
         """Closes every connection, once no thread uses one."""
 

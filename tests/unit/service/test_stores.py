@@ -312,9 +312,11 @@ def test_a_copy_is_put_back_and_an_older_one_only_with_its_loss(opened, place, t
     service = opened()
     asked(service, 1)
     service.backup(OPERATOR, tmp_path / "copy")
-    restore(tmp_path / "copy", place, None, None, "")
-    asked(service, 2)
+    with pytest.raises(shoal.ShoalError, match="E_USAGE") as error:
+        restore(tmp_path / "copy", place, None, None, "")  # it runs, and would go on charging what was put aside
+    assert "Stop" in error.value.hint
     service.close(5)
+    restore(tmp_path / "copy", place, None, None, "")
     again = Service.open(place, Limits(answer_time=0.0, rates=False))
     again.start()
     asked(again, 3)
@@ -324,6 +326,8 @@ def test_a_copy_is_put_back_and_an_older_one_only_with_its_loss(opened, place, t
         restore(tmp_path / "copy", place, None, None, "")
     with refused("E_LEDGER"):
         restore(tmp_path / "copy", tmp_path / "elsewhere", noted, None, "")
+    with refused("E_LEDGER"):
+        restore(tmp_path / "copy", place, None, budget((0.09, 0)), "less than the ledger has spent since")
     restore(tmp_path / "copy", place, None, budget((0.1, 0)), "a disk")
     back = Service.open(place)
     ledger = back.datasets.ledger("visits")

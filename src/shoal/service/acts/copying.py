@@ -13,7 +13,7 @@ from shoal.service import log
 from shoal.service.acts.core import OPERATOR, Core
 from shoal.service.store import moment
 from shoal.service.stores.opening import FILE
-from shoal.service.stores.sqlite import SqliteStore, copy_file
+from shoal.service.stores.sqlite import SqliteStore, copy_file, stopped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,8 +55,14 @@ def _made(folder: Path) -> None:
 def restore(folder: Path, home: Path, anchor: str | None, loss: Budget | None, because: str) -> int:
     """Restores a copy over a stopped service and keeps the old one next to it. Returns the number of lines in its log.
 
-    Whatever is known to be missing from the copy, or cannot be ruled out, is booked as a loss or refused.
+    Whatever is known to be missing from the copy, or cannot be ruled out, is booked as a loss or refused. E_USAGE while the
+    service runs: what it charges from then on would be in the folder that was put aside.
     """
+    with stopped(home):
+        return _restored(folder, home, anchor, loss, because)
+
+
+def _restored(folder: Path, home: Path, anchor: str | None, loss: Budget | None, because: str) -> int:
     with closing(SqliteStore(folder / FILE)) as copied:
         lines = log.verify(log.export(copied))
         places = _ledgers(copied)
@@ -67,6 +73,8 @@ def restore(folder: Path, home: Path, anchor: str | None, loss: Budget | None, b
             "The copy is older than what is noted, or nothing is known about what was spent since it was made.",
             hint="Give the newest --anchor that was noted, or book what is missing: --loss EPS,DELTA --because TEXT",
         )
+    if loss is not None and (home / FILE).exists():
+        _require_enough(folder, home, places, loss)
     _put_in_place(folder, home)
     if loss is not None:
         _book(home, {name: places[name] for name in lacking or places}, lacking, loss, because)
@@ -97,6 +105,22 @@ def _lacking(
     except ShoalError:
         return dict.fromkeys(places)
     return {}
+
+
+def _require_enough(folder: Path, home: Path, places: dict[str, str], loss: Budget) -> None:
+    """Where the ledgers are still there to be read, what the copy lacks is known: to book less would be a refund."""
+    with closing(SqliteStore(home / FILE)) as present:
+        spent = {name: Ledger.open(home / place).spent for name, place in _ledgers(present).items()}
+    for name in sorted(spent.keys() & places.keys()):
+        copied = Ledger.open(folder / places[name])
+        booked = copied.spent_with(Loss(loss.epsilon, loss.delta))
+        if booked[0] < spent[name][0] or booked[1] < spent[name][1]:
+            told = [f"epsilon = {float(e):g}, delta = {float(d):g}" for e, d in (spent[name], copied.spent)]
+            raise ShoalError(
+                "E_LEDGER",
+                f"The ledger {name} has spent {told[0]} and the copy only {told[1]}: the loss is larger than that.",
+                hint="Book at least the difference: --loss EPS,DELTA",
+            )
 
 
 def _reaches(ledger: Ledger, newest: Anchor) -> bool:

@@ -205,6 +205,9 @@ class PostgresStore(Keeper):
                 return
         connection.close()
 
+    def serve(self) -> None:
+        """See `store.Store`. A database that is replaced has another timeline, or no open connection."""
+
     def close(self) -> None:
         """See `store.Store`."""
         with self._lock:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import threading
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from shoal.errors import ShoalError
 from shoal.service.store import Keeper, moment, other_version, storable, unusable
 from shoal.service.stores.tables import APPEND_ONLY, FORMAT, MIGRATIONS
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BUSY_SECONDS = 30.0
+SERVING = "serving.lock"
+"""Locked, with others, by every process that serves; alone, by whoever puts another store in its place."""
 _TYPES = {"SERIAL": "INTEGER PRIMARY KEY AUTOINCREMENT", "BYTES": "BLOB", "FLAG": "INTEGER NOT NULL DEFAULT 0"}
 
 
@@ -61,6 +65,7 @@ class SqliteStore(Keeper):
         self._path = path.absolute()
         self._mine = threading.local()
         self._open: list[sqlite3.Connection] = []
+        self._serving: int | None = None
         super().__init__()
         found = self.version()
         if found != FORMAT:
@@ -167,11 +172,42 @@ class SqliteStore(Keeper):
         """A copy of the file as it is now."""
         copy_file(self._path, target)
 
+    def serve(self) -> None:
+        """See `store.Store`."""
+        self._serving = _locked(self.folder / SERVING, fcntl.LOCK_SH)
+
     def close(self) -> None:
         """See `store.Store`."""
+        if self._serving is not None:
+            os.close(self._serving)
+            self._serving = None
         while self._open:
             self._open.pop().close()
         self._mine = threading.local()
+
+
+def _locked(path: Path, kind: int) -> int:
+    """The lock ends with its process, however that ends."""
+    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(number, kind | fcntl.LOCK_NB)
+    except OSError:
+        os.close(number)
+        raise ShoalError(
+            "E_USAGE", "A service runs in this folder, or is being put in place.", hint="Stop it first."
+        ) from None
+    return number
+
+
+@contextmanager
+def stopped(folder: Path) -> Iterator[None]:
+    """While inside, no process serves from this folder, and none begins to."""
+    number = _locked(folder / SERVING, fcntl.LOCK_EX) if folder.is_dir() else None
+    try:
+        yield
+    finally:
+        if number is not None:
+            os.close(number)
 
 
 def connect(path: Path) -> sqlite3.Connection:
