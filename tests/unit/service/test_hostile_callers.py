@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from fractions import Fraction
 
@@ -24,6 +25,7 @@ from shoal.service.limits import Limits
 from shoal.service.questions import Question
 from shoal.service.runners import wire
 from shoal.service.runners.runner import Runner
+from shoal.service.running import Slots
 from shoal.service.service import OPERATOR
 
 POLICY = """
@@ -265,32 +267,51 @@ def test_questions_that_name_a_long_time_leave_slots_to_others(opened):
     assert [job.person if job else None for job in taken] == ["ann", "bob", "ann", None]
 
 
+@pytest.fixture
+def in_slots(monkeypatch):
+    """Jobs that are in slots, in the order in which they came; each stays there until the test ends."""
+    come, leave = [], threading.Event()
+
+    def stay(self, job, runner):
+        come.append((job.person, job.id))
+        leave.wait(300)
+
+    monkeypatch.setattr(Slots, "_run", stay)
+    yield come
+    leave.set()
+
+
 @pytest.mark.parametrize("is_free", [True, False])
-def test_whoever_cancels_holds_no_more_slots_than_before(opened, is_free):
+def test_whoever_cancels_holds_no_more_slots_than_before(opened, in_slots, is_free):
     """A cancelled run stays in its slot: what the data took must not be seen. It still counts against its asker."""
-    service = opened(start=False, slots=4)
+    service = opened(slots=4)
     ann, bob = trusted(service, "ann"), trusted(service, "bob")
-    held: list[str] = []
     for number in range(4):
         free = Question(f"SELECT site, {number} AS k FROM sites")
         long = Question(counting(what=f"n{number}"), answer_time=3600.0)
         service.ask(ann, "visits", free if is_free else long)
-    for _ in range(4):
-        with service.store.writing() as rows:
-            taken = jobs.take_next(rows, Limits(slots=4).free_slots, held)
-        if taken is not None:
-            held.append(taken.id)
-            service.cancel(ann, taken.id)
-    assert len(held) == (1 if is_free else 2)
-    service.ask(ann, "visits", Question(counting(what="first")))
+    room = 1 if is_free else 2
+    wait_until(lambda: len(in_slots) >= room)
+    for _, job in list(in_slots):
+        service.cancel(ann, job)
     service.ask(bob, "visits", Question(counting()))
-    with service.store.writing() as rows:
-        taken = jobs.take_next(rows, Limits(slots=4).free_slots, held)
-    assert taken.person == "bob"
+    wait_until(lambda: "bob" in [person for person, _ in in_slots] or len(in_slots) == 4)
+    assert [person for person, _ in in_slots] == ["ann"] * room + ["bob"]
 
 
 def test_a_slot_whose_job_was_cancelled_is_not_free(opened, monkeypatch):
     monkeypatch.setattr("shoal.service.running.FREE_SECONDS", 3.0)
+    inside, seen, whole = set(), [], Slots._run
+
+    def counted(self, job, runner):
+        inside.add(job.id)
+        seen.append(len(inside))
+        try:
+            whole(self, job, runner)
+        finally:
+            inside.discard(job.id)
+
+    monkeypatch.setattr(Slots, "_run", counted)
     service = opened()
     ann = trusted(service, "ann")
     many = ", ".join(f"sites AS s{number}" for number in range(32))
@@ -302,9 +323,8 @@ def test_a_slot_whose_job_was_cancelled_is_not_free(opened, monkeypatch):
     wait_until(lambda: service.job(ann, first.id).state == "running")
     service.cancel(ann, first.id)
     second = service.ask(ann, "visits", endless[1])
-    wait_until(lambda: service.job(ann, second.id).state != "waiting")
-    assert first.id not in service._slots._held
     assert service.wait(second.id, 120).state == "failed"
+    assert seen == [1, 1]
 
 
 def wait_until(happened):
