@@ -23,14 +23,14 @@ from service_fuzz import memory
 from test_flight import headers, spent, throw
 from web_server import Served
 
-from shoal.web.flight_sql.door import Door
+from shoal.web.server import Doorway, Place, bound_socket
 
 
 def run(folder: Path, times: int, seed: int) -> dict[str, object]:
     """All messages of a part, on a new service."""
     served = Served(folder)
-    door = Door(served.service, "grpc://127.0.0.1:0")
-    client = fl.connect(f"grpc://127.0.0.1:{door.port}")
+    door = Doorway(served.service, Place(flight_port=0), bound_socket("127.0.0.1", 0))
+    client = fl.connect(door.address)
     chance, before = random.Random(seed), memory()
     for number in range(times):
         throw(client, headers(served), chance)
@@ -39,7 +39,7 @@ def run(folder: Path, times: int, seed: int) -> dict[str, object]:
     lines, charges = served.service.check()
     found = {"messages": times, "grew": round(memory() - before, 1), "spent": float(spent(served)), "log lines": lines}
     client.close()
-    door.shutdown()
+    door.close()
     served.close()
     return found | {"charges": charges}
 

@@ -327,7 +327,7 @@ def throw_bytes(port: int, tokens: dict[str, str], times: int, seed: int) -> dic
 def serving(service: Service) -> Iterator[int]:
     """A real server in a thread; its port."""
     place = server.Place(port=0)
-    listening = server.bound_socket(place)
+    listening = server.bound_socket(place.host, place.port)
     running = server.Server(server.configuration(service, place))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

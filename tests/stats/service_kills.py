@@ -128,7 +128,7 @@ class Trials:
 
     def __init__(self, folder: Path, place: Path | str) -> None:
         self.folder, self.place = folder, place
-        self.socket = server.bound_socket(server.Place(port=0))
+        self.socket = server.bound_socket("127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
         self.tokens: dict[str, str] = {}
         self.keys: dict[str, str] = {}

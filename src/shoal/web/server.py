@@ -8,12 +8,14 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import shutil
 import signal
 import socket
+import ssl
+import tempfile
 import threading
 import time
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -31,12 +33,12 @@ from shoal.web.operation.arrivals import PromptProtocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from shoal.web.operation.proxy import Proxy
 
 LAST_REPLIES_SECONDS = 5
 REPLACED_A_MINUTE = 10
-TAKE_OVER_SECONDS = 1.0
 ORDERS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _LOGGER = logging.getLogger("shoal.web")
 
@@ -70,8 +72,6 @@ class Place:
             )
         if self.workers < 1 or not 0 <= self.port < 65_536 or not 0 <= (self.flight_port or 0) < 65_536:
             raise ShoalError("E_USAGE", "--workers is at least 1, ports from 0 to 65535.")
-        if self.workers > 1 and self.flight_port == 0:
-            raise ShoalError("E_USAGE", "Several processes share one --flight-port: name it.")
 
     @property
     def known_hosts(self) -> frozenset[str]:
@@ -98,23 +98,35 @@ class Server(uvicorn.Server):
 def serve(home: Path | str, limits: Limits, place: Place, ready: Callable[[str, int, str | None], None]) -> int:
     """Serves until a signal; `ready` gets the URL and the process once requests are accepted. Returns the exit status."""
     process_log.start()
-    listening = bound_socket(place)
+    listening = Listening.at(place)
     if place.workers == 1:
         return _serve_here(home, limits, place, listening, ready, Bell())
     return _serve_in_children(home, limits, place, listening, ready)
 
 
-def bound_socket(place: Place) -> socket.socket:
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """The sockets of a service, which all of its processes share."""
+
+    http: socket.socket
+    flight: socket.socket | None
+
+    @classmethod
+    def at(cls, place: Place) -> Listening:
+        """E_USAGE if a port is taken."""
+        flight = None if place.flight_port is None else bound_socket(place.host, place.flight_port)
+        return cls(bound_socket(place.host, place.port), flight)
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
     """Made with IPPROTO_TCP: without it asyncio leaves Nagle's algorithm on, and every small reply waits 40 ms."""
-    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((place.host, place.port))
+        listening.bind((host, port))
     except OSError as error:
-        raise ShoalError(
-            "E_USAGE", f"The port {place.port} of {place.host} cannot be listened on: {error.strerror}."
-        ) from None
+        raise ShoalError("E_USAGE", f"The port {port} of {host} cannot be listened on: {error.strerror}.") from None
     listening.listen(1024)
     return listening
 
@@ -123,94 +135,68 @@ def _serve_here(
     home: Path | str,
     limits: Limits,
     place: Place,
-    listening: socket.socket,
+    listening: Listening,
     ready: Callable[[str, int, str | None], None],
     bell: Bell,
 ) -> int:
     service = Service.open(home, limits, bell=bell)
     service.start()
-    doorway = Doorway(service, place)
+    doorway = Doorway(service, place, listening.flight)
     server = Server(configuration(service, place))
     _end_on_signals(service, server)
     _reload_on_signal(server, place, doorway)
-    announced = threading.Thread(target=_announce, args=(server, place, listening, doorway.address, ready), daemon=True)
+    announced = threading.Thread(
+        target=_announce, args=(server, place, listening.http, doorway.address, ready), daemon=True
+    )
     announced.start()
     _LOGGER.info("serving")
     gc.freeze()  # what is loaded stays: a search for cycles need not look at it
-    server.run(sockets=[listening])
+    server.run(sockets=[listening.http])
     _LOGGER.info("ended")
     doorway.close()
     return 0 if service.close(0.0) else 1
 
 
 class Doorway:
-    """Flight SQL, if a port was given. One of several processes has it, and another takes over when that one is gone."""
+    """Flight SQL, if there is a socket for it: every process that serves accepts its connections."""
 
-    def __init__(self, service: Service, place: Place) -> None:
-        self._service, self._place = service, place
-        self._door: Any = None
-        self._lock = threading.Lock()
-        self._closed = False
-        if place.flight_port is None:
+    def __init__(self, service: Service, place: Place, listening: socket.socket | None) -> None:
+        self._place, self._listening = place, listening
+        self._tls: ssl.SSLContext | None = None
+        self._ends: list[Callable[[], None]] = []
+        if listening is None:
             return
-        if place.workers > 1:
-            threading.Thread(target=self._take_over, name="shoal-flight-port", daemon=True).start()
-        elif not _is_free(place.host, place.flight_port):
-            raise ShoalError("E_USAGE", f"The port {place.flight_port} of {place.host} cannot be listened on.")
-        else:
-            self._open(place.flight_port)
+        from shoal.web.flight_sql.door import Door
+        from shoal.web.flight_sql.front import Front
+
+        if place.certificate is not None:
+            self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            self._tls.load_cert_chain(place.certificate, place.key)
+            self._tls.set_alpn_protocols(["h2"])
+        folder = tempfile.mkdtemp(prefix="shoal-")  # nobody else can reach what is in it
+        inner = f"{folder}/flight"
+        door = Door(service, f"grpc+unix://{inner}")
+        front = Front(listening, inner, self._tls)
+        self._ends = [front.close, door.shutdown, lambda: shutil.rmtree(folder, ignore_errors=True)]
 
     @property
     def address(self) -> str | None:
         """Where other programs find it."""
-        if self._place.flight_port is None:
+        if self._listening is None:
             return None
-        return self._location(self._place.flight_port if self._door is None else self._door.port)
-
-    def _location(self, port: int) -> str:
         host = f"[{self._place.host}]" if ":" in self._place.host else self._place.host
-        return f"{'grpc' if self._place.certificate is None else 'grpc+tls'}://{host}:{port}"
+        scheme = "grpc" if self._place.certificate is None else "grpc+tls"
+        return f"{scheme}://{host}:{self._listening.getsockname()[1]}"
 
-    def _open(self, port: int) -> None:
-        from shoal.web.flight_sql.door import Door
-
-        certificate, key = self._place.certificate, self._place.key
-        tls = None if certificate is None or key is None else (Path(certificate).read_bytes(), Path(key).read_bytes())
-        self._door = Door(self._service, self._location(port), tls)
-
-    def _take_over(self) -> None:
-        port = self._place.flight_port or 0
-        while not self._closed:
-            with self._lock:
-                if self._door is None and not self._closed and _is_free(self._place.host, port):
-                    with suppress(Exception):  # another process was faster
-                        self._open(port)
-            time.sleep(TAKE_OVER_SECONDS)
-
-    def open_anew(self) -> None:
-        """A door with the current certificate. Calls through the old one are answered first; two cannot share a port."""
-        with self._lock:
-            if self._door is not None and self._place.certificate is not None:
-                port = self._door.port
-                self._door.shutdown()
-                self._open(port)
+    def reload(self) -> None:
+        """New connections get the certificate that is in the files now."""
+        if self._tls is not None:
+            certificates.reload(self._tls, self._place.certificate, self._place.key)
 
     def close(self) -> None:
         """No new calls."""
-        with self._lock:
-            self._closed = True
-            if self._door is not None:
-                self._door.shutdown()
-
-
-def _is_free(host: str, port: int) -> bool:
-    """Whether a port is free to listen on; gRPC reports a taken one in its own way, and on standard error."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with suppress(OSError):
-            probe.bind((host, port))
-            return True
-    return False
+        while self._ends:
+            self._ends.pop(0)()
 
 
 def configuration(service: Service, place: Place) -> Any:
@@ -264,13 +250,10 @@ def _reload_on_signal(server: Any, place: Place, doorway: Doorway) -> None:
 
     def reload() -> None:
         if certificates.reload(server.config.ssl, place.certificate, place.key):
-            try:
-                doorway.open_anew()
-            except Exception:  # noqa: BLE001 - whatever it is, HTTP goes on
-                _LOGGER.error("Flight SQL keeps the old certificate")  # noqa: TRY400 - the files are no secret, keys are
+            doorway.reload()
 
     if hasattr(signal, "SIGHUP"):
-        # In a thread: a door closes when its last call is answered, and HTTP requests do not wait for that.
+        # In a thread: files are read, and requests do not wait for that.
         signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=reload, daemon=True).start())
 
 
@@ -278,7 +261,7 @@ def _serve_in_children(
     home: Path | str,
     limits: Limits,
     place: Place,
-    listening: socket.socket,
+    listening: Listening,
     ready: Callable[[str, int, str | None], None],
 ) -> int:
     """The same socket in several processes, forked before any thread or data set exists. One that dies is replaced."""

@@ -141,7 +141,7 @@ def asked_by_flight(port, token, sql):
     raise AssertionError
 
 
-def test_two_processes_share_one_budget_and_one_of_them_speaks_flight(tmp_path):
+def test_two_processes_share_one_budget_and_both_speak_flight(tmp_path):
     port, off = free_port(), ("--answer-time", "off", "--rates", "off")
     with serving(tmp_path, "--workers", "2", "--flight-port", str(port), *off) as (process, ready):
         assert ready["flight"] == f"grpc://127.0.0.1:{port}"
@@ -172,7 +172,7 @@ server.nursery.start = lambda: None
 server._serve_here = lambda *_: time.sleep(600) or 0
 server.os.fork = fork
 place = server.Place(port=0, workers=2)
-status = server._serve_in_children(sys.argv[1], Limits(), place, server.bound_socket(place), print)
+status = server._serve_in_children(sys.argv[1], Limits(), place, server.Listening.at(place), print)
 try:
     os.wait()
 except ChildProcessError:

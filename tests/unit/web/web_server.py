@@ -25,7 +25,7 @@ class Served:
     def __init__(self, folder: Path, limit: tuple[float, float] = (50.0, 1e-3), **limits: object) -> None:
         self.service = new_service(folder / "home", write_folder(folder / "data"), budget(limit), **limits)
         self.service.start()
-        listening = bound_socket(Place(port=0))
+        listening = bound_socket("127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         self._server = Server(configuration(self.service, Place(port=0)))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -113,10 +113,9 @@ class _Calls(fl.ServerMiddlewareFactory):
 class Door(fl.FlightServerBase):
     """Flight SQL over a service."""
 
-    def __init__(self, service: Service, location: str, tls: tuple[bytes, bytes] | None = None) -> None:
+    def __init__(self, service: Service, location: str) -> None:
         self.threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="shoal-flight")
-        certificates = [] if tls is None else [fl.CertKeyPair(*tls)]
-        super().__init__(location, tls_certificates=certificates, middleware={"call": _Calls()})
+        super().__init__(location, middleware={"call": _Calls()})
         self._service = service
         self._room = threading.BoundedSemaphore(AT_ONCE)
 

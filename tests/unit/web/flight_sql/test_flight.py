@@ -16,8 +16,8 @@ import shoal
 from shoal.plan.types import Kind
 from shoal.service.allowances import Grant
 from shoal.service.service import OPERATOR
-from shoal.web.flight_sql.door import Door
 from shoal.web.flight_sql.messages import MESSAGES, read_command, written
+from shoal.web.server import Doorway, Place, bound_socket
 
 MESSAGES_IN_CI = 1500
 
@@ -25,9 +25,9 @@ MESSAGES_IN_CI = 1500
 @pytest.fixture(scope="module")
 def door(tmp_path_factory):
     served = Served(tmp_path_factory.mktemp("flight"))
-    opened = Door(served.service, "grpc://127.0.0.1:0")
-    yield served, f"grpc://127.0.0.1:{opened.port}"
-    opened.shutdown()
+    opened = Doorway(served.service, Place(flight_port=0), bound_socket("127.0.0.1", 0))
+    yield served, opened.address
+    opened.close()
     served.close()
 
 
