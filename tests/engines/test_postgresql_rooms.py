@@ -162,7 +162,7 @@ def test_a_setting_that_blinds_the_driver_is_named(house):
     url, connection = house
     connection.execute("ALTER ROLE settled SET quote_all_identifiers = on")
     try:
-        with pytest.raises(shoal.ShoalError, match="SET quote_all_identifiers = off") as caught:
+        with pytest.raises(shoal.ShoalError, match='ALTER ROLE "settled" SET quote_all_identifiers = off') as caught:
             shoal.connect(as_role(url, "settled"), GUESTS)
         assert caught.value.code == "E_SOURCE"
     finally:

@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 from postgres_tables import write
 from questions import QUESTIONS, by_keys, measured_with, nasty_tables, session_for
+from typer.testing import CliRunner
 
 import shoal
+from shoal.cli.verbs import app
 from shoal.engines.deadline import Deadline
 from shoal.engines.postgresql.server import Server
 from shoal.mechanisms.entropy import SeededEntropy
@@ -231,11 +233,28 @@ def test_a_table_in_two_schemas_must_be_named_in_full(roles):
     connection.execute("CREATE SCHEMA old")
     connection.execute("CREATE TABLE old.visits (uid int4)")
     try:
-        with pytest.raises(shoal.ShoalError, match=r'source = "old.visits"') as caught:
-            shoal.connect(url, {"tables": {"visits": {"owner": "uid"}}})
-        assert caught.value.code == "E_SOURCE"
+        for address, first in ((url, "old"), (as_role(url, "reader"), "shop")):  # the one that can be read
+            with pytest.raises(shoal.ShoalError, match=rf'old\.visits.*\n.*source = "{first}\.visits"') as caught:
+                shoal.connect(address, {"tables": {"visits": {"owner": "uid"}}})
+            assert caught.value.code == "E_SOURCE"
         with shoal.connect(url, VISITS) as session:
             assert session.query(BY_SITE).to_dicts()
+    finally:
+        connection.execute("DROP SCHEMA old CASCADE")
+
+
+def test_a_first_catalog_names_the_schema_where_another_one_has_the_table_too_and_shows_no_password(roles, tmp_path):
+    url, connection = roles
+    connection.execute("CREATE SCHEMA old")
+    connection.execute("CREATE TABLE old.visits (uid int4)")
+    reader, output = as_role(url, "reader"), tmp_path / "first.toml"
+    try:
+        told = CliRunner().invoke(app, ["init", reader, "-o", str(output)])
+        assert told.exit_code == 0
+        assert PASSWORD not in told.output
+        assert reader.replace(f":{PASSWORD}", "") in told.output
+        with shoal.connect(reader, output) as session:
+            assert session.query(BY_SITE.replace("visits", '"shop.visits"')).to_dicts()
     finally:
         connection.execute("DROP SCHEMA old CASCADE")
 

@@ -149,12 +149,14 @@ def init(
 
 def _first_query(source: str, output: Path, schemas: Schemas, guesses: Mapping[str, Guess]) -> str:
     """A command that can be copied: the first table of people, else the first private one, counted."""
+    from shoal.engines.sources import without_password
+
     people = [name for name in schemas if guesses[name].owner is not None]
     private = [name for name in schemas if not guesses[name].public]
     table = next(iter([*people, *private, *schemas]))
     catalog = "" if output == Path("shoal.toml") else f" --catalog {shlex.quote(str(output))}"
     sql = shlex.quote(f"SELECT COUNT(*) FROM {quoted(table)}")
-    return f"shoal query {sql} --db {shlex.quote(source)}{catalog}"
+    return f"shoal query {sql} --db {shlex.quote(without_password(source))}{catalog}"
 
 
 @dataclass(frozen=True, slots=True)

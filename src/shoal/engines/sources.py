@@ -57,6 +57,10 @@ def open_source(source: Any, catalog: Catalog | None = None, buckets: int | None
         from shoal.engines.postgresql.engine import PostgreSQLEngine
 
         return PostgreSQLEngine(source, catalog)
+    if isinstance(source, str) and re.match(r"[A-Za-z][A-Za-z0-9+]+://", source):
+        raise ShoalError(
+            "E_SOURCE", "Of databases behind a URL, PostgreSQL is supported: postgresql://…", hint=_WHAT_WORKS
+        )
     _refuse_named_sources(catalog)
     if isinstance(source, (str, Path)):
         return _open_path(str(source), catalog)
@@ -74,6 +78,25 @@ def is_postgresql(place: str) -> bool:
     return place.startswith(("postgresql://", "postgres://"))
 
 
+def without_password(place: str) -> str:
+    """A source as it may be shown: the URL of a database without what is secret in it.
+
+    >>> without_password("postgresql://me:secret@db:5433/shop?sslmode=require"), without_password("data/visits.csv")
+    ('postgresql://me@db:5433/shop?sslmode=require', 'data/visits.csv')
+    >>> without_password("postgresql://me:1/secret@db/shop"), without_password("postgresql://db/shop?password=secret")
+    ('postgresql://…', 'postgresql://db/shop')
+    """
+    if not is_postgresql(place):
+        return place
+    scheme, _, rest = place.partition("://")
+    where, slash, more = rest.partition("/")
+    login, at, host = where.rpartition("@")
+    if "@" in more or "@" in login:  # a password with / or @ that is not escaped: nothing tells where it ends
+        return f"{scheme}://…"
+    shown = f"{scheme}://{login.partition(':')[0]}{at}{host}{slash}{more}"
+    return shown.partition("?")[0] if "password" in shown.partition("?")[2] else shown
+
+
 def _refuse_named_sources(catalog: Catalog | None) -> None:
     for table in catalog.tables.values() if catalog is not None else ():
         if table.source is not None:
@@ -85,10 +108,6 @@ def _refuse_named_sources(catalog: Catalog | None) -> None:
 
 
 def _open_path(place: str, catalog: Catalog | None = None) -> Engine:
-    if re.match(r"[A-Za-z][A-Za-z0-9+]+://", place):
-        raise ShoalError(
-            "E_SOURCE", "Of databases behind a URL, PostgreSQL is supported: postgresql://…", hint=_WHAT_WORKS
-        )
     path = Path(place)
     if path.is_file() and ending(path) in DATABASES:
         return _open_decoded(read_sqlite, path, catalog) if is_sqlite(path) else _open_database(path)

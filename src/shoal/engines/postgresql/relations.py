@@ -161,10 +161,11 @@ class Contents:
 
 def _check_server(server: dict[str, Any]) -> None:
     if not isinstance(server["version"], int):  # the driver learns the types of a server from strings that this changes
+        role = server["role"].decode() if isinstance(server["role"], bytes) else server["role"]
         raise ShoalError(
             "E_SOURCE",
             "The role or the database sets quote_all_identifiers, and then the driver cannot read the types of the server.",
-            hint=f'ALTER ROLE "{server["role"]}" SET quote_all_identifiers = off;',
+            hint=f"ALTER ROLE {quoted(role)} SET quote_all_identifiers = off;",
         )
     if server["version"] < OLDEST:
         raise ShoalError(
@@ -208,17 +209,17 @@ def located(contents: Contents, catalog: Catalog | None) -> dict[str, Relation]:
 
 
 def _everything(contents: Contents) -> dict[str, Relation]:
-    """All tables; where two schemas have one of the same name, the schema is part of it."""
-    readable = [relation.offered() for relation in contents.relations if relation.readable]
-    names = [fold(relation.name) for relation in readable]
+    """All tables that can be read; where two schemas have one of the same name, readable or not, the schema is part of it."""
+    names = [fold(relation.name) for relation in contents.relations]
     return {
-        name if names.count(name) == 1 else fold(f"{relation.schema}.{relation.name}"): relation
-        for name, relation in zip(names, readable, strict=True)
+        name if names.count(name) == 1 else fold(f"{relation.schema}.{relation.name}"): relation.offered()
+        for name, relation in zip(names, contents.relations, strict=True)
+        if relation.readable
     }
 
 
 def _located(contents: Contents, table: Table) -> Relation | None:
-    candidates = _candidates(contents, table)
+    candidates = sorted(_candidates(contents, table), key=lambda each: not each.readable)
     if len(candidates) > 1:
         listed = ", ".join(f'"{r.schema}.{r.name}"' for r in candidates[:5])
         raise ShoalError(
@@ -245,7 +246,8 @@ def _candidates(contents: Contents, table: Table) -> list[Relation]:
     if exact:
         return exact
     if table.source is None:
-        return contents.named(table.name)
+        whole = [r for r in contents.relations if fold(f"{r.schema}.{r.name}") == fold(written)]
+        return whole or contents.named(table.name)
     candidates = [relation for relation in contents.relations if relation.name == table.source]
     if not candidates:
         raise ShoalError(
