@@ -61,7 +61,7 @@ def shop() -> Iterator[tuple[Service, str]]:
             service.add_user(OPERATOR, person, roles, ["research"] if person in {"ann", "bob"} else [])
         service.allow(OPERATOR, Grant("shop", "group:research", "week", budget((2.5, 1e-5)), None, Fraction(4, 5)))
         service.start()
-        listening = bound_socket(Place(port=0))
+        listening = bound_socket("127.0.0.1", 0)
         server = Server(configuration(service, Place(port=0)))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

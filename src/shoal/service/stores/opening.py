@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.errors import ShoalError
-from shoal.service.stores.sqlite import SqliteStore, migrate_file
+from shoal.service.stores.sqlite import SqliteStore, migrate_file, stopped
 
 if TYPE_CHECKING:
     from shoal.service.store import Store
@@ -59,7 +59,8 @@ def migrate(place: Path | str, identity: str, role: str | None = None) -> int:
         return migrate_database(str(place), identity, role)
     if role is not None:
         raise ShoalError("E_USAGE", "Only a database has roles.")
-    return migrate_file(Path(place) / FILE)
+    with stopped(Path(place)):
+        return migrate_file(Path(place) / FILE)
 
 
 def shown(place: Path | str) -> str:
