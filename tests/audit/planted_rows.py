@@ -13,6 +13,7 @@ from planted import (
     REPLAY,
     ROWS,
     TABLES,
+    TESTER,
     TOTAL,
     WHOLE,
     by_sql,
@@ -27,9 +28,12 @@ from planted import (
 from sqlglot import exp
 
 from shoal.accounting.ledger import Ledger
+from shoal.audit import check
 from shoal.audit.suite.replay import without_owner
+from shoal.audit.suite.sampled_query import SampledQuery
 from shoal.catalog import Catalog
 from shoal.engines.duckdb.engine import DuckDBEngine
+from shoal.engines.memory import totals
 from shoal.engines.statements import bound_owners
 from shoal.engines.statements.bound_owners import OWNER, BoundOwners
 from shoal.engines.statements.relations import Compiler, call, column
@@ -51,6 +55,27 @@ OWNERS_OF_SITES = private(OWNERS)
 @planted("L0 ignored", "an owner counts in every group it has", REPLAY, moves_too_far(OWNERS_OF_SITES))
 def owners_in_all_of_their_groups(patch):
     with_changed_question(patch, lambda q: replace(q, contribution=replace(q.contribution, max_groups=1000)))
+
+
+BY_LISTED_SITE = {"tables": {"t": {"owner": "uid", "columns": {"site": {"values": ["a", "b", "c", "d"]}}}}}
+IN_ALL = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=0.01) site, SUM(x) AS total FROM t GROUP BY site"
+
+
+def _moves_every_group():
+    """With one owner, whose sums are beyond the limit in all four groups, and without."""
+    rows = {"t": pa.table({"uid": [1] * 4, "site": list("abcd"), "x": [9.0] * 4})}
+    with SampledQuery(IN_ALL, BY_LISTED_SITE, {"one": rows, "none": {"t": rows["t"].slice(0, 0)}}) as query:
+        return not check(query, query.epsilon, 0.0, samples=20_000, inputs=[("one", "none")], search=False).passed
+
+
+@planted(
+    "L0 ignored",
+    "a limit for all groups of an owner together is applied to each of them",
+    TESTER,
+    _moves_every_group,
+)
+def a_limit_for_all_groups_in_each(patch):
+    patch.setattr(totals, "cut_in_all", lambda values, *_: values)
 
 
 def _unclamped(query):

@@ -225,6 +225,13 @@ QUESTIONS = [
         rows="one owner has a third",
     ),
     Question(
+        "limits for all groups together",
+        "site, COUNT(*), COUNT(number), SUM(spend), SUM(number), AVG(price) FROM t GROUP BY site",
+        "epsilon = 1, delta = 1e-6",
+        columns={"site": {"values": ["", "a", "é", "日本", *map(str, range(9))]}},
+        rows="one owner has a third",
+    ),
+    Question(
         "weights before bounds of each group",
         "site, SUM(spend) FROM t GROUP BY site",
         f"{PER_GROUP}, group_selection_strategy = WEIGHTED",

@@ -370,7 +370,7 @@ def _value(value: Any) -> str:
     inside = [
         f"{f.name}={_expression(v) if _is_expression(v) else _plain(v)}"
         for f in fields(value)
-        if (v := getattr(value, f.name)) is not None
+        if (v := getattr(value, f.name)) is not None and (f.name != "in_all" or v)
     ]
     return f"{type(value).__name__}({', '.join(inside)})"
 

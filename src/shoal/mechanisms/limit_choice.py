@@ -56,6 +56,8 @@ SURE_OF_FALL = 1.0
 SURELY = 1000
 """A bin that noise fills only once in a thousand histograms counts as certainly filled."""
 SIZES = 10
+LEAST_OF_AVERAGE = 0.25
+"""The smallest group to reckon with, as a part of the average group: of all owners, each in so many of so many possible groups."""
 ROW_WEIGHT = 0.1
 """The assumed error of a quantile's rank, or of a variance, if all rows beyond the limit belong to heavy owners."""
 
@@ -251,6 +253,8 @@ class GroupOption:
     groups: int
     keep: Callable[[float], float]
     even_chance: float
+    listed: bool = False
+    """Whether groups are public, and all of them are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +273,8 @@ class Target:
     domain: int | None = None
     groups: float = 1.0
     """How many groups an owner's contribution is spread over, if the limit applies to all of them together."""
+    all_groups: bool = False
+    """Whether few listed groups share all owners: then groups are large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,8 +290,7 @@ def choose(
 ) -> Choice:
     """The smallest maximum regret over group sizes, with the same κ for all targets; `owners` is roughly how many there are."""
     kept = np.array([1.0 if groups is None else groups.kept(option.groups) for option in options])
-    # If one limit covers a few listed groups together, groups are large.
-    smallest = owners / 4 if any(target.groups > 1 for target in targets) else options[0].even_chance
+    smallest = max(options[0].even_chance, LEAST_OF_AVERAGE * owners * _share_of_groups(options, groups, targets))
     sizes = _sizes(smallest, owners)
     shown = np.array([[option.keep(size * k) for size in sizes] for option, k in zip(options, kept, strict=True)])
     if len(options) == 1 and len(sizes) == 1:
@@ -294,6 +299,23 @@ def choose(
     worst = np.max([regret.min(axis=1) for regret in regrets], axis=0) if regrets else np.zeros(len(options))
     best = int(np.argmin(worst))
     return Choice(best, tuple(t.candidates[int(np.argmin(r[best]))] for t, r in zip(targets, regrets, strict=True)))
+
+
+def _share_of_groups(
+    options: Sequence[GroupOption], groups: HistogramReading | None, targets: Sequence[Target]
+) -> float:
+    """About which part of all owners an average listed group has; 0 if nothing says so.
+
+    If an owner is in k groups and there are G of them, it is k/G. Those who are in most groups tell how many there are, at least;
+    if nearly everybody is in one group they tell nothing.
+    """
+    if groups is None or not groups.found:
+        return 1.0 if any(target.all_groups for target in targets) else 0.0
+    if not all(option.listed for option in options):
+        return 0.0
+    most = float(groups.middles[np.flatnonzero(groups.owners)[-1]])
+    most = min(most, max(option.groups for option in options))
+    return max(min((groups.mean - 1) / (most - 1), 1.0), 0.0) if most > 1 else 0.0
 
 
 def _sizes(even_chance: float, owners: float) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ For one group, with bounds [L, U] in steps:
 | OwnerWeight    | w(d), d = groups that the owner is kept in    | w(1); all groups: see its rule   |
 | RowCount       | number of rows, clamped to [0, U]             | U                                |
 | OwnerSum       | sum of x, clamped to [L, U]                   | max(|L|, |U|)                    |
+| TotalRows, TotalSum | the same, cut so that all groups of an owner hold U together | U over all groups |
 | both           | the same minus L, and minus U; 0 without rows | U − L for both together          |
 | OwnerMean      | mean of x, clamped, minus the middle m        | max(U − m, m − L)                |
 |                | the same minus L, and minus U                 | U − L for both together          |
@@ -93,8 +94,7 @@ class MeasureDefaults:
     """Whether it can be counted from either bound instead of 0; the two distances together count owners."""
     extreme: str | None = None
     """Which of an owner's values is read: 'min', 'max', or all of them."""
-    never_negative = False
-    additive = True
+    never_negative, additive = False, True
     """Whether contributions add up; distinct values do not, since several owners may bring the same one."""
     levels = 1
     """How many parallel vectors one owner moves."""
@@ -107,9 +107,10 @@ class MeasureDefaults:
     rows_summed = 1
     """How many of an owner's rows go into a sum that is rounded row by row."""
     sums_rows = False
-    """Sums a quantity computed from single rows."""
     is_one_each = False
     """Adds 1 for every owner present."""
+    limited_in_all = False
+    """Whether the bounds hold for all groups of an owner together."""
     branching = 1
     """How many children a node of its tree has."""
     height = 0
@@ -257,6 +258,44 @@ class OwnerSum(MeasureDefaults):
         """max(|L|, |U|): never U − L, since an absent owner adds nothing at all; from either bound, the width."""
         known = _known(steps)
         return known.magnitude if self.origin == "middle" else known.upper - known.lower
+
+
+class LimitedInAll(MeasureDefaults):
+    """What an owner has in a group, where its groups together hold at most T = max(|L|, |U|): docs/theory/limits.md."""
+
+    __slots__ = ()
+    needs_bounds, power, limited_in_all = True, 1, True
+
+    def coordinates(self, contribution: Contribution) -> int:  # noqa: ARG002 - whatever the groups
+        """All of it may be in one group."""
+        return 1
+
+    def entries(self, contribution: Contribution) -> int | None:
+        """It may be spread over all groups that an owner is kept in."""
+        return contribution.groups
+
+    def delta(self, steps: Steps | None) -> int:
+        """T, over all groups."""
+        return _known(steps).magnitude
+
+
+@dataclass(frozen=True, slots=True)
+class TotalRows(LimitedInAll):
+    """Rows of an owner (with a non-NULL argument, if there is one), limited over all groups."""
+
+    argument: Expression | None = None
+    is_integer = never_negative = True
+    words = "rows of each owner, limited over all groups"
+
+
+@dataclass(frozen=True, slots=True)
+class TotalSum(LimitedInAll):
+    """The sums of an owner's values, limited over all groups."""
+
+    argument: Expression
+    is_integer: bool
+    summed_on_grid = True
+    words = "sum of each owner, limited over all groups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +448,8 @@ class Leaves(MeasureDefaults):
         return self.rows
 
 
-Measure = OwnerCount | OwnerWeight | RowCount | OwnerSum | OwnerMean | RowMoment | DistinctValues | Leaves
+OfOwner = OwnerCount | OwnerWeight | RowCount | OwnerSum | TotalRows | TotalSum | OwnerMean
+Measure = OfOwner | RowMoment | DistinctValues | Leaves
 
 
 @dataclass(frozen=True, slots=True)

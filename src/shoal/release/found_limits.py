@@ -26,6 +26,8 @@ THINGS = {
     "groups": "groups per owner",
     "rows": "rows per owner and group",
     "all": "rows per owner",
+    "rows in all": "rows per owner",
+    "sum in all": "sizes of owners' sums",
     "values": "values per owner and group",
     "sum": "sizes of owners' sums",
     "cut": "what the given limits leave out",

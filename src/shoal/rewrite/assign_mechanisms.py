@@ -25,7 +25,7 @@ from shoal.rewrite.assigning.budget import Budget, part_moves
 from shoal.rewrite.assigning.candidate import Candidate, Errors, asked_by, kind_of_noise, spare_of
 from shoal.rewrite.assigning.complements import with_gaussian_whole, with_whole
 from shoal.rewrite.assigning.finish import finished
-from shoal.rewrite.assigning.gaussian import gaussian_beside_choices, least_beside, with_gaussian
+from shoal.rewrite.assigning.gaussian import gaussian_beside, least_beside, with_gaussian
 from shoal.rewrite.assigning.laplace import with_laplace
 from shoal.rewrite.assigning.reasons import NAMES, noise_asked
 from shoal.rewrite.assigning.rules import joins_gaussian, least_share, rules_of
@@ -120,8 +120,10 @@ def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
         for rule in reversed(rules):  # the joint threshold first: it often beats a separate selection
             if draft.shared_unit is not None and not joins_gaussian(rule):
                 continue  # the count that is shown has Gaussian noise
+            if any(part.measure.limited_in_all for part in draft.parts) and noise == "AUTO":
+                found += gaussian_beside(draft, budget, rule)
             if any(part.targets for part in draft.parts):
-                found += gaussian_beside_choices(draft, budget, rule)
+                found += gaussian_beside(draft, budget, rule)
             elif not _surpassed(draft, found, partial(least_beside, draft, budget, rule)):
                 found.append(with_gaussian(draft, budget, rule))
     if noise != "GAUSSIAN":

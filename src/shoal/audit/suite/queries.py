@@ -64,7 +64,7 @@ class PrivateQuery:
     def sql(self, epsilon: float) -> str:
         """The query at this ε, written so that it is not above it."""
         delta = f", delta={self.delta}" if self.delta else ""
-        # Without a limit by name, limits would be found first, and this is one release.
+        # Without a limit by name, limits would be found first, and this is one release; of AUTO it is step two.
         limited = "kappa" in self.options or "contributed" in self.options
         more = "".join(f", {option}" for option in (self.options, "" if limited else "kappa=1") if option)
         return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon={epsilon!r}{delta}{more}) {self.text}"
@@ -185,6 +185,13 @@ QUERIES: tuple[PrivateQuery, ...] = (
         "join with a public table, at most 3 rows of an owner",
         f"SUM(x, {_IN_GROUP} => (0, 10)) AS total, COUNT(*) AS n FROM visits JOIN sites USING (site)",
         "max_rows_contributed=3",
+    ),
+    PrivateQuery(
+        "whole queries",
+        "limits for all groups of an owner together",
+        "s.site, COUNT(visits.kind) AS n, SUM(x) AS total FROM visits RIGHT JOIN (SELECT DISTINCT site FROM sites) AS s "
+        "ON visits.site = s.site GROUP BY s.site",
+        "max_groups_contributed=AUTO, group_selection_strategy=PUBLIC_GROUPS",
     ),
     PrivateQuery(
         "whole queries",

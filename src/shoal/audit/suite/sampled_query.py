@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shoal.params import Bounds
+    from shoal.plan.limits.sought import Search
     from shoal.plan.releases import HistogramRelease, SelectPlan
     from shoal.plan.totals import ExactTotals, SamplingKey, TotalsQuery
     from shoal.release.resolve_bounds import ResolvedTotals
@@ -153,8 +154,10 @@ class SampledQuery:
             raise InternalError("one private SELECT, planned alike for every database")
         self.epsilon, self.delta = float(plans[0].epsilon), float(plans[0].loss.delta and plans[0].delta)
         self._plan = plans[0].selects[0]
-        if self._plan.search is not None:
-            raise InternalError("a query that finds its limits is two releases, and is audited as such")
+        search = self._plan.search
+        if search is not None:
+            # Step one is histograms, which are audited as such; step two is one of the plans that were verified beforehand.
+            self._plan, self.epsilon = _second_step(search), float(search.epsilon)
         key = fresh_sampling_key(seeded_entropy(seed))
         self._data = {name: _DataSet(self._plan, s._engine, key) for name, s in self._sessions.items()}  # noqa: SLF001 - the session's own engine
         self._groups = self._all_groups()
@@ -225,6 +228,12 @@ class SampledQuery:
         if plan.selection is None:
             answers = answers[:, :, 1:]
         return answers.reshape(copies, -1)
+
+
+def _second_step(search: Search) -> SelectPlan:
+    """The plan for the fewest groups per owner that are several, with the stand-ins of the other limits."""
+    several = [choice for choice in search.choices if choice.contribution.groups > 1]
+    return min(several or search.choices, key=lambda choice: choice.contribution.groups)
 
 
 def _bounds_found(release_: HistogramRelease, counts: NDArray[np.int64], times: int) -> list[Bounds | None]:

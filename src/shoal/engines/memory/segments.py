@@ -69,6 +69,12 @@ class Segments:
         sums[1:] -= ends[:-1]
         return sums
 
+    def running(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Σ from the start of each segment up to each member; exact where these sums fit 64 bits."""
+        upto: NDArray[np.int64] = np.cumsum(values)
+        before: NDArray[np.int64] = self.spread(upto[self.starts] - values[self.starts])
+        return upto - before
+
 
 def bits_for(count: int) -> int:
     """Binary digits of the numbers 0 … count − 1."""
@@ -128,6 +134,20 @@ def _smallest_exactly(picks: NDArray[np.uint64], segments: Segments, most: int) 
     if (picks[order[segments.starts + most]] == last).any():
         raise EqualPicks
     return picks <= segments.spread(last)
+
+
+def in_order(picks: NDArray[np.uint64], segments: Segments) -> NDArray[np.int64]:
+    """The order of members by picks within each segment.
+
+    >>> in_order(np.array([5, 1, 3, 9, 7], dtype=np.uint64), Segments.of_lengths(np.array([3, 2]))).tolist()
+    [1, 2, 0, 4, 3]
+    """
+    numbers = segments.spread(np.arange(len(segments.starts)))
+    order = np.lexsort((picks, numbers))
+    ordered = picks[order]
+    if ((ordered[1:] == ordered[:-1]) & (numbers[1:] == numbers[:-1])).any():
+        raise EqualPicks
+    return order
 
 
 def duplicate_numbers(identities: NDArray[np.uint64], segments: Segments) -> NDArray[np.uint64]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from shoal.engines.memory.rows import EXACT_IN_DOUBLES, LARGEST, TooWide, real_steps
+from shoal.engines.memory.segments import Segments, in_order
 from shoal.plan.measures import (
     DistinctValues,
     Leaves,
@@ -19,6 +20,8 @@ from shoal.plan.measures import (
     OwnerWeight,
     RowCount,
     RowMoment,
+    TotalRows,
+    TotalSum,
 )
 from shoal.plan.totals import LeafCounts
 
@@ -145,6 +148,34 @@ def _owner_mean(task: GridMeasure, number: int | None, bounded: Bounded) -> NDAr
     return _of_present(number, bounded, clamped(_means(number, bounded, task.row_grid), task) - task.steps.middle)
 
 
+def _total_rows(task: GridMeasure, number: int | None, bounded: Bounded) -> NDArray[np.int64]:
+    return cut_in_all(clamped(bounded.counts(number), task), task, bounded)
+
+
+def _total_sum(task: GridMeasure, number: int | None, bounded: Bounded) -> NDArray[np.int64]:
+    return cut_in_all(_of_present(number, bounded, clamped(_sums(number, bounded, task.row_grid), task)), task, bounded)
+
+
+def cut_in_all(values: NDArray[np.int64], task: GridMeasure, bounded: Bounded) -> NDArray[np.int64]:
+    """What is left of every pair where all groups of an owner hold at most T: ⌊Cᵢ·T/C⌋ − ⌊Cᵢ₋₁·T/C⌋ in the order of picks."""
+    assert task.steps is not None  # noqa: S101 - limits are bounds
+    most = task.steps.magnitude
+    heavy = bounded.runs.sums(np.abs(values)) > most
+    if not heavy.any():
+        return values
+    members, runs = bounded.runs.members(heavy), Segments.of_lengths(bounded.runs.lengths[heavy])
+    members = members[in_order(bounded.pair_picks[members], runs)]
+    chosen = values[members]
+    upto = runs.running(np.abs(chosen))
+    whole = runs.spread(upto[runs.starts + runs.lengths - 1])
+    # Products of real numbers in fine steps are wider than 64 bits; few owners are heavy, and Python's integers are exact.
+    wide = most * max(int(upto.max()), 1) >= LARGEST
+    ends, before, whole = (each.astype(object) if wide else each for each in (upto, upto - np.abs(chosen), whole))
+    left = values.copy()
+    left[members] = np.sign(chosen) * (ends * most // whole - before * most // whole).astype(np.int64)
+    return left
+
+
 def _of_present(number: int | None, bounded: Bounded, values: NDArray[np.int64]) -> NDArray[np.int64]:
     """An owner without a value adds nothing, also where the bounds leave out 0."""
     return values if bounded.always_present(number) else np.where(bounded.counts(number) > 0, values, 0)
@@ -167,6 +198,8 @@ PER_OWNER: dict[type, Callable[[GridMeasure, int | None, Bounded], NDArray[np.in
     RowCount: _row_count,
     OwnerSum: _owner_sum,
     OwnerMean: _owner_mean,
+    TotalRows: _total_rows,
+    TotalSum: _total_sum,
 }
 """What one owner adds, for measures of one number per owner; `engines.statements.sum_owners.PER_OWNER` says the same in SQL."""
 

@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from shoal.engines.statements.integers import integer, masked, mixed, not_null, on_grid, plus, same, times, wide
+from shoal.engines.statements.integers import (
+    clamped,
+    integer,
+    masked,
+    mixed,
+    not_null,
+    on_grid,
+    plus,
+    same,
+    times,
+    wide,
+)
 from shoal.engines.statements.pruned import read_input
 from shoal.engines.statements.relations import Compiler, aliased, call, column, select
 from shoal.plan.types import INTEGER, Type
@@ -27,10 +38,18 @@ if TYPE_CHECKING:
 
     from shoal.plan.expressions import Expression
     from shoal.plan.measures import Measure
-    from shoal.plan.totals import SamplingKey, TotalsQuery
+    from shoal.plan.totals import GridMeasure, SamplingKey, TotalsQuery
 
 ONE = Fraction(1)
 OWNER, PICK, RANK, N, DEGREE = "owner_", "pick_", "rank_", "n_", "degree_"
+RUNNING, WHOLE = "running_", "whole_"
+
+
+def clamped_value(task: GridMeasure, symbol: str | None) -> exp.Expr:
+    """The rows, or the sum, of an owner in a group, within the task's bounds."""
+    assert task.steps is not None  # noqa: S101 - asked of measures with bounds
+    value = column(f"{symbol}_sum") if task.measure.summed_on_grid else wide(column(f"{symbol}_n" if symbol else N))
+    return clamped(exp.Coalesce(this=value, expressions=[integer(0)]), task.steps.lower, task.steps.upper)
 
 
 class BoundOwners:
@@ -239,14 +258,31 @@ class BoundOwners:
         picked = self.compiler.subquery(
             select([exp.Star(), aliased(self._pick(), PICK)], exp.Table(this=exp.to_identifier("partials_")))
         )
-        contribution = self.query.contribution
+        contribution, windows = self.query.contribution, [*self._degree(), *self._running()]
         if not self.keys:
-            return select([exp.Star(), aliased(exp.Literal.number(1), RANK)], picked)
+            return select([exp.Star(), aliased(exp.Literal.number(1), RANK), *windows], picked)
         ranked = select([exp.Star(), aliased(self._numbered([OWNER], [PICK, *self.keys]), RANK)], picked)
         if contribution.max_rows is not None:
-            return select([exp.Star(), *self._degree()], self.compiler.subquery(ranked)) if self._degree() else ranked
+            return select([exp.Star(), *windows], self.compiler.subquery(ranked)) if windows else ranked
         limit = exp.LTE(this=column(RANK), expression=exp.Literal.number(contribution.max_groups))
-        return select([exp.Star(), *self._degree()], self.compiler.subquery(ranked)).where(limit, copy=False)
+        return select([exp.Star(), *windows], self.compiler.subquery(ranked)).where(limit, copy=False)
+
+    def _running(self) -> list[exp.Expr]:
+        """For limits of all groups together: what an owner has up to each kept group, in the order of picks, and in all."""
+        found: list[exp.Expr] = []
+        for index, task in enumerate(self.query.tasks):
+            if not task.measure.limited_in_all:
+                continue
+            size = call("abs", clamped_value(task, self.argument(task.measure, task.row_grid)))
+            whole = exp.Window(this=call("sum", size), partition_by=[column(OWNER)])
+            ordered = exp.Window(this=call("sum", size.copy()), partition_by=[column(OWNER)])
+            order = [exp.Ordered(this=column(o), nulls_first=True) for o in (PICK, *self.keys)]
+            ordered.set("order", exp.Order(expressions=order))
+            ordered.set(
+                "spec", exp.WindowSpec(kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW")
+            )
+            found += [aliased(ordered, f"{RUNNING}{index}"), aliased(whole, f"{WHOLE}{index}")]
+        return found
 
     def _degree(self) -> list[exp.Expr]:
         """How many groups of its owner are kept, where weights go by it; rows that WHERE leaves out are not in a window."""

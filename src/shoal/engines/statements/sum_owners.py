@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from shoal.engines.statements.bound_owners import DEGREE, ONE, RANK, BoundOwners, N
+from shoal.engines.statements.bound_owners import DEGREE, ONE, RANK, RUNNING, WHOLE, BoundOwners, N, clamped_value
 from shoal.engines.statements.integers import (
     clamped,
     exists,
@@ -110,7 +110,10 @@ class Summing:
 
     def _owner_value(self, task: GridMeasure) -> exp.Expr:
         """What one owner adds to one group, in steps of the task's grid, clamped after the per-owner aggregate."""
-        return PER_OWNER[type(task.measure)](task, self._bounding.argument(task.measure, task.row_grid))
+        symbol = self._bounding.argument(task.measure, task.row_grid)
+        if task.measure.limited_in_all:
+            return _part_of_all(task, symbol, self._bounding.query.tasks.index(task))
+        return PER_OWNER[type(task.measure)](task, symbol)
 
     def _moments(self, indices: list[int]) -> exp.Query:
         """Σ (clamp(x) − m)^power over sampled rows, for all powers of one argument."""
@@ -304,6 +307,21 @@ def _owner_mean(task: GridMeasure, symbol: str | None) -> exp.Expr:
     assert task.steps is not None  # noqa: S101 - means have bounds
     mean = _clamped(_mean(str(symbol)), task)
     return _where_present(exp.Sub(this=exp.Paren(this=mean), expression=integer(task.steps.middle)), symbol)
+
+
+def _part_of_all(task: GridMeasure, symbol: str | None, index: int) -> exp.Expr:
+    """What is left in a group where all groups of an owner hold at most T: Cᵢ·T/C − Cᵢ₋₁·T/C, each rounded down."""
+    assert task.steps is not None  # noqa: S101 - limits are bounds
+    value, most = clamped_value(task, symbol), integer(task.steps.magnitude)
+    running, whole = column(f"{RUNNING}{index}"), column(f"{WHOLE}{index}")
+    before = exp.Sub(this=running, expression=call("abs", value))
+    up_to, up_to_before = (
+        exp.IntDiv(this=exp.Paren(this=times(part, most.copy())), expression=whole.copy()) for part in (running, before)
+    )
+    size = exp.Paren(this=exp.Sub(this=exp.Paren(this=up_to), expression=exp.Paren(this=up_to_before)))
+    cut = times(wide(call("sign", value.copy())), size)
+    within = exp.LTE(this=whole.copy(), expression=most.copy())
+    return exp.Case(ifs=[exp.If(this=within, true=value.copy())], default=cut)
 
 
 def _binned_extreme(histogram: Histogram, symbol: str | None) -> exp.Expr:

@@ -18,6 +18,7 @@ from shoal.plan.measures import (
     OwnerCount,
     RowCount,
     RowMoment,
+    TotalRows,
 )
 from shoal.plan.types import INTEGER
 
@@ -72,10 +73,14 @@ class CountOwners(WholeCount):
 
 @dataclass(frozen=True, slots=True)
 class CountRows(WholeCount):
-    """COUNT(*) and COUNT(x): rows per owner clamped to [0, U]; `rows` replaces the clamp when rows are bounded per owner."""
+    """COUNT(*) and COUNT(x): rows per owner clamped to [0, U]; `rows` replaces the clamp when rows are bounded per owner.
+
+    `in_all`: U is the limit of an owner's rows in all groups together.
+    """
 
     argument: Expression | None
     rows: int | None = None
+    in_all: bool = False
     name = "COUNT"
     type = INTEGER
     without_bounds = "no bound could be found privately{paid}, so each owner counts once at most"
@@ -84,6 +89,7 @@ class CountRows(WholeCount):
     shares = (Fraction(1),)
     loses = "rows"
     never_negative = True
+    counts_rows = True
     of_owner = OfOwner.ROWS
     clamped = Clamped.SUM
 
@@ -94,12 +100,15 @@ class CountRows(WholeCount):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """Rows, clamped per owner or individually."""
+        """Rows, clamped per owner, in each group or in all, or individually."""
+        if self.in_all:
+            return (TotalRows(self.argument),)
         return (RowCount(self.argument) if self.rows is None else RowMoment(self.argument, 0, self.rows),)
 
     def measures_within(self, bounds: Bounds | None) -> tuple[Measure, ...]:
         """COUNT(*) with at most one row per owner is the number of owners."""
-        once = self.argument is None and bounds is not None and bounds.lower == 0 and bounds.upper == 1
+        each = self.argument is None and not self.in_all
+        once = each and bounds is not None and bounds.lower == 0 and bounds.upper == 1
         return (OwnerCount(),) if once else self.measures
 
     def bounds_from(self, known: Known | None, rows: int | None) -> Known | None:  # noqa: ARG002 - values say nothing
@@ -108,6 +117,7 @@ class CountRows(WholeCount):
 
     def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
         """This many rows."""
+        where = " in all groups together" if self.in_all else where
         return "" if bounds is None else f"{name} counts at most {many(int(bounds.upper), 'row')} of each owner{where}."
 
     def sought_limit(self, call: AggregateCall) -> str | None:

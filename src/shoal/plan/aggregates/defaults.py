@@ -102,6 +102,9 @@ class Aggregate(ABC):
         """Whether it is a sum over owners, which per-owner limits make smaller."""
         return self.loses is not None
 
+    counts_rows = False
+    """COUNT(*) or COUNT(x)."""
+
     @property
     def counts_all_rows(self) -> bool:
         """COUNT(*)."""
@@ -211,6 +214,12 @@ def with_rows(call: AggregateCall, limit: Fraction) -> AggregateCall:
     """The call over this many rows, or values, per owner and group."""
     limited = replace(call.aggregate, rows=int(limit))  # type: ignore[type-var]  # every class is a dataclass, and those that ask have rows
     return replace(call, aggregate=limited, rows_left_open=False)
+
+
+def within_all(call: AggregateCall, limit: Fraction) -> AggregateCall:
+    """A count or sum whose limit holds for all groups of an owner together."""
+    limited = call.aggregate.within(call, limit)
+    return replace(limited, aggregate=replace(limited.aggregate, in_all=True))  # type: ignore[type-var]  # counts and sums have it
 
 
 def range_in_words(bounds: Bounds) -> str:

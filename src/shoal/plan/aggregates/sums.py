@@ -23,6 +23,7 @@ from shoal.plan.measures import (
     OwnerSum,
     RowMoment,
     Steps,
+    TotalSum,
 )
 from shoal.plan.types import DOUBLE, INTEGER, Kind, Type
 
@@ -39,10 +40,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sum(OneNumber):
-    """SUM(x): the sum of an owner's values in a group, clamped to [L, U]."""
+    """SUM(x): the sum of an owner's values in a group, clamped to [L, U]; `in_all`: clamped in all groups together."""
 
     argument: Expression
     rows: int | None = None
+    in_all: bool = False
     name = "SUM"
     shares = (Fraction(1),)
     loses = "the sum"
@@ -75,7 +77,9 @@ class Sum(OneNumber):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """One clamped sum per owner, or rows clamped individually."""
+        """One clamped sum per owner, in each group or in all, or rows clamped individually."""
+        if self.in_all:
+            return (TotalSum(self.argument, self.is_integer),)
         if self.rows is None:
             return (OwnerSum(self.argument, self.is_integer),)
         return (RowMoment(self.argument, 1, self.rows, centred=False, is_integer=self.is_integer),)
@@ -98,6 +102,7 @@ class Sum(OneNumber):
 
     def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
         """What is clamped."""
+        where = " in all groups together" if self.in_all else where
         what = "each row" if self.rows is not None else f"the sum of each owner{where}"
         return "" if bounds is None else f"{name}: {what} is clamped to {range_in_words(bounds)}."
 

@@ -5,6 +5,8 @@
 | groups | the number of groups that the owner has rows in                              | κ, groups per owner            |
 | rows   | rows per group, weighted by rows: Σn²/Σn                                     | U of COUNT, c of sampled rows  |
 | all    | the owner's rows in all groups together                                      | rows per owner                 |
+| rows in all | the same, of the rows that one count reads                              | T of COUNT, in all groups      |
+| sum in all | sizes of the owner's sums in all groups together: Σ|s|                   | T of SUM, in all groups        |
 | values | different values per group, weighted alike                                   | c of COUNT(DISTINCT x)         |
 | sum    | size of the sum per group, weighted by size: Σs²/Σ|s|                        | U of SUM                       |
 
@@ -29,12 +31,16 @@ if TYPE_CHECKING:
 
 GROUP_EDGES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000)
 ROW_EDGES = tuple(2**power for power in range(11))
+TOTAL_EDGES = (1, 2, 3, 5, 8, 12, 20, *(2**power for power in range(5, 13)))
 SUM_EDGES = tuple(Fraction(2) ** power for power in range(-10, 31))
 """Upper edges of bins, also the candidates for a limit; one more bin lies beyond the last. Sums are in units of one row's bound."""
 CUT_EDGES, KEPT_EDGES = (0, 3, 15, 63, 255, 1023), (3, 15, 63, 255)
 """What limits cut from an owner, and what they keep."""
 MEASURING = frozenset({"cut", "value"})
-KINDS = ("groups", "rows", "all", "values", "sum", *MEASURING)
+IN_ALL = frozenset({"rows in all", "sum in all"})
+"""Limits of one aggregate that hold for all groups of an owner together."""
+SUMS = frozenset({"sum", "sum in all"})
+KINDS = ("groups", "rows", "all", "values", *sorted(SUMS | IN_ALL), *MEASURING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ class Sought:
         rising = all(low < high for edges in every for low, high in pairwise(edges))
         first = self.edges[0] if self.edges else None
         begins = first is not None and (self.kind == "value" or (first == 0 if self.measures else first > 0))
-        fits = (self.kind == "cut") == bool(self.kept_edges) and (self.kind == "sum" or not self.signed)
+        fits = (self.kind == "cut") == bool(self.kept_edges) and (self.kind in SUMS or not self.signed)
         if self.kind not in KINDS or not begins or not rising or not fits:
             raise InternalError("a limit is sought in bins that nobody knows")
 
@@ -74,12 +80,14 @@ class Sought:
 class Limits:
     """Limits as constants of an ordinary plan: κ, and a limit for every aggregate (None if none is sought).
 
-    `rows`, if given, replaces all of them: that many rows per owner, in any groups.
+    `rows`, if given, replaces all of them: that many rows per owner, in any groups. Limits of the aggregates `in_all` (by
+    position) hold for all groups of an owner together.
     """
 
     groups: int
     of_call: tuple[Fraction | None, ...]
     rows: int | None = None
+    in_all: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if min(self.groups, self.rows or 1) < 1 or any(limit is not None and limit <= 0 for limit in self.of_call):

@@ -17,17 +17,17 @@ from shoal.mechanisms import calibrate, group_selection
 from shoal.rewrite.assigning.budget import Budget, part_moves
 from shoal.rewrite.assigning.candidate import GAUSSIAN_95, Candidate, Errors, spare_of
 from shoal.rewrite.assigning.finish import shared_part
-from shoal.rewrite.assigning.laplace import laplace_shares
+from shoal.rewrite.assigning.laplace import laplace_noise, laplace_shares
 from shoal.rewrite.assigning.reasons import reason_for
 from shoal.rewrite.assigning.rules import joins_gaussian, selection_beside
-from shoal.rewrite.assigning.sizing import Sized, choice_of, reach, sized
+from shoal.rewrite.assigning.sizing import Sized, reach, sized
 from shoal.rewrite.assigning.weights import joint_weights, weights_by_epsilon
 from shoal.rewrite.bound_contributions import bins_shift
 
 if TYPE_CHECKING:
     from shoal.accounting.events import Event, Selection
     from shoal.mechanisms.selection.rule import JointRule, Rule
-    from shoal.rewrite.draft import Draft
+    from shoal.rewrite.draft import Draft, Part
 
 
 def with_gaussian(draft: Draft, budget: Budget, rule: Rule | None) -> Candidate:
@@ -70,13 +70,18 @@ def with_gaussian(draft: Draft, budget: Budget, rule: Rule | None) -> Candidate:
     return Candidate(noises[:size], noises[size : size + len(draft.histograms)], selection, shared, events, why)
 
 
-def gaussian_beside_choices(draft: Draft, budget: Budget, rule: Rule | None) -> list[Candidate]:
-    """Quantiles that are chosen keep their shares of ε; all other numbers are one jointly calibrated release."""
-    rest = [index for index, part in enumerate(draft.parts) if not part.targets]
-    if draft.histograms or not any(part_moves(draft.parts[index]) for index in rest):
+def gaussian_beside(draft: Draft, budget: Budget, rule: Rule | None) -> list[Candidate]:
+    """Quantiles that are chosen, and Laplace noise of limits for all groups together, keep their shares of ε.
+
+    All other numbers are one jointly calibrated release. Gaussian noise gains where an owner moves many numbers a little, and what
+    is limited for all groups may be in one of them.
+    """
+    rest = [index for index, part in enumerate(draft.parts) if not _is_apart(part)]
+    choices = any(part.targets for part in draft.parts)
+    if (choices and draft.histograms) or not any(part_moves(draft.parts[index]) for index in rest):
         return []  # found bounds are charged together with what they stretch
     epsilons = laplace_shares(draft, budget)[0]
-    chosen = {i: choice_of(part, epsilons[i]) for i, part in enumerate(draft.parts) if part.targets}
+    chosen = {i: laplace_noise(part, epsilons[i]) for i, part in enumerate(draft.parts) if _is_apart(part)}
     units = [unit for unit in draft.units if chosen.keys().isdisjoint(unit.parts)]
     shared = None if draft.shared_unit is None else units.index(draft.units[draft.shared_unit])
     left = budget.epsilon - sum((c.epsilon for c in chosen.values()), Fraction(0))
@@ -93,6 +98,10 @@ def gaussian_beside_choices(draft: Draft, budget: Budget, rule: Rule | None) -> 
     noises = tuple(parts[index] for index in range(len(draft.parts)))
     why = reason_for(draft, budget, "GAUSSIAN")
     return [replace(joint, parts=noises, events=(*chosen.values(), *joint.events), why=why)]
+
+
+def _is_apart(part: Part) -> bool:
+    return bool(part.targets) or part.measure.limited_in_all
 
 
 def _weights(

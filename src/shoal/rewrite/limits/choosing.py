@@ -17,8 +17,14 @@ from shoal.frozen import dataclass
 from shoal.mechanisms import group_selection, limit_choice
 from shoal.mechanisms.calibrate import noise_standard_deviation
 from shoal.mechanisms.quantile_choice import rank_spread
-from shoal.plan.limits.sought import GROUP_EDGES, ROW_EDGES, Limits
-from shoal.rewrite.limits.open_limits import PRIOR_ROWS_OF_ALL, prior_groups, prior_of, with_limits
+from shoal.plan.limits.sought import GROUP_EDGES, IN_ALL, ROW_EDGES, SUMS, Limits
+from shoal.rewrite.limits.open_limits import (
+    PRIOR_ROWS_OF_ALL,
+    positions_in_all,
+    prior_groups,
+    prior_of,
+    with_limits,
+)
 from shoal.rewrite.limits.search import STAND_IN, is_count_of_all
 from shoal.rewrite.verify.searches import verify_found
 
@@ -31,8 +37,9 @@ if TYPE_CHECKING:
 
 SLOW = {"groups": 0.6}
 SLOW_OCTAVES = 0.5
-FEWEST_OWNERS, FEWEST_TO_BELIEVE = 20, 15
-"""Owners times the ε of a histogram, below which what it says about the cut of given limits, or of found ones, is not believed."""
+FEWEST_OWNERS, FEWEST_TO_BELIEVE, FEWEST_FOR_SUMS_IN_ALL = 20, 15, 60
+"""Owners times the ε of a histogram, below which what it says about the cut of given limits, or of found ones, is not believed: a
+few customers have much of all sums of a small shop."""
 PUBLIC_SIZE = 5.0
 MOST_AGAINST = 0.25
 """For a sum of both signs: if the smaller one has more than this, both ends move together."""
@@ -117,7 +124,7 @@ def scale_of(histogram: SelectPlan) -> float:
 
 
 def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float]) -> HistogramReading:
-    middles = limit_choice.middles_of([float(edge) for edge in sought.edges], whole=sought.kind != "sum")
+    middles = limit_choice.middles_of([float(edge) for edge in sought.edges], whole=sought.kind not in SUMS)
     slow = SLOW.get(sought.kind, SLOW_OCTAVES)
     unseen = limit_choice.UNSEEN if sought.kind == "groups" else 0.0
     beyond = limit_choice.OCTAVES_BEYOND if _is_open_ended(sought) else 0
@@ -137,8 +144,9 @@ def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float]) -> 
 
 def _is_open_ended(sought: Sought) -> bool:
     """Whether owners may lie beyond the last edge: edges end at what is possible, where that is public."""
-    last = {"groups": GROUP_EDGES[-1], "all": GROUP_EDGES[-1], "sum": sought.edges[-1]}.get(sought.kind, ROW_EDGES[-1])
-    return bool(sought.edges[-1] == last)
+    if sought.kind in SUMS or sought.kind in IN_ALL:
+        return True
+    return bool(sought.edges[-1] == (ROW_EDGES if sought.kind in {"rows", "values"} else GROUP_EDGES)[-1])
 
 
 # ---- the choice --------------------------------------------------------------------------------------------------
@@ -153,7 +161,8 @@ def _chosen(plan: SelectPlan, search: Search, readings: Sequence[HistogramReadin
         generic = [min(generic, key=lambda choice: abs(choice.contribution.groups - wanted))]
         of_groups = None
     targets = [
-        _target(plan.select, generic, search, of_call, position) for position in range(len(plan.select.aggregates))
+        _target(plan.select, generic, search, of_call, position, of_groups)
+        for position in range(len(plan.select.aggregates))
     ]
     options = [_option(choice, generic[0]) for choice in generic]
     owners = max((reading.total for reading in readings if reading.found), default=PUBLIC_SIZE)
@@ -162,7 +171,8 @@ def _chosen(plan: SelectPlan, search: Search, readings: Sequence[HistogramReadin
         found = all(reading.found for reading in readings)
         rows = int(choice.limits[0]) if found else PRIOR_ROWS_OF_ALL
         return Limits(1, (None,) * len(plan.select.aggregates), rows)
-    return Limits(options[choice.option].groups, _limits(plan.select, search, of_call, choice))
+    of_calls = _limits(plan.select, search, of_call, choice)
+    return Limits(options[choice.option].groups, of_calls, in_all=positions_in_all(search.sought))
 
 
 def _by_purpose(
@@ -189,8 +199,9 @@ def _generic(search: Search) -> list[SelectPlan]:
 def _option(choice: SelectPlan, first: SelectPlan) -> limit_choice.GroupOption:
     selection = choice.selection
     if selection is None or first.selection is None:
+        grouped = choice.contribution.grouped
         return limit_choice.GroupOption(
-            choice.contribution.groups, lambda _: 1.0, PUBLIC_SIZE if choice.contribution.grouped else 0.0
+            choice.contribution.groups, lambda _: 1.0, PUBLIC_SIZE if grouped else 0.0, listed=grouped
         )
     rule = selection
 
@@ -208,6 +219,7 @@ def _target(
     search: Search,
     of_call: dict[int, HistogramReading],
     position: int,
+    of_groups: HistogramReading | None,
 ) -> limit_choice.Target:
     """An aggregate as the choice sees it: its candidates, and the noise of step two per unit of its limit."""
     aggregate, reading = select.aggregates[position].aggregate, of_call.get(position)
@@ -225,8 +237,23 @@ def _target(
         additive=additive,
         distinct=aggregate.counts_values,
         domain=sought.domain if sought.kind == "values" else None,
-        groups=max(1.0, min(sought.domain or 1, known.mean)) if sought.kind == "all" else 1.0,
+        groups=_groups_of_owner(sought, known, choices, of_groups),
+        all_groups=sought.kind == "all" or (sought.kind in IN_ALL and of_groups is None),
     )
+
+
+def _groups_of_owner(
+    sought: Sought, known: HistogramReading, choices: Sequence[SelectPlan], of_groups: HistogramReading | None
+) -> float:
+    """Over about how many groups an owner's contribution is spread, if the limit applies to all of them together."""
+    if sought.kind == "all":
+        return max(1.0, min(sought.domain or 1, known.mean))
+    if sought.kind not in IN_ALL:
+        return 1.0
+    if of_groups is not None:
+        return max(1.0, of_groups.mean)
+    possible = max(choice.contribution.groups for choice in choices)
+    return max(1.0, min(possible, known.mean) if sought.kind == "rows in all" else possible)
 
 
 def _noise_per_unit(choice: SelectPlan, position: int, *, limited: bool) -> float:
@@ -260,13 +287,24 @@ def _limits(
             if of_call[position].found
             else prior_of(kind, select.aggregates[position], grouped=bool(select.keys))
         )
-    sums = [
-        position for position, kind in kinds.items() if kind == "sum" and select.aggregates[position].bounds is None
-    ]
+    sums = [position for position, kind in kinds.items() if kind in SUMS and select.aggregates[position].bounds is None]
     if any(found[position] is None for position in sums):
         for position in sums:
             found[position] = None
-    return tuple(found)
+    return tuple(_no_more_than_all(select, kinds, found))
+
+
+def _no_more_than_all(
+    select: PrivateSelect, kinds: dict[int, str], found: Sequence[Fraction | None]
+) -> list[Fraction | None]:
+    """Some of an owner's rows are never more than all of them: the limit that COUNT(*) found is enough for COUNT(x)."""
+    of_all = {kind: found[position] for position, kind in kinds.items() if is_count_of_all(select, position)}
+
+    def least(position: int, limit: Fraction | None) -> Fraction | None:
+        most = of_all.get(kinds.get(position, "")) if select.aggregates[position].aggregate.counts_rows else None
+        return limit if limit is None or most is None else min(limit, most)
+
+    return [least(position, limit) for position, limit in enumerate(found)]
 
 
 # ---- what is kept, and the plan ----------------------------------------------------------------------------------
@@ -284,7 +322,8 @@ def _kept(search: Search, readings: Sequence[HistogramReading], limits: Limits, 
         if (sought.kind != "groups" and position not in sought.calls) or limit is None:
             continue
         seen = True
-        measured &= reading.found and reading.total * float(histogram.select.options.epsilon) >= FEWEST_TO_BELIEVE
+        fewest = FEWEST_FOR_SUMS_IN_ALL if sought.kind == "sum in all" else FEWEST_TO_BELIEVE
+        measured &= reading.found and reading.total * float(histogram.select.options.epsilon) >= fewest
         of_most = reading
         if reading.sides is not None:
             of_most, against = _signs(reading.sides, float(limit), scale_of(histogram))
@@ -335,9 +374,13 @@ def _stand_in(plan: SelectPlan, limits: Limits) -> Limits:
     if limits.rows is not None:
         return replace(limits, rows=int(STAND_IN))
 
+    sought = () if plan.search is None else plan.search.sought
+    in_each = {position for each in sought if each.kind == "rows" for position in each.calls}
+
     def small(position: int, limit: Fraction | None) -> Fraction | None:
         if limit is None:
             return None
-        return Fraction(1) if limit == 1 and is_count_of_all(plan.select, position) else STAND_IN
+        once = limit == 1 and is_count_of_all(plan.select, position) and position in in_each
+        return Fraction(1) if once else STAND_IN
 
     return replace(limits, of_call=tuple(small(position, limit) for position, limit in enumerate(limits.of_call)))

@@ -16,6 +16,7 @@ from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.aggregates import CountOwners
 from shoal.plan.expressions import Column, Expression, Literal
+from shoal.plan.limits.sought import IN_ALL, SUMS
 from shoal.plan.nodes import Field, Node, RowAggregate
 from shoal.plan.releases import AggregateCall, Options, PrivateSelect
 from shoal.plan.types import DOUBLE, INTEGER, Kind, Type
@@ -41,10 +42,11 @@ def histogram_select(select: PrivateSelect, sought: Sought, prefix: str, epsilon
         below = functions.resolve("less", [of_owner.net, Literal(0.0, DOUBLE)], None)
         bins = Literal(len(sought.edges) + 1, INTEGER)
         key = functions.case([(below, functions.resolve("add", [key, bins], None))], key, None)
-    if of_owner.bottom != ONE:
+    whole = of_owner.top if sought.kind in IN_ALL else of_owner.bottom
+    if whole != ONE:
         # Nothing limits what is nothing: an owner with only zeros, or without any value, is in no listed bin.
-        zero = Literal(0.0, DOUBLE) if of_owner.bottom.type.kind is Kind.DOUBLE else Literal(0, INTEGER)
-        something = functions.resolve("greater", [of_owner.bottom, zero], None)
+        zero = Literal(0.0, DOUBLE) if whole.type.kind is Kind.DOUBLE else Literal(0, INTEGER)
+        something = functions.resolve("greater", [whole, zero], None)
         key = functions.case([(something, key)], Literal(-1, INTEGER), None)
     listed = nodes.Values(tuple((position,) for position in sought.bins), (maker.field(INTEGER),))
     options = Options(
@@ -104,7 +106,7 @@ class Maker:
         top, whole = self.field(size.type), self.field(size.type)
         bottom: Expression = ONE
         items: tuple[tuple[Field, RowAggregate], ...]
-        if sought.kind == "all":
+        if sought.kind == "all" or sought.kind in IN_ALL:
             items = ((top, owner_aggregate("SUM", of_pair)),)
         elif sought.kind == "groups":
             items = ((top, owner_aggregate("COUNT")),)
@@ -172,7 +174,7 @@ class Maker:
         mine = self.field(owner.type)
         grouped = tuple((self.field(key.type), Column(key.symbol, key.type)) for key in keys)
         value = None if argument is None else Column(argument.symbol, argument.type)
-        if sought.kind == "sum":
+        if sought.kind in SUMS:
             assert value is not None  # noqa: S101 - a sum has an argument
             aggregate = owner_aggregate("SUM", functions.resolve_cast(value, DOUBLE, None))
         elif sought.kind == "values":
@@ -183,7 +185,7 @@ class Maker:
         size = self.field(aggregate.type)
         keyed = ((mine, Column(owner.symbol, owner.type)), *grouped)
         pairs: Node = nodes.Aggregate(rows, keyed, ((size, aggregate),), mine.symbol)
-        if sought.kind != "sum":
+        if sought.kind not in SUMS:
             return pairs, size
         last, absolute = self.field(owner.type), self.field(DOUBLE)
         without_sign = functions.resolve("abs", [Column(size.symbol, DOUBLE)], None)

@@ -8,7 +8,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from shoal.errors import InternalError
-from shoal.plan.limits.sought import GROUP_EDGES, ROW_EDGES, SUM_EDGES, Limits, Sought
+from shoal.plan.aggregates.defaults import within_all
+from shoal.plan.expressions import Column
+from shoal.plan.limits.sought import GROUP_EDGES, IN_ALL, ROW_EDGES, SUM_EDGES, SUMS, TOTAL_EDGES, Limits, Sought
 from shoal.plan.types import Kind
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ PRIOR_GROUPS, PRIOR_ROWS, PRIOR_VALUES, PRIOR_OF_ALL = 5, 5, 8, 10
 """The last is for rows of a query without groups."""
 MOST_LISTED, PRIOR_ROWS_OF_ALL = 30, 15
 """With this many listed groups, counts limit an owner's rows over all of them; how many rows, if nothing can be found."""
+LARGEST_UNIT_IN_ALL = 2**20
+"""For the limit of a sum in all groups, the largest size of one row: the last candidate is 2³⁰ times as large."""
 FEW_GROUPS = 10
 """Up to this many possible groups, an owner counts in all of them if nothing can be found."""
 
@@ -34,8 +38,10 @@ def open_limits(
     if not one_row and limits_rows_of_all(select, cap):
         edges = tuple(Fraction(edge) for edge in GROUP_EDGES)
         return (Sought("all", edges, tuple(range(len(select.aggregates))), domain=cap),)
+    in_all = not one_row and limits_in_all(select, cap)
     sought = []
-    if select.keys and options.max_groups_per_owner is None and (cap is None or cap > 1):
+    several = bool(select.keys) and options.max_groups_per_owner is None and (cap is None or cap > 1)
+    if several and not (in_all and counts_in_every_group(select, cap)):
         sought.append(Sought("groups", tuple(Fraction(edge) for edge in group_candidates(cap))))
     if one_row or options.inferred_bounds == "PER_GROUP":
         return tuple(sought)
@@ -44,6 +50,8 @@ def open_limits(
         kind = call.aggregate.sought_limit(call)
         if kind is None:
             continue
+        if in_all and may_be_limited_in_all(call):
+            kind = f"{kind} in all"
         about = (kind, call.aggregate.argument)
         known = found.get(about)
         found[about] = (
@@ -66,13 +74,40 @@ def limits_rows_of_all(select: PrivateSelect, cap: int | None) -> bool:
     return listed and free and bool(counts) and all(counts) and cap is not None and 1 < cap <= MOST_LISTED
 
 
+def may_be_limited_in_all(call: AggregateCall) -> bool:
+    """Whether it is a count of rows or a sum whose limit is open, and small enough for its square to fit 128 bits."""
+    of_rows_or_sum = call.aggregate.adds_up and call.aggregate.sought_limit(call) in {"rows", "sum"}
+    return of_rows_or_sum and _unit(call) <= LARGEST_UNIT_IN_ALL
+
+
+def limits_in_all(select: PrivateSelect, cap: int | None) -> bool:
+    """Whether counts and sums over listed groups have one limit for all groups of an owner together.
+
+    T in all makes noise for T, κ groups of U each for κ·U, and few owners have U in each of κ groups. Only where an owner may be in
+    many groups alike does Gaussian noise for U in each of them win: it grows with the root of κ. Where groups are selected, a
+    number and what is missing to its bound do so for nothing, and that needs a limit for each group.
+    """
+    options = select.options
+    free = options.noise in {"AUTO", "LAPLACE"} and options.inferred_bounds == "GLOBAL"
+    # What is computed from a column of many values may have few.
+    computed = any(not isinstance(value, Column) for _, value in select.keys)
+    few = (cap is None or cap <= MOST_LISTED or computed) and cap != 1 and options.max_groups_per_owner != 1
+    listed = select.public_groups is not None and bool(select.keys)
+    return free and few and listed and any(map(may_be_limited_in_all, select.aggregates))
+
+
+def counts_in_every_group(select: PrivateSelect, cap: int | None) -> bool:
+    """Whether the number of groups costs nothing: all numbers have limits for all of them together."""
+    return cap is not None and all(map(may_be_limited_in_all, select.aggregates))
+
+
 def _sought(kind: str, call: AggregateCall, position: int, domain: int | None) -> Sought:
     """One aggregate's limit; values are limited to those that are possible at all."""
     edges = _edges(kind, call)
     if kind == "values" and domain is not None:
         edges = tuple(edge for edge in edges if edge < domain) + ((Fraction(domain),) if domain <= edges[-1] else ())
     one_sign = call.bounds is not None and (call.bounds.lower >= 0 or call.bounds.upper <= 0)
-    signed = kind == "sum" and not one_sign
+    signed = kind in SUMS and not one_sign
     return Sought(kind, edges, (position,), domain=domain if kind == "values" else None, signed=signed)
 
 
@@ -85,8 +120,8 @@ def group_candidates(cap: int | None) -> tuple[int, ...]:
 
 
 def _edges(kind: str, call: AggregateCall) -> tuple[Fraction, ...]:
-    if kind != "sum":
-        return tuple(Fraction(edge) for edge in ROW_EDGES)
+    if kind not in SUMS:
+        return tuple(Fraction(edge) for edge in (TOTAL_EDGES if kind in IN_ALL else ROW_EDGES))
     whole = call.aggregate.type.kind is Kind.INTEGER
     edges = tuple(edge * _unit(call) for edge in SUM_EDGES)
     return tuple(edge for edge in edges if edge >= 1) if whole else edges
@@ -107,12 +142,26 @@ def prior_limits(
     of_call: list[Fraction | None] = [None] * len(select.aggregates)
     if any(limit.kind == "all" for limit in sought):
         return Limits(groups, tuple(of_call), PRIOR_ROWS_OF_ALL)
+    if positions_in_all(sought) and not any(limit.kind == "groups" for limit in sought):
+        groups = groups_without_search(select, cap)
     for limit in sought:
         for position in limit.calls:
             of_call[position] = prior_of(limit.kind, select.aggregates[position], grouped=bool(select.keys))
             if limit.kind == "values" and limit.domain is not None:
                 of_call[position] = Fraction(prior_values(limit.domain, population, select.options.epsilon))
-    return Limits(groups, tuple(of_call))
+    return Limits(groups, tuple(of_call), in_all=positions_in_all(sought))
+
+
+def positions_in_all(sought: Sequence[Sought]) -> tuple[int, ...]:
+    """The aggregates whose limits hold for all groups together."""
+    return tuple(position for limit in sought if limit.kind in IN_ALL for position in limit.calls)
+
+
+def groups_without_search(select: PrivateSelect, cap: int | None) -> int:
+    """κ if it is not sought: as many as are listed, if they cost nothing."""
+    if select.options.max_groups_per_owner is None and cap is not None and counts_in_every_group(select, cap):
+        return cap
+    return prior_groups(select, cap)
 
 
 def prior_values(domain: int, population: int | None, epsilon: Fraction) -> int:
@@ -147,8 +196,8 @@ def prior_groups(select: PrivateSelect, cap: int | None) -> int:
 
 def prior_of(kind: str, call: AggregateCall, *, grouped: bool) -> Fraction | None:
     """The limit of one aggregate if it is not found."""
-    rows = PRIOR_ROWS if grouped else PRIOR_OF_ALL
-    if kind == "rows":
+    rows = PRIOR_ROWS_OF_ALL if kind in IN_ALL else PRIOR_ROWS if grouped else PRIOR_OF_ALL
+    if kind in {"rows", "rows in all"}:
         return Fraction(rows)
     if kind == "values":
         return Fraction(PRIOR_VALUES)
@@ -172,7 +221,10 @@ def with_limits(select: PrivateSelect, limits: Limits, epsilon: Fraction) -> Pri
         options = replace(options, max_groups_per_owner=None, max_rows_per_owner=limits.rows)
         counted = tuple(_one_by_one(call, limits.rows) for call in select.aggregates)
         return replace(select, options=options, aggregates=counted)
-    calls = tuple(_limited(call, limit) for call, limit in zip(select.aggregates, limits.of_call, strict=True))
+    calls = tuple(
+        _limited(call, limit, in_all=position in limits.in_all)
+        for position, (call, limit) in enumerate(zip(select.aggregates, limits.of_call, strict=True))
+    )
     return replace(select, options=options, aggregates=calls)
 
 
@@ -183,8 +235,8 @@ def _one_by_one(call: AggregateCall, rows: int) -> AggregateCall:
     return counted
 
 
-def _limited(call: AggregateCall, limit: Fraction | None) -> AggregateCall:
+def _limited(call: AggregateCall, limit: Fraction | None, *, in_all: bool) -> AggregateCall:
     if limit is None:
         # A sum that was sought and not found: bounds of one row would not hold it, so they are found in step two.
         return replace(call, bounds=None, bounds_source="inferred") if call.bounds_source == "one row" else call
-    return call.aggregate.within(call, limit)
+    return within_all(call, limit) if in_all else call.aggregate.within(call, limit)

@@ -15,10 +15,18 @@ from typing import TYPE_CHECKING
 from shoal.accounting.accountants import Loss, plan_loss
 from shoal.frozen import dataclass
 from shoal.mechanisms.group_selection import half_point
-from shoal.plan.limits.sought import Limits, Search
+from shoal.plan.limits.sought import SUMS, Limits, Search
 from shoal.rewrite.limits.cuts import FEWEST_TO_MEASURE, cut_select, cuts_of
 from shoal.rewrite.limits.histograms import histogram_select
-from shoal.rewrite.limits.open_limits import group_candidates, open_limits, prior_groups, prior_limits, with_limits
+from shoal.rewrite.limits.open_limits import (
+    group_candidates,
+    groups_without_search,
+    open_limits,
+    positions_in_all,
+    prior_groups,
+    prior_limits,
+    with_limits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -151,7 +159,7 @@ def share_of(epsilon: Fraction, population: int | None, sought: Sequence[Sought]
     if owners >= MANY:
         return SHARE_OF_MANY
     if any(limit.kind == "groups" for limit in sought):
-        sums = sum(limit.kind == "sum" for limit in sought)
+        sums = sum(limit.kind in SUMS for limit in sought)
         return SHARE if owners >= FEWEST_PER_LIMIT * (limits + sums) else None
     if owners * LARGEST_ALONE < FEWEST_ALONE * limits * Fraction(3, 4):
         return None
@@ -202,10 +210,10 @@ def stand_ins_of(select: PrivateSelect, sought: Sequence[Sought], cap: int | Non
     if any(limit.kind == "all" for limit in sought):
         return [Limits(1, (None,) * len(select.aggregates), int(STAND_IN))]
     open_groups = next((limit for limit in sought if limit.kind == "groups"), None)
-    groups = group_candidates(cap) if open_groups is not None else (prior_groups(select, cap),)
+    groups = group_candidates(cap) if open_groups is not None else (known_groups(select, sought, cap),)
     positions = [(limit.kind, position) for limit in sought for position in limit.calls]
     once = [position for kind, position in positions if kind == "rows" and is_count_of_all(select, position)]
-    sums = [position for kind, position in positions if kind == "sum" and select.aggregates[position].bounds is None]
+    sums = [position for kind, position in positions if kind in SUMS and select.aggregates[position].bounds is None]
     found = []
     for kappa, one_row, without in product(
         groups, (False, True) if once else (False,), (False, True) if sums else (False,)
@@ -215,8 +223,13 @@ def stand_ins_of(select: PrivateSelect, sought: Sequence[Sought], cap: int | Non
             of_call[position] = Fraction(1) if one_row and position in once else STAND_IN
         for position in sums if without else ():
             of_call[position] = None
-        found.append(Limits(kappa, tuple(of_call)))
+        found.append(Limits(kappa, tuple(of_call), in_all=positions_in_all(sought)))
     return found
+
+
+def known_groups(select: PrivateSelect, sought: Sequence[Sought], cap: int | None) -> int:
+    """κ where it is not sought."""
+    return groups_without_search(select, cap) if positions_in_all(sought) else prior_groups(select, cap)
 
 
 def is_count_of_all(select: PrivateSelect, position: int) -> bool:

@@ -26,6 +26,8 @@ from shoal.plan.measures import (
     OwnerSum,
     RowCount,
     RowMoment,
+    TotalRows,
+    TotalSum,
 )
 from shoal.plan.releases import Contribution, Inferred
 from shoal.plan.types import Kind
@@ -52,6 +54,9 @@ _KIND_OF_NOISE = {"LAPLACE": LaplaceNoise, "GAUSSIAN": GaussianNoise}
 
 def check_asked(plan: SelectPlan) -> None:
     """Everything in a plan that follows from its SELECT alone."""
+    in_all = any(getattr(call.aggregate, "in_all", False) for call in plan.select.aggregates)
+    # All of it may be in a group that is not new: what is proven of selected groups asks for a limit in each.
+    require(not in_all or plan.selection is None, "a limit of all groups where groups are selected")
     options = plan.select.options
     asked = Contribution(bool(plan.select.keys), options.max_groups_per_owner or 1, options.max_rows_per_owner)
     require(plan.contribution == asked, "owners are not bounded as was asked")
@@ -138,10 +143,10 @@ def _parts_of_whole(aggregate: aggregates.Aggregate) -> tuple[Measure, ...]:
             return OwnerMean(argument, "lower"), OwnerMean(argument, "upper")
         case aggregates.Variance(argument=argument, rows=most):
             return tuple(RowMoment(argument, 2, most, origin=origin) for origin in ("lower", "between", "upper"))
-        case aggregates.Sum(argument=argument, rows=None):
+        case aggregates.Sum(argument=argument, rows=None, in_all=False):
             whole = argument.type.kind is Kind.INTEGER
             return OwnerSum(argument, whole, "lower"), OwnerSum(argument, whole, "upper")
-        case aggregates.CountRows(argument=rows_with, rows=None):
+        case aggregates.CountRows(argument=rows_with, rows=None, in_all=False):
             return RowCount(rows_with, "lower"), RowCount(rows_with, "upper")
     raise InternalError("sums that make a whole, and no aggregate that is read off one")
 
@@ -235,6 +240,12 @@ def measures_of(call: AggregateCall, row_limit: int | None) -> tuple[Measure, ..
     match asked:
         case aggregates.CountOwners():
             return (OwnerCount(asked.argument),)
+        case aggregates.CountRows(rows=None, in_all=True):
+            require(call.bounds is not None, "a limit of all groups that is found in step two")
+            return (TotalRows(asked.argument),)
+        case aggregates.Sum(argument=argument, rows=None, in_all=True):
+            require(call.bounds is not None, "a limit of all groups that is found in step two")
+            return (TotalSum(argument, argument.type.kind is Kind.INTEGER),)
         case aggregates.CountRows(rows=None):
             once = asked.argument is None and call.bounds == _ONE_EACH
             return (OwnerCount() if once else RowCount(asked.argument),)
@@ -267,6 +278,8 @@ def measures_of(call: AggregateCall, row_limit: int | None) -> tuple[Measure, ..
 def _rows_as_asked(aggregate: aggregates.Aggregate, row_limit: int | None) -> bool:
     """A limit on an owner's rows holds for every aggregate that looks at rows, whatever it says about its own groups."""
     match aggregate:
+        case aggregates.CountRows(in_all=True) | aggregates.Sum(in_all=True):
+            return aggregate.rows is None and row_limit is None
         case aggregates.CountRows() | aggregates.Sum() | aggregates.Average():
             return aggregate.rows == row_limit
         case (

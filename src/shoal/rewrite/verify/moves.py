@@ -6,6 +6,7 @@ most R rows in all. Norms are those of the worst way to spread it. The passes ha
 | measure        | groups per owner (κ)                         | rows per owner (R)                 |
 |----------------|----------------------------------------------|------------------------------------|
 | one number     | κ entries by a                               | κ entries by a (κ = R)             |
+| limited in all | a in one entry, or spread over κ             | –                                  |
 | means, from L and from U | κ entries, U − L in each two together | the same                   |
 | sums and rows, from L and from U | κ entries, U − L in each two together | –                  |
 | rows summed    | κ entries by c·a                             | R·a in one entry, or spread over R |
@@ -38,6 +39,8 @@ from shoal.plan.measures import (
     OwnerSum,
     RowCount,
     RowMoment,
+    TotalRows,
+    TotalSum,
 )
 from shoal.plan.releases import Inferred
 from shoal.plan.totals import grid_measure_of
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
 
 COUNTS = (OwnerCount, DistinctValues, Leaves)
 """Measures that count owners, values or rows one by one, whatever the bounds."""
-COUNTED_OR_SUMMED = (OwnerCount, RowCount, OwnerSum, OwnerMean, RowMoment)
+COUNTED_OR_SUMMED = (OwnerCount, RowCount, OwnerSum, OwnerMean, RowMoment, TotalRows, TotalSum)
 """Measures that an owner, or a row, moves by this much."""
 
 
@@ -107,6 +110,11 @@ def _moves(release: Release, contribution: Contribution, each: int) -> Moves:
     match release.measure:
         case OwnerCount() | RowCount() | OwnerSum() | OwnerMean():
             return Moves.even(groups, each)
+        case TotalRows() | TotalSum():
+            require(rows is None, "limits of all groups where rows are bounded per owner")
+            # The engine multiplies what an owner has in all groups, each within its clamp, by the limit.
+            require(groups * each**2 < 2**126, "a limit of all groups that is too large to be multiplied")
+            return Moves(each, each**2, groups, each)
         case RowMoment(rows=most):
             return Moves.even(groups, most * each) if rows is None else Moves.spread(1, rows, each)
         case DistinctValues(values=most):
@@ -229,6 +237,8 @@ def _furthest_between(measure: Measure, bounds: Bounds, grid: Fraction) -> int:
         or measure.origin != "middle"
         or (isinstance(measure, RowMoment) and measure.centred)
     )
+    unrounded = asked.shrink == asked.stretch == 1
+    require(unrounded or not isinstance(measure, TotalRows | TotalSum), "a limit of all groups is rounded in each")
     middle = steps.middle if centred else 0
     require(asked.row_grid**measure.power * asked.shrink == grid * asked.stretch, "two grids that do not fit")
     ends: Iterable[int] = ((end - middle) ** measure.power * asked.stretch for end in (steps.lower, steps.upper))

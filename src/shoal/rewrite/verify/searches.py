@@ -114,8 +114,14 @@ def check_choice(plan: SelectPlan, choice: SelectPlan) -> None:
     require(len(choice.select.aggregates) == len(asked.aggregates), "step two has other aggregates")
     given = asked.options.find_limits or choice.select.aggregates == asked.aggregates
     require(given, "limits that are measured are not those that were given")
+    sought_in_all = {p for limit in search.sought if limit.kind in {"rows in all", "sum in all"} for p in limit.calls}
+    for position, after in enumerate(choice.select.aggregates):
+        limited = getattr(after.aggregate, "in_all", False)
+        require(not limited or position in sought_in_all, "a limit of all groups that nobody sought")
+        require(not limited or after.bounds is not None, "a limit of all groups without bounds")
     for before, after in zip(asked.aggregates, choice.select.aggregates, strict=True):
         _check_counted(before, after, options.max_rows_per_owner if in_all else None)
+        require(not getattr(before.aggregate, "in_all", False), "a limit of all groups that nobody can name")
         require(_unlimited(before) == _unlimited(after), "step two has other aggregates")
         _check_given(before, after)
     check_asked(choice)
@@ -149,7 +155,9 @@ def _unlimited(call: AggregateCall) -> AggregateCall:
     if isinstance(counted, _LIMITED):
         counted = replace(counted, rows=1)
     if isinstance(counted, aggregates.CountRows):
-        counted = replace(counted, rows=None)
+        counted = replace(counted, rows=None, in_all=False)
+    if isinstance(counted, aggregates.Sum):
+        counted = replace(counted, in_all=False)
     return replace(call, aggregate=counted, bounds=None, bounds_source="", rows_left_open=False)
 
 

@@ -12,7 +12,11 @@ import shoal
 from shoal.errors import InternalError
 from shoal.plan.aggregates import CountRows
 from shoal.plan.limits.sought import Search
-from shoal.rewrite.limits import search
+from shoal.plan.measures import LimitedInAll
+from shoal.rewrite import pipeline
+from shoal.rewrite.assigning import laplace
+from shoal.rewrite.assigning.laplace import laplace_noise
+from shoal.rewrite.limits import open_limits, search
 from shoal.rewrite.limits.cuts import cut_select
 from shoal.rewrite.limits.histograms import histogram_select
 from shoal.rewrite.limits.open_limits import with_limits
@@ -148,3 +152,58 @@ def test_a_bug_in_limiting_rows_in_all_groups_is_found(monkeypatch, bug):
     monkeypatch.setattr(search, "with_limits", bug)
     with pytest.raises(InternalError):
         session.plan(SQL)
+
+
+def limited_in_all(select, limits, epsilon):
+    return with_limits(select, replace(limits, in_all=tuple(range(len(limits.of_call)))), epsilon)
+
+
+@pytest.mark.parametrize("found", ["nobody sought", "groups are selected"])
+def test_a_limit_for_all_groups_that_nobody_sought_is_found(session, monkeypatch, found):
+    session.plan(SQL)
+    monkeypatch.setattr(search, "with_limits", limited_in_all)
+    if found == "groups are selected":
+        monkeypatch.setattr(open_limits, "limits_in_all", lambda *_: True)
+    with pytest.raises(InternalError, match=found):
+        session.plan(SQL)
+
+
+@pytest.fixture
+def listed():
+    columns = {"place": {"values": [1, 2, 3]}}
+    catalog = {"tables": {"visits": {"owner": "uid", "columns": columns}}, "defaults": {"epsilon": 1, "delta": 1e-6}}
+    return shoal.connect({"visits": pa.table({"uid": [1, 2], "place": [1, 1]})}, catalog=catalog)
+
+
+def noise_for_half(part, epsilon):
+    """As if the limit were half as large: what is cut to T is hidden as if it were cut to T/2."""
+    honest = laplace_noise(part, epsilon)
+    if not part.measure.limited_in_all:
+        return honest
+    return replace(honest, shift=replace(honest.shift, per_coordinate=honest.shift.per_coordinate // 2))
+
+
+def noise_for_one_group(measure, contribution):
+    """As if all of it were in one group: an owner touches κ."""
+    return 1 if measure.limited_in_all else contribution.groups
+
+
+BESIDE = "SELECT place, COUNT(*), SUM(uid) FROM visits GROUP BY place"
+
+
+def test_noise_for_half_of_a_limit_for_all_groups_is_found(listed, monkeypatch):
+    listed.plan(BESIDE)
+    monkeypatch.setattr(laplace, "laplace_noise", noise_for_half)
+    pipeline.forget_plans()
+    with pytest.raises(InternalError, match="further than its noise covers"):
+        listed.plan(BESIDE)
+    pipeline.forget_plans()
+
+
+def test_fewer_groups_than_a_limit_is_spread_over_are_found(listed, monkeypatch):
+    listed.plan(BESIDE)
+    monkeypatch.setattr(LimitedInAll, "entries", noise_for_one_group)
+    pipeline.forget_plans()
+    with pytest.raises(InternalError, match="further than its noise covers"):
+        listed.plan(BESIDE)
+    pipeline.forget_plans()

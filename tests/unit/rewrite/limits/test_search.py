@@ -12,6 +12,7 @@ import pytest
 import shoal
 from shoal.accounting.accountants import plan_loss
 from shoal.errors import InternalError
+from shoal.plan.limits.sought import IN_ALL
 from shoal.rewrite.limits.choosing import find
 from shoal.rewrite.pipeline import plan_select
 from shoal.rewrite.verify.searches import loss_of_search, verify_found
@@ -47,6 +48,7 @@ def kinds(plan):
     ("sql", "sought"),
     [
         ("SELECT place, COUNT(*) FROM visits GROUP BY place", ["groups", "rows"]),
+        ("SELECT place, SUM(spend) FROM visits GROUP BY place", ["groups", "sum"]),
         ("SELECT COUNT(*) FROM visits", ["rows"]),
         ("SELECT SUM(spend) FROM visits", ["sum"]),
         ("SELECT COUNT(DISTINCT item) FROM visits", ["values"]),
@@ -386,7 +388,66 @@ def test_a_sum_over_every_possible_group_is_cut_by_no_guess():
     assert sums.contribution.groups == GROUPS
     assert sums.guessed == ()
     assert session.plan("SELECT item % 300 AS k, SUM(spend) FROM visits GROUP BY 1").selects[0].guessed == (0,)
-    assert session.plan("SELECT place, SUM(spend), COUNT(*) FROM visits GROUP BY place").selects[0].guessed == (1,)
+    beside = "SELECT place, SUM(spend), COUNT(*) FROM visits GROUP BY place"
+    assert kinds(session.plan(beside)) == ["sum in all", "rows in all"]
+    fewer = connected({"population": 50}, listed, tables(50))
+    assert fewer.plan(beside).selects[0].guessed == (1,)
+
+
+@pytest.mark.parametrize(
+    ("aggregates", "sought"),
+    [
+        ("SUM(spend)", ["sum in all"]),
+        ("COUNT(*)", ["all"]),
+        ("COUNT(spend), SUM(spend)", ["rows in all", "sum in all"]),
+        ("COUNT(*), AVG(spend)", ["groups", "rows in all"]),
+        ("SUM(spend), COUNT(DISTINCT uid), MEDIAN(spend)", ["groups", "sum in all", "rows"]),
+        ("COUNT(DISTINCT item)", ["groups", "values"]),
+    ],
+)
+def test_counts_and_sums_of_listed_groups_have_one_limit_for_all_of_them(aggregates, sought):
+    session = connected(facts={"place": {"values": list(range(GROUPS))}})
+    plan = session.plan(f"SELECT place, {aggregates} FROM visits GROUP BY place")
+    assert kinds(plan) == sought
+    if sought == ["sum in all"]:
+        assert {choice.contribution.groups for choice in plan.selects[0].search.choices} == {GROUPS}
+
+
+@pytest.mark.parametrize("option", ["noise = GAUSSIAN", "inferred_bounds = PER_GROUP", "max_rows_contributed = 9"])
+def test_what_needs_a_limit_in_each_group_has_one(option):
+    session = connected(facts={"place": {"values": list(range(GROUPS))}})
+    plan = session.plan(
+        f"{CLAUSE}(epsilon = 1, delta = 1e-6, {option}) place, SUM(spend), COUNT(*) FROM visits GROUP BY place"
+    )
+    assert not any(kind in IN_ALL for kind in kinds(plan) or [])
+
+
+def test_keys_with_many_public_values_have_a_limit_for_each_group():
+    session = connected(facts={"item": {"values": list(range(100))}})
+    assert kinds(session.plan("SELECT item, SUM(spend) FROM visits GROUP BY item")) == ["groups", "sum"]
+
+
+def test_an_answer_says_that_a_limit_is_for_all_groups():
+    session = connected({"epsilon": 4}, {"place": {"values": list(range(GROUPS))}})
+    result = session.query("SELECT place, COUNT(spend) AS n, SUM(spend) AS s FROM visits GROUP BY place")
+    said = " ".join(result.notes)
+    assert "COUNT(spend) counts at most 8 rows of each owner in all groups together." in said
+    assert "SUM(spend): the sum of each owner in all groups together is clamped to [-64, 64]." in said
+    exact = OWNERS * 3 * 2 // GROUPS
+    for row in result.intervals().to_dicts():
+        assert row["n_low"] <= exact <= row["n_high"]
+        assert row["s_low"] <= 8 * exact <= row["s_high"]
+        assert abs(row["n"] - exact) < 200  # noise of 8 rows at 1.8: one in 10¹⁵ is further
+
+
+def test_a_count_of_some_rows_has_no_larger_limit_than_that_of_all():
+    """Some of an owner's rows are never more than all of them, whatever noise fills of the histogram."""
+    sql = "SELECT COUNT(*) AS n, SUM(CASE WHEN spend > 9 THEN 1 ELSE 0 END) AS some FROM visits"
+    plan = connected().plan(sql).selects[0]
+    of_all, of_some = ([0.0] * len(sought.bins) for sought in plan.search.sought)
+    of_all[3], of_some[0], of_some[9] = 4000.0, 500.0, 900.0
+    found = find(plan, [of_all, of_some], lambda select: plan_select(select, "basic"))
+    assert found.limits.of_call == (8, 8)
 
 
 @pytest.mark.parametrize(("value", "exact"), [("amount", 40_000.0), ("COALESCE(amount, 0)", 40_000.0)])

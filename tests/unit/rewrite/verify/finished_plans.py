@@ -93,6 +93,8 @@ SQL = {
     "MEDIAN(age) FROM customers GROUP BY vip",
     "rows over listed groups": f"{CLAUSE}(epsilon = 1, delta = 1e-6, max_groups_contributed = AUTO, "
     "group_selection_strategy = PUBLIC_GROUPS) vip, COUNT(*) FROM customers GROUP BY vip",
+    "limits for all groups together": f"{CLAUSE}(epsilon = 1, delta = 1e-6, max_groups_contributed = AUTO, "
+    "group_selection_strategy = PUBLIC_GROUPS) vip, COUNT(age), SUM(score), AVG(age) FROM customers GROUP BY vip",
     "average of rows": f"{CLAUSE}({LAPLACE}) site, AVG_ROWS(spend, {PER_ROW}), {COUNT} {BY_SITE}",
     "rollup": f"{CLAUSE}({BASE}) site, {TOTAL} FROM visits GROUP BY ROLLUP (site)",
     "split texts": f"{CLAUSE}({LAPLACE}) part, {COUNT} FROM customers c JOIN (SELECT region, "
