@@ -144,9 +144,12 @@ def _open_database(path: Path) -> Engine:
     import duckdb
 
     from shoal.engines.duckdb.engine import DuckDBEngine
+    from shoal.engines.duckdb.settings import spill_privately
 
     try:
-        return DuckDBEngine(duckdb.connect(str(path), read_only=True), ours=True)
+        connection = duckdb.connect(str(path), read_only=True)
+        spill_privately(connection)
+        return DuckDBEngine(connection, ours=True)
     except duckdb.Error:
         raise ShoalError(
             "E_SOURCE",
@@ -189,6 +192,7 @@ def _open_files(files: dict[str, list[Path]], catalog: Catalog | None = None) ->
     import duckdb
 
     from shoal.engines.duckdb.engine import DuckDBEngine
+    from shoal.engines.duckdb.settings import spill_privately
     from shoal.engines.duckdb.sound_files import (
         NO_BELIEFS,
         refuse_broken_lines,
@@ -199,6 +203,7 @@ def _open_files(files: dict[str, list[Path]], catalog: Catalog | None = None) ->
     )
 
     connection = duckdb.connect(":memory:")
+    spill_privately(connection)
     folders = sorted({str(p.resolve().parent) for parts in files.values() for p in parts})
     opened = stamps(p for parts in files.values() for p in parts)
     frames = {name: _decoded(name, parts, catalog) for name, parts in files.items() if _is_decoded(parts)}
@@ -314,8 +319,10 @@ def _open_frames(frames: dict[str, Any], files: dict[Path, tuple[int, int]] | No
     import duckdb
 
     from shoal.engines.duckdb.engine import DuckDBEngine
+    from shoal.engines.duckdb.settings import spill_privately
 
     connection = duckdb.connect(":memory:")
+    spill_privately(connection)
     if len({fold(name) if isinstance(name, str) else name for name in frames}) < len(frames):
         raise ShoalError("E_SOURCE", "Two data frames have the same name (names are case-insensitive).")
     sound: dict[str, Any] = {}

@@ -20,6 +20,7 @@ from shoal.engines.data_files import CSV, DATABASES, JSON_LINES, PARQUET, WORKBO
 from shoal.engines.decoded.sqlite_files import is_sqlite, read_sqlite
 from shoal.engines.decoded.workbooks import read_workbook
 from shoal.engines.duckdb.csv_files import csv_relation, quoted, text
+from shoal.engines.duckdb.settings import spill_privately
 from shoal.engines.postgresql.types import UNSUPPORTED
 from shoal.engines.sources import is_postgresql, open_source
 from shoal.errors import ShoalError
@@ -181,6 +182,7 @@ def _batch_rows(rows: int, size: int) -> int:
 def _of_csv(name: str, files: list[Path]) -> Table:
     """CSV with the types that queries would see: those of nearly all values; digits with leading zeros are text."""
     connection = duckdb.connect()
+    spill_privately(connection)
     try:
         relation = connection.sql(csv_relation(connection, files))
     except duckdb.Error:
@@ -195,6 +197,7 @@ def _of_json_lines(name: str, files: list[Path]) -> Table:
 
 def _of_duckdb_reader(name: str, files: list[Path], function: str, options: str) -> Table:
     connection = duckdb.connect()
+    spill_privately(connection)
     listed = ", ".join(text(str(file)) for file in files)
     try:
         relation = connection.sql(f"SELECT * FROM {function}([{listed}], union_by_name = true{options})")
@@ -217,9 +220,11 @@ def _of_sqlite(path: Path) -> list[Table]:
 
 def _open_database(path: str) -> duckdb.DuckDBPyConnection:
     try:
-        return duckdb.connect(path, read_only=True)
+        connection = duckdb.connect(path, read_only=True)
+        spill_privately(connection)
     except duckdb.Error:
         raise unreadable(f"The database {Path(path).name!r}") from None
+    return connection
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ def write_datasets(folder: str | Path, datasets: list[SketchedDataset]) -> list[
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         return [_write(place / (quote(dataset.name, safe=" ") + SUFFIX), dataset) for dataset in datasets]
     except OSError as error:
-        raise ShoalError("E_USAGE", f"The sketches were not written: {error.strerror}.") from None
+        raise ShoalError("E_USAGE", f"The sketches cannot be written to {str(folder)!r}: {error.strerror}.") from None
 
 
 def _write(path: Path, dataset: SketchedDataset) -> Path:
