@@ -19,7 +19,7 @@ pytestmark = pytest.mark.xdist_group("layering")  # one process reads all files,
 SOURCE = Path(__file__).parent.parent / "src" / "shoal"
 
 LAYERS = (
-    ("frozen", "errors", "params", "exact", "stack", "pages"),
+    ("frozen", "errors", "params", "exact", "remembered", "stack", "pages"),
     ("mechanisms", "accounting", "policies"),
     ("catalog", "plan"),
     ("sql",),

@@ -79,7 +79,7 @@ def forget_everything():
     for name, module in list(sys.modules.items()):
         if name == "shoal" or name.startswith("shoal."):
             for value in list(vars(module).values()):
-                if callable(getattr(value, "cache_clear", None)):
+                if callable(getattr(value, "cache_clear", None)) and not isinstance(value, type):
                     value.cache_clear()
 
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.accountants import Loss, plan_loss
@@ -42,6 +41,7 @@ from shoal.accounting.zcdp import zcdp_delta, zcdp_epsilon
 from shoal.errors import InternalError, ShoalError, missing_extra
 from shoal.exact import float_above, float_below
 from shoal.frozen import dataclass
+from shoal.remembered import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -250,7 +250,7 @@ def _library() -> Any:
     return privacy_loss_distribution
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _distribution(part: _Part, interval: float) -> Any:
     """The loss distribution of one part: the library's own where it is quick, else the same thing, vectorised."""
     library = _library()

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from shoal.errors import InternalError
+from shoal.remembered import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ _SMALLEST_DELTA = Decimal("1e-400")
 """Smaller ones are rounded up to it, before an exponential can underflow to nothing."""
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     """The ε of a ρ-zCDP mechanism at δ, rounded up.
 
@@ -50,7 +50,7 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
         return _tidy(max(epsilon + margin * (1 + _decimal(rho)), Decimal(0)), ROUND_UP)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def zcdp_rho_limit(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest ρ, rounded down, such that ρ-zCDP implies (ε, δ)-privacy by the conversion of `zcdp_epsilon`.
 
@@ -79,7 +79,7 @@ def zcdp_rho_limit(epsilon: Fraction, delta: Fraction) -> Fraction:
         return _tidy(max(rho, Decimal(0)), ROUND_DOWN)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def zcdp_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
     """The δ of a ρ-zCDP mechanism at ε, rounded up.
 
@@ -102,7 +102,7 @@ def zcdp_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
         return _tidy(min(max(delta, _SMALLEST_DELTA), Decimal(1)), ROUND_UP)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def laplace_rho(shift: int, scale: Fraction) -> Fraction:
     """The ρ of discrete Laplace noise of scale b on one number that is moved by at most s steps, rounded up.
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -43,6 +42,7 @@ from shoal.mechanisms.gaussian_certificate import (
 )
 from shoal.mechanisms.joint_gaussian import gaussian_sigma, grouped_gaussian_sigmas, joint_gaussian_sigmas
 from shoal.mechanisms.tails import gaussian_tail, laplace_tail, noise_tail, pair_tail
+from shoal.remembered import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,7 +94,7 @@ def laplace_scale(shift: Shift, epsilon: Fraction) -> Fraction:
     return round_scale_up(shift.l1 / epsilon)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def delta_per_group(delta: Fraction, max_groups_per_owner: int) -> Fraction:
     """δ₁ = 1 − (1−δ)^{1/κ}, rounded down to 64 binary digits: κ independent chances of δ₁ make at most δ.
 
@@ -120,7 +120,7 @@ FINE_SCALE_BITS = 40
 """Noise up to 2⁴⁰ steps wide has thresholds in single steps."""
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def smallest_tail_point(noise: AdditiveNoise, chance: Fraction) -> int:
     """The smallest integer k with P[X ≥ k] ≤ chance, for one entry of the noise and 0 < chance < 1.
 
@@ -219,7 +219,7 @@ def noise_standard_deviation(noise: AdditiveNoise) -> float:
     return math.sqrt(2 * sum(k**2 * w for k, w in enumerate(weights, start=1)) / (1 + 2 * sum(weights)))
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def smallest_pair_point(noise: AdditiveNoise, chance: Fraction) -> int:
     """The smallest integer k with P[X + Y ≥ k] ≤ chance, for two entries of the noise and 0 < chance < 1.
 
@@ -325,7 +325,7 @@ def joint_scales(
     return JointScales(apart, delta_noise, delta - delta_noise, one_delta=False)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def best_delta_split(max_groups_per_owner: int, epsilon: Fraction, delta: Fraction) -> Fraction:
     """The part of δ for Gaussian noise that makes the threshold smallest, whatever share of the norm the count has."""
 
@@ -369,7 +369,7 @@ _TAILS_OF_SUMS = {
 """P[S > t] = e^{−t}·(c₀ + c₁t + …) for the sum S of this many Laplace noises of scale 1."""
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def sum_tail_point(scale: float, terms: int, chance: float) -> float:
     """The point that the sum of up to five independent Laplace noises of one scale exceeds with this chance, below one half.
 

@@ -24,7 +24,6 @@ import math
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from shoal.mechanisms.certificates.lattice import is_coarse, lattice_delta
@@ -39,6 +38,7 @@ from shoal.mechanisms.certified import (
     exp_of_minus,
 )
 from shoal.mechanisms.tails import gaussian_tail, wrapped
+from shoal.remembered import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ def joint_gaussian_certificate(
     return _certificate(shifted, epsilon, delta) if shifted else "none needed"
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _certificate(shifted: tuple[GaussianNoise, ...], epsilon: Fraction, delta: Fraction) -> Certificate | None:
     if len(shifted) == 1 and shifted[0].shift.touched == 1 and _holds_discrete(shifted[0], epsilon, delta):
         return "discrete"
@@ -99,7 +99,7 @@ def grouped_gaussian_holds(parts: Sequence[GaussianNoise], epsilon: Fraction, de
     return _grouped_certificate(shifted, epsilon, delta, groups)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _grouped_certificate(shifted: tuple[GaussianNoise, ...], epsilon: Fraction, delta: Fraction, groups: int) -> bool:
     """The same for the parts that can move; verifying a plan repeats the check made when planning."""
     terms = _continuous_terms(shifted, epsilon)
@@ -230,7 +230,7 @@ def _continuous_terms(parts: Sequence[GaussianNoise], epsilon: Fraction) -> Term
         return norm_squared, left, kept
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def rounding_error(sigma: Fraction, variance: Fraction) -> Decimal:
     """The w of the rounding lemma, rounded up: j² ≥ 1 + 3(j − 1) gives Σ_{j≥1} x^{j²} ≤ x/(1 − x³).
 
@@ -279,7 +279,7 @@ def zcdp_holds(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
         return log_delta + Decimal("1e-40") * (1 + abs(log_delta)) <= decimal_below(delta).ln()
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def largest_zcdp(epsilon: float, delta: float) -> float:
     """Approximately the largest ρ that implies (ε, δ)-privacy: the best order solves log δ = (α−1)(αρ−ε) + … for ρ."""
 
@@ -310,7 +310,7 @@ def _log_zcdp_delta(log_excess: float, rho: float, epsilon: float) -> float:
     return excess * ((1 + excess) * rho - epsilon) - log_excess + shrink
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def largest_norm(epsilon: Fraction, delta: Fraction) -> Decimal:
     """The largest μ with Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) ≤ δ, or a relative 10⁻¹¹ less: Δ₂/μ is the analytic σ."""
     target = decimal_below(delta)
@@ -331,7 +331,7 @@ def largest_norm(epsilon: Fraction, delta: Fraction) -> Decimal:
     return ARITHMETIC.exp(Decimal(low))
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def approximate_norm(epsilon: float, delta: float) -> float:
     """The norm of `largest_norm` in floats: a starting point that proves nothing.
 

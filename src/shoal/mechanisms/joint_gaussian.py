@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +28,7 @@ from shoal.mechanisms.gaussian_certificate import (
     largest_norm,
     largest_zcdp,
 )
+from shoal.remembered import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,7 +81,7 @@ def _checked(shifts: Sequence[Shift], weights: Sequence[Fraction | float]) -> tu
     return tuple(Fraction(weight) for weight in weights)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _sigmas(
     shifts: tuple[Shift, ...],
     weights: tuple[Fraction, ...],

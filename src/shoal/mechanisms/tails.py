@@ -38,6 +38,7 @@ from shoal.mechanisms.certified import (
     exp_of_minus,
     normal_tail,
 )
+from shoal.remembered import remembered
 
 CERTAIN = Enclosure(Decimal(1), Decimal(1))
 IMPOSSIBLE = Enclosure(Decimal(0), Decimal(0))
@@ -94,7 +95,7 @@ def pair_tail(noise: AdditiveNoise, least: int) -> Enclosure:
     return gaussian_pair_tail(noise.sigma, least)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def gaussian_pair_tail(sigma: Fraction, least: int) -> Enclosure:
     """P[X + Y ≥ least] for two independent draws with P[X = k] ∝ exp(−k²/2σ²), as bounds.
 
@@ -123,7 +124,7 @@ def _tail_mass(sigma: Fraction, least: int) -> Enclosure:
         return Enclosure(around(tail.lower * total.lower).lower, around(tail.upper * total.upper).upper)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def gaussian_tail(sigma: Fraction, least: int) -> Enclosure:
     """P[X ≥ least] for P[X = k] ∝ exp(−k²/2σ²), as bounds."""
     if least <= 0:
@@ -135,7 +136,7 @@ def gaussian_tail(sigma: Fraction, least: int) -> Enclosure:
         return Enclosure(around(above.lower / total.upper).lower, around(above.upper / total.lower).upper)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def gaussian_total(sigma: Fraction) -> Enclosure:
     """Z = Σ_k e^{−k²/2σ²}."""
     if sigma < 1:

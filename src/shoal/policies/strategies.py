@@ -22,7 +22,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -31,6 +30,7 @@ import numpy.typing as npt
 from shoal.frozen import dataclass
 from shoal.mechanisms.certified import round_scale_up
 from shoal.policies.domain import require
+from shoal.remembered import remembered
 
 Floats = npt.NDArray[np.float64]
 Variance = Callable[[Fraction], float]
@@ -257,7 +257,7 @@ def _filled(chain: Chain, ends: Floats, cells: Floats) -> Floats:
 # ---- the choice ------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def best_chain(
     line: Line,
     factor: int,
@@ -384,7 +384,7 @@ def _even_objective(chain: Chain, values: int, variance: Variance) -> float:
     return ((values + 1) * longer * each - joint) / longer**2
 
 
-@lru_cache(maxsize=128)
+@remembered(128)
 def _spectrum(blocks: int) -> tuple[Floats, Floats]:
     """Cos of the eigenangles of a string between two known ends, and the squared sums of its eigenvectors."""
     k = np.arange(1, blocks)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.accountants import Loss
@@ -15,6 +14,7 @@ from shoal.errors import InternalError
 from shoal.plan.kept_rows import KeptRows
 from shoal.plan.releases import SelectPlan, StatementPlan
 from shoal.plan.traverse import is_owned
+from shoal.remembered import remembered
 from shoal.rewrite.assign_mechanisms import assign_mechanisms
 from shoal.rewrite.bound_contributions import bound_contributions
 from shoal.rewrite.check_fanout import check_fanout
@@ -105,18 +105,13 @@ def remembered_plan(select: PrivateSelect) -> SelectPlan:
     return _remembered(select, positions, PASSES)
 
 
-@lru_cache(maxsize=PLANS_REMEMBERED)
+@remembered(PLANS_REMEMBERED)
 def _remembered(
     select: PrivateSelect,
     _positions: tuple[Position, ...],
     _passes: tuple[Callable[[Any], Any], ...],
 ) -> SelectPlan:
     return plan_select(select, "basic")
-
-
-def forget_plans() -> None:
-    """A plan that is remembered is made sooner: whoever plans for several people must not let one notice another's question."""
-    _remembered.cache_clear()
 
 
 def plan_select(select: PrivateSelect, composition: str) -> SelectPlan:

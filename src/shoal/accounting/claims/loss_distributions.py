@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.claims.profiles import Gaussian, Geometric, Laplace, Loss, Response, Sampled
 from shoal.errors import missing_extra
 from shoal.exact import float_above, float_below
 from shoal.frozen import dataclass
+from shoal.remembered import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,7 +147,7 @@ def _largest_loss(part: Loss) -> float:
     return float(getattr(part, "reach", math.inf))
 
 
-@lru_cache(maxsize=32)
+@remembered(32)
 def _distribution(part: Loss, interval: float, *, pessimistic: bool) -> Any:
     """The loss distribution of one part, as the library has it; scales are rounded outward like the losses."""
     try:

@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 
 from shoal.mechanisms.certified import arithmetic, around, exp_of_minus
 from shoal.mechanisms.tails import gaussian_tail, gaussian_total
+from shoal.remembered import remembered
 
 BITS = 160
 REACH = 16
@@ -35,7 +35,7 @@ def is_coarse(coordinates: int, sigma: Fraction | float) -> bool:
     return 1 < coordinates <= MOST_COORDINATES and sigma <= WIDEST and coordinates * sigma <= LONGEST
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def lattice_delta(shift: int, coordinates: int, sigma: Fraction, epsilon: Fraction) -> Decimal:
     """An upper bound on the δ of `coordinates` integers that move by at most `shift` each, under noise of scale σ each."""
     masses, beyond = law_of_sum(sigma, coordinates)
@@ -53,7 +53,7 @@ def lattice_delta(shift: int, coordinates: int, sigma: Fraction, epsilon: Fracti
         return around(total).upper
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def law_of_sum(sigma: Fraction, coordinates: int) -> tuple[Masses, Decimal]:
     """P[S = t] in 2⁻¹⁶⁰, rounded up, for the sum S of this many noises, and the chance that any of them is further out."""
     reach = math.ceil(REACH * sigma) + 2

@@ -15,12 +15,12 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from typing import NamedTuple
 
 from shoal.mechanisms.certificates.lattice import BITS, law_of_sum
 from shoal.mechanisms.certificates.normal import gaussian_delta
 from shoal.mechanisms.certified import arithmetic, around, exp_of_minus
+from shoal.remembered import remembered
 
 NEGLIGIBLE = 1e-5
 """The part of δ that may be lost, for each reason, by not examining single terms."""
@@ -60,7 +60,7 @@ class Term(NamedTuple):
     left: Fraction
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def mixed_delta(coarse: tuple[Coarse, ...], norm_squared: Fraction, epsilon: Fraction, delta: Fraction) -> Decimal:
     """An upper bound on the δ of coarse parts and of continuous noise of this squared norm.
 

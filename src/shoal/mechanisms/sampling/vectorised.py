@@ -16,7 +16,6 @@ probability e^{−γ}, γ = (|Y| − σ²/t)²/2σ²: then P[Y] ∝ e^{−|Y|/t 
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +24,7 @@ import numpy.typing as npt
 from shoal.frozen import dataclass
 from shoal.mechanisms.sampling.inversion import CutPoints, Geometric, Sign, TruncatedGeometric
 from shoal.mechanisms.sampling.rejection import keep_as_gaussian
+from shoal.remembered import remembered
 
 if TYPE_CHECKING:
     from shoal.mechanisms.entropy import Entropy
@@ -46,7 +46,7 @@ class GeometricTables:
     sign: CutPoints
 
 
-@lru_cache(maxsize=128)
+@remembered(128)
 def geometric_tables(scale: Fraction) -> GeometricTables:
     """The tables for one scale: ⌊log₂ scale⌋ binary places in digits of eight, and a top digit of rate in (½, 1]."""
     places = max(0, _floor_log2(scale))

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from shoal.errors import InternalError
@@ -24,6 +23,7 @@ from shoal.frozen import dataclass
 from shoal.mechanisms.calibrate import delta_per_group
 from shoal.mechanisms.certified import ARITHMETIC
 from shoal.mechanisms.sampling.inversion import enclose_exp
+from shoal.remembered import remembered
 
 if TYPE_CHECKING:
     from shoal.accounting.events import OptimalSelection
@@ -109,7 +109,7 @@ class ClosedFormTable:
         return 1 + step - (-(owners - self.crossing) * epsilon).exp() * (1 + step - rising)
 
 
-@lru_cache(maxsize=32)
+@remembered(32)
 def keep_probabilities(selection: OptimalSelection) -> KeepTable:
     """The table of the probabilities actually sampled, as a function of n = owners − (min_owners − 1)."""
     epsilon, delta, bits = _facts(selection)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ from shoal.mechanisms import calibrate
 from shoal.mechanisms.sampling.samplers import bernoulli
 from shoal.mechanisms.selection import keep_tables
 from shoal.mechanisms.selection.rule import MOST_OWNERS, SelectionApart, SelectionDraw, SelectionLoss
+from shoal.remembered import remembered
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,7 +26,7 @@ CLEAR_BITS = 40
 """A chance this far from one half is on the same side of it in the closed form and in the recursion."""
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _half_point(selection: OptimalSelection) -> int:
     """Cached for longer than its table: planners request it repeatedly, for hundreds of selections."""
     closed = keep_tables.closed_form_of(selection)

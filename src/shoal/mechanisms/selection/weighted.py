@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +24,7 @@ from shoal.mechanisms import calibrate
 from shoal.mechanisms.certified import decimal_below
 from shoal.mechanisms.noise import draw_noise
 from shoal.mechanisms.selection.rule import SelectionApart, SelectionDraw, SelectionLoss
+from shoal.remembered import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ EACH_UP_TO, FINENESS = 16, 12
 Weights = tuple[tuple[int, int], ...]
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def weights_for(max_groups: int) -> Weights:
     """(degree, weight) for degrees up to κ; a degree between two has the weight of the larger, which is conservative.
 
@@ -60,7 +60,7 @@ def weights_shift(max_groups: int) -> Shift:
     return Shift(WHOLE, max_groups, length=WHOLE)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def weighted_threshold(noise: GaussianNoise, weights: Weights, delta: Fraction) -> int:
     """The smallest τ that holds for every degree: floats choose which degree to start with, certified tails decide."""
     chances = [(weight, calibrate.delta_per_group(delta, degree)) for degree, weight in weights]
@@ -75,7 +75,7 @@ def weighted_threshold(noise: GaussianNoise, weights: Weights, delta: Fraction) 
     return threshold
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def weighted_threshold_holds(noise: GaussianNoise, weights: Weights, threshold: int, delta: Fraction) -> bool:
     """Whether any of one owner's own groups appears with a chance of at most δ, however many groups the owner is in."""
     chances = [(weight, calibrate.delta_per_group(delta, degree)) for degree, weight in weights]

@@ -9,7 +9,6 @@ at no extra cost, and it decides which groups appear. The threshold is the small
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from shoal.mechanisms.certified import decimal_below
 from shoal.mechanisms.noise import draw_noise
 from shoal.mechanisms.selection.rule import SelectionApart, SelectionDraw, SelectionLoss
 from shoal.mechanisms.tails import pair_tail
+from shoal.remembered import remembered
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,7 +37,7 @@ def _is_small(noise: npt.NDArray[Any]) -> bool:
     return bool(noise.dtype == np.int64 and np.all(noise < SMALL) and np.all(noise > -SMALL))
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def on_released_whole(noise: AdditiveNoise, max_groups: int, min_owners: int, delta: Fraction) -> WholeSelection:
     """The lowest threshold that δ allows, on noise charged and released elsewhere."""
     chance = calibrate.delta_per_group(delta, max_groups)

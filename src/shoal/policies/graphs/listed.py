@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from shoal.frozen import dataclass
 from shoal.policies.domain import Domain, Indices, usage
 from shoal.policies.graphs import hops
 from shoal.policies.graphs.secret import Pairs, Positions, Secret, changes
+from shoal.remembered import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -92,7 +92,7 @@ class Graph(Secret):
         return {"graph": [[list(v) if isinstance(v, tuple) else v for v in pair] for pair in self.listed]}
 
 
-@lru_cache(maxsize=16)
+@remembered(16)
 def _resolved(listed: tuple[tuple[Any, Any], ...], domain: Domain) -> tuple[tuple[Positions, Positions], ...]:
     ordered = {tuple(sorted((domain.positions(x), domain.positions(y)))) for x, y in listed}
     return tuple(sorted(ordered))  # type: ignore[arg-type]

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 from shoal.accounting.spending.asking import Terms
 from shoal.engines.sources import open_source
 from shoal.errors import InternalError, ShoalError
+from shoal.remembered import remember_for
 from shoal.result import Result
-from shoal.rewrite.pipeline import forget_plans
 from shoal.service.datasets import not_open, read_catalog
 from shoal.service.runners import memory, wire
 from shoal.service.runners.errand import Errand, Place, PlanErrand, error_of, loss_data, promise_of
@@ -126,7 +126,7 @@ class Runner:
     def _serve(self, person: str) -> None:
         """What was planned for one person makes nothing faster for the next: how long it takes would tell what was asked."""
         if person != self._person:
-            forget_plans()
+            remember_for(person)
             self._person = person
 
     def plan(self, errand: PlanErrand) -> None:
