@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
 SLOW = {"groups": 0.6}
 SLOW_OCTAVES = 0.5
-FEWEST_OWNERS, FEWEST_TO_BELIEVE, FEWEST_FOR_SUMS_IN_ALL = 20, 15, 60
-"""Owners times the ε of a histogram, below which what it says about the cut of given limits, or of found ones, is not believed: a
-few customers have much of all sums of a small shop."""
+FEWEST_OWNERS, FEWEST_TO_BELIEVE = 20, 15
+"""Owners times the ε of a histogram, below which what it says about the cut of given limits, or of found ones, is not believed."""
+FEWEST_FOR_SUMS_IN_ALL = 200
+"""Owners, whatever the ε: in a small shop, a few customers have much of all sums."""
 PUBLIC_SIZE = 5.0
 MOST_AGAINST = 0.25
 """For a sum of both signs: if the smaller one has more than this, both ends move together."""
@@ -322,8 +323,8 @@ def _kept(search: Search, readings: Sequence[HistogramReading], limits: Limits, 
         if (sought.kind != "groups" and position not in sought.calls) or limit is None:
             continue
         seen = True
-        fewest = FEWEST_FOR_SUMS_IN_ALL if sought.kind == "sum in all" else FEWEST_TO_BELIEVE
-        measured &= reading.found and reading.total * float(histogram.select.options.epsilon) >= fewest
+        measured &= reading.found and reading.total * float(histogram.select.options.epsilon) >= FEWEST_TO_BELIEVE
+        measured &= sought.kind != "sum in all" or reading.total >= FEWEST_FOR_SUMS_IN_ALL
         of_most = reading
         if reading.sides is not None:
             of_most, against = _signs(reading.sides, float(limit), scale_of(histogram))

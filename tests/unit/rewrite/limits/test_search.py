@@ -427,6 +427,17 @@ def test_keys_with_many_public_values_have_a_limit_for_each_group():
     assert kinds(session.plan("SELECT item, SUM(spend) FROM visits GROUP BY item")) == ["groups", "sum"]
 
 
+@pytest.mark.parametrize(("owners", "measured"), [(150.0, False), (400.0, True)])
+def test_few_owners_say_nothing_about_the_cut_of_sums_in_all_groups(owners, measured):
+    session = connected({"epsilon": 8}, {"place": {"values": list(range(GROUPS))}})
+    plan = session.plan("SELECT place, SUM(spend) AS s FROM visits GROUP BY place").selects[0]
+    counts = [0.0] * len(plan.search.sought[0].bins)
+    counts[15] = owners
+    (kept,) = find(plan, [counts], lambda select: plan_select(select, "basic")).kept
+    assert kept.measured == measured
+    assert measured or kept.share == 0.5
+
+
 def test_an_answer_says_that_a_limit_is_for_all_groups():
     session = connected({"epsilon": 4}, {"place": {"values": list(range(GROUPS))}})
     result = session.query("SELECT place, COUNT(spend) AS n, SUM(spend) AS s FROM visits GROUP BY place")
