@@ -307,6 +307,8 @@ class Slots:
         anchor = None if desk is None else desk.anchor
         if charge and error.code not in {"E_EXECUTION", "E_CANCELLED", "E_SUSPENDED", "E_LIMITS", "E_LEDGER"}:
             error = internal()
+        elif charge and error.code == "E_LEDGER":
+            error = not_written()
         elif error.code == "E_SOURCE":
             _LOGGER.error("job %s: %s", job.id, error.message)
             error = not_open()
@@ -421,6 +423,15 @@ def ended_by_death() -> ShoalError:
         "E_EXECUTION",
         "The query failed. It stays charged, because data may have been read.",
         hint="Details are withheld because they could reveal data. Ask the data custodian.",
+    )
+
+
+def not_written() -> ShoalError:
+    """An answer is handed out once the ledger has it: without, it is lost."""
+    return ShoalError(
+        "E_LEDGER",
+        "The ledger could not be written when the answer was ready, so it was not given. It stays charged.",
+        hint="Ask the data custodian whether the service's database can be reached.",
     )
 
 

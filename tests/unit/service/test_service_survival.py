@@ -91,6 +91,18 @@ def test_a_question_or_a_catalog_names_a_longer_time_at_which_replies_leave(open
             Question(counting(), answer_time=wrong)
 
 
+def test_an_answer_that_cannot_be_written_is_said_to_be_charged(service, monkeypatch):
+    """The ledger's own words are about questions that are still to be charged."""
+
+    def lost(self, answer=None):
+        raise shoal.ShoalError("E_LEDGER", "The database with the ledger cannot be reached, so nothing can be spent.")
+
+    monkeypatch.setattr("shoal.accounting.ledger.Reservation.commit", lost)
+    ended = ask(service, "ann", counting(0.1, "lost"))
+    assert (ended.state, ended.error["code"], ended.charged) == ("failed", "E_LEDGER", True)
+    assert "stays charged" in ended.error["message"]
+
+
 def test_a_cancelled_run_whose_process_died_ends_like_one_that_lived(tmp_path):
     """Its charge stayed open for ever, so whoever cancels every question saw each death, and none suspended them."""
     ledger = Ledger.create(tmp_path / "a.ledger", Budget(Fraction(1), Fraction(0)))
