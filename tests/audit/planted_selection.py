@@ -5,6 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 from planted import (
     EXACT,
     INVARIANT,
@@ -19,6 +20,7 @@ from planted import (
     moves_too_far,
     planted,
     private,
+    session,
     stops_the_plan,
 )
 
@@ -30,6 +32,7 @@ from shoal.accounting.events import (
     ThresholdSelection,
 )
 from shoal.audit.suite import exact_checks
+from shoal.audit.suite.sampled_query import copied
 from shoal.engines.memory import totals as memory_totals
 from shoal.mechanisms import (
     calibrate,
@@ -43,7 +46,10 @@ from shoal.mechanisms.sampling.inversion import enclose_exp
 from shoal.mechanisms.selection import keep_tables, weighted
 from shoal.mechanisms.selection.thresholds import LaplaceThreshold
 from shoal.mechanisms.selection.weighted import WeightedRule
+from shoal.params import Bounds
 from shoal.plan.measures import OwnerWeight
+from shoal.release import execute
+from shoal.release.execute import fresh_sampling_key
 from shoal.rewrite import assign_mechanisms
 
 # ---- thresholds --------------------------------------------------------------------------------------------------
@@ -245,6 +251,58 @@ def weights_of_those_below_the_minimum(patch):
         return honest(self, replace(selection, threshold=lower), owners, entropy, weights)
 
     patch.setattr(weighted.WeightedRule, "draw", generous)
+
+
+# ---- averages that select ----------------------------------------------------------------------------------------
+
+PEOPLE = {"tables": {"people": {"owner": "uid"}}}
+MEANS = private("AVG(x) AS mean", source="people", group="k", options=THRESHOLD)
+
+
+def _both_sums_of_a_group():
+    """Whether a group is shown, and what its two sums make; a letter is an owner with 1 for a value, a dash one without."""
+
+    def mechanism(data, n):
+        people = {"uid": range(len(data)), "x": [1.0 if each == "x" else None for each in data], "k": ["a"] * len(data)}
+        tables = {
+            "people": pa.table(people, schema=pa.schema({"uid": pa.int64(), "x": pa.float64(), "k": pa.string()}))
+        }
+        with session(tables, PEOPLE) as asked:
+            plan = asked.plan(MEANS).selects[0]
+            key = fresh_sampling_key(seeded_entropy(1))
+            exact = execute.measure(plan, asked._engine, key, seeded_entropy(1), (Bounds(Fraction(0), Fraction(4)),))
+        lower, upper = execute.release(plan, copied(exact, n), seeded_entropy(n)).readings[0]
+        whole = exact.noises[0].shift.per_coordinate
+        sums = np.asarray([(a - b) / whole for a, b in zip(lower.values, upper.values, strict=True)], dtype=np.float64)
+        return np.append(sums, np.full(n - len(sums), -99.0))
+
+    return mechanism
+
+
+@planted(
+    "a count that is not the one released",
+    "groups are selected by all their owners, although two sums over those with a value are released",
+    TESTER,
+    is_caught_sampling(_both_sums_of_a_group, delta=0.01, inputs=[("x" * 9 + "-" * 8, "x" * 9 + "-" * 7)]),
+)
+def owners_without_a_value_select(patch):
+    patch.setattr(execute, "owners_that_select", lambda _plan, measured: measured.measurement.owners)
+
+
+@planted(
+    "τ of other noise",
+    "found bounds stretch the noise of two sums, and their threshold is that of half the width",
+    TESTER,
+    is_caught_sampling(_both_sums_of_a_group, delta=0.01, inputs=[("x", "")]),
+)
+def a_threshold_for_narrower_bounds(patch):
+    honest = execute.selection_under
+
+    def halved(plan, noises):
+        found = honest(plan, noises)
+        return replace(found, threshold=found.threshold // 2)
+
+    patch.setattr(execute, "selection_under", halved)
 
 
 # ---- optimal selection -------------------------------------------------------------------------------------------

@@ -51,6 +51,8 @@ OCTAVE = 0.5
 """How fast a tail like 1/x falls from one octave to the next."""
 SLOWEST_OCTAVE = 0.55
 """How slowly a tail may be feared to fall if what is seen of it falls no faster: every octave then holds a tenth more."""
+CHANCE = 1.75
+"""Standard deviations of what a heavy tail holds by chance: two of all refunds of a shop may be a third of them."""
 SURE_OF_FALL = 1.0
 """Standard deviations of noise that the last two bins must exceed what a light tail would leave there."""
 SURELY = 1000
@@ -121,11 +123,13 @@ def read_histogram(
     unseen: float = UNSEEN,
     beyond: int = 0,
     whole: Sequence[float] | None = None,
+    one_total: bool = False,
 ) -> HistogramReading:
     """The two readings of noisy counts; `slow` is how fast the pessimistic tail falls, `unseen` how much of it may be noise.
 
     `beyond`: how many octaves may be filled beyond the last edge. `whole`: the counts of everybody, if these are a part that may
     be empty. Where most owners are is read off the whole, and what noise fills far from there is not believed.
+    `one_total`: all owners are summed, so that a few of them may decide.
     """
     noisy = np.array(counts, dtype=np.float64)
     middles = np.concatenate([middles, middles[-1] * 2.0 ** np.arange(1, beyond + 1)])
@@ -139,11 +143,12 @@ def read_histogram(
     for position in range(top + 1, len(noisy)):
         tail[position] = min(tail[position], FALL * tail[position - 1])
         believed[position] = min(max(believed[position] - noise, 0.0), FALL * believed[position - 1])
+    feared = _feared(np.maximum(noisy, 0.0), top, scale, slow, heaviness, middles)
     sure = np.flatnonzero(noisy >= scale * math.log(SURELY * len(noisy)))
     return HistogramReading(
         middles,
         believed,
-        _feared(np.maximum(noisy, 0.0), top, scale, slow, heaviness, middles),
+        _with_chance(feared, top, middles, heaviness) if one_total else feared,
         found=True,
         with_tail=tail,
         heaviness=heaviness,
@@ -201,6 +206,22 @@ def _feared(
             alone = scale * (math.log(10 * len(counts)) + math.log(middles[position] / middles[top]))
             falls = seen if counts[position] >= alone else min(seen, falls)
         feared[position] = falls if falls >= HALF_AN_OWNER else 0.0
+    return feared
+
+
+def _with_chance(
+    feared: NDArray[np.float64], top: int, middles: NDArray[np.float64], heaviness: float
+) -> NDArray[np.float64]:
+    """The same with what chance adds to a heavy tail: how many owners are far out varies as a Poisson number does.
+
+    With f owners of size c in each bin beyond the last that stands out, their sum varies by √Σf·c². It is dominated by the last
+    bin that may hold anybody, and is added there.
+    """
+    beyond = np.flatnonzero(feared[top + 1 :]) + top + 1
+    if not heaviness or not len(beyond):
+        return feared
+    spread = math.sqrt(float(feared[beyond] @ middles[beyond] ** 2))
+    feared[beyond[-1]] += CHANCE * heaviness**2 * spread / middles[beyond[-1]]
     return feared
 
 

@@ -301,7 +301,9 @@ class ChosenQuantiles:
         found: Reals = self._positions[:, np.array([self._columns[p] for p in planned])]
         return found
 
-    def bands(self, fractions: Sequence[Fraction], levels: Sequence[float]) -> RankBands | None:
+    def bands(
+        self, fractions: Sequence[Fraction], levels: Sequence[float], *, sampled: bool = False
+    ) -> RankBands | None:
         """Where these quantiles lie, from the counts around them; None if nothing was counted."""
         if self._counts is None:
             return None
@@ -309,7 +311,7 @@ class ChosenQuantiles:
         start = 0
         for rungs, noisy in self._around:
             here = slice(start, start + len(rungs))
-            ends[:, here] = bands_of(rungs, noisy, self._counts, fractions, levels)
+            ends[:, here] = bands_of(rungs, noisy, self._counts, fractions, levels, sampled=sampled)
             start += len(rungs)
         positions = self.quantiles([float(p) for p in fractions])
         return RankBands.around(fractions, levels, positions, *ends / self._leaves)

@@ -17,11 +17,13 @@ from __future__ import annotations
 import math
 from dataclasses import field
 from fractions import Fraction
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from shoal.accounting.events import GaussianNoise
 from shoal.errors import InternalError
 from shoal.frozen import dataclass
 from shoal.mechanisms.calibrate import (
@@ -151,7 +153,7 @@ class NoisyForest:
         seen.nodes = nodes[order]
         return seen.children[np.searchsorted(seen.nodes, wanted)][which]
 
-    def bands(self, fractions: Sequence[Fraction], levels: Sequence[float]) -> RankBands:
+    def bands(self, fractions: Sequence[Fraction], levels: Sequence[float], *, sampled: bool = False) -> RankBands:
         """Where these quantiles lie, from the same noisy counts; noise for nodes that no quantile visited is drawn now."""
         positions = self.quantiles([float(p) for p in fractions])
         ends = np.zeros((2, self._groups, len(fractions), len(levels)))
@@ -162,7 +164,9 @@ class NoisyForest:
                 some = fractions[start : start + at_once]
                 points = walk_points(self._noise, some, chance, self._branching, self._height)
                 for side, upper in enumerate((False, True)):
-                    walk = TreeWalk(self._groups, points, some, upper=upper)
+                    walk = TreeWalk(
+                        self._groups, points, some, upper=upper, sampled=(1 - level) / 2 if sampled else None
+                    )
                     for depth in range(self._height):
                         walk.into(self._noisy_children(depth, walk.node))
                     found = walk.node % self._branching**self._height + side
@@ -306,7 +310,11 @@ def _filled_together(counts: Reals, noise: AdditiveNoise, false: float) -> tuple
         if width > len(counts):
             break
         sums = before[width:] - before[:-width]
-        needed = max(1.0, sum_tail_point(scale, width, false / (len(NEIGHBOURS) * len(sums))))
+        chance = false / (len(NEIGHBOURS) * len(sums))
+        if isinstance(noise, GaussianNoise):
+            needed = NormalDist().inv_cdf(1 - chance) * math.sqrt(2 * width) * scale + 1
+        else:
+            needed = max(1.0, sum_tail_point(scale, width, chance))
         first = int(np.argmax(sums))
         if sums[first] / needed > best:
             inside = first + np.flatnonzero(counts[first : first + width] > 0)

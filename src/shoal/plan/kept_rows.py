@@ -70,7 +70,7 @@ class KeptRows:
 
         A key, or a column that the join compares, is missing only where nothing matches.
         """
-        compared = {symbol for pair in _equal_columns(join.condition) for symbol in pair} | self._unique(join.right)
+        compared = {symbol for pair in equal_columns(join.condition) for symbol in pair} | self._unique(join.right)
         theirs = compared & {field.symbol for field in join.right.fields}
         return join.kind == "left" and any(
             isinstance(part, Call)
@@ -112,11 +112,11 @@ class KeptRows:
 
 def _kept(condition: Expression, left: frozenset[str], right: frozenset[str]) -> tuple[bool, bool]:
     """Whether each row of the left side, and of the right side, matches at most one row of the other, by their unique columns."""
-    used = {symbol for pair in _equal_columns(condition) for symbol in pair}
+    used = {symbol for pair in equal_columns(condition) for symbol in pair}
     return bool(used & right), bool(used & left)
 
 
-def _equal_columns(condition: Expression) -> list[tuple[str, str]]:
+def equal_columns(condition: Expression) -> list[tuple[str, str]]:
     """Pairs of columns that a condition requires to be equal."""
     found = []
     for part in _conjuncts(condition):

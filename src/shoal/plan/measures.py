@@ -90,6 +90,8 @@ class MeasureDefaults:
     """Counts in the leaves of a tree, which have no grid and no single noisy number."""
     origin = "middle"
     """The zero point of a centred measure: the middle of the bounds, or one of them."""
+    averages_owners = False
+    """Whether it sums owners' own averages."""
     counts_from_bounds = False
     """Whether it can be counted from either bound instead of 0; the two distances together count owners."""
     extreme: str | None = None
@@ -312,6 +314,7 @@ class OwnerMean(MeasureDefaults):
     power = 1
     summed_on_grid = True
     centred = True
+    averages_owners = True
 
     @property
     def words(self) -> str:

@@ -61,7 +61,7 @@ class Found:
 def release_by_group(plan: SelectPlan, engine: Engine, key: SamplingKey, entropy: Entropy) -> StoredRows:
     """Select groups, find bounds for those that are kept, measure under these bounds, and draw noise."""
     seen = engine.totals(histogram_query(plan), key)
-    kept, decided = selected(plan, seen, weights_among(seen, selecting_tasks(plan)), entropy)
+    kept, decided = selected(plan, seen.owners, weights_among(seen, selecting_tasks(plan)), entropy, plan.selection)
     found = find_bounds(plan, seen, kept, entropy)
     tables, readings = [], []
     for number, measured in enumerate(measure_classes(plan, engine, key, seen, found.classes)):

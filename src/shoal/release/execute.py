@@ -35,7 +35,7 @@ from shoal.release.cuts.clamped import beyond_in_words
 from shoal.release.error_bars import error_bars
 from shoal.release.first_rows import chosen_by_noise
 from shoal.release.found_limits import found_limits, kept_of_guesses, notes_of_guesses, notes_of_limits
-from shoal.release.noisy import Read, owners_needed, read_bounds, reading, selected, weights_among
+from shoal.release.noisy import Read, owners_needed, owners_that_select, read_bounds, reading, selected, weights_among
 from shoal.release.output_names import with_output_names
 from shoal.release.postprocess import Answer, AnswerTooLargeError, finish, public_rows
 from shoal.release.prepare import asked_of, placeholders, steps_of
@@ -44,8 +44,9 @@ from shoal.release.resolve_bounds import (
     as_asked,
     from_bound,
     histogram_query,
-    resolve,
+    resolved_releases,
     selecting_tasks,
+    selection_under,
     totals_query,
 )
 from shoal.release.stored_rows import StoredRows, answer_table
@@ -335,7 +336,7 @@ def measure(
     if found is None:
         read = read_histograms(plan, engine, key, entropy)
         found = tuple(each.bounds for each in read)
-    resolved = [resolve(release, found) for release in plan.releases]
+    resolved = resolved_releases(plan, found)
     asked = tuple(dict.fromkeys(as_asked(task) for task, _, _ in resolved if task is not None))
     selecting = selecting_tasks(plan)
     measurement = engine.totals(totals_query(plan, (*asked, *selecting)), key)
@@ -389,7 +390,8 @@ def dense_bins(release: HistogramRelease, counts: dict[int, int] | LeafCounts) -
 def release(plan: SelectPlan, measured: ResolvedTotals, entropy: Entropy = SYSTEM) -> StoredRows:
     """Select groups, draw noise only for those that are kept, and put them in a random order."""
     measurement = measured.measurement
-    kept, decided = selected(plan, measurement, measured.weights, entropy)
+    counted, selection = owners_that_select(plan, measured), selection_under(plan, measured.noises)
+    kept, decided = selected(plan, counted, measured.weights, entropy, selection)
     order = kept[entropy.permutation(len(kept))]
     readings = tuple(reading(plan, measured, index, order, decided, entropy) for index in range(len(plan.releases)))
     keys = measurement.keys.take(as_arrow(order))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from shoal.accounting.events import LaplaceNoise
 from shoal.release.cuts.clamped import beyond_in_words, what_is_beyond, without_outside
 from shoal.release.cuts.measured import both, what_is_kept
-from shoal.rewrite.limits.choosing import FEWEST_OWNERS, HALF, find, scale_of
+from shoal.rewrite.limits.choosing import FEWEST_OWNERS, HALF, QUARTER, find, scale_of
 from shoal.rewrite.limits.cuts import SAID
 from shoal.rewrite.pipeline import remembered_plan
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from shoal.plan.limits.sought import Search
-    from shoal.plan.releases import SelectPlan
+    from shoal.plan.releases import Column, SelectPlan
     from shoal.release.cuts.clamped import Clamped
     from shoal.release.stored_rows import StoredRows
     from shoal.rewrite.limits.choosing import Found, Kept
@@ -132,15 +132,22 @@ def _paid(search: Search, *, measures: bool) -> float:
 
 
 def kept_of_guesses(plan: SelectPlan) -> tuple[Kept | None, ...]:
-    """Guessed limits are assumed to count about half, never all."""
+    """Guessed limits are assumed to count about half, never all; of different values a quarter."""
     if not plan.guessed:
         return ()
-    return tuple(HALF if position in plan.guessed else None for position in range(len(plan.columns)))
+    return tuple(_guessed(column) if position in plan.guessed else None for position, column in enumerate(plan.columns))
+
+
+def _guessed(column: Column) -> Kept:
+    """Owners' numbers of different values are further apart than those of rows, and no bound is known beyond them."""
+    return QUARTER if column.call.aggregate.counts_values else HALF
 
 
 def notes_of_guesses(plan: SelectPlan) -> tuple[str, ...]:
     """Says that what guesses cut is unknown."""
-    return (f"Intervals of counts and sums: {in_words(HALF, '')}.",) if plan.guessed else ()
+    kinds = {HALF: "counts and sums", QUARTER: "different values"}
+    assumed = {_guessed(plan.columns[position]) for position in plan.guessed}
+    return tuple(f"Intervals of {name}: {in_words(kept, '')}." for kept, name in kinds.items() if kept in assumed)
 
 
 def in_words(kept: Kept, things: str) -> str:

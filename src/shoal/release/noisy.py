@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from shoal.accounting.events import Randomised
+    from shoal.accounting.events import Randomised, Selection
     from shoal.mechanisms.entropy import Entropy
     from shoal.plan.aggregates.noisy_measure import Forest
     from shoal.plan.measures import Measure
@@ -66,16 +66,32 @@ class Decided:
 
 
 def selected(
-    plan: SelectPlan, measurement: ExactTotals, weights: NDArray[np.int64] | None, entropy: Entropy
+    plan: SelectPlan,
+    owners: NDArray[np.int64],
+    weights: NDArray[np.int64] | None,
+    entropy: Entropy,
+    selection: Selection | None,
 ) -> tuple[NDArray[np.int64], Decided]:
     """The groups to show; with a threshold on released numbers, also the noise that decided."""
-    if plan.selection is None:
-        return np.arange(len(measurement.owners), dtype=np.int64), Decided()
-    draw = group_selection.select(plan.selection, measurement.owners, entropy, weights)
+    if selection is None:
+        return np.arange(len(owners), dtype=np.int64), Decided()
+    draw = group_selection.select(selection, owners, entropy, weights)
     kept = np.flatnonzero(draw.kept).astype(np.int64)
     if draw.noises is not None:
         return kept, Decided(noises=dict(zip(plan.parts_that_select(), draw.noises, strict=True)))
     return kept, Decided(counts={} if plan.shared_count is None else {plan.shared_count: draw.noisy_owners})
+
+
+def owners_that_select(plan: SelectPlan, measured: ResolvedTotals) -> NDArray[np.int64]:
+    """The owners of every group; where the two sums of an average select, those with a value: the sums differ by K for each."""
+    parts = plan.parts_that_select()
+    if len(parts) != 2 or plan.releases[parts[0]].measure.counts_from_bounds:
+        return measured.measurement.owners
+    lower, upper = (np.asarray(measured.measurement.totals[part], dtype=object) for part in parts)
+    task = measured.tasks[parts[0]]
+    if task is None or task.steps is None:
+        raise InternalError("sums that select groups are clamped")
+    return np.asarray((lower - upper) // (task.steps.upper - task.steps.lower), dtype=np.int64)
 
 
 def weights_among(measurement: ExactTotals, selecting: tuple[GridMeasure, ...]) -> NDArray[np.int64] | None:
@@ -158,7 +174,9 @@ def reading(
         forest = _forest(release_.measure, total, order, noise, entropy, bounds)
         # What the answer carries along is where its own numbers are.
         numbered = np.arange(len(order), dtype=np.float64)
-        bands = forest.bands(*_ranks_and_levels(plan, index, len(order)))
+        bands = forest.bands(
+            *_ranks_and_levels(plan, index, len(order)), sampled=_reads_a_sample(plan, release_.measure)
+        )
         return NoisyMeasure(release_.measure, noise, grid, bounds, steps, numbered, forest, bands)
     if isinstance(noise, QuantileChoice):
         raise InternalError("only leaves are chosen among")
@@ -169,6 +187,11 @@ def reading(
     else:
         values = add_noise(noise, np.asarray(total)[order], entropy)
     return NoisyMeasure(release_.measure, noise, grid, bounds, steps, values)
+
+
+def _reads_a_sample(plan: SelectPlan, measure_: Measure) -> bool:
+    """Whether owners may have more rows than are read; extremes read all of them."""
+    return measure_.extreme is None and not (plan.one_row or plan.select.one_row_per_owner)
 
 
 def whole_width(measure_: Measure, bounds: Bounds | None) -> int | None:

@@ -15,10 +15,16 @@ from shoal.engines.base import Asked
 from shoal.params import Bounds
 from shoal.plan import nodes
 from shoal.plan.expressions import Column
-from shoal.plan.releases import Inferred
 from shoal.plan.totals import grid_measure_of
 from shoal.release.postprocess import public_scans, statement_over_nulls
-from shoal.release.resolve_bounds import as_asked, histogram_query, resolve, selecting_tasks, totals_query
+from shoal.release.resolve_bounds import (
+    as_asked,
+    histogram_query,
+    resolved_releases,
+    selecting_tasks,
+    selection_under,
+    totals_query,
+)
 from shoal.release.stored_rows import StoredRows, arrow_type, components_of
 
 if TYPE_CHECKING:
@@ -78,11 +84,10 @@ def _questions(select: SelectPlan) -> list[TotalsQuery]:
     widest = tuple(_widest(release.histogram) for release in select.histograms)
     nothing = tuple(None for _ in select.histograms)
     narrowest = tuple(_narrowest(release.histogram) for release in select.histograms)
-    for release in select.releases:
-        if isinstance(release.bounds, Inferred):
-            for found in (nothing, narrowest):
-                resolve(release, found)
-    resolved = (resolve(release, widest) for release in select.releases)
+    for found in (nothing, narrowest):
+        noises = [noise for _, noise, _ in resolved_releases(select, found)]
+        selection_under(select, noises)
+    resolved = resolved_releases(select, widest)
     tasks = tuple(as_asked(task) for task, _, _ in resolved if task is not None)
     wanted = (*tasks, *_on_other_grids(select), *selecting_tasks(select))
     asked = [totals_query(select, tuple(dict.fromkeys(wanted)))]

@@ -7,24 +7,37 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.accounting.events import GaussianNoise, LaplaceNoise, QuantileChoice, Shift, WeightedSelection
+from shoal.accounting.events import (
+    GaussianNoise,
+    LaplaceNoise,
+    QuantileChoice,
+    Shift,
+    WeightedSelection,
+    WholeSelection,
+)
 from shoal.errors import InternalError
 from shoal.exact import power_of_two_below
 from shoal.frozen import dataclass
 from shoal.mechanisms.gaussian_certificate import MOST_SHRUNK, SHRINKS_FROM
+from shoal.mechanisms.selection.whole import on_released_whole
 from shoal.params import Bounds
 from shoal.plan.measures import OwnerWeight
 from shoal.plan.releases import Inferred
 from shoal.plan.totals import ExactTotals, GridMeasure, TotalsQuery, grid_measure_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from shoal.accounting.events import AdditiveNoise, Randomised
+    from shoal.accounting.events import AdditiveNoise, Randomised, Selection
     from shoal.plan.expressions import Expression
     from shoal.plan.measures import Histogram, Measure
     from shoal.plan.releases import Release, SelectPlan
     from shoal.release.cuts.clamped import Clamped
+
+ONE_UNIT = Bounds(Fraction(-1), Fraction(1))
+"""What noise is planned for where bounds are still to be found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +101,58 @@ def _arguments(plan: SelectPlan) -> tuple[Expression, ...]:
     return tuple(dict.fromkeys(measure.argument for measure in measures if measure.argument is not None))
 
 
-def resolve(release: Release, found: tuple[Bounds | None, ...]) -> tuple[GridMeasure | None, Randomised, Bounds | None]:
-    """A release with its bounds filled in: the task for the engine, and the noise stretched to them."""
+def resolved_releases(
+    plan: SelectPlan, found: tuple[Bounds | None, ...]
+) -> list[tuple[GridMeasure | None, Randomised, Bounds | None]]:
+    """All releases with their bounds filled in."""
+    selecting = plan.parts_that_select() if isinstance(plan.selection, WholeSelection) else ()
+    return [resolve(release, found, selects=index in selecting) for index, release in enumerate(plan.releases)]
+
+
+def resolve(
+    release: Release, found: tuple[Bounds | None, ...], *, selects: bool = False
+) -> tuple[GridMeasure | None, Randomised, Bounds | None]:
+    """A release with its bounds filled in: the task for the engine, and the noise stretched to them.
+
+    Sums that select groups do so whether or not bounds were found: without any, values are clamped to [−1, 1], and not shown.
+    """
     measure_, noise = release.measure, release.noise
     if not isinstance(release.bounds, Inferred):
         return grid_measure_of(measure_, release.bounds, noise.grid), noise, release.bounds
     bounds = found[release.bounds.histogram]
+    if selects and (bounds is None or bounds.lower == bounds.upper):
+        task = grid_measure_of(measure_, ONE_UNIT, noise.grid)
+        return task, _additive(noise), bounds
     if bounds is None:
         if not measure_.never_negative:
             return None, noise, None
         bounds = Bounds(Fraction(0), Fraction(1))
     if measure_.is_tree:
         return grid_measure_of(measure_, bounds, noise.grid), noise, bounds
-    if isinstance(noise, QuantileChoice):
-        raise InternalError("only leaves are chosen among")
+    noise = _additive(noise)
     unit = _unit(measure_, bounds)
     if unit == 0:
         still = LaplaceNoise(Shift(0, noise.shift.coordinates, noise.shift.entries), Fraction(0))
         return grid_measure_of(measure_, bounds, Fraction(1)), still, bounds
     task = grid_measure_of(measure_, bounds, noise.grid * unit**measure_.power)
     return task, shrunk(noise, task), bounds
+
+
+def _additive(noise: Randomised) -> AdditiveNoise:
+    if isinstance(noise, QuantileChoice):
+        raise InternalError("only leaves are chosen among")
+    return noise
+
+
+def selection_under(plan: SelectPlan, noises: Sequence[Randomised]) -> Selection | None:
+    """The plan's selection; a threshold on sums whose noise was stretched is the lowest that the same δ allows for that noise."""
+    selection = plan.selection
+    if not isinstance(selection, WholeSelection) or plan.shared_count is None:
+        return selection
+    noise = _additive(noises[plan.shared_count])
+    if noise == selection.noise:
+        return selection
+    return on_released_whole(noise, selection.max_groups_per_owner, selection.min_owners, selection.delta)
 
 
 def _unit(measure_: Measure, bounds: Bounds) -> Fraction:

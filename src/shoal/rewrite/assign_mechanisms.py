@@ -27,6 +27,7 @@ from shoal.rewrite.assigning.complements import with_gaussian_whole, with_whole
 from shoal.rewrite.assigning.finish import finished
 from shoal.rewrite.assigning.gaussian import gaussian_beside, least_beside, with_gaussian
 from shoal.rewrite.assigning.laplace import with_laplace
+from shoal.rewrite.assigning.means import with_mean
 from shoal.rewrite.assigning.reasons import NAMES, noise_asked
 from shoal.rewrite.assigning.rules import joins_gaussian, least_share, rules_of
 from shoal.rewrite.bound_contributions import choose_quantiles
@@ -131,7 +132,7 @@ def _candidates(draft: Draft, budget: Budget) -> list[Candidate]:
             if not _surpassed(draft, found, partial(_least_with_gaussian_count, draft, budget, found[0])):
                 found.append(with_laplace(draft, budget, rule))
             found += _with_leaner_selection(draft, budget, rule, found)
-        found += with_whole(draft, budget)
+        found += [*with_whole(draft, budget), *with_mean(draft, budget)]
     if noise != "LAPLACE" and moves:
         found += [whole for whole in with_gaussian_whole(draft, budget) if not _weights_show_more(draft, whole, found)]
     return found

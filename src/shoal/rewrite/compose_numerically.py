@@ -16,6 +16,7 @@ from shoal.rewrite.assigning.budget import Budget
 from shoal.rewrite.assigning.complements import with_whole
 from shoal.rewrite.assigning.finish import finished
 from shoal.rewrite.assigning.laplace import with_laplace
+from shoal.rewrite.assigning.means import with_mean
 from shoal.rewrite.assigning.rules import joins_gaussian, rules_of
 from shoal.rewrite.select_groups import delta_of
 
@@ -37,7 +38,7 @@ def compose_numerically(draft: Draft, basic: SelectPlan) -> SelectPlan:
     if delta_of(draft.select.options) == 0 or draft.select.options.noise == "GAUSSIAN" or len(basic.events) < 2:
         return basic
     rules = [rule for rule in rules_of(draft) if not joins_gaussian(rule)]
-    ways: list[Callable[[Budget], list[Candidate]]] = [partial(with_whole, draft)]
+    ways: list[Callable[[Budget], list[Candidate]]] = [partial(with_whole, draft), partial(with_mean, draft)]
     ways += [lambda budget, rule=rule: [with_laplace(draft, budget, rule)] for rule in rules]  # type: ignore[misc]
     stretched = [candidate for way in ways if (candidate := _stretched(draft, way)) is not None]
     best = min(stretched, key=partial(regret, draft), default=None)

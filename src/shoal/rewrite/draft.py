@@ -55,9 +55,16 @@ class Draft:
     shared_unit: int | None = None
     notes: tuple[str, ...] = ()
 
-    def left_by_histogram(self, unit: Unit) -> Fraction:
-        """The part of its share that an aggregate keeps: a histogram that k of them read gets as much as each of the k."""
+    def left_by_histogram(self, unit: Unit, of_means: Fraction = Fraction(1)) -> Fraction:
+        """The part of its share that an aggregate keeps: a histogram that k of them read gets as much as each of the k.
+
+        For averages it gets `of_means` times as much.
+        """
         if unit.histogram is None:
             return Fraction(1)
-        readers = sum(1 for other in self.units if other.histogram == unit.histogram)
-        return Fraction(readers, readers + 1)
+        readers = [other for other in self.units if other.histogram == unit.histogram]
+        means = all(self._averages_owners(other) for other in readers)
+        return len(readers) / (len(readers) + (of_means if means else Fraction(1)))
+
+    def _averages_owners(self, unit: Unit) -> bool:
+        return any(self.parts[index].measure.averages_owners for index in unit.parts)

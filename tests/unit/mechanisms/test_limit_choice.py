@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from shoal.mechanisms import limit_choice
 from shoal.mechanisms.limit_choice import GroupOption, Target, choose, middles_of, read_histogram
 
 EDGES = [1, 2, 4, 8, 16, 32]
@@ -167,3 +168,20 @@ def test_a_tail_is_feared_to_fall_as_slowly_as_what_is_seen_of_it():
     slowly, quickly = (read_histogram(counts, 2, OCTAVES, slow=0.5) for counts in (falling, steep))
     assert slowly.heaviness == 1
     assert slowly.kept(128, pessimistic=True) < 0.7 * quickly.kept(128, pessimistic=True)
+
+
+def test_chance_adds_to_what_a_heavy_tail_is_feared_to_hold_of_one_total():
+    """Octaves that halve hold as much each; how many owners are in the last varies by more than there are."""
+    middles = middles_of([float(2**k) for k in range(20)], whole=False)
+    heavy = [1000.0 / 2**k for k in range(6)] + [0.0] * 15
+    light = [1000.0 / 8**k for k in range(4)] + [0.0] * 17
+
+    def feared(counts, *, one_total):
+        return read_histogram(counts, 2.0, middles, slow=0.5, unseen=0.0, one_total=one_total)
+
+    calm, reading = (feared(heavy, one_total=one) for one in (False, True))
+    assert reading.heaviness > 0.7
+    more = float((reading.pessimistic - calm.pessimistic) @ middles)
+    spread = float(calm.pessimistic[6:] @ middles[6:] ** 2) ** 0.5
+    assert more == pytest.approx(limit_choice.CHANCE * reading.heaviness**2 * spread, rel=1e-6)
+    assert np.array_equal(feared(light, one_total=True).pessimistic, feared(light, one_total=False).pessimistic)

@@ -126,6 +126,11 @@ QUERIES: tuple[PrivateQuery, ...] = (
     _selection("Laplace threshold", "group_selection_strategy=LAPLACE_THRESHOLD, noise=LAPLACE", _SUM_BY_SITE),
     _selection("Laplace threshold, count shown", "group_selection_strategy=LAPLACE_THRESHOLD, noise=LAPLACE"),
     _selection("Gaussian threshold", "group_selection_strategy=GAUSSIAN_THRESHOLD, noise=GAUSSIAN"),
+    _selection(
+        "AVG, by its own two sums",
+        "group_selection_strategy=LAPLACE_THRESHOLD, noise=LAPLACE",
+        f"site, AVG(x, {_IN_GROUP} => (0, 10)) AS mean FROM visits GROUP BY site",
+    ),
     _selection("weights", "group_selection_strategy=WEIGHTED", _SUM_BY_SITE),
     _selection(
         "weights, at least 2 owners", "group_selection_strategy=WEIGHTED, min_privacy_units_per_group=2", _SUM_BY_SITE
@@ -140,6 +145,14 @@ QUERIES: tuple[PrivateQuery, ...] = (
     ),
     PrivateQuery("automatic bounds", "SUM", "SUM(x) AS total FROM visits", "kappa=1", slower=_FOUND),
     PrivateQuery("automatic bounds", "COUNT(*)", "COUNT(*) AS n FROM visits", "kappa=1", slower=_FOUND),
+    PrivateQuery(
+        "automatic bounds",
+        "AVG that selects groups",
+        "site, AVG(x) AS mean FROM visits GROUP BY site",
+        "max_groups_contributed=2, group_selection_strategy=LAPLACE_THRESHOLD, noise=LAPLACE",
+        0.01,
+        slower=_FOUND,
+    ),
     PrivateQuery(
         "limits that are found",
         "a bin for each owner",

@@ -13,6 +13,9 @@ only if the last rung at or below the quantile passed, whose noise is then above
 chosen before, so the chance is at most β, without a union over rungs. The low end likewise. The true quantile is between them
 with chance 1 − 2β at least, whatever the data.
 
+**Sampled rows.** If the n rows are a sample, such as one of each owner's, B strays from p·n by √(n·p(1 − p)) at the quantile of all
+rows. s and z·√(n·p(1 − p)), the normal point of the same chance, then add up as independent errors do. Noisy n is close enough.
+
 **Law.** Z is a sum of k noises times 1 − p and l noises times p. The point s comes from the saddlepoint r* (Barndorff-Nielsen):
 within 1% of the exact one where measured, and half a row is added, as Z is discrete.
 """
@@ -120,7 +123,13 @@ def noisy_between(rows_before: Counts, noise: LaplaceNoise, rungs: Counts, entro
 
 
 def bands_of(
-    rungs: Counts, noisy: Reals, noise: LaplaceNoise, fractions: Sequence[Fraction], levels: Sequence[float]
+    rungs: Counts,
+    noisy: Reals,
+    noise: LaplaceNoise,
+    fractions: Sequence[Fraction],
+    levels: Sequence[float],
+    *,
+    sampled: bool = False,
 ) -> tuple[Counts, Counts]:
     """Low and high ends in leaves, of shape (groups, fractions, levels); rungs start at 0 and end at the number of leaves."""
     apart = np.diff(rungs, axis=1) > 0
@@ -136,6 +145,8 @@ def bands_of(
         off = below - float(fraction) * total
         for number, level in enumerate(levels):
             far = noise_points(noise, pairs, float(fraction), (1 - level) / 2)[which]
+            if sampled:
+                far = np.hypot(far, sampling_points(total, float(fraction), (1 - level) / 2))
             ends_below, starts_above = passed(off, far, float(fraction), 1 / fraction.denominator)
             # Nothing lies below the first rung, and nothing at or above the last one, whatever the noise.
             ends_below = (ends_below & (inner > 0)) | (inner == rungs[:, -1:])
@@ -143,6 +154,17 @@ def bands_of(
             high[:, position, number] = np.min(np.where(suffix(ends_below), inner, rungs[:, -1:]), axis=1)
             low[:, position, number] = np.max(np.where(prefix(starts_above), inner, 0), axis=1)
     return low, high
+
+
+def sampling_points(rows: Reals, fraction: float | Reals, chance: float) -> Reals:
+    """How far, in rows, the rank of a quantile strays with this chance if this many rows are a sample of all.
+
+    >>> np.round(sampling_points(np.array([[400.0], [-3.0]]), 0.5, 0.025), 1)
+    array([[19.6],
+           [ 0. ]])
+    """
+    far: Reals = NormalDist().inv_cdf(1 - chance) * np.sqrt(np.maximum(rows, 0.0) * fraction * (1 - fraction))
+    return far
 
 
 def rows_to_pass(noise: AdditiveNoise, fraction: Fraction, level: float, leaves: int, chosen: int = 1) -> float:
@@ -267,8 +289,17 @@ class TreeWalk:
     A node for each fraction of each group, group by group; `points` are `walk_points` of the fractions.
     """
 
-    def __init__(self, groups: int, points: Sequence[Reals], fractions: Sequence[Fraction], *, upper: bool) -> None:
-        self._points, self._upper, self._level = points, upper, 0
+    def __init__(
+        self,
+        groups: int,
+        points: Sequence[Reals],
+        fractions: Sequence[Fraction],
+        *,
+        upper: bool,
+        sampled: float | None = None,
+    ) -> None:
+        """`sampled`: the chance of each end, if rows are a sample."""
+        self._points, self._upper, self._level, self._sampled = points, upper, 0, sampled
         self.node = np.repeat(np.arange(groups, dtype=np.int64), len(fractions))
         self._which = np.tile(np.arange(len(fractions)), groups)
         self._share = np.array([float(fraction) for fraction in fractions])[self._which][:, None]
@@ -283,6 +314,8 @@ class TreeWalk:
         below = self._below[:, None] + upto[:, :-1]
         above = self._above[:, None] + upto[:, -1:] - upto[:, :-1]
         far = self._points[self._level][self._which[:, None], self._bins_below[:, None] + np.arange(1, branching)]
+        if self._sampled is not None:
+            far = np.hypot(far, sampling_points(below + above, self._share, self._sampled))
         off = (1 - self._share) * below - self._share * above
         ends_below, starts_above = passed(off, far, self._share, self._step)
         held = suffix(ends_below) if self._upper else prefix(starts_above)

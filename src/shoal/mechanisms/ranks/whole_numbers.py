@@ -68,9 +68,11 @@ class WholeQuantiles:
         positions: Reals = np.floor(self.chosen.quantiles(probabilities) * (self.width + 1)) / self.width
         return positions
 
-    def bands(self, fractions: Sequence[Fraction], levels: Sequence[float]) -> RankBands | None:
+    def bands(
+        self, fractions: Sequence[Fraction], levels: Sequence[float], *, sampled: bool = False
+    ) -> RankBands | None:
         """From the first whole number inside to the last one."""
-        found = self.chosen.bands(fractions, levels)
+        found = self.chosen.bands(fractions, levels, sampled=sampled)
         if found is None:
             return None
         low = np.floor(found.low * (self.width + 1) + NEARLY) / self.width

@@ -31,8 +31,10 @@ class Forest(Protocol):
     def quantiles(self, probabilities: Sequence[float]) -> NDArray[Any]:
         """Positions in [0, 1] below which these fractions of a group's rows lie: (groups, probabilities)."""
 
-    def bands(self, fractions: Sequence[Fraction], levels: Sequence[float]) -> RankBands | None:
-        """Where these fractions lie, at each confidence level; None if that cannot be determined."""
+    def bands(
+        self, fractions: Sequence[Fraction], levels: Sequence[float], *, sampled: bool = False
+    ) -> RankBands | None:
+        """Where these fractions lie, of these rows or of those they are a sample of, at each level; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

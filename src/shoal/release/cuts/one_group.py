@@ -53,6 +53,8 @@ class Tail:
     """Which part of what is feared is seen: the root of that share, as what is seen is a part of a tail."""
     by_itself: bool = False
     """Groups are made of the values: nothing is left to chance, and those on the tail's side of the mean may have all of it."""
+    apart: float = 0.0
+    """How far averages of rows may lie from those of owners, over all groups: as much as values vary."""
 
     def __post_init__(self) -> None:
         sizes = min(self.feared, self.square, self.each, self.seen, 1 - self.seen)
@@ -70,6 +72,9 @@ class Tail:
             likely = np.where(larger > 1, np.inf, self.feared)
         most = np.minimum(self.feared * self.owners / owners, self.each * furthest)
         more = np.maximum(np.minimum(likely, most) - self.feared, 0.0)
+        if self.by_itself:
+            # Groups of the tail vary more than all do: at most as if all that varies were theirs.
+            more += np.where(larger > 1, self.apart * (np.sqrt(np.maximum(self.owners / owners, 1.0)) - 1), 0.0)
         return np.asarray(self.feared + self.seen * more)
 
     def _from_other_bound(self, means: NDArray[Any]) -> NDArray[np.float64]:
@@ -77,18 +82,24 @@ class Tail:
         return np.clip((np.asarray(means, dtype=np.float64) - self.other_bound) / self.span, 0.0, 1.0)
 
 
-def tails_of(clamped: Clamped, bounds: Bounds, *, by_itself: bool = False) -> tuple[Tail | None, Tail | None]:
+def tails_of(
+    clamped: Clamped, bounds: Bounds, *, by_itself: bool = False, apart: float = 0.0
+) -> tuple[Tail | None, Tail | None]:
     """Of both sides; None where nothing is feared. `by_itself`: groups are made of the values."""
     low, high = float(bounds.lower), float(bounds.upper)
     share_below, share_above = clamped.shares_outside
     return (
-        _tail(clamped, clamped.below, share_below, (high, low - high), by_itself=by_itself) if low <= 0 else None,
-        _tail(clamped, clamped.above, share_above, (low, high - low), by_itself=by_itself) if high >= 0 else None,
+        _tail(clamped, clamped.below, share_below, (high, low - high), by_itself=by_itself, apart=apart)
+        if low <= 0
+        else None,
+        _tail(clamped, clamped.above, share_above, (low, high - low), by_itself=by_itself, apart=apart)
+        if high >= 0
+        else None,
     )
 
 
 def _tail(
-    clamped: Clamped, beyond: Beyond, share: float, place: tuple[float, float], *, by_itself: bool
+    clamped: Clamped, beyond: Beyond, share: float, place: tuple[float, float], *, by_itself: bool, apart: float
 ) -> Tail | None:
     other_bound, span = place
     if not (beyond.feared and share and span):
@@ -96,5 +107,14 @@ def _tail(
     each = beyond.feared / share
     seen = 1.0 if clamped.quotients or by_itself else min(1.0, math.sqrt(beyond.believed / beyond.feared))
     return Tail(
-        beyond.feared, beyond.square, each, clamped.owners, other_bound, span, clamped.mean, seen, by_itself=by_itself
+        beyond.feared,
+        beyond.square,
+        each,
+        clamped.owners,
+        other_bound,
+        span,
+        clamped.mean,
+        seen,
+        by_itself=by_itself,
+        apart=apart,
     )

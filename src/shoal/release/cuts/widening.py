@@ -218,7 +218,9 @@ def of_bounds(
         return Widening(
             low_shift=_shift(clamped.below.feared + both, clamped.size),
             high_shift=_shift(clamped.above.feared + both, clamped.size),
-            tails=tails_of(clamped, bounds, by_itself=by_itself) if grouped and bounds is not None else None,
+            tails=tails_of(clamped, bounds, by_itself=by_itself, apart=both)
+            if grouped and bounds is not None
+            else None,
         )
     if aggregate.clamped in SPREADS:
         beyond = math.sqrt(clamped.below.square + clamped.above.square)

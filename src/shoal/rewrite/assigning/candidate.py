@@ -19,7 +19,7 @@ from shoal.rewrite.assigning.weights import GAUSSIAN_MEDIAN, LAPLACE_MEDIAN
 
 if TYPE_CHECKING:
     from shoal.accounting.events import AdditiveNoise, Event, Randomised, Selection
-    from shoal.rewrite.assigning.spread import Complement
+    from shoal.rewrite.assigning.spread import Complement, SelectingMean
     from shoal.rewrite.draft import Draft
 
 
@@ -40,6 +40,8 @@ class Candidate:
     why: str
     complement: Complement | None = None
     """If a number is released from both its bounds: what the owner count is read from."""
+    mean: SelectingMean | None = None
+    """If the two sums of an average select groups: which parts they stand for."""
 
     def widths(self) -> tuple[float, ...]:
         """The approximate 95% half-width of every released number, in the analyst's units."""
@@ -59,7 +61,7 @@ class Candidate:
         return tuple(self._spread(index, noise) for index, noise in enumerate(self.parts) if noise.shift.l1)
 
     def _spread(self, index: int, noise: Randomised) -> Spread:
-        found = self.complement
+        found = self.complement or self.mean
         if found is not None and index in {found.carrier, found.counter} and not isinstance(noise, QuantileChoice):
             return found.spread_of(index, noise)
         width = _width(noise)

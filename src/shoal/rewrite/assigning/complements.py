@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 SHARE_OF_WHOLE = Fraction(5, 3)
 """What a whole gets where another number gets 1: the median of the sum of two Laplace noises is 1.65 times that of one."""
-
+SHARES_BESIDE = (SHARE_OF_WHOLE, Fraction(1))
+"""The same where its owners are not shown: they only select groups."""
+HISTOGRAM_BESIDE = Fraction(1, 2)
+"""What finding the bounds of an average gets where its numbers get 1: there is no selection that needs half of ε."""
 
 WEIGHTS_OF_WHOLE = (Fraction(1), Fraction(2))
 """The same for Gaussian noise, in parts of the squared norm: as much as another number, or as the two that are read from it."""
@@ -79,12 +82,13 @@ def noise_of_whole(draft: Draft, found: Complement, epsilon: Fraction) -> Laplac
     return LaplaceNoise(on_grid.shift, calibrate.laplace_scale(on_grid.shift, epsilon), on_grid.grid)
 
 
-def shares_of(draft: Draft, found: Complement, moving: list[bool]) -> list[Fraction]:
-    """Each unit's share of ε: the whole gets a little more than the others, the owners get none."""
+def shares_of(draft: Draft, found: Complement, of_whole: Fraction) -> list[Fraction]:
+    """Each unit's share of ε: the whole gets this many times as much as the others, the owners get none."""
     weights = []
-    for unit, moves in zip(draft.units, moving, strict=True):
+    for unit in draft.units:
+        moves = unit_moves(draft, unit)
         if unit.parts == (found.carrier,):
-            weights.append(SHARE_OF_WHOLE)
+            weights.append(of_whole)
         else:
             weights.append(Fraction(int(moves and unit.parts != (found.counter,))))
     total = sum(weights, Fraction(0))
@@ -94,14 +98,19 @@ def shares_of(draft: Draft, found: Complement, moving: list[bool]) -> list[Fract
 def with_whole(draft: Draft, budget: Budget) -> list[Candidate]:
     """A sum from both its bounds: the owners, and with them the selection, cost nothing extra."""
     complement = complement_of(draft)
-    if complement is None or not budget.is_even or (draft.needs_selection and not _may_select(draft)):
+    if complement is None or not budget.is_even or (draft.needs_selection and not may_select(draft)):
         return []
+    only_selects = complement.counter is None and len(draft.units) > 1
+    shares = SHARES_BESIDE if only_selects else SHARES_BESIDE[:1]
+    return [_laplace_whole(draft, budget, complement, share) for share in shares]
+
+
+def _laplace_whole(draft: Draft, budget: Budget, complement: Complement, of_whole: Fraction) -> Candidate:
     apart = copy(budget)
-    shares = shares_of(draft, complement, [unit_moves(draft, unit) for unit in draft.units])
-    apart.units = [budget.factor * share for share in shares]
+    apart.units = [budget.factor * share for share in shares_of(draft, complement, of_whole)]
     reading = next(number for number, unit in enumerate(draft.units) if complement.carrier in unit.parts)
     whole = noise_of_whole(draft, complement, apart.units[reading])
-    of_parts, of_histograms = laplace_shares(draft, apart)
+    of_parts, of_histograms = laplace_shares(draft, apart, HISTOGRAM_BESIDE)
     together = {complement.carrier, complement.counter}
     noises = tuple(
         whole if index in together else laplace_noise(part, epsilon)
@@ -115,7 +124,7 @@ def with_whole(draft: Draft, budget: Budget) -> list[Candidate]:
         selection = on_released_whole(whole, draft.contribution.groups, draft.select.options.min_owners, budget.delta)
         events = (*events, selection)
     why = reason_for(draft, budget, "LAPLACE")
-    return [Candidate(noises, binned, selection, draft.needs_selection, events, why, complement)]
+    return Candidate(noises, binned, selection, draft.needs_selection, events, why, complement)
 
 
 def with_gaussian_whole(draft: Draft, budget: Budget) -> list[Candidate]:
@@ -124,7 +133,7 @@ def with_gaussian_whole(draft: Draft, budget: Budget) -> list[Candidate]:
     fits = (
         budget.is_even and not draft.histograms and budget.delta > 0 and not any(part.targets for part in draft.parts)
     )
-    if complement is None or not fits or (draft.needs_selection and not _may_select(draft, "GAUSSIAN_THRESHOLD")):
+    if complement is None or not fits or (draft.needs_selection and not may_select(draft, "GAUSSIAN_THRESHOLD")):
         return []
     alone = all(unit.parts in {(complement.carrier,), (complement.counter,)} for unit in draft.units)
     weights = WEIGHTS_OF_WHOLE[:1] if alone else WEIGHTS_OF_WHOLE
@@ -162,7 +171,7 @@ def _weight_of(draft: Draft, index: int) -> Fraction:
     return sum(shares, Fraction(0))
 
 
-def _may_select(draft: Draft, rule: str = "LAPLACE_THRESHOLD") -> bool:
+def may_select(draft: Draft, rule: str = "LAPLACE_THRESHOLD") -> bool:
     """Unless the query names another rule, or its ε."""
     options = draft.select.options
     return options.selection_epsilon is None and options.strategy in {"AUTO", rule}

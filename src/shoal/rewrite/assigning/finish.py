@@ -12,6 +12,7 @@ from shoal.accounting.events import (
 )
 from shoal.plan.releases import Column, HistogramRelease, Release, SelectPlan
 from shoal.rewrite.assigning.complements import with_complement
+from shoal.rewrite.assigning.means import with_selecting_mean
 from shoal.rewrite.assigning.sizing import partitioned
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def finished(draft: Draft, chosen: Candidate, composition: str = "basic") -> Sel
     shared = shared_part(draft) if chosen.shared else None
     if chosen.complement is not None and chosen.selection is not None:
         shared = chosen.complement.carrier
+    if chosen.mean is not None:
+        shared = chosen.mean.carrier
     plan = SelectPlan(
         draft.select,
         draft.contribution,
@@ -50,6 +53,8 @@ def finished(draft: Draft, chosen: Candidate, composition: str = "basic") -> Sel
     )
     if chosen.complement is not None:
         plan = with_complement(plan, chosen.complement)
+    if chosen.mean is not None:
+        plan = with_selecting_mean(plan, chosen.mean)
     return partitioned(plan)
 
 

@@ -57,14 +57,19 @@ def laplace_bins(draft: Draft, epsilons: list[Fraction]) -> tuple[LaplaceNoise, 
     )
 
 
-def laplace_shares(draft: Draft, budget: Budget) -> tuple[list[Fraction], list[Fraction]]:
-    """ε of every part and of every histogram: aggregates that read the same thing all pay for it."""
+def laplace_shares(
+    draft: Draft, budget: Budget, of_means: Fraction = Fraction(1)
+) -> tuple[list[Fraction], list[Fraction]]:
+    """ε of every part and of every histogram: aggregates that read the same thing all pay for it.
+
+    `of_means`: how many times as much a histogram gets as each average that reads it.
+    """
     parts, histograms = [Fraction(0)] * len(draft.parts), [Fraction(0)] * len(draft.histograms)
     for unit, epsilon in zip(draft.units, budget.units, strict=True):
         live = [s if part_moves(draft.parts[i]) else Fraction(0) for i, s in zip(unit.parts, unit.shares, strict=True)]
         rest = epsilon
         if unit.histogram is not None:
-            rest = epsilon * draft.left_by_histogram(unit) if any(live) else Fraction(0)
+            rest = epsilon * draft.left_by_histogram(unit, of_means) if any(live) else Fraction(0)
             histograms[unit.histogram] += epsilon - rest
         for index, share in zip(unit.parts, live, strict=True):
             parts[index] += rest * share / (sum(live) or 1)

@@ -41,3 +41,22 @@ class Complement:
             unit = max(-steps.lower, steps.upper) * grid
         width, median = (calibrate.mixed_width(noise, *parts, level) for level in (0.95, 0.5))
         return Spread(width, median, unit)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectingMean:
+    """Which part is an average's sum about the middle and which its count, where both are read off two sums that select groups."""
+
+    carrier: int
+    counter: int
+    bounds: Bounds
+
+    def spread_of(self, index: int, noise: AdditiveNoise) -> Spread:
+        """Of half the difference of the two sums, or of the owners."""
+        steps = Steps.outward(self.bounds, noise.grid)
+        whole = steps.upper - steps.lower
+        each, unit = (
+            (1 / whole, 1.0) if index == self.counter else (float(noise.grid) / 2, whole * float(noise.grid) / 2)
+        )
+        width, median = (calibrate.mixed_width(noise, each, each, level) for level in (0.95, 0.5))
+        return Spread(width, median, unit)

@@ -89,9 +89,8 @@ def _even_share(draft: Draft, unit: Unit, norm: float, spare: float) -> float:
     A part of weight w has σ² = d·Δ²/(w·norm²) over d coordinates; the even split has the scale d·Δ/ε, ε being its share.
     """
     takers = len(draft.units) + int(draft.needs_selection and draft.shared_unit is None)
-    half = 2 if unit.histogram is not None else 1
-    epsilon = float(draft.select.options.epsilon) / takers / half / spare
     kept = draft.left_by_histogram(unit)
+    epsilon = float(draft.select.options.epsilon * kept) / takers / spare
     needed = [
         float(share / kept) * (GAUSSIAN_MEDIAN / LAPLACE_MEDIAN * epsilon / norm) ** 2 / draft.parts[index].coordinates
         for index, share in zip(unit.parts, unit.shares, strict=True)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from shoal.catalog import fold
 from shoal.plan import nodes
 from shoal.plan.expressions import Call, Case, Cast, Column, Expression, Literal
-from shoal.plan.traverse import columns_read
+from shoal.plan.kept_rows import equal_columns
+from shoal.plan.traverse import all_nodes, columns_read
 from shoal.plan.types import Kind
 
 if TYPE_CHECKING:
@@ -81,10 +82,22 @@ class PublicSizes:
         return bool(symbols) and len(known) == len(symbols) and all(known)
 
     def domains(self, select: PrivateSelect) -> tuple[int | None, ...]:
-        """For each aggregate the number of different values of x in COUNT(DISTINCT x), NULL aside."""
+        """For each aggregate the number of different values of x in COUNT(DISTINCT x), NULL aside.
+
+        Rows that an inner join leaves have a partner: a column that must equal one of a public table has none but its values.
+        """
         arguments = (call.aggregate.argument if call.aggregate.counts_values else None for call in select.aggregates)
-        sizes = (None if value is None else self.of(value) for value in arguments)
+        sizes = (None if value is None else self._joined(value, select.input) for value in arguments)
         return tuple(None if size is None else max(1, size - 1) for size in sizes)
+
+    def _joined(self, value: Expression, rows: Node) -> int | None:
+        """Of an expression, or of what a join requires it to equal, whichever is less."""
+        sizes = [self.of(value)]
+        if isinstance(value, Column):
+            joins = (node for node in all_nodes(rows) if isinstance(node, nodes.Join) and node.kind == "inner")
+            pairs = (pair for join in joins for pair in equal_columns(join.condition) if value.symbol in pair)
+            sizes += [self._of_column(symbol) for pair in pairs for symbol in pair if symbol != value.symbol]
+        return min((size for size in sizes if size is not None), default=None)
 
     def of(self, value: Expression) -> int | None:
         """The number of different values, including NULL."""

@@ -75,6 +75,8 @@ class Against:
 
 HALF = Kept(0.5, 0.5, measured=False, exponent=1.5)
 """What is assumed if nothing is known."""
+QUARTER = Kept(0.25, 0.25, measured=False, exponent=1.5)
+"""The same of different values: 59 customers of a record shop have 38 tracks each, where eight are guessed."""
 
 
 def at_most_half(share: float, pessimistic: float) -> Kept:
@@ -103,7 +105,8 @@ def find(plan: SelectPlan, counts: Sequence[Sequence[float]], replan: Callable[[
     if not search.finds:
         nothing = (None,) * len(plan.select.aggregates)
         return Found(search.choices[0], Limits(search.choices[0].contribution.groups, nothing), nothing, ())
-    readings = [_reading(s, h, c) for (s, h), c in zip(_searched(search), counts, strict=False)]
+    grouped = bool(plan.select.keys)
+    readings = [_reading(s, h, c, grouped=grouped) for (s, h), c in zip(_searched(search), counts, strict=False)]
     limits = _chosen(plan, search, readings)
     kept = tuple(_kept(search, readings, limits, position) for position in range(len(plan.select.aggregates)))
     missing = tuple(s.kind for (s, _), r in zip(_searched(search), readings, strict=True) if not r.found)
@@ -124,14 +127,17 @@ def scale_of(histogram: SelectPlan) -> float:
     return float(noise.scale)
 
 
-def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float]) -> HistogramReading:
+def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float], *, grouped: bool) -> HistogramReading:
+    one_total = sought.kind == "sum" and not grouped
     middles = limit_choice.middles_of([float(edge) for edge in sought.edges], whole=sought.kind not in SUMS)
     slow = SLOW.get(sought.kind, SLOW_OCTAVES)
     unseen = limit_choice.UNSEEN if sought.kind == "groups" else 0.0
     beyond = limit_choice.OCTAVES_BEYOND if _is_open_ended(sought) else 0
 
     def read(owners: Sequence[float], scale: float, whole: Sequence[float] | None = None) -> HistogramReading:
-        return limit_choice.read_histogram(owners, scale, middles, slow=slow, unseen=unseen, beyond=beyond, whole=whole)
+        return limit_choice.read_histogram(
+            owners, scale, middles, slow=slow, unseen=unseen, beyond=beyond, whole=whole, one_total=one_total
+        )
 
     if not sought.signed:
         return read(counts, scale_of(histogram))

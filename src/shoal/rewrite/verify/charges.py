@@ -19,7 +19,7 @@ from shoal.accounting.events import (
     WholeSelection,
 )
 from shoal.mechanisms.gaussian_certificate import SHRINKS_FROM
-from shoal.plan.measures import Leaves, OwnerCount, OwnerSum, RowCount
+from shoal.plan.measures import Leaves, OwnerCount, OwnerMean, OwnerSum, RowCount
 from shoal.plan.releases import Inferred
 from shoal.rewrite.verify.moves import (
     check_whole,
@@ -173,11 +173,16 @@ def _check_shared_count(plan: SelectPlan) -> None:
 
 
 def _check_selecting_whole(plan: SelectPlan, selection: WholeSelection, shared: int) -> None:
-    """Groups are selected by two parts that every owner of a group adds one whole to, with the noise that is released."""
+    """Groups are selected by two parts that an owner of a group adds one whole to, or nothing, with the noise that is released.
+
+    An owner without a value adds nothing to the parts of an average: such a group is shown less often, never more.
+    """
     pairs = [pair for pair in wholes_of(plan) if pair[0] == shared]
     require(len(pairs) == 1, "what selects groups is not a whole")
     release = plan.releases[shared]
-    require(isinstance(release.measure, OwnerSum | RowCount), "a whole that does not count every owner")
+    require(isinstance(release.measure, OwnerSum | RowCount | OwnerMean), "a whole that does not count owners")
+    per_group = any(found.histogram.per_group for found in plan.histograms)
+    require(not per_group, "groups with bounds of their own are selected before their numbers are known")
     require(release.noise == selection.noise, "the whole that selects groups is not the one that is released")
     # An owner must not add more to the sum of both parts than the threshold was made for.
     require(moves_of(release, plan.contribution).furthest == selection.whole, "a whole of another size than selects")

@@ -103,6 +103,29 @@ def test_levels_between_known_ones_take_the_next_higher():
     assert bands.at(0.99) is None
 
 
+@pytest.mark.parametrize("fraction", [Fraction(1, 4), Fraction(1, 2), Fraction(9, 10)])
+@pytest.mark.parametrize("tree", [False, True])
+def test_where_rows_are_a_sample_intervals_hold_the_quantile_of_all_rows(fraction, tree):
+    """200 samples of 2,000 rows, noise of a tenth of a row: 20 misses where 10 are expected, with a fixed seed. Without
+    the allowance more than half miss."""
+    samples = np.random.default_rng(11).random((COPIES, 2000))
+    group = np.repeat(np.arange(COPIES), 2000)
+    cells, counts = np.unique(group * LEAVES + (samples.reshape(-1) * LEAVES).astype(np.int64), return_counts=True)
+    held = COPIES, cells // LEAVES, cells % LEAVES, counts
+    if tree:
+        forest = NoisyForest(*held, LaplaceNoise(Shift(1, 3), Fraction(1, 10)), height=3, entropy=seeded_entropy(4))
+    else:
+        choice = QuantileChoice(Shift(1), Fraction(1, 10), (RankTarget(fraction),), Fraction(1, 10))
+        forest = ChosenQuantiles(*held, choice, LEAVES, seeded_entropy(4))
+
+    def missed(*, sampled):
+        bands = forest.bands([fraction], [0.95], sampled=sampled)
+        return int(((bands.low > float(fraction)) | (bands.high < float(fraction))).sum())
+
+    assert missed(sampled=True) <= 20
+    assert missed(sampled=False) > 60
+
+
 @given(st.lists(st.integers(0, 15), min_size=1, max_size=5), st.sampled_from([16, 7, 100]))
 @settings(max_examples=40)
 def test_rungs_rise_from_end_to_end_and_hold_every_chosen_leaf(chosen, leaves):

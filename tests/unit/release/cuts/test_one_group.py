@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -51,6 +52,14 @@ def test_small_groups_may_hold_more_by_chance():
 
 def test_no_group_holds_more_than_all_there_is():
     assert moved(60.0, 100) == pytest.approx(2.0 * 1000 / 100)
+
+
+def test_where_groups_are_made_of_values_those_of_the_tail_vary_more_than_all():
+    """All of the tail, and the distance of rows from owners as if all that varies were this group's: 5·(√10 − 1) more."""
+    alone = replace(TAIL, by_itself=True, apart=5.0)
+    assert moved(60.0, 100, alone) == pytest.approx(2.0 * 1000 / 100 + 5.0 * (10**0.5 - 1))
+    assert moved(8.0, 100, alone) == pytest.approx(2.0)
+    assert moved(60.0, 100, replace(TAIL, apart=5.0)) == pytest.approx(20.0)
 
 
 def test_a_group_with_large_values_holds_more_of_the_tail():

@@ -222,6 +222,23 @@ def test_values_with_a_public_list_take_few_of_each_owner(grouped):
     assert connected(data={"visits": shared}).plan(sql).selects[0].domains == ()
 
 
+def test_values_that_a_join_requires_to_be_in_a_public_table_are_as_many_as_its_rows():
+    """Of few owners the high end of a guess goes up to the list, which no reference has to name; an outer join lists nothing."""
+    data = tables(20, 4)["visits"]
+    items = pa.table({"item": np.arange(3000), "name": [f"i{n}" for n in range(3000)]})
+    defaults = {"epsilon": 1.0, "delta": 1e-6, "population": 20}
+    catalog = {"tables": {"visits": {"owner": "uid"}, "items": {"public": True}}, "defaults": defaults}
+    sql = "SELECT COUNT(DISTINCT visits.item) AS n FROM visits {} JOIN items ON visits.item = items.item"
+    with shoal.connect({"visits": data, "items": items}, catalog=catalog) as session:
+        inner, left = (session.plan(sql.format(kind)).selects[0].domains for kind in ("", "LEFT"))
+        assert (inner, left) == ((3000,), ())
+        result = session.query(sql.format(""))
+        (row,) = result.intervals().to_dicts()
+    assert "Intervals of different values: too few owners" in " ".join(result.notes)
+    # Eight times what noise allows, as a quarter to the power of 1.5 is an eighth, but no more than there are.
+    assert row["n_high"] == pytest.approx(min(3000, 8 * row["n_noise_high"]), rel=0.01)
+
+
 @pytest.mark.parametrize("population", [None, 20])
 def test_values_that_are_keys_of_a_public_table_are_as_many_as_its_rows(population):
     """The list is the table that a column refers to; with few owners, one value of each finds what many of them share."""

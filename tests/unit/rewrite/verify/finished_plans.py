@@ -37,6 +37,9 @@ SQL = {
     "own threshold": f"{CLAUSE}({LAPLACE}, group_selection_strategy = LAPLACE_THRESHOLD) site, {VALUES} {BY_SITE}",
     "shared threshold": f"{CLAUSE}({LAPLACE}) site, COUNT(DISTINCT uid), {VALUES} {BY_SITE}",
     "a whole that selects": f"{CLAUSE}({LAPLACE}) site, COUNT(DISTINCT uid), {TOTAL} {BY_SITE}",
+    "an average that selects": f"{CLAUSE}({LAPLACE}, min_privacy_units_per_group = 2) site, "
+    f"AVG(spend, contribution_bounds_per_group => (0, 9)) {BY_SITE}",
+    "an average that selects, bounds found": f"{CLAUSE}({LAPLACE}) site, AVG(spend), STDDEV(spend) {BY_SITE}",
     "rows that select": f"{CLAUSE}({LAPLACE}, min_privacy_units_per_group = 2) site, {COUNT}, {VALUES} {BY_SITE}",
     "owners of a whole": f"{CLAUSE}(epsilon = 1) COUNT(DISTINCT uid), {WHOLE} FROM visits",
     "min owners": f"{CLAUSE}({LAPLACE}, min_privacy_units_per_group = 5) site, {TOTAL} {BY_SITE}",
