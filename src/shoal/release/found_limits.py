@@ -27,7 +27,7 @@ THINGS = {
     "rows": "rows per owner and group",
     "all": "rows per owner",
     "rows in all": "rows per owner",
-    "sum in all": "sizes of owners' sums",
+    "sum in all": "sizes of owners' sums in all groups",
     "values": "values per owner and group",
     "sum": "sizes of owners' sums",
     "cut": "what the given limits leave out",
