@@ -128,3 +128,29 @@ def test_keys_of_one_owner_do_not_decide_which_public_rows_others_find(tmp_path)
             )
             found.append(session.query(sql).to_arrow().column(0)[0].as_py())
     assert abs(found[0] - found[1]) <= 1
+
+
+# ---- folders that are values ----------------------------------------------------------------------------------------
+
+
+def in_folders(place, names):
+    for name in names:
+        (place / "t" / f"uid={name}").mkdir(parents=True)
+        pq.write_table(pa.table({"x": [1]}), place / "t" / f"uid={name}" / "a.parquet")
+    return place
+
+
+@pytest.mark.parametrize("more", ["7x", "07", "2024-01-01", "0x10", "__HIVE_DEFAULT_PARTITION__"])
+def test_no_owners_folder_decides_about_a_type(tmp_path, more):
+    types = set()
+    for number, names in enumerate((["7", "16"], ["7", "16", more])):
+        with shoal.connect(in_folders(tmp_path / str(number), names), {"tables": {"t": {"owner": "uid"}}}) as session:
+            types.add(session.tables()["t"]["columns"]["uid"]["type"])
+    assert types == {"text"}
+
+
+def test_folders_that_are_spelled_differently_are_different_owners(tmp_path):
+    names = ["7", "07", "007", "7.0", "+7", "16", "0x10", "0", "-0", "2024-01-01", "2024-1-1"]
+    sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1000000, delta = 1e-6) COUNT(DISTINCT uid) AS n FROM t"
+    with shoal.connect(in_folders(tmp_path, names), {"tables": {"t": {"owner": "uid"}}}) as session:
+        assert session.query(sql).to_dicts() == [{"n": len(names)}]

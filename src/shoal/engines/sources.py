@@ -298,8 +298,10 @@ def _reader(connection: duckdb.DuckDBPyConnection, parts: list[Path], spellings:
     """SELECT over files of one kind."""
     if format_of(parts[0]) == CSV:
         return csv_relation(connection, parts, spellings)
+    from shoal.engines.duckdb.sound_files import AS_TEXTS
+
     listed = ", ".join(text(str(p.resolve())) for p in parts)
-    return f"SELECT * FROM read_parquet([{listed}], union_by_name = true)"
+    return f"SELECT * FROM read_parquet([{listed}], union_by_name = true, {AS_TEXTS})"
 
 
 def _with_fragile_times(connection: duckdb.DuckDBPyConnection, parts: list[Path]) -> list[Path]:

@@ -133,7 +133,7 @@ def texts_of(paths: list[Path], spellings: Spellings) -> tuple[str, list[str]]:
     texts = ", ".join(f"{text(name)}: 'VARCHAR'" for name in names)
     options = (
         f"auto_detect = false, header = true, delim = {text(delimiter)}, quote = '\"', escape = '\"', "
-        "ignore_errors = true, null_padding = true, parallel = false"
+        "ignore_errors = true, null_padding = true, parallel = false, hive_partitioning = false"
     )
     files = ", ".join(text(str(path.resolve())) for path in paths)
     return f"read_csv([{files}], columns = {{{texts}}}, {options})", names

@@ -36,6 +36,8 @@ Stamp = tuple[int, int]
 MOST_REMEMBERED = 10_000
 TEXTS = frozenset({"VARCHAR", "JSON"})
 """Stored types that are strings: JSON is one by another name."""
+AS_TEXTS = "hive_types_autocast = false"
+"""What folders called `uid=7` say is a string: the engine would guess a type from all of them, and one owner's would decide it."""
 
 
 def stamp(path: Path) -> Stamp:
@@ -80,7 +82,7 @@ def refuse_damaged(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> 
             # Lengths of strings, smallest and largest numbers alone would come from the file's own index, and decode nothing.
             if columns:
                 connection.execute(
-                    f"SELECT {', '.join(columns)} FROM read_parquet({text(str(path.resolve()))})"
+                    f"SELECT {', '.join(columns)} FROM read_parquet({text(str(path.resolve()))}, {AS_TEXTS})"
                 ).fetchall()
         except (duckdb.Error, UnicodeDecodeError):  # the engine may quote the broken text
             raise ShoalError(
@@ -128,7 +130,9 @@ def _decoded(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
 
 def _described(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> list[tuple[str, str]]:
     listed = ", ".join(text(str(path.resolve())) for path in paths)
-    rows = connection.execute(f"DESCRIBE SELECT * FROM read_parquet([{listed}], union_by_name = true)").fetchall()
+    rows = connection.execute(
+        f"DESCRIBE SELECT * FROM read_parquet([{listed}], union_by_name = true, {AS_TEXTS})"
+    ).fetchall()
     return [(name, type_) for name, type_, *_ in rows]
 
 
