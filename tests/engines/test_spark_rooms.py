@@ -114,6 +114,7 @@ def test_little_data_is_cut_into_few_buckets_and_much_into_as_many_as_spark_shuf
     shuffled = int(spark.conf.get("spark.sql.shuffle.partitions"))
     with shoal.connect(spark, numbers) as session:
         engine, need = session._engine, [Need("numbers", ("uid",), "uid")]
+        assert 0 < engine._size(engine._scanned(need[0])) < 1 << 20
         assert engine._bucket_count(need) == 2 * spark.sparkContext.defaultParallelism
         monkeypatch.setattr("shoal.engines.spark.engine.BUCKET_BYTES", 1)
         assert engine._bucket_count(need) == max(shuffled, 2 * spark.sparkContext.defaultParallelism)

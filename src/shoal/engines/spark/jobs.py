@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.engines.base import EngineFailure
 from shoal.engines.spark.pieces import MOST_ROWS_AT_ONCE
+from shoal.engines.spark.plans import size_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,11 +67,11 @@ class SparkJobs:
         return default or 2
 
     def _size(self, frame: Any) -> int | None:
-        """How many bytes a frame has by Spark's own estimate, which knows the sizes of files; None from Connect."""
-        if not hasattr(frame, "_jdf"):
-            return None
-        told = self._quietly(lambda: frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString())  # noqa: SLF001 - no other way
-        return None if told is None else int(told)
+        """How many bytes a frame has by Spark's own estimate, which knows the sizes of files."""
+        if hasattr(frame, "_jdf"):
+            told = self._quietly(lambda: frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())  # noqa: SLF001 - no other way
+            return None if told is None else int(str(told))  # a number, or an object of Java with one
+        return size_in(str(self._quietly(lambda: frame._explain_string(mode="cost"))))  # noqa: SLF001 - same
 
     def _copied_session(self, rows: int) -> Any:
         """A copy of a classic session, in which batches are bounded by their rows alone."""

@@ -54,6 +54,16 @@ def is_made_of_rows(explained: str) -> bool:
     return _ROWS.search(explained) is not None
 
 
+def size_in(costs: str) -> int | None:
+    """About how many bytes a frame has, by the first line of its plan with costs.
+
+    >>> size_in("Project [uid#0L], Statistics(sizeInBytes=2.5 KiB)")
+    2560
+    """
+    found = re.search(r"Statistics\(sizeInBytes=([\d.]+(?:E\+?\d+)?) ([KMGTPE]i)?B\b", costs)
+    return None if found is None else int(float(found[1]) * 1024 ** " KMGTPE".index((found[2] or " ")[0]))
+
+
 def reads_files(planned: str, schema: str) -> bool:
     """Whether a plan, as Spark formats it, reads parquet files that Spark listed itself, all columns from them, and nothing else.
 

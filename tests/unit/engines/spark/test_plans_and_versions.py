@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoal.engines.base import EngineFailure
-from shoal.engines.spark.plans import COMPUTES, CONVERTS, fragile_part, reads_files
+from shoal.engines.spark.plans import COMPUTES, CONVERTS, fragile_part, reads_files, size_in
 from shoal.engines.spark.task import Job
 from shoal.engines.spark.versions import PACKAGES, check, installed_here, ours
 from shoal.errors import ShoalError
@@ -69,6 +69,22 @@ def test_other_operators_and_plans_that_are_not_understood_compute():
 )
 def test_readers_that_convert_or_ask_another_database_may_not(line, physical):
     assert fragile_part(explained(line, physical=physical)) == CONVERTS
+
+
+@pytest.mark.parametrize(
+    ("told", "size"),
+    [("12.0 B", 12), ("1.5 KiB", 1536), ("10.0 MiB", 10 << 20), ("8.0 EiB", 8 << 60), ("1.2E+3 B", 1200)],
+)
+def test_sizes_are_read_off_plans_with_costs(told, size):
+    lines = [
+        f"Project [uid#0L], Statistics(sizeInBytes={told})",
+        "+- Relation [uid#0L] parquet, Statistics(sizeInBytes=1.0 B)",
+    ]
+    assert size_in("\n".join(["== Optimized Logical Plan ==", *lines])) == size
+
+
+def test_a_plan_without_costs_has_no_size():
+    assert size_in("None") is None
 
 
 FILES = """== Physical Plan ==
