@@ -87,6 +87,7 @@ class Pen:
         self.head = head
         self._header = header
         self._now = ""
+        self._buried: set[str] = set()
         self._rule: Accountant = accountant(header.accountant)
 
     # --- charging ---
@@ -200,10 +201,16 @@ class Pen:
         return Settled(end.row.kind, end.row.more.get("why", ""), answer)
 
     def bury(self, user: str) -> None:
-        """End the user's runs whose process is surely gone. A first run that may be resumed is left."""
+        """End the user's runs whose process is surely gone. A first run that may be resumed is left.
+
+        Once in a transaction is enough, however many of the user's charges share it.
+        """
+        if user in self._buried:
+            return
         for spend, _, process in self.transaction.running(user):
             if process and is_gone(process) and not self._may_be_resumed(spend):
                 self.settle(spend, "failure", why=DEATH)
+        self._buried.add(user)
 
     def bury_others(self, spend: int) -> None:
         """The same for whoever's spend this is."""
