@@ -14,6 +14,7 @@ import shoal
 from shoal.engines.base import EngineFailure
 from shoal.engines.deadline import Deadline
 from shoal.engines.reading import Need
+from shoal.engines.spark.stored import LEFT_TO_SPARK
 from shoal.release.execute import fresh_sampling_key, measure
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -130,7 +131,7 @@ def test_what_is_not_just_files_is_left_to_spark(spark, kept):
 
 def test_settings_that_change_what_files_mean_leave_them_to_spark(spark, kept):
     kept(spark.range(50).selectExpr("id AS uid", "id % 3 AS n"))
-    for name in ("spark.sql.parquet.fieldId.read.enabled", "spark.sql.files.ignoreCorruptFiles"):
+    for name in LEFT_TO_SPARK:
         spark.conf.set(name, "true")
         try:
             assert found(spark) is None
@@ -156,6 +157,23 @@ def test_files_that_change_are_looked_at_again_and_never_read_by_halves(spark, t
             with pytest.raises(EngineFailure) as caught:
                 measure(plan, taken, fresh_sampling_key())
     assert caught.value.__context__ is None
+
+
+def test_files_that_are_gone_are_told_before_the_charge(spark, tmp_path):
+    place = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"uid": range(50)}), place)
+    spark.read.parquet(str(place)).createOrReplaceTempView("kept")
+    with shoal.connect(spark, CATALOG, budget=(2 * 10**6, 1e-5), buckets=2) as session:
+        asked = PRIVATE + f"{EXACT} FROM kept"
+        assert session.query(asked).to_dicts() == [{"n": 50}]
+        left = session.remaining
+        place.unlink()
+        with pytest.raises(shoal.ShoalError, match="no longer there") as caught:
+            session.query(asked)
+        assert caught.value.code == "E_SOURCE"
+        assert session.remaining == left
+        pq.write_table(pa.table({"uid": range(60)}), place)
+        assert session.query(asked).to_dicts() == [{"n": 60}]
 
 
 def test_a_condition_decides_nothing_about_a_damaged_page(spark, tmp_path):

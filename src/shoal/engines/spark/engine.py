@@ -102,7 +102,7 @@ class SparkEngine(StoredTables):
         self._decoded: dict[str, tuple[Any, tuple[str, ...], object]] = {}
         self._public: dict[Need, pa.Table] = {}
         self._loaded: set[Work] = set()
-        self._looked = {}
+        self._looked, self._seen_here = {}, set()
         self._named_rows: dict[str, tuple[tuple[str, Type], ...]] = {}
         self._copies = {}
         self._plan_checker = PlanChecker(LOCKDOWN)
@@ -225,7 +225,7 @@ class SparkEngine(StoredTables):
         nobody = job.measured(())
         buckets = self._bucket_count(owned)
         parts = min(buckets, self._parallelism(), MOST_PARTS)
-        shares = [self._parts(need) for need in owned]
+        shares: list[Shares | None] = self._ask(lambda: [self._parts(need) for need in owned])
         answers = self._shuffled(small, owned, shares, buckets).mapInArrow(job_function(job, parts), PACKED)
         totals = answers.repartition(parts, "part").mapInArrow(adding_function(), PACKED)
         handed_over = [need for need, share in zip(owned, shares, strict=True) if share is None]

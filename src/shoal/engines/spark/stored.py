@@ -13,6 +13,7 @@ from shoal.engines.spark.plans import reads_files
 from shoal.engines.spark.tables import SparkTables, planned
 from shoal.engines.spark.task import looking_function, told_of
 from shoal.engines.spark.types import named
+from shoal.errors import ShoalError
 from shoal.sql.functions.forms import LONGEST_TEXT
 
 if TYPE_CHECKING:
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
 
 MOST_FILES = 1_000
 """Asking Spark for the names of more takes longer than a task."""
-LEFT_TO_SPARK = ("spark.sql.parquet.fieldId.read.enabled", "spark.sql.files.ignoreCorruptFiles")
+LEFT_TO_SPARK = (
+    "spark.sql.parquet.fieldId.read.enabled",
+    "spark.sql.files.ignoreCorruptFiles",
+    "spark.sql.files.ignoreMissingFiles",
+)
 """With one of these, columns are not found by their names, or files that cannot be read are passed over."""
 
 
@@ -30,6 +35,9 @@ class StoredTables(SparkTables):
 
     _looked: dict[tuple[str, ...], tuple[File, ...]]
     """What executors said about files, kept where the driver sees the same ones, and asked again where it does not."""
+
+    _seen_here: set[tuple[str, ...]]
+    """Those that the driver saw, too."""
 
     def _stored(self, need: Need) -> Stored | None:
         """The columns of a table that may be files; None for one that Spark has to read."""
@@ -45,13 +53,17 @@ class StoredTables(SparkTables):
         paths = None if stored is None else self._quietly(lambda: self._paths(need))
         if stored is None or not paths:
             return None
-        key = (*paths, *map(str, stored.columns))
+        key, seen = (*paths, *map(str, stored.columns)), _seen(paths)
         files = self._looked.get(key)
-        if files is None or [file.seen for file in files] != _seen(paths):
+        if files is None or [file.seen for file in files] != seen:
+            if not seen and key in self._seen_here:
+                raise _gone(need.table)
             files = self._quietly(lambda: self._found(paths, stored))
             if files is None:
                 return None
             self._looked[key] = files
+        if [file.seen for file in files] == seen:
+            self._seen_here.add(key)
         return shared_out(files, self._parallelism())
 
     def _paths(self, need: Need) -> list[str] | None:
@@ -81,6 +93,14 @@ def _seen(paths: list[str]) -> list[tuple[int, int]]:
     with suppress(OSError):
         return [(told.st_size, told.st_mtime_ns) for told in map(os.stat, paths)]
     return []
+
+
+def _gone(table: str) -> ShoalError:
+    return ShoalError(
+        "E_SOURCE",
+        f"Files of the table {table!r} are no longer there.",
+        hint="Have Spark list them again: spark.catalog.refreshTable(…), or register the table once more.",
+    )
 
 
 def _plain(type_: Any) -> str:
