@@ -262,3 +262,26 @@ def test_tables_of_attached_databases_of_another_kind_are_refused(tmp_path, monk
         assert refused.value.code == "E_CATALOG"
     trusted = {"tables": {"people": {"owner": "uid", "trusted_view": True}}}
     shoal.connect(connection, catalog=trusted).close()
+
+
+@pytest.mark.parametrize("names", [("7", "07", "007"), ("16", "0x10", "16.0"), ("2024-01-01", "2024-1-1", "x")])
+def test_owners_that_folders_name_stay_apart_and_have_one_type(tmp_path, names):
+    """Read as numbers or dates, several owners were one, and a single folder decided about the type of all."""
+    for name in names:
+        part = tmp_path / "data" / "people" / f"uid={name}"
+        part.mkdir(parents=True)
+        pq.write_table(pa.table({"x": [1]}), part / "a.parquet")
+    with shoal.connect(tmp_path / "data", catalog=CATALOG) as session:
+        assert session.tables()["people"]["columns"]["uid"]["type"] == "text"
+        assert owners(session) == 3
+
+
+def test_a_catalog_gives_columns_that_folders_name_another_type(tmp_path):
+    for year in (2023, 2024):
+        part = tmp_path / "data" / "people" / f"year={year}"
+        part.mkdir(parents=True)
+        pq.write_table(pa.table({"uid": list(range(20))}), part / "a.parquet")
+    people = {"owner": "uid", "columns": {"year": {"type": "INTEGER"}}}
+    with shoal.connect(tmp_path / "data", catalog={"tables": {"people": people}}) as session:
+        assert owners(session, "year = 2024") == 20
+        assert owners(session, "year > 2024") == 0

@@ -104,6 +104,19 @@ def test_a_view_over_a_registered_frame_goes_by_names_that_mean_one_table():
         assert asked(connection, PEOPLE) == seen
 
 
+@pytest.mark.parametrize("source", ["raw", "frame"])
+def test_a_macro_is_what_its_database_says(source):
+    """`lower` of a database that has a macro of that name is that macro."""
+    query = f"SELECT uid, lower(amount) AS salary FROM {source}"
+    connection = duckdb.connect()
+    connection.register("frame", pd.DataFrame({"uid": range(50), "amount": ["1"] * 49 + ["many"]}))
+    connection.execute(f"CREATE TABLE raw AS {STRINGS}")
+    catalog = {"tables": {"people": {"owner": "uid", "view": query}}}
+    assert asked(connection, catalog) == "answered"
+    connection.execute("CREATE MACRO lower(x) AS CAST(x AS INTEGER)")
+    assert asked(connection, catalog) == "E_CATALOG"
+
+
 def test_plain_columns_of_any_type_and_comparison_are_read():
     connection = duckdb.connect()
     connection.execute("CREATE TYPE mood AS ENUM ('a', 'b')")

@@ -49,6 +49,8 @@ class Stored:
     """Tables of attached databases that an extension reads: it may refuse single values."""
     ambiguous: frozenset[str] = frozenset()
     """Names that tables of several schemas or databases have."""
+    has_macros: bool = False
+    """Whether a name of a function may mean something that somebody stored."""
 
     @classmethod
     def of(cls, connection: duckdb.DuckDBPyConnection, places: Places) -> Stored:
@@ -57,7 +59,7 @@ class Stored:
         frames = frozenset(table for table, query in views.items() if _is_frame(query))
         plain = {table: query for table, query in views.items() if table not in frames}
         generated, foreign = generated_columns(connection, places), foreign_tables(connection, places)
-        return cls(plain, generated, frames, foreign, ambiguous_names(connection))
+        return cls(plain, generated, frames, foreign, ambiguous_names(connection), bool(macros(connection)))
 
     def frames_under(self, tree: exp.Expr) -> set[str]:
         """The registered data frames that a query reads."""
@@ -79,6 +81,8 @@ def read_in_copy(tree: exp.Expr, schemas: Schemas, stored: Stored, lockdown: Ite
         raise surprise(NO_TABLE)
     if tables & stored.ambiguous:
         raise surprise("a name that tables of several schemas have")
+    if stored.has_macros:
+        raise surprise("a data frame below it, in a database with macros")
     reader.copy({table: columns for table, columns in schemas.items() if table in tables})
     inside = [part[table] for part in (stored.views, stored.generated) for table in sorted(tables) if table in part]
     for part in (tree, *inside):
