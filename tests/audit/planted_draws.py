@@ -217,9 +217,9 @@ _SHOWN = is_caught_sampling(_releasing, epsilon=0.1, samples=300, inputs=[(True,
 def having_on_raw_values(patch):
     honest = execute.selected
 
-    def dropped(plan, measurement, weights, entropy):
-        kept, noisy = honest(plan, measurement, weights, entropy)
-        return kept[measurement.owners[kept] > 0], noisy
+    def dropped(plan, owners, *given):
+        kept, noisy = honest(plan, owners, *given)
+        return kept[owners[kept] > 0], noisy
 
     patch.setattr(execute, "selected", dropped)
 

@@ -27,7 +27,7 @@ from shoal.mechanisms import (
     calibrate,
 )
 from shoal.plan.measures import MeasureDefaults, OwnerSum, RowMoment
-from shoal.release import bounds_per_group, execute
+from shoal.release import bounds_per_group, execute, resolve_bounds
 from shoal.rewrite.assigning import complements, gaussian, laplace, sizing
 
 OPTIMAL = f"{LAPLACE}, group_selection_strategy=OPTIMAL"
@@ -211,10 +211,10 @@ def noise_of_other_bounds(patch):
     moves_too_far(private("SUM(steps) AS total", options="epsilon=100000", group=None)),
 )
 def no_noise_for_found_bounds(patch):
-    honest = execute.resolve
+    honest = resolve_bounds.resolve
 
-    def silent(release, found):
-        task, event, bounds = honest(release, found)
+    def silent(release, found, **given):
+        task, event, bounds = honest(release, found, **given)
         return task, LaplaceNoise(Shift(0), Fraction(0), event.grid), bounds
 
-    patch.setattr(execute, "resolve", silent)
+    patch.setattr(resolve_bounds, "resolve", silent)
