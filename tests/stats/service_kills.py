@@ -175,7 +175,8 @@ class Trials:
 
         def work() -> None:
             plant()
-            server._serve_here(self.place, LIMITS, server.Place(port=0), self.socket, lambda *_: None)
+            listening = server.Listening(self.socket, None)
+            server._serve_here(self.place, LIMITS, server.Place(port=0), listening, lambda *_: None, server.Bell())
 
         self.serving = in_child(work)
         return self.serving
