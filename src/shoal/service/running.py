@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from shoal.accounting.spending.asking import Request, Terms
+from shoal.engines.python_rows.private_folder import remove_left_behind
 from shoal.errors import InternalError, ShoalError
 from shoal.service import allowances, jobs, log
 from shoal.service.acts.planned import Asked
@@ -103,6 +104,7 @@ class Slots:
         ends = time.monotonic() + seconds
         for thread in (*self._threads, self._heart):
             thread.join(max(0.0, ends - time.monotonic()))
+        remove_left_behind()
         return not any(thread.is_alive() for thread in self._threads)
 
     @property
@@ -170,6 +172,7 @@ class Slots:
                 self._store.keep()
                 if time.monotonic() > due:
                     due = time.monotonic() + HEARTBEAT_SECONDS
+                    remove_left_behind()
                     with self._store.writing() as rows:
                         jobs.renew(rows)
                     self.recover()

@@ -18,6 +18,7 @@ from shoal.engines.duckdb.connection import BATCH_ROWS, failure_of
 from shoal.engines.duckdb.csv_files import quoted
 from shoal.engines.duckdb.engine import DuckDBEngine
 from shoal.engines.duckdb.settings import LOCKDOWN, limits
+from shoal.engines.python_rows.private_folder import private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +36,7 @@ def filled(
     spill_under: str | Path | None = None,
 ) -> Iterator[DuckDBEngine]:
     """The engine over these tables: name → rows."""
-    with tempfile.TemporaryDirectory(prefix="shoal-", dir=spill_under, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(dir=spill_under or private_folder(), ignore_cleanup_errors=True) as folder:
         connection = duckdb.connect(":memory:", config=settings(folder, threads, memory_limit))
         try:
             frames = {}
@@ -67,7 +68,7 @@ def drawn_rows(rows: Iterator[pa.RecordBatch], rows_per_owner: int, deadline: De
     """At most this many rows of every owner, equal ones counted; an engine of ours holds them, on disk where they are many."""
     first = next(rows)
     seen = ", ".join(quoted(name) for name in first.schema.names if name not in {OWNER, PRIORITY})
-    with tempfile.TemporaryDirectory(prefix="shoal-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(dir=private_folder(), ignore_cleanup_errors=True) as folder:
         try:
             with duckdb.connect(":memory:", config=settings(folder, None, None)) as connection:
                 for statement in (*limits(), "SET preserve_insertion_order = false", *LOCKDOWN):

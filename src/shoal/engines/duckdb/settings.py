@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import itertools
-import os
-import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.catalog import fold
+from shoal.engines.python_rows.private_folder import private_folder
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -37,39 +33,14 @@ def limits() -> tuple[str, ...]:
     return tuple(f"SET memory_limit = '{size // 1024} KiB'" for size in _share)
 
 
-_private_folders: dict[int, Path] = {}
 _numbers = itertools.count()
 
 
 def spill_privately(connection: duckdb.DuckDBPyConnection) -> None:
-    """What does not fit memory goes to a folder that nobody else can open, and not to the working folder.
-
-    E_SOURCE where there is none to be had: a query that needs it would fail, and how much it needs follows from its rows.
-    """
+    """What does not fit memory goes to a folder of our own, and not to the working folder; E_SOURCE where there is none."""
     if not is_locked(connection):
-        place = str(_private_folder() / str(next(_numbers))).replace("'", "''")  # the engine makes it when it needs it
+        place = str(private_folder() / str(next(_numbers))).replace("'", "''")  # the engine makes it when it needs it
         connection.execute(f"SET temp_directory = '{place}'")
-
-
-def _private_folder() -> Path:
-    """One folder for each process, removed when it ends; databases that sessions share outlive the session that opened them."""
-    process = os.getpid()
-    if process not in _private_folders or not _private_folders[process].is_dir():
-        try:
-            _private_folders[process] = Path(tempfile.mkdtemp(prefix="shoal-"))
-        except OSError:
-            raise ShoalError(
-                "E_SOURCE",
-                "There is no folder for what does not fit memory: nothing can be written to the folder for temporary files.",
-                hint="Set TMPDIR to a folder that can be written to, and has room.",
-            ) from None
-        atexit.register(_remove, process)
-    return _private_folders[process]
-
-
-def _remove(process: int) -> None:
-    if process == os.getpid() and process in _private_folders:  # a forked child ends earlier
-        shutil.rmtree(_private_folders.pop(process), ignore_errors=True)
 
 
 USUAL = {

@@ -29,6 +29,7 @@ from shoal.engines.postgresql.server import Connection, Server, snapshot
 from shoal.engines.postgresql.statements import quoted, rows_statement
 from shoal.engines.postgresql.types import Stored
 from shoal.engines.postgresql.views import refuse_fragile
+from shoal.engines.python_rows.private_folder import private_folder
 from shoal.engines.python_rows.stages import stages_of
 from shoal.engines.python_rows.tables import PythonTables
 from shoal.engines.reading import Need, is_private, narrowed, needs_of, needs_of_scans
@@ -66,6 +67,7 @@ class PostgreSQLEngine:
     name = "PostgreSQL"
 
     def __init__(self, url: str, catalog: Catalog | None = None) -> None:
+        private_folder()  # where there is none, a query that needs it would fail
         self._server = Server(url)
         self._catalog = catalog
         self._contents = self._read_contents()
@@ -303,7 +305,8 @@ class PostgreSQLEngine:
         return self._loaded[wanted]
 
     def _load(self, needs: tuple[Need, ...]) -> DuckDBEngine:
-        folder = self._opened.enter_context(tempfile.TemporaryDirectory(prefix="shoal-", ignore_cleanup_errors=True))
+        place = tempfile.TemporaryDirectory(dir=private_folder(), ignore_cleanup_errors=True)
+        folder = self._opened.enter_context(place)
         database = duckdb.connect(":memory:", config=settings(folder, None, None))
         self._opened.callback(database.close)
         self._opened.enter_context(self._deadline.stops(database.interrupt))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from shoal.engines.python_rows.private_folder import private_folder
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import ExitStack
@@ -28,7 +30,7 @@ def spooled(parts: Iterable[pa.Table], schema: pa.Schema, opened: ExitStack, roo
         kept.append(part)
         room -= part.nbytes
         if room < 0:
-            folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="shoal-", ignore_cleanup_errors=True))
+            folder = opened.enter_context(tempfile.TemporaryDirectory(dir=private_folder(), ignore_cleanup_errors=True))
             path = Path(folder) / "rows"
             writer = pa.ipc.new_file(str(path), schema)
             for before in kept:

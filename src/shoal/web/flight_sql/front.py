@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ MOST_BYTES = 2 * 2**20
 """Of all open calls of a connection together: twice what HTTP takes in a body."""
 MOST_CALLS = 100
 MOST_CONNECTIONS = 128
+"""Where all are taken, a new one takes the place of the one that has waited longest for nothing."""
 HANDSHAKE_SECONDS = 10.0
 FIRST_CALL_SECONDS = 30.0
 """Who connects and asks nothing does not stay."""
@@ -73,16 +75,20 @@ class Calls:
     def __init__(self) -> None:
         self._asked, self._replied = Frames(_PREFACE), Frames()
         self._open: dict[int, int] = {}
+        self._whole: set[int] = set()
         self.has_asked = False
+        self.idle_since = time.monotonic()
 
     def asked(self, data: bytes) -> None:
         """What a stranger sent; `TooMuchError` as soon as a frame announces more than there is room for."""
-        for kind, _, call, length in self._asked.read(data):
+        for kind, flags, call, length in self._asked.read(data):
             if kind in {_DATA, _HEADERS, _CONTINUED}:
                 self._open[call] = self._open.get(call, 0) + length
                 self.has_asked = True
+                if kind != _CONTINUED and flags & _LAST:
+                    self._whole.add(call)
             elif kind == _RESET:
-                self._open.pop(call, None)
+                self._end(call)
             if len(self._open) > MOST_CALLS or max(length, sum(self._open.values())) > MOST_BYTES:
                 raise TooMuchError
 
@@ -90,7 +96,18 @@ class Calls:
         """What the library sent."""
         for kind, flags, call, _ in self._replied.read(data):
             if kind == _RESET or (kind in {_DATA, _HEADERS} and flags & _LAST):
-                self._open.pop(call, None)
+                self._end(call)
+
+    def _end(self, call: int) -> None:
+        self._open.pop(call, None)
+        if call in self._whole:
+            self._whole.discard(call)
+            self.idle_since = time.monotonic()
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether nothing that was asked to its end still has to be answered."""
+        return not self._whole
 
 
 class Front:
@@ -98,7 +115,7 @@ class Front:
 
     def __init__(self, listening: socket.socket, inner: str, tls: ssl.SSLContext | None) -> None:
         self._listening, self._inner, self._tls = listening, inner, tls
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], Calls] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="shoal-flight-front", daemon=True)
         self._thread.start()
@@ -126,23 +143,34 @@ class Front:
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        if task is None or len(self._connections) >= MOST_CONNECTIONS:
+        if task is None or not self._has_room():
             writer.close()
             return
-        self._connections.add(task)
+        calls = self._connections[task] = Calls()
         try:
-            await self._passed_on(reader, writer)
+            await self._passed_on(reader, writer, calls)
         except (TooMuchError, TimeoutError):
             _LOGGER.warning("a connection to Flight SQL sent too much, or nothing, and was closed")
         except (OSError, asyncio.CancelledError):
             pass  # either side went away
         finally:
-            self._connections.discard(task)
+            self._connections.pop(task, None)
             writer.close()
 
-    async def _passed_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _has_room(self) -> bool:
+        """Whether one more connection may stay. A stranger who holds all of them and asks nothing shuts nobody out."""
+        if len(self._connections) < MOST_CONNECTIONS:
+            return True
+        idle = [task for task, calls in self._connections.items() if calls.is_answered]
+        if not idle:
+            return False
+        longest = min(idle, key=lambda task: self._connections[task].idle_since)
+        del self._connections[longest]
+        longest.cancel()
+        return True
+
+    async def _passed_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, calls: Calls) -> None:
         inner_reader, inner_writer = await asyncio.open_unix_connection(self._inner, limit=_READ)
-        calls = Calls()
         ways = [
             asyncio.ensure_future(_passed(reader, inner_writer, calls.asked)),
             asyncio.ensure_future(_passed(inner_reader, writer, calls.replied)),

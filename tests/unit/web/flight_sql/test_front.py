@@ -124,3 +124,27 @@ def test_there_are_only_so_many_connections(address, monkeypatch):
     host, _, port = address.removeprefix("grpc://").rpartition(":")
     with socket.create_connection((host, int(port)), 300) as one_too_many:
         assert one_too_many.recv(1) == b""
+
+
+def test_a_connection_that_asks_nothing_makes_room_for_a_new_one(address, monkeypatch):
+    """Who held all of them after one refused call each shut everybody else out."""
+    monkeypatch.setattr(front, "MOST_CONNECTIONS", 1)
+    asked = fl.FlightDescriptor.for_command(written("CommandStatementQuery", [(1, b"SELECT 1")]))
+    host, _, port = address.removeprefix("grpc://").rpartition(":")
+    with socket.create_connection((host, int(port)), 300) as idle:
+        idle.sendall(PREFACE + frame(SETTINGS, 0))
+        assert idle.recv(9)
+        with fl.connect(address) as newcomer, pytest.raises(fl.FlightUnauthenticatedError):
+            newcomer.get_flight_info(asked, fl.FlightCallOptions(timeout=300))
+        while idle.recv(4096):
+            continue
+
+
+def test_a_connection_is_at_work_from_a_whole_question_to_its_last_reply():
+    calls = Calls()
+    calls.asked(PREFACE + frame(HEADERS, 1, b"x"))
+    assert calls.is_answered
+    calls.asked(frame(DATA, 1, b"y", flags=1))
+    assert not calls.is_answered
+    calls.replied(frame(HEADERS, 1, b"z", flags=1))
+    assert calls.is_answered
