@@ -39,7 +39,7 @@ def chosen_by_noise(plan: StatementPlan, finished: Answer, bars: ErrorBars, leve
         if read and read <= deciding and _strays(finished, bars, index, level):
             yield (
                 f"{field.name}: noise may decide which rows come first, as groups of few owners stray most. Leave those out by "
-                "HAVING COUNT(*) > 500 or so, or take larger groups or a larger epsilon."
+                "HAVING COUNT(*) above what only large groups reach, or take larger groups or a larger epsilon."
             )
 
 
