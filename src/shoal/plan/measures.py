@@ -176,12 +176,10 @@ class OwnerCount(MeasureDefaults):
 
 @dataclass(frozen=True, slots=True)
 class OwnerWeight(MeasureDefaults):
-    """The weight of an owner with a row in the group: that of the first degree not below the owner's number of kept groups.
-
-    Read only by a selection, never released.
-    """
+    """The weight of an owner with a row in the group, by how many groups it is kept in. A selection reads it; never released."""
 
     weights: tuple[tuple[int, int], ...]
+    """(degree, weight): what counts is the first degree not below the number of groups."""
     argument: Expression | None = None
     needs_bounds = False
     is_integer = True
